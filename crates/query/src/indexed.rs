@@ -10,7 +10,9 @@ use sandur_model::{Labels, Matcher, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::sample_source::SampleScan;
 use crate::source::SeriesIndex;
+use crate::text_scan::TextScan;
 
 /// A source whose series another one knows.
 pub trait Indexed: Send + Sync {
@@ -48,5 +50,24 @@ impl<T: Indexed> SeriesIndex for T {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.index().label_values(context, name, matchers, range)
+    }
+
+    fn value_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        self.index().value_scan(context, name, any_of, range)
+    }
+
+    fn series_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        self.index().series_scan(context, any_of, range)
     }
 }

@@ -8,6 +8,9 @@ use sandur_model::{Labels, Level, LineAutomaton, LineColumn, LogPage, Matcher, T
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
+use crate::known_series::known_series;
+use crate::sample_source::SampleScan;
+use crate::text_scan::{TextScan, known_values};
 
 /// Order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +212,29 @@ pub trait SeriesIndex: Send + Sync {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
+
+    /// Values of one label of the series that match any of the lists (all series when there is no list), batch
+    /// by batch: a source that has many does not hold all of them.
+    fn value_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        Box::pin(known_values(self, context, name, any_of, range))
+    }
+
+    /// Labels of the series that match any of the lists, batch by batch and each once, in the order in which
+    /// the source has them. The batches have no samples.
+    fn series_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        Box::pin(known_series(self, context, any_of, range))
+    }
 }
 
 /// What tells whether an answer may have changed.

@@ -18,6 +18,7 @@ mod scan;
 mod series_index;
 mod source;
 mod times;
+mod value_scan;
 
 pub(crate) use merge::SampleMerging;
 pub(crate) use source::EngineSamples;

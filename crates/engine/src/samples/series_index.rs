@@ -7,12 +7,16 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_format::sample_block::Footer;
-use sandur_model::{Labels, Matcher, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats, SeriesIndex};
+use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SeriesIndex, TextScan};
 
 use super::index::{IndexError, IndexReader, or_warn};
+use super::scan::LabelScan;
+use super::value_scan::ValueScan;
 use crate::block_reader;
-use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
+use crate::head::Head;
+use crate::matching;
+use crate::series_reader::{IndexedSignal, OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
 
 /// Bytes that a found series takes beside its labels, and a found name or value beside its text.
@@ -44,10 +48,13 @@ pub(super) struct InBlock {
 
 async fn select(
     index: &IndexReader,
-    matchers: &[Matcher],
+    any_of: &[Vec<Matcher>],
     range: TimeRange,
 ) -> Result<RoaringBitmap, IndexError> {
-    let selected = index.select(matchers).await?;
+    let mut selected = RoaringBitmap::new();
+    for matchers in any_of {
+        selected |= index.select(matchers).await?;
+    }
     index.touching(selected, range).await
 }
 
@@ -57,7 +64,7 @@ impl SeriesReader<Footer> {
         &self,
         context: &QueryContext,
         view: &View,
-        matchers: &[Matcher],
+        any_of: &[Vec<Matcher>],
         range: TimeRange,
     ) -> Result<Vec<InBlock>, Error> {
         let began = context.env().monotonic();
@@ -69,7 +76,7 @@ impl SeriesReader<Footer> {
             for block in self.reader().open_all::<Footer>(some, context.stats()).await {
                 let Some(block) = block_reader::or_warn(context, block)? else { continue };
                 let index = IndexReader::new(self.reader(), context, &block);
-                let Some(series) = or_warn(context, select(&index, matchers, range).await)? else { continue };
+                let Some(series) = or_warn(context, select(&index, any_of, range).await)? else { continue };
                 QueryStats::add(&context.stats().streams, series.len());
                 if !series.is_empty() {
                     let memory = context.budget().reserve(series.serialized_size() as u64 + 256)?;
@@ -89,32 +96,37 @@ impl SeriesReader<Footer> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
         let mut memory = context.budget().reserve(0)?;
-        let mut found: BTreeSet<Labels> = BTreeSet::new();
-        let mut add = |labels: Labels| {
-            if !found.contains(&labels) {
+        let (mut series, mut scan) = (Vec::new(), self.labels_of_each(context, any_of, range).await?);
+        while let Some(batch) = scan.next().await? {
+            for at in 0..batch.labels.len() {
+                let labels = Labels::from_pairs(batch.pairs(at));
                 memory.grow(labels.text_bytes() as u64 + SERIES_BYTES)?;
-                found.insert(labels);
-            }
-            Ok::<_, Error>(())
-        };
-        for matchers in &lists {
-            let view = self.view(context);
-            for InBlock { index, series, .. } in self.in_blocks(context, &view, matchers, range).await? {
-                let pages = index.pages_of(&series);
-                for number in &pages {
-                    let page = index.page(*number, pages.len() <= 4).await;
-                    let Some(held) = or_warn(context, page)? else { break };
-                    series.range(held.page.series()).try_for_each(|n| add(held.page.labels(n)))?;
-                }
-            }
-            for series in self.in_heads(context, &view, matchers, range).await? {
-                (0..series.len())
-                    .try_for_each(|at| add(SeriesInHead::labels(&series, at).as_ref().clone()))?;
+                series.push(Arc::new(labels));
             }
         }
-        Ok(found.into_iter().map(Arc::new).collect())
+        series.sort_unstable();
+        Ok(series)
+    }
+
+    /// The same, batch by batch.
+    async fn labels_of_each(
+        &self,
+        context: &QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> Result<LabelScan, Error> {
+        let lists = lists(any_of);
+        let view = self.view(context);
+        let blocks = self.in_blocks(context, &view, &lists, range).await?;
+        let mut heads = Vec::new();
+        for matchers in &lists {
+            let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+                head.samples().select(tenant, matchers, range)
+            };
+            heads.extend(matching::in_heads(context, &view.heads, matchers, look).await?);
+        }
+        LabelScan::new(context, blocks, heads)
     }
 
     async fn names_of_labels(
@@ -125,7 +137,9 @@ impl SeriesReader<Footer> {
     ) -> Result<Vec<String>, Error> {
         let mut names = Texts { found: BTreeSet::new(), memory: context.budget().reserve(0)? };
         let view = self.view(context);
-        for InBlock { index, series, .. } in self.in_blocks(context, &view, &matchers, range).await? {
+        for InBlock { index, series, .. } in
+            self.in_blocks(context, &view, std::slice::from_ref(&matchers), range).await?
+        {
             let found = or_warn(context, index.names(&series).await)?.unwrap_or_default();
             found.iter().try_for_each(|name| names.add(name))?;
         }
@@ -142,21 +156,44 @@ impl SeriesReader<Footer> {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> Result<Vec<String>, Error> {
-        let mut values = Texts { found: BTreeSet::new(), memory: context.budget().reserve(0)? };
-        let view = self.view(context);
-        for InBlock { index, series, .. } in self.in_blocks(context, &view, &matchers, range).await? {
-            let Some(Some(mut stream)) = or_warn(context, index.values(name, &series).await)? else {
-                continue;
-            };
-            while let Some(Some(page)) = or_warn(context, stream.next().await)? {
-                page.iter().try_for_each(|value| values.add(value))?;
-            }
+        let mut memory = context.budget().reserve(0)?;
+        let (mut values, mut scan) =
+            (Vec::new(), self.values_in_order(context, name, vec![matchers], range).await?);
+        while let Some(batch) = scan.next().await? {
+            memory.grow(batch.iter().map(|value| value.len() as u64 + TEXT_BYTES).sum())?;
+            values.extend(batch.iter().map(str::to_owned));
         }
-        for series in self.in_heads(context, &view, &matchers, range).await? {
-            SeriesInHead::label_values(&series, name).try_for_each(|value| values.add(value))?;
-        }
-        Ok(values.found.into_iter().collect())
+        Ok(values)
     }
+
+    /// The same, batch by batch.
+    async fn values_in_order(
+        &self,
+        context: &QueryContext,
+        name: &str,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> Result<ValueScan, Error> {
+        let lists = lists(any_of);
+        let view = self.view(context);
+        let (mut streams, mut heads) = (Vec::new(), Vec::new());
+        for InBlock { index, series, .. } in self.in_blocks(context, &view, &lists, range).await? {
+            streams.extend(or_warn(context, index.values(name, &series).await)?.flatten());
+        }
+        for matchers in &lists {
+            let name = name.to_owned();
+            let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+                Footer::in_head(head, tenant, matchers, range).sorted_values(&name)
+            };
+            heads.extend(matching::in_heads(context, &view.heads, matchers, look).await?);
+        }
+        ValueScan::new(context, streams, heads)
+    }
+}
+
+/// One list without matchers where there is no list.
+fn lists(any_of: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
+    if any_of.is_empty() { vec![Vec::new()] } else { any_of }
 }
 
 impl SeriesIndex for SeriesReader<Footer> {
@@ -186,5 +223,30 @@ impl SeriesIndex for SeriesReader<Footer> {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(async move { self.values_of_label(context, &name, matchers, range).await })
+    }
+
+    fn value_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        Box::pin(async move {
+            let scan = self.values_in_order(context, &name, any_of, range).await?;
+            Ok(Box::new(scan) as Box<dyn TextScan>)
+        })
+    }
+
+    fn series_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        Box::pin(async move {
+            let scan = self.labels_of_each(context, any_of, range).await?;
+            Ok(Box::new(scan) as Box<dyn SampleScan>)
+        })
     }
 }

@@ -167,6 +167,63 @@ async fn label_calls_answer_from_heads_and_blocks_alike() {
     }
 }
 
+/// Values and series that are more than a query may hold are read batch by batch, over blocks and the head.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let app = |n: u32| format!("app-{:05}-{}", n * 7_919 % 50_000, "x".repeat(200));
+    // Three blocks and the head, each with values of its own and some of the one before.
+    for part in 0..4u32 {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for n in part * 5_000..part * 5_000 + 7_000 {
+            let app = app(n);
+            let labels = Labels::from_pairs([("__name__", "up"), ("app", app.as_str())]);
+            batch.push(Arc::new(labels), [(START_MS + i64::from(part) * 1_000, 1.0)]);
+        }
+        engine.push(batch).await.unwrap();
+        if part < 3 {
+            engine.flush().await.unwrap();
+        }
+    }
+    let expected: std::collections::BTreeSet<String> = (0..22_000).map(app).collect();
+    let budget = || {
+        let budget = sandur_base::MemoryBudget::root("a small query", 4 << 20);
+        let tenant = TenantId::default_tenant();
+        QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60))
+    };
+    let (samples, small) = (engine.sources().samples, budget());
+    let mut scan = samples.value_scan(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut found = Vec::new();
+    while let Some(batch) = scan.next().await.unwrap() {
+        assert!(!batch.is_empty());
+        found.extend(batch.iter().map(str::to_owned));
+    }
+    assert!(found.iter().eq(&expected), "{} of {}", found.len(), expected.len());
+    let mut scan = samples.series_scan(&small, Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut series = 0;
+    while let Some(batch) = scan.next().await.unwrap() {
+        series += batch.labels.len();
+    }
+    assert_eq!(series, expected.len(), "each series once");
+    drop(scan);
+    let whole = samples.label_values(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await;
+    assert!(whole.unwrap_err().to_string().contains("a small query"));
+    // Many calls at the same time.
+    let count = async |context: QueryContext| {
+        let every = vec![vec![Matcher::new("app", MatchOp::Regex, "app-.*x").unwrap()]];
+        let mut scan = samples.value_scan(&context, "app".to_owned(), every, TimeRange::ALL).await?;
+        let mut count = 0;
+        while let Some(batch) = scan.next().await? {
+            count += batch.len();
+        }
+        Ok::<_, sandur_query::Error>(count)
+    };
+    for counted in futures_util::future::join_all((0..8).map(|_| count(budget()))).await {
+        assert_eq!(counted.unwrap(), expected.len());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() {
     let directory = TempDir::new().unwrap();

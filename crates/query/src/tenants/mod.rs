@@ -17,7 +17,10 @@ use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
+use crate::known_series::known_series;
+use crate::sample_source::SampleScan;
 use crate::source::{SeriesIndex, Versions};
+use crate::text_scan::{TextScan, known_values};
 
 /// The label that names the tenant.
 const TENANT_LABEL: &str = "__tenant_id__";
@@ -141,6 +144,31 @@ impl<S: SeriesIndex + ?Sized> SeriesIndex for TenantsSource<S> {
         match context.tenant().is_several() {
             true => Box::pin(self.values_of_each(context, name, matchers, range)),
             false => self.0.label_values(context, name, matchers, range),
+        }
+    }
+
+    fn value_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(known_values(self, context, name, any_of, range)),
+            false => self.0.value_scan(context, name, any_of, range),
+        }
+    }
+
+    fn series_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(known_series(self, context, any_of, range)),
+            false => self.0.series_scan(context, any_of, range),
         }
     }
 }

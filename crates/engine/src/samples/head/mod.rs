@@ -46,7 +46,7 @@ pub use columns::SampleColumns;
 pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;
-pub use selected::{MatchingSeries, SelectedSeries};
+pub use selected::{MatchingSeries, SelectedSeries, SortedValues};
 use table::Snapshot;
 use tenant::{Taken, TenantSamples};
 use versions::Slot;

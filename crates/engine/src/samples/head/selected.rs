@@ -121,3 +121,32 @@ impl MatchingSeries {
         values.into_iter().flatten().map(|value| self.snapshot.texts.get(value))
     }
 }
+
+/// Values of a label that some series of a head have, in the order of texts.
+pub struct SortedValues {
+    snapshot: Snapshot,
+    /// Numbers of the texts.
+    values: Vec<u32>,
+}
+
+impl MatchingSeries {
+    /// The values of a label that one of them has, sorted.
+    pub fn sorted_values(&self, name: &str) -> SortedValues {
+        let of = self.tenant.as_ref().map(|tenant| tenant.values_of(name, &self.series));
+        let (snapshot, mut values) = (self.snapshot.clone(), of.unwrap_or_default());
+        values.sort_unstable_by(|a, b| snapshot.texts.get(*a).cmp(snapshot.texts.get(*b)));
+        SortedValues { snapshot, values }
+    }
+}
+
+impl SortedValues {
+    /// The values from a position on.
+    pub fn iter(&self, from: usize) -> impl Iterator<Item = &str> {
+        self.values[from..].iter().map(|value| self.snapshot.texts.get(*value))
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.values.capacity() * 4 + size_of::<Self>()) as u64
+    }
+}

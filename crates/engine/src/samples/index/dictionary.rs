@@ -4,10 +4,10 @@ use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Index, Label, Part};
 use sandur_model::{Matcher, MatcherForm};
 
-use super::{IndexError, IndexReader, memory_of, plain_of};
+use super::{IndexError, IndexReader, plain_of, stored_of};
 
 /// Pages of texts that are read at once.
-const PAGES_AT_ONCE: usize = 64;
+const PAGES_AT_ONCE: usize = 32;
 /// Texts that are quicker looked at than expressions are answered elsewhere.
 const FEW_PAGES: usize = 4;
 
@@ -117,8 +117,10 @@ impl IndexReader {
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let of = &self.index().labels()[label];
         let parts: Vec<Part> = pages.iter().map(|page| of.sorted_pages()[*page].part).collect();
-        let texts = pages.iter().map(|page| of.sorted_pages()[*page].memory_bytes()).sum::<u64>();
-        let _memory = self.reserve(memory_of(&parts) + texts)?;
+        // One page after the other is decoded.
+        let largest = pages.iter().map(|page| of.sorted_pages()[*page].memory_bytes()).max();
+        let numbers = pages.iter().map(|page| u64::from(of.sorted_pages()[*page].count) * 8).sum::<u64>();
+        let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0) + numbers)?;
         let stored = self.stored(&parts).await?;
         let (pages, matcher) = (pages.to_vec(), matcher.clone());
         let steps = matcher.steps_per_byte().max(1) as u64;

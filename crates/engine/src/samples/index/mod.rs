@@ -25,6 +25,7 @@ use sandur_format::sample_block::index::{Index, Part, Place};
 use sandur_query::{Error, QueryContext, QueryStats};
 
 pub(crate) use page::HeldPage;
+pub(crate) use values::ValueStream;
 
 use super::OpenSamples;
 use crate::block_reader::{BlockReader, ReadError};
@@ -106,6 +107,11 @@ impl IndexReader {
         Self { reader: reader.clone(), asker, block: Arc::clone(block) }
     }
 
+    /// The block.
+    pub(crate) fn block(&self) -> &Arc<OpenSamples> {
+        &self.block
+    }
+
     fn index(&self) -> &Arc<Index> {
         self.block.footer.index()
     }
@@ -184,6 +190,11 @@ fn open_all(parts: &[Part], stored: &[Bytes]) -> Result<Vec<Bytes>, FormatError>
 /// Bytes that reading and opening parts takes.
 fn memory_of(parts: &[Part]) -> u64 {
     parts.iter().map(Part::memory_bytes).sum()
+}
+
+/// Stored bytes of parts.
+fn stored_of(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| u64::from(part.len)).sum()
 }
 
 /// Plain bytes of parts.

@@ -10,7 +10,7 @@ use sandur_model::Matcher;
 
 use super::columns::{Verdicts, columns_cost};
 use super::dictionary::{Lookup, Passing};
-use super::{IndexError, IndexReader, memory_of, plain_of};
+use super::{IndexError, IndexReader, plain_of, stored_of};
 
 /// Series in at most so many pages are looked at one by one.
 const FEW_PAGES: usize = 2;
@@ -180,8 +180,10 @@ impl IndexReader {
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let of = &self.index().labels()[label];
         let parts: Vec<Part> = pages.iter().map(|page| of.list_pages()[*page].part).collect();
-        let tables: u64 = pages.iter().map(|page| u64::from(of.list_pages()[*page].count) * 16).sum();
-        let _memory = self.reserve(memory_of(&parts) + tables)?;
+        // One page after the other is decoded.
+        let table = |page: &usize| u64::from(of.list_pages()[*page].count) * 16;
+        let largest = pages.iter().zip(&parts).map(|(page, part)| part.memory_bytes() + table(page)).max();
+        let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0))?;
         let stored = self.stored(&parts).await?;
         let (pages, numbers, with_all) = (pages.to_vec(), lists.numbers.clone(), lists.with_all);
         let plain = plain_of(&parts);

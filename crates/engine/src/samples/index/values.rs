@@ -9,7 +9,7 @@ use super::{IndexError, IndexReader, memory_of, plain_of};
 /// Columns that are read at once.
 const COLUMNS_AT_ONCE: usize = 64;
 /// Pages of texts that are read at once.
-const TEXTS_AT_ONCE: usize = 8;
+const TEXTS_AT_ONCE: usize = 4;
 
 /// Values of one label in the order of texts, read page by page.
 pub(crate) struct ValueStream {

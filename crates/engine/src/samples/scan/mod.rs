@@ -14,6 +14,7 @@
 
 mod decode;
 mod fetch;
+mod labels;
 mod walk;
 
 use std::cmp::Reverse;
@@ -41,6 +42,7 @@ use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 use decode::{Decoded, decode};
 use fetch::{Fetched, Fetcher};
+pub(super) use labels::LabelScan;
 use walk::{Found, Walk};
 
 /// Samples of a batch from which it takes no further series: 16 MiB of times and values.
@@ -52,6 +54,13 @@ const SERIES_BYTES: u64 = 200;
 pub(super) enum Holder {
     Block { block: Arc<OpenSamples>, hidden: HiddenSamples },
     Head { series: Arc<SelectedSeries> },
+}
+
+impl Holder {
+    /// A block of which labels alone are asked for.
+    fn of_labels(index: &IndexReader) -> Self {
+        Self::Block { block: Arc::clone(index.block()), hidden: HiddenSamples::default() }
+    }
 }
 
 /// A running scan.

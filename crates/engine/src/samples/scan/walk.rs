@@ -50,6 +50,11 @@ impl Found {
         SERIES_BYTES + self.label_bytes + members + self.head_rows * 2 * SAMPLE_BYTES
     }
 
+    /// Bytes of its labels in a batch.
+    pub(super) fn label_bytes(&self) -> u64 {
+        self.label_bytes + SERIES_BYTES
+    }
+
     /// Calls `each` with its labels.
     pub(super) fn each_label<'a>(&'a self, holders: &'a [Holder], mut each: impl FnMut(&'a str, &'a str)) {
         let Some((number, place)) = self.members.first() else { return };

@@ -6,7 +6,8 @@ use axum::routing::on;
 use sandur_query::SeriesIndex;
 
 use super::refused::Refused;
-use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, label_name, listed, write_text};
+use super::selectors::{END, LIMIT, MATCH, Request, START, label_name};
+use super::streamed::{Items, streamed};
 use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
@@ -39,13 +40,10 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
-    let work = async {
-        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
-        for matchers in request.each() {
-            texts.add(source.label_values(&context, name.clone(), matchers, request.range).await?)?;
-        }
-        let (values, memory) = texts.into_parts();
-        Ok((values, Some(memory)))
+    let source = Visible(&*app.sources.samples);
+    let open = async {
+        let selectors = request.selectors.clone();
+        source.value_scan(&context, name.clone(), selectors, request.range).await.map(Items::Texts)
     };
-    listed((&app, &call), (&context, asked), (request.limit, write_text), work).await
+    streamed((&app, &call), (&context, asked), request.limit, open).await
 }

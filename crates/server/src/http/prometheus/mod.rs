@@ -44,6 +44,7 @@ pub mod status_tsdb;
 pub mod status_tsdb_blocks;
 pub mod status_wal_replay;
 mod steps;
+mod streamed;
 pub mod target_metadata;
 pub mod targets;
 mod visible;

@@ -6,7 +6,7 @@
 use std::io::Write;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
@@ -70,7 +70,7 @@ pub async fn in_pieces(
     pieces: impl Pieces,
     ended: impl FnOnce(u64) + Send + 'static,
 ) -> Response {
-    let mut writing = Writing { pieces, packer: None, bytes: 0, is_over: false };
+    let mut writing = Writing { pieces, packer: Packer::default(), bytes: 0, is_over: false };
     let mut first = Vec::new();
     if !writing.pieces.next(&mut first) {
         ended(first.len() as u64);
@@ -78,13 +78,8 @@ pub async fn in_pieces(
         return packed(app, call, kind, first).await;
     }
     let mut response = Response::new(Body::empty());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, kind);
-    if call.wants_gzip() {
-        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        writing.packer = Some(GzEncoder::new(Vec::new(), Compression::fast()));
-    }
+    writing.packer = Packer::begin(call, response.headers_mut());
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
     writing.bytes = first.len() as u64;
     let begun = Some((writing, Some(first), ended));
     let env = app.env.clone();
@@ -107,15 +102,42 @@ pub async fn in_pieces(
 }
 
 /// A short body: compressed if that pays.
-async fn packed(app: &App, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
+pub async fn packed(app: &App, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
     let mut response = reply::large_json(app, call, body, None).await;
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
+/// Packs the pieces of a body, if the client wants that.
+#[derive(Default)]
+pub struct Packer(Option<GzEncoder<Vec<u8>>>);
+
+impl Packer {
+    /// For the answer to a call; names its encoding.
+    pub fn begin(call: &Call, headers: &mut HeaderMap) -> Self {
+        if !call.wants_gzip() {
+            return Self(None);
+        }
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        Self(Some(GzEncoder::new(Vec::new(), Compression::fast())))
+    }
+
+    /// The bytes that are sent of a piece.
+    pub fn pack(mut self, piece: Vec<u8>, is_last: bool) -> (Self, Vec<u8>) {
+        let Some(mut encoder) = self.0.take() else { return (self, piece) };
+        encoder.write_all(&piece).expect("writing to a Vec does not fail");
+        if is_last {
+            return (self, encoder.finish().expect("writing to a Vec does not fail"));
+        }
+        let bytes = std::mem::take(encoder.get_mut());
+        (Self(Some(encoder)), bytes)
+    }
+}
+
 struct Writing<P> {
     pieces: P,
-    packer: Option<GzEncoder<Vec<u8>>>,
+    packer: Packer,
     bytes: u64,
     is_over: bool,
 }
@@ -123,7 +145,7 @@ struct Writing<P> {
 impl<P: Pieces> Writing<P> {
     /// The next bytes to be sent.
     fn step(mut self, first: Option<Vec<u8>>) -> (Self, Bytes) {
-        let mut piece = match first {
+        let piece = match first {
             Some(first) => first,
             None => {
                 let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
@@ -132,16 +154,9 @@ impl<P: Pieces> Writing<P> {
                 piece
             }
         };
-        if let Some(mut packer) = self.packer.take() {
-            packer.write_all(&piece).expect("writing to a Vec does not fail");
-            if self.is_over {
-                piece = packer.finish().expect("writing to a Vec does not fail");
-            } else {
-                piece = std::mem::take(packer.get_mut());
-                self.packer = Some(packer);
-            }
-        }
-        (self, piece.into())
+        let bytes;
+        (self.packer, bytes) = std::mem::take(&mut self.packer).pack(piece, self.is_over);
+        (self, bytes.into())
     }
 }
 

@@ -1,20 +1,17 @@
 //! `series`: label sets.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_model::Labels;
 use sandur_query::SeriesIndex;
 
 use super::queries::refuse;
 use super::refused::Refused;
-use super::selectors::{END, LIMIT, Request, START, listed};
+use super::selectors::{END, LIMIT, Request, START};
+use super::streamed::{Items, streamed};
 use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::marshal::json;
 use crate::http::query_log::Asked;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
@@ -24,10 +21,10 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/series", "/prometheus/api/v1/series"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Label sets of the series that match any selector.",
+    does: "Label sets of the series that match any selector, by metric.",
     parameters: &[parameter("match[]", "a selector; may stand several times; required"), START, END, LIMIT],
     answers: "200, `{\"status\":\"success\",\"data\":[{\"__name__\":\"up\"},..]}`.",
-    fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query holds.",
+    fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, series),
 };
@@ -39,16 +36,10 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Refused>
     }
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let asked = Asked::series(call.params.all("match[]"), request.times).of_metrics();
-    let work = async {
-        let found = Visible(&*app.sources.samples);
-        let found = found.streams(&context, request.selectors.clone(), request.range).await?;
-        let bytes = found.iter().map(|labels| labels.text_bytes() as u64 + 64).sum();
-        let memory = context.budget().reserve(bytes)?;
-        Ok((found, Some(memory)))
+    let source = Visible(&*app.sources.samples);
+    let open = async {
+        let selectors = request.selectors.clone();
+        source.series_scan(&context, selectors, request.range).await.map(Items::Series)
     };
-    listed((&app, &call), (&context, asked), (request.limit, write), work).await
-}
-
-fn write(out: &mut Vec<u8>, labels: &Arc<Labels>) {
-    json::labels(out, labels.iter());
+    streamed((&app, &call), (&context, asked), request.limit, open).await
 }

@@ -63,16 +63,16 @@ async fn tsdb(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     let log = QueryLog::begin(&app, &call, &context, Asked::other("cardinality", "", times).of_metrics());
     let work = async {
         let source = Visible(&*app.sources.samples);
-        let all = source.streams(&context, request.selectors, request.range).await?;
+        let mut scan = source.series_scan(&context, request.selectors, request.range).await?;
         let mut counts = Counts::new(&context)?;
-        context
-            .compute(move || {
-                for labels in &all {
-                    counts.add(labels.iter())?;
-                }
+        while let Some(batch) = scan.next().await? {
+            let add = move || {
+                (0..batch.labels.len()).try_for_each(|series| counts.add(batch.pairs(series)))?;
                 Ok(counts)
-            })
-            .await
+            };
+            counts = context.compute(add).await?;
+        }
+        Ok(counts)
     };
     let counted = context.in_time(work).await.and_then(|counted| counted).map_err(Refused::from);
     let cost = log.cost();

@@ -6,7 +6,7 @@ use sandur_base::BoxFuture;
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_query::{
     Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
-    SampleSource, Samples, SeriesBatch, SeriesIndex, Versions,
+    SampleSource, Samples, SeriesBatch, SeriesIndex, TextScan, Versions,
 };
 
 /// A source as a query may see it.
@@ -39,6 +39,25 @@ impl SeriesIndex for Visible<'_> {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         self.0.label_values(context, name, matchers, seen(context, range))
+    }
+
+    fn value_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        name: String,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        self.0.value_scan(context, name, any_of, seen(context, range))
+    }
+
+    fn series_scan<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        any_of: Vec<Vec<Matcher>>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        self.0.series_scan(context, any_of, seen(context, range))
     }
 }
 

@@ -1,0 +1,120 @@
+//! Texts in order, batch by batch: answers of label calls that may be longer than memory.
+
+use std::collections::BTreeSet;
+
+use sandur_base::{BoxFuture, Reservation};
+use sandur_model::{Matcher, TimeRange};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::source::SeriesIndex;
+
+/// Some of the texts, sorted.
+#[derive(Default)]
+pub struct TextBatch {
+    text: String,
+    ends: Vec<u32>,
+    /// Memory that they take.
+    pub held: Option<Reservation>,
+}
+
+impl TextBatch {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Appends a text.
+    pub fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.ends.push(self.text.len() as u32);
+    }
+
+    /// The texts.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.len()).map(|at| {
+            let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+            &self.text[start..self.ends[at] as usize]
+        })
+    }
+}
+
+impl<'a> FromIterator<&'a str> for TextBatch {
+    fn from_iter<T: IntoIterator<Item = &'a str>>(texts: T) -> Self {
+        let mut batch = Self::default();
+        texts.into_iter().for_each(|text| batch.push(text));
+        batch
+    }
+}
+
+/// Texts that come in batches: all of them sorted, each once.
+pub trait TextScan: Send {
+    /// The next batch, which is not empty; `None` after the last.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>>;
+}
+
+/// Texts that are known already.
+pub struct KnownTexts {
+    texts: std::collections::btree_set::IntoIter<String>,
+    _held: Option<Reservation>,
+}
+
+/// Texts of a batch that is made of known ones.
+const BATCH_TEXTS: usize = 1_024;
+/// Bytes that a known text takes beside its letters.
+const TEXT_BYTES: u64 = 48;
+
+/// The values that a source has of some lists of matchers, all of them at once.
+pub(crate) async fn known_values<S: SeriesIndex + ?Sized>(
+    source: &S,
+    context: &QueryContext,
+    name: String,
+    any_of: Vec<Vec<Matcher>>,
+    range: TimeRange,
+) -> Result<Box<dyn TextScan>, Error> {
+    let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+    let (mut found, mut held) = (BTreeSet::new(), context.budget().reserve(0)?);
+    for matchers in lists {
+        let values = source.label_values(context, name.clone(), matchers, range).await?;
+        held.grow(values.iter().map(|value| value.len() as u64 + TEXT_BYTES).sum())?;
+        found.extend(values);
+    }
+    Ok(Box::new(KnownTexts::new(found, Some(held))))
+}
+
+impl KnownTexts {
+    /// These texts, and what pays for them.
+    pub fn new(texts: BTreeSet<String>, held: Option<Reservation>) -> Self {
+        Self { texts: texts.into_iter(), _held: held }
+    }
+}
+
+impl TextScan for KnownTexts {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>> {
+        let mut batch = TextBatch::default();
+        self.texts.by_ref().take(BATCH_TEXTS).for_each(|text| batch.push(&text));
+        Box::pin(std::future::ready(Ok((!batch.is_empty()).then_some(batch))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn known_texts_come_in_batches() {
+        let texts: BTreeSet<String> = (0..3_000).map(|n| format!("{n:05}")).collect();
+        let mut scan = KnownTexts::new(texts.clone(), None);
+        let mut found = Vec::new();
+        while let Some(batch) = scan.next().await.unwrap() {
+            assert!((1..=BATCH_TEXTS).contains(&batch.len()));
+            found.extend(batch.iter().map(str::to_owned));
+        }
+        assert!(found.iter().eq(&texts));
+    }
+}
