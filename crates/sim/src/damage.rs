@@ -26,6 +26,7 @@ use sandur_store::{Intent, Store, StoreOptions};
 
 use crate::damage_base::{Base, Objects};
 use crate::node::Node;
+use crate::row::Found;
 
 /// How long an opened store is left alone before it is asked: writers that died are adopted.
 const SETTLE: Duration = Duration::from_secs(180);
@@ -170,19 +171,19 @@ impl Run<'_> {
                 false => node.rows_with_warnings(signal).await?,
             });
         }
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in &found {
-            *counts.entry(line).or_default() += 1;
+        let mut counts: BTreeMap<&Found, usize> = BTreeMap::new();
+        for row in &found {
+            *counts.entry(row).or_default() += 1;
         }
-        for (line, count) in &counts {
-            ensure!(self.base.rows.contains_key(*line), "a row that nobody wrote: '{line}'");
-            ensure!(*count == 1, "'{line}' is found {count} times");
+        for (row, count) in &counts {
+            ensure!(self.base.rows.contains_key(*row), "a row that nobody wrote: {row:?}");
+            ensure!(*count == 1, "{row:?} is found {count} times");
         }
-        for (line, objects) in &self.base.rows {
+        for (row, objects) in &self.base.rows {
             let is_undamaged = objects.iter().any(|object| !self.damage.damaged.contains(object));
-            if (is_sound || is_undamaged) && !counts.contains_key(line.as_str()) {
+            if (is_sound || is_undamaged) && !counts.contains_key(row) {
                 let damaged = &self.damage.damaged;
-                bail!("'{line}' of {objects:?} is lost; damaged were {damaged:?}");
+                bail!("{row:?} of {objects:?} is lost; damaged were {damaged:?}");
             }
         }
         Ok(())

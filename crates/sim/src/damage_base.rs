@@ -9,13 +9,15 @@ use bytes::Bytes;
 use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::log_block::Wanted;
+use sandur_format::sample_block::{SamplePage, WholeSeries};
 use sandur_format::wal_segment::FrameReader;
 use sandur_format::{BlockFooter, sample_block};
-use sandur_model::{Batch, Signal};
+use sandur_model::{Batch, HistogramSample, Signal};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 
-use crate::node::{Node, WrittenRow, sample_line};
+use crate::node::Node;
+use crate::row::{Content, Found, Row, exemplar_row, help_row, rows_of, some_content};
 
 /// Simulated time begins here: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
@@ -46,7 +48,7 @@ pub(crate) struct Base {
     /// What was in it some time before.
     pub yesterday: Objects,
     /// Every acknowledged row, and the live objects that hold it.
-    pub rows: BTreeMap<String, BTreeSet<String>>,
+    pub rows: BTreeMap<Found, BTreeSet<String>>,
     /// The time at its end.
     pub ended_ns: i64,
 }
@@ -75,11 +77,11 @@ impl Base {
         maker.work().await?;
         let objects = copy(&maker.store("copy").await?).await?;
         let ended_ns = maker.env.now_ns();
-        let Maker { lines, yesterday, .. } = maker;
+        let Maker { written, yesterday, .. } = maker;
         // Read back from a copy: nothing of the makers is needed any more.
         let rows = locate(&objects, seed, ended_ns).await?;
-        for line in &lines {
-            ensure!(rows.contains_key(line), "the acknowledged row '{line}' is nowhere");
+        for row in &written {
+            ensure!(rows.contains_key(row), "the acknowledged row {row:?} is nowhere");
         }
         Ok(Self { name: format!("base {seed} ({end:?})"), objects, yesterday, rows, ended_ns })
     }
@@ -90,7 +92,7 @@ struct Maker {
     end: End,
     world: FaultStore,
     directory: tempfile::TempDir,
-    lines: Vec<String>,
+    written: Vec<Found>,
     yesterday: Objects,
 }
 
@@ -103,7 +105,7 @@ impl Maker {
         let plan = FaultPlan { latency_median: Duration::from_millis(5), ..FaultPlan::none() };
         let world = FaultStore::new(env.clone(), seed, plan);
         let directory = tempfile::tempdir()?;
-        Ok(Self { env, end, world, directory, lines: Vec::new(), yesterday: Objects::new() })
+        Ok(Self { env, end, world, directory, written: Vec::new(), yesterday: Objects::new() })
     }
 
     async fn store(&self, name: &str) -> Result<Store> {
@@ -142,19 +144,23 @@ impl Maker {
     async fn push(&mut self, node: &Node, count: usize) -> Result<()> {
         let stream = format!("s{}", self.env.random_below(3));
         for signal in Signal::ALL {
-            let first = self.lines.len();
-            let row = |n: usize| WrittenRow {
-                number: n as u64,
+            let first = self.written.len();
+            let row = |n: usize| {
                 // No two samples of a series have one time: the second would be refused.
-                timestamp: self.env.now_ns() + n as i64 * 1_000_000,
-                line: match signal {
-                    Signal::Logs => format!("row {n} of {stream}, as it was acknowledged"),
-                    Signal::Metrics => sample_line(&stream, n as u64),
-                },
+                let timestamp = self.env.now_ns() + n as i64 * 1_000_000;
+                let content = match signal {
+                    Signal::Logs => Content::Line(format!("row {n} of {stream}, as it was acknowledged")),
+                    Signal::Metrics => some_content(&self.env, timestamp.div_euclid(1_000_000), n as u64),
+                };
+                Row { stream: stream.clone(), timestamp, content }
             };
-            let rows: Vec<WrittenRow> = (first..first + count).map(row).collect();
+            let mut rows: Vec<Row> = (first..first + count).map(row).collect();
+            if signal == Signal::Metrics {
+                let content = Content::Help(format!("help {first}"));
+                rows.push(Row { stream: format!("family_{first}"), timestamp: 0, content });
+            }
             node.push(signal, &stream, &rows).await?;
-            self.lines.extend(rows.into_iter().map(|row| row.line));
+            self.written.extend(rows.iter().map(Row::found));
         }
         Ok(())
     }
@@ -217,7 +223,7 @@ async fn copy(store: &Store) -> Result<Objects> {
 }
 
 /// Which live objects hold which rows: blocks that the catalog names, and WAL above the floors.
-async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<String, BTreeSet<String>>> {
+async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<Found, BTreeSet<String>>> {
     let env = Env::simulated(seed, now_ns);
     let world = FaultStore::new(env.clone(), seed, FaultPlan::none());
     let store = Store::from_object_store(Arc::new(world), env.clone(), StoreOptions::default());
@@ -225,7 +231,7 @@ async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<St
         store.put(path, bytes.clone(), Intent::gc()).await?;
     }
     let snapshot = Catalog::open(store, env, Default::default()).await?.snapshot();
-    let mut rows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut rows: BTreeMap<Found, BTreeSet<String>> = BTreeMap::new();
     for block in snapshot.all_blocks() {
         let path = block.path();
         let bytes = objects.get(&path).with_context(|| format!("'{path}' is missing"))?;
@@ -241,7 +247,7 @@ async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<St
     Ok(rows)
 }
 
-fn rows_of_block(bytes: &Bytes) -> Result<Vec<String>> {
+fn rows_of_block(bytes: &Bytes) -> Result<Vec<Found>> {
     let cut = |range: std::ops::Range<u64>| bytes.slice(range.start as usize..range.end as usize);
     let mut found = Vec::new();
     match BlockFooter::open(cut(BlockFooter::locate(bytes, bytes.len() as u64)?))? {
@@ -249,26 +255,52 @@ fn rows_of_block(bytes: &Bytes) -> Result<Vec<String>> {
             for page in footer.pages() {
                 let narrow = page.decode_narrow(&cut(page.narrow.range()), Wanted { metadata: true })?;
                 let lines = page.decode_lines(&cut(page.lines.range()), &narrow.timestamps)?;
-                let text = |row| String::from_utf8_lossy(lines.line(row)).into_owned();
-                found.extend((0..narrow.timestamps.len()).map(text));
+                found.extend((0..narrow.timestamps.len()).map(|row| line(lines.line(row))));
             }
         }
         BlockFooter::Metrics(footer) => {
+            let mut rows = Vec::new();
             let series = sample_block::WholeSeries::of_object(bytes, &footer)?;
             for page in sample_block::pages_of_object(bytes)?.1 {
-                for run in &page.runs {
-                    let labels = series.labels(run.series);
-                    let stream = labels.get("stream").unwrap_or_default();
-                    let values = page.values.get(run.rows()).unwrap_or_default();
-                    found.extend(values.iter().map(|value| sample_line(stream, *value as u64)));
-                }
+                add_page(&page, &series, &mut rows);
             }
+            let (exemplars, metadata) = sample_block::beside_of_object(bytes, &footer)?;
+            for of in exemplars {
+                rows.extend(of.exemplars.iter().map(|one| exemplar_row(&of.labels, one)));
+            }
+            rows.extend(metadata.iter().map(help_row));
+            found.extend(rows.iter().map(Row::found));
         }
     }
     Ok(found)
 }
 
-fn rows_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
+/// An entry of a log as it is found.
+fn line(line: &[u8]) -> Found {
+    Found { identity: String::from_utf8_lossy(line).into_owned(), text: String::new() }
+}
+
+fn add_page(page: &SamplePage, series: &WholeSeries, rows: &mut Vec<Row>) {
+    for run in &page.runs {
+        let labels = series.labels(run.series);
+        let stream = labels.get("stream").unwrap_or_default();
+        for (row, ms) in run.rows().zip(run.times.iter()) {
+            let start = page.starts.get(row).copied().unwrap_or(0);
+            let content = match page.histograms.get(row) {
+                Some(histogram) => Content::Histogram(HistogramSample {
+                    timestamp: *ms,
+                    start,
+                    integer: page.integers.get(row).copied().unwrap_or(false),
+                    histogram: Arc::clone(histogram),
+                }),
+                None => Content::Float { bits: page.values[row].to_bits(), start },
+            };
+            rows.push(Row { stream: stream.to_owned(), timestamp: ms * 1_000_000, content });
+        }
+    }
+}
+
+fn rows_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<Found>> {
     let mut reader = FrameReader::new(bytes);
     let mut found = Vec::new();
     while let Some(frame) = reader.next_frame()? {
@@ -277,18 +309,13 @@ fn rows_of_wal(snapshot: &Snapshot, bytes: Bytes) -> Result<Vec<String>> {
         if writer.is_none_or(|writer| writer.is_drained() || id.sequence < writer.floor) {
             continue;
         }
-        let batches = frame.batches()?;
-        for batch in &batches {
+        for batch in &frame.batches()? {
             match batch {
                 Batch::Logs(batch) => {
                     let entries = batch.streams.iter().flat_map(|stream| &stream.entries);
-                    let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
-                    found.extend(entries.map(|entry| text(entry.line.of(&batch.arena.bytes))));
+                    found.extend(entries.map(|entry| line(entry.line.of(&batch.arena.bytes))));
                 }
-                Batch::Metrics(batch) => found.extend(batch.series.iter().flat_map(|series| {
-                    let stream = series.labels.get("stream").unwrap_or_default();
-                    batch.samples_of(series).map(move |(_, value)| sample_line(stream, value as u64))
-                })),
+                Batch::Metrics(batch) => found.extend(rows_of(batch).iter().map(Row::found)),
             }
         }
     }

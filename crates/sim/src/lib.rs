@@ -17,6 +17,7 @@ mod damage;
 mod damage_base;
 mod node;
 mod oracle;
+mod row;
 mod scenario;
 
 pub use damage::{Tally, run_damage};

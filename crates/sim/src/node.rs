@@ -15,15 +15,17 @@ use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, SampleBatch, Signal, TenantId,
-    TimeRange,
+    HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, Signal,
+    TenantId, TimeRange,
 };
 use sandur_query::{
-    Columns, Error as QueryError, LogSource, Needles, Order, QueryContext, RowSelector, SampleSelection,
-    ScanItem, Selection,
+    Columns, Error as QueryError, LogSource, MetadataSelection, Needles, Order, QueryContext, RowSelector,
+    SampleSelection, Samples, ScanItem, Selection,
 };
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
+
+use crate::row::{Content, Found, Row, batch_of, exemplar_row, help_row};
 
 /// A running engine.
 pub struct Node {
@@ -33,21 +35,6 @@ pub struct Node {
     pub engine: Arc<Engine>,
     client: FaultStore,
     env: Env,
-}
-
-/// A row of a push.
-pub struct WrittenRow {
-    /// Nanoseconds since the epoch.
-    pub timestamp: i64,
-    /// Its line; of a sample what [`sample_line`] makes of it.
-    pub line: String,
-    /// Its number: the value of a sample.
-    pub number: u64,
-}
-
-/// A sample as a line.
-pub fn sample_line(stream: &str, number: u64) -> String {
-    format!("sample {number} of {stream}")
 }
 
 /// The rows of a stream, as a delete request names them.
@@ -110,16 +97,16 @@ impl Node {
     }
 
     /// Pushes rows of one stream or series.
-    pub async fn push(&self, signal: Signal, stream: &str, rows: &[WrittenRow]) -> Result<()> {
+    pub async fn push(&self, signal: Signal, stream: &str, rows: &[Row]) -> Result<()> {
         match signal {
             Signal::Logs => self.engine.push(batch(stream, rows)).await?,
-            Signal::Metrics => self.engine.push(samples(stream, rows)).await?,
+            Signal::Metrics => self.engine.push(batch_of(stream, rows)).await?,
         }
         Ok(())
     }
 
-    /// Every row of a signal that the node finds, as lines; fails when it says that something is missing.
-    pub async fn rows(&self, signal: Signal) -> Result<Vec<String>> {
+    /// Every row of a signal that the node finds; fails when it says that something is missing.
+    pub async fn rows(&self, signal: Signal) -> Result<Vec<Found>> {
         let (rows, warning) = self.ask(signal).await?;
         match warning {
             Some(warning) => bail!("{} warns: {warning}", self.name),
@@ -128,11 +115,11 @@ impl Node {
     }
 
     /// Every row of a signal that the node finds, also when it says that something is missing.
-    pub async fn rows_with_warnings(&self, signal: Signal) -> Result<Vec<String>> {
+    pub async fn rows_with_warnings(&self, signal: Signal) -> Result<Vec<Found>> {
         Ok(self.ask(signal).await?.0)
     }
 
-    async fn ask(&self, signal: Signal) -> Result<(Vec<String>, Option<String>)> {
+    async fn ask(&self, signal: Signal) -> Result<(Vec<Found>, Option<String>)> {
         let context = self.context();
         let rows = match signal {
             Signal::Logs => self.ask_lines(&context).await?,
@@ -141,19 +128,24 @@ impl Node {
         Ok((rows, context.warnings().first().map(ToString::to_string)))
     }
 
-    /// Every sample, as [`sample_line`] writes it.
-    async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<String>> {
+    /// Every sample, exemplar and help.
+    async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<Found>> {
+        let source = self.engine.sources().samples;
         let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
-        let mut scan = self.engine.sources().samples.select(context, everything).await?;
-        let mut lines = Vec::new();
+        let mut scan = source.select(context, everything).await?;
+        let mut rows = Vec::new();
         while let Some(batch) = scan.next().await? {
             for (series, samples) in batch.samples.iter().enumerate() {
                 let stream = batch.pairs(series).find(|(name, _)| *name == "stream");
-                let stream = stream.map_or("", |(_, value)| value);
-                lines.extend(samples.values.iter().map(|value| sample_line(stream, *value as u64)));
+                add_samples(stream.map_or("", |(_, value)| value), samples, &mut rows);
             }
         }
-        Ok(lines)
+        for of in source.exemplars(context, Vec::new(), TimeRange::ALL).await?.series {
+            rows.extend(of.exemplars.iter().map(|one| exemplar_row(&of.labels, one)));
+        }
+        let told = source.metadata(context, MetadataSelection::default()).await?;
+        rows.extend(told.metrics.iter().map(help_row));
+        Ok(rows.iter().map(Row::found).collect())
     }
 
     fn context(&self) -> QueryContext {
@@ -162,7 +154,7 @@ impl Node {
         QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(3_600))
     }
 
-    async fn ask_lines(&self, context: &QueryContext) -> Result<Vec<String>> {
+    async fn ask_lines(&self, context: &QueryContext) -> Result<Vec<Found>> {
         let source = self.engine.sources().logs;
         let selection = Selection {
             matchers: Vec::new(),
@@ -173,7 +165,8 @@ impl Node {
             counts: false,
             counts_by: Vec::new(),
         };
-        collect(&*source, context, selection).await
+        let lines = collect(&*source, context, selection).await?;
+        Ok(lines.into_iter().map(|identity| Found { identity, text: String::new() }).collect())
     }
 }
 
@@ -246,16 +239,29 @@ async fn collect(
     Ok(lines)
 }
 
-fn samples(stream: &str, rows: &[WrittenRow]) -> SampleBatch {
-    let labels = Arc::new(Labels::from_pairs([("__name__", "sim"), ("stream", stream)]));
-    let mut batch = SampleBatch::new(TenantId::default_tenant());
-    batch.push(labels, rows.iter().map(|row| (row.timestamp.div_euclid(1_000_000), row.number as f64)));
-    batch
+/// The samples of a series as rows.
+fn add_samples(stream: &str, samples: &Samples, rows: &mut Vec<Row>) {
+    let mut add = |ms: i64, content| {
+        rows.push(Row { stream: stream.to_owned(), timestamp: ms * 1_000_000, content });
+    };
+    for (n, (ms, value)) in samples.times.iter().zip(&samples.values).enumerate() {
+        let start = samples.starts.get(n).copied().unwrap_or(0);
+        add(*ms, Content::Float { bits: value.to_bits(), start });
+    }
+    for (n, (ms, histogram)) in samples.histogram_times.iter().zip(&samples.histograms).enumerate() {
+        let start = samples.histogram_starts.get(n).copied().unwrap_or(0);
+        let (timestamp, histogram) = (*ms, Arc::clone(histogram));
+        add(*ms, Content::Histogram(HistogramSample { timestamp, start, integer: false, histogram }));
+    }
 }
 
-fn batch(stream: &str, rows: &[WrittenRow]) -> LogBatch {
+fn batch(stream: &str, rows: &[Row]) -> LogBatch {
     let labels = Arc::new(Labels::from_pairs([("job", "sim"), ("stream", stream)]));
     let mut batch = LogBatchBuilder::new(TenantId::default_tenant());
-    rows.iter().for_each(|row| batch.row(&labels, row.timestamp, &row.line));
+    for Row { timestamp, content, .. } in rows {
+        if let Content::Line(line) = content {
+            batch.row(&labels, *timestamp, line);
+        }
+    }
     batch.build()
 }

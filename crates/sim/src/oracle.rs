@@ -1,15 +1,19 @@
 //! What must be true: the rows that writers wrote, and what they were told about them.
 //!
-//! A row that was acknowledged must be found exactly once. A row whose push failed may be there once or
-//! not at all: the writer was not told. A row that was not written must not be there. A row that a delete
+//! A row that was acknowledged must be found exactly once, bit for bit. If several values were sent for one
+//! series and instant, one of them is found; what is told of a family may be found as often as it was told
+//! differently, and is never deleted. A row whose push failed may be there once or not at all: the writer was
+//! not told. A row that was not written must not be there. A row that a delete
 //! request names must not be there once the request was acknowledged, if the row was settled before the
 //! request was made; one that was on its way meanwhile may be there or not. Rows are entries and samples
 //! alike: a row of the other signal is one that was not written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
 use sandur_model::{Signal, TimeRange};
+
+use crate::row::{Found, Row};
 
 /// What a writer was told about a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,9 @@ struct Written {
     signal: Signal,
     stream: String,
     timestamp: i64,
+    /// What was sent under its identity.
+    texts: BTreeSet<String>,
+    is_told: bool,
     fate: Fate,
     /// Pushes that were not answered.
     pushes: u32,
@@ -55,24 +62,34 @@ pub struct Oracle {
 
 impl Deletion {
     fn names(&self, row: &Written) -> bool {
-        self.signal == row.signal && self.stream == row.stream && self.range.contains(row.timestamp)
+        let names_it = !row.is_told && self.range.contains(row.timestamp);
+        names_it && self.signal == row.signal && self.stream == row.stream
     }
 }
 
 impl Oracle {
     /// Notes a row before it is sent.
-    pub fn sent(&mut self, signal: Signal, stream: &str, timestamp: i64, line: &str) {
-        let mut row =
-            Written { signal, stream: stream.to_owned(), timestamp, fate: Fate::Unknown, pushes: 0 };
-        if self.deletions.iter().any(|deletion| deletion.names(&row)) {
-            row.fate = Fate::Maybe;
+    pub fn sent(&mut self, signal: Signal, row: &Row) {
+        let Found { identity, text } = row.found();
+        let written = self.rows.entry(identity).or_insert_with(|| Written {
+            signal,
+            stream: row.stream.clone(),
+            timestamp: row.timestamp,
+            texts: BTreeSet::new(),
+            is_told: row.is_told(),
+            fate: Fate::Unknown,
+            pushes: 0,
+        });
+        written.texts.insert(text);
+        written.pushes += 1;
+        if self.deletions.iter().any(|deletion| deletion.names(written)) {
+            written.fate = Fate::Maybe;
         }
-        self.rows.entry(line.to_owned()).or_insert(row).pushes += 1;
     }
 
     /// Notes that a push of a row was answered, and whether it was acknowledged.
-    pub fn answered(&mut self, line: &str, acknowledged: bool) {
-        let Some(row) = self.rows.get_mut(line) else { return };
+    pub fn answered(&mut self, row: &Row, acknowledged: bool) {
+        let Some(row) = self.rows.get_mut(&row.found().identity) else { return };
         row.pushes -= 1;
         if acknowledged && row.fate == Fate::Unknown {
             row.fate = Fate::Acknowledged;
@@ -116,21 +133,23 @@ impl Oracle {
 
     /// Compares what `reader` found of a signal with what was written. With `all` every acknowledged row must
     /// be there and every deleted one gone; without it only rows beyond what was written are wrong.
-    pub fn check(&self, reader: &str, signal: Signal, found: &[String], all: bool) -> Result<()> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for line in found {
-            *counts.entry(line).or_default() += 1;
+    pub fn check(&self, reader: &str, signal: Signal, found: &[Found], all: bool) -> Result<()> {
+        let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for Found { identity, text } in found {
+            *counts.entry(identity).or_default().entry(text).or_default() += 1;
         }
-        for (line, count) in &counts {
-            match self.rows.get(*line).filter(|row| row.signal == signal) {
-                None => bail!("{reader} found among {signal} a row that nobody wrote: '{line}'"),
-                Some(row) if *count > 1 => {
-                    bail!("{reader} found '{line}' {count} times; it is {:?}", row.fate)
-                }
-                Some(row) if all && row.fate == Fate::Deleted => {
-                    bail!("{reader} found '{line}', which is deleted")
-                }
-                Some(_) => {}
+        for (line, texts) in &counts {
+            let Some(row) = self.rows.get(*line).filter(|row| row.signal == signal) else {
+                bail!("{reader} found among {signal} a row that nobody wrote: '{line}' {texts:?}");
+            };
+            if let Some(other) = texts.keys().find(|text| !row.texts.contains(**text)) {
+                bail!("{reader} found '{line}' as '{other}', written was {:?}", row.texts);
+            }
+            if texts.values().any(|count| *count > 1) || (texts.len() > 1 && !row.is_told) {
+                bail!("{reader} found '{line}' several times, {texts:?}; it is {:?}", row.fate);
+            }
+            if all && row.fate == Fate::Deleted {
+                bail!("{reader} found '{line}', which is deleted");
             }
         }
         if all {
@@ -148,16 +167,22 @@ impl Oracle {
 mod tests {
     use super::*;
 
-    fn lines(all: &[&str]) -> Vec<String> {
-        all.iter().map(|l| (*l).to_owned()).collect()
+    use crate::row::Content;
+
+    fn lines(all: &[&str]) -> Vec<Found> {
+        all.iter().map(|line| row(line, 0).found()).collect()
+    }
+
+    fn row(line: &str, timestamp: i64) -> Row {
+        Row { stream: "s".to_owned(), timestamp, content: Content::Line(line.to_owned()) }
     }
 
     #[test]
     fn lost_doubled_and_invented_rows_are_noticed() {
         let mut oracle = Oracle::default();
-        oracle.sent(Signal::Logs, "s", 1, "a");
-        oracle.answered("a", true);
-        oracle.sent(Signal::Logs, "s", 2, "b");
+        oracle.sent(Signal::Logs, &row("a", 1));
+        oracle.answered(&row("a", 1), true);
+        oracle.sent(Signal::Logs, &row("b", 2));
         let check = |found: &[&str], all| oracle.check("r", Signal::Logs, &lines(found), all);
         assert!(check(&["a"], true).is_ok());
         assert!(check(&["a", "b"], true).is_ok());
@@ -174,20 +199,46 @@ mod tests {
     fn deleted_rows_that_are_found_are_noticed() {
         let mut oracle = Oracle::default();
         for (line, timestamp) in [("settled", 1), ("late", 9), ("on its way", 2)] {
-            oracle.sent(Signal::Logs, "s", timestamp, line);
+            oracle.sent(Signal::Logs, &row(line, timestamp));
         }
-        oracle.answered("settled", true);
-        oracle.answered("late", true);
+        oracle.answered(&row("settled", 0), true);
+        oracle.answered(&row("late", 0), true);
         let range = TimeRange::new(0, 5);
         let deletion = Deletion { signal: Signal::Logs, stream: "s".to_owned(), range };
         let settled = oracle.deleting(&deletion);
         assert!(oracle.check("r", Signal::Logs, &lines(&["settled", "late"]), true).is_ok(), "not yet");
         oracle.deleted(&settled);
-        oracle.answered("on its way", true);
+        oracle.answered(&row("on its way", 0), true);
         let check = |found: &[&str], all| oracle.check("r", Signal::Logs, &lines(found), all);
         assert!(check(&["late"], true).is_ok() && check(&["late", "on its way"], true).is_ok());
         assert!(check(&["late", "settled"], true).is_err(), "it is back");
         assert!(check(&[], true).is_err(), "more than was asked for");
         assert_eq!(oracle.deleted_rows(), 1);
+    }
+
+    #[test]
+    fn other_bits_and_two_values_of_an_instant_are_noticed() {
+        let sample = |bits| Row {
+            stream: "s".to_owned(),
+            timestamp: 1_000_000,
+            content: Content::Float { bits, start: 0 },
+        };
+        let help =
+            |text: &str| Row { stream: "up".to_owned(), timestamp: 0, content: Content::Help(text.into()) };
+        let mut oracle = Oracle::default();
+        for row in [sample(1), sample(2), help("old"), help("new")] {
+            oracle.sent(Signal::Metrics, &row);
+            oracle.answered(&row, true);
+        }
+        let check = |rows: &[Row]| {
+            let found: Vec<Found> = rows.iter().map(Row::found).collect();
+            oracle.check("r", Signal::Metrics, &found, true)
+        };
+        assert!(check(&[sample(2), help("new")]).is_ok());
+        assert!(check(&[sample(1), help("old"), help("new")]).is_ok());
+        assert!(check(&[sample(3), help("new")]).is_err(), "bits that nobody sent");
+        assert!(check(&[sample(1), sample(2), help("new")]).is_err(), "both values");
+        assert!(check(&[sample(1)]).is_err(), "nothing is told");
+        assert!(check(&[sample(1), help("new"), help("new")]).is_err());
     }
 }

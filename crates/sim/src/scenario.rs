@@ -13,8 +13,9 @@ use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::node::{Node, WrittenRow, sample_line};
+use crate::node::Node;
 use crate::oracle::{Deletion, Oracle};
+use crate::row::{Content, Row, some_content};
 
 /// Simulated time begins here: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
@@ -167,7 +168,7 @@ impl Scenario {
         let (oracle, env) = (Arc::clone(&self.oracle), self.env.clone());
         // Each push is noted before the first one: a delete request in between meets rows on their way.
         for row in rows.iter().cycle().take(rows.len() * (1 + usize::from(again))) {
-            lock(&oracle).sent(signal, &stream, row.timestamp, &row.line);
+            lock(&oracle).sent(signal, row);
         }
         let writer = self.env.spawn("writer", async move {
             for _ in 0..1 + u32::from(again) {
@@ -175,7 +176,7 @@ impl Scenario {
                 // A push that failed may still arrive: it is never answered.
                 if node.push(signal, &stream, &rows).await.is_ok() {
                     let mut oracle = lock(&oracle);
-                    rows.iter().for_each(|row| oracle.answered(&row.line, true));
+                    rows.iter().for_each(|row| oracle.answered(row, true));
                 }
             }
         });
@@ -183,28 +184,46 @@ impl Scenario {
         self.writers.push(writer);
     }
 
-    fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<WrittenRow> {
+    fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<Row> {
         let count = 1 + self.env.random_below(20);
         let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64;
         let first_ns = self.env.now_ns() - late_ns;
         let mut rows = Vec::new();
         for number in self.written..self.written + count {
             let n = (number - self.written) as i64;
-            let (timestamp, line) = match signal {
-                Signal::Logs => (first_ns + n, format!("row {number} of {stream}")),
+            let (timestamp, content) = match signal {
+                Signal::Logs => (first_ns + n, Content::Line(format!("row {number} of {stream}"))),
                 Signal::Metrics => {
-                    // A series has one sample of an instant.
-                    let mut ms = first_ns / 1_000_000 + n;
-                    while !self.instants.insert((stream.to_owned(), ms)) {
-                        ms += 1;
-                    }
-                    (ms * 1_000_000, sample_line(stream, number))
+                    let ms = self.some_instant(stream, first_ns / 1_000_000 + n);
+                    (ms * 1_000_000, some_content(&self.env, ms, number))
                 }
             };
-            rows.push(WrittenRow { timestamp, line, number });
+            rows.push(Row { stream: stream.to_owned(), timestamp, content });
+        }
+        if signal == Signal::Metrics && self.env.random_below(4) == 0 {
+            let content = Content::Help(format!("help {}", self.env.random_below(3)));
+            rows.push(Row { stream: format!("of_{stream}"), timestamp: 0, content });
+        }
+        if self.env.random_below(3) == 0 {
+            rows.reverse();
         }
         self.written += count;
         rows
+    }
+
+    /// A time that the series has no sample of, about this one; now and then one that it has.
+    fn some_instant(&mut self, stream: &str, ms: i64) -> i64 {
+        if self.env.random_below(12) == 0
+            && let Some(known) = self.instants.range((stream.to_owned(), ms - 60_000)..).next()
+            && known.0 == stream
+        {
+            return known.1;
+        }
+        let mut free = ms;
+        while !self.instants.insert((stream.to_owned(), free)) {
+            free += 1;
+        }
+        free
     }
 
     /// A delete request for a stream of a signal and some time, at a random node.

@@ -96,8 +96,11 @@ fn count_slots(series: &SelectedSeries, at: usize, counts: &mut BTreeMap<i64, u6
         return Box::new([first_slot]);
     }
     let (samples, _) = series.samples(at, (first, last));
-    let mut slots: Vec<i64> = samples.timestamps.iter().map(|time| time.div_euclid(slot_ms)).collect();
+    let histograms = samples.histograms.iter().map(|one| one.timestamp);
+    let times = samples.timestamps.iter().copied().chain(histograms);
+    let mut slots: Vec<i64> = times.map(|time| time.div_euclid(slot_ms)).collect();
     slots.iter().for_each(|slot| *counts.entry(*slot).or_default() += 1);
+    slots.sort_unstable();
     slots.dedup();
     slots.into()
 }
@@ -107,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     use sandur_base::{Id, MemoryBudget};
-    use sandur_model::{Batch, Exemplar, Labels, MetricMetadata, SampleBatch};
+    use sandur_model::{Batch, Exemplar, HistogramSample, Labels, MetricMetadata, SampleBatch};
 
     use super::*;
     use crate::head::push_bytes;
@@ -143,6 +146,20 @@ mod tests {
         let memory = MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap();
         head.insert(0, batch, memory);
         head
+    }
+
+    /// A series of floats and histograms in several windows lost the windows that had histograms alone.
+    #[test]
+    fn histograms_go_to_their_windows_too() {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        batch.push(Arc::new(Labels::from_pairs([("pod", "a")])), [(HOUR_MS, 1.0)]);
+        for timestamp in [0, 3 * HOUR_MS] {
+            let histogram = Arc::default();
+            batch.push_histogram(HistogramSample { timestamp, start: 0, integer: false, histogram });
+        }
+        let plans = plan_blocks(&head_of(batch), 0);
+        let raw: Vec<u64> = plans.iter().map(|plan| plan.raw_bytes()).collect();
+        assert_eq!(raw, [2 * SAMPLE_BYTES, SAMPLE_BYTES]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::samples::hidden::{Times, hides};
 
 /// Float samples of a series that one holder has.
 pub(super) struct FloatPart<'a> {
+    /// Which holder: of two the one with the lower number had its samples first.
+    pub(super) holder: usize,
     /// The list that its times are in.
     pub(super) times: &'a Arc<Vec<i64>>,
     /// Which of them are its.
@@ -36,6 +38,7 @@ impl FloatPart<'_> {
 
 /// Histogram samples of a series that one holder has.
 pub(super) struct HistogramPart<'a> {
+    pub(super) holder: usize,
     pub(super) times: &'a [i64],
     pub(super) histograms: &'a [Arc<FloatHistogram>],
     /// Whether each was sent with integer counts.
@@ -87,14 +90,79 @@ pub(super) fn visible(times: &[i64], rows: Range<usize>, hidden: &[Times]) -> Ve
     if hidden.is_empty() {
         return if rows.is_empty() { Vec::new() } else { vec![rows] };
     }
+    stretches(rows, |row| !hides(hidden, times[row]))
+}
+
+/// The rows that stay, in stretches.
+fn stretches(rows: Range<usize>, stays: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
     let mut stretches: Vec<Range<usize>> = Vec::new();
-    for row in rows.filter(|row| !hides(hidden, times[*row])) {
+    for row in rows.filter(|row| stays(*row)) {
         match stretches.last_mut() {
             Some(last) if last.end == row => last.end += 1,
             _ => stretches.push(row..row + 1),
         }
     }
     stretches
+}
+
+/// Takes out of a series what came second: of a float and a histogram of one instant, that of the later
+/// holder.
+pub(super) fn keep_one_of_each_instant(
+    floats: &mut Vec<FloatPart<'_>>,
+    histograms: &mut Vec<HistogramPart<'_>>,
+) {
+    if floats.is_empty() || histograms.is_empty() {
+        return;
+    }
+    let mut firsts: HashMap<i64, usize> = HashMap::default();
+    for part in histograms.iter() {
+        for time in part.times {
+            let first = firsts.entry(*time).or_insert(part.holder);
+            *first = part.holder.min(*first);
+        }
+    }
+    // Floats at instants of histograms, by whether they came first; mostly there are none.
+    let mut floats_first: HashMap<i64, bool> = HashMap::default();
+    for part in floats.iter() {
+        for time in &part.times[part.rows.clone()] {
+            if let Some(histogram) = firsts.get(time) {
+                *floats_first.entry(*time).or_default() |= part.holder <= *histogram;
+            }
+        }
+    }
+    if floats_first.is_empty() {
+        return;
+    }
+    let is_float = |time: i64| floats_first.get(&time).copied();
+    *floats = std::mem::take(floats).into_iter().flat_map(|part| cut_floats(part, &is_float)).collect();
+    *histograms =
+        std::mem::take(histograms).into_iter().flat_map(|part| cut_histograms(part, &is_float)).collect();
+}
+
+fn cut_floats<'a>(part: FloatPart<'a>, is_float: &impl Fn(i64) -> Option<bool>) -> Vec<FloatPart<'a>> {
+    let FloatPart { holder, times, rows, values, starts } = part;
+    let first = rows.start;
+    let of = |rows: Range<usize>| {
+        let own = rows.start - first..rows.end - first;
+        let (values, starts) = (&values[own.clone()], starts.get(own).unwrap_or_default());
+        FloatPart { holder, times, rows, values, starts }
+    };
+    stretches(rows, |row| is_float(times[row]) != Some(false)).into_iter().map(of).collect()
+}
+
+fn cut_histograms<'a>(
+    part: HistogramPart<'a>,
+    is_float: &impl Fn(i64) -> Option<bool>,
+) -> Vec<HistogramPart<'a>> {
+    let HistogramPart { holder, times, histograms, integers, starts } = part;
+    let of = |rows: Range<usize>| HistogramPart {
+        holder,
+        times: &times[rows.clone()],
+        histograms: &histograms[rows.clone()],
+        integers: integers.get(rows.clone()).unwrap_or_default(),
+        starts: starts.get(rows).unwrap_or_default(),
+    };
+    stretches(0..times.len(), |row| is_float(times[row]) != Some(true)).into_iter().map(of).collect()
 }
 
 /// Times, values and starts of parts, those of the holder that had its samples first before others.
@@ -183,7 +251,7 @@ mod tests {
     use super::*;
 
     fn part<'a>(times: &'a Arc<Vec<i64>>, values: &'a [f64]) -> FloatPart<'a> {
-        FloatPart { times, rows: 0..times.len(), values, starts: &[] }
+        FloatPart { holder: 0, times, rows: 0..times.len(), values, starts: &[] }
     }
 
     #[test]
@@ -207,6 +275,26 @@ mod tests {
         assert!(times.is_shared_with(&again));
         let (whole, ..) = join_floats(vec![part(&first, &[1.0, 2.0])], &mut lists, false);
         assert!(whole.is_shared_with(&Arc::clone(&first).into()));
+    }
+
+    #[test]
+    fn of_a_float_and_a_histogram_of_one_instant_that_of_the_first_holder_stays() {
+        let (times, values) = (Arc::new(vec![10, 20, 30, 40]), [1.0, 2.0, 3.0, 4.0]);
+        let histograms: Vec<Arc<FloatHistogram>> = vec![Arc::default(); 2];
+        let histogram = |holder, times| HistogramPart {
+            holder,
+            times,
+            histograms: &histograms,
+            integers: &[true, false],
+            starts: &[],
+        };
+        let mut floats = vec![FloatPart { holder: 1, starts: &[5, 6, 7, 8], ..part(&times, &values) }];
+        let mut others = vec![histogram(0, &[20, 25]), histogram(2, &[30, 50])];
+        keep_one_of_each_instant(&mut floats, &mut others);
+        let (kept, values, starts) = join_floats(floats, &mut Lists::default(), true);
+        assert_eq!((&kept[..], values, starts), (&[10, 30, 40][..], vec![1.0, 3.0, 4.0], vec![5, 7, 8]));
+        let joined = join_histograms(&others, true);
+        assert_eq!((joined.times, joined.integers), (vec![20, 25, 50], vec![true, false, false]));
     }
 
     #[test]

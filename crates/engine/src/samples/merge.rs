@@ -28,7 +28,10 @@ use super::OpenSamples;
 use super::exemplars::are_some_hidden;
 use super::hidden::HiddenSamples;
 use super::index::{HeldPage, IndexReader};
-use super::join::{FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms, visible};
+use super::join::{
+    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms,
+    keep_one_of_each_instant, visible,
+};
 use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
 use super::times::read_times;
 use crate::block_reader::{BlockReader, ReadError};
@@ -127,7 +130,7 @@ impl Open {
         &rest[..rest.partition_point(|(of, ..)| Some(*of) == series)]
     }
 
-    fn add<'a>(&'a self, hidden: &HiddenSamples, parts: &mut Parts<'a>) {
+    fn add<'a>(&'a self, holder: usize, hidden: &HiddenSamples, parts: &mut Parts<'a>) {
         for (series, page, run) in self.current() {
             let page = &self.pages[*page];
             let run = &page.runs[*run];
@@ -138,6 +141,7 @@ impl Open {
                 let starts = page.starts.get(stored.clone()).unwrap_or_default();
                 if page.histograms.is_empty() {
                     parts.floats.push(FloatPart {
+                        holder,
                         times: &run.times,
                         values: &page.values[stored],
                         starts,
@@ -146,7 +150,7 @@ impl Open {
                 } else {
                     let integers = page.integers.get(stored.clone()).unwrap_or_default();
                     let (times, histograms) = (&run.times[rows], &page.histograms[stored]);
-                    parts.histograms.push(HistogramPart { times, histograms, integers, starts });
+                    parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
                 }
             }
             parts.hidden += (run.times.len() - seen) as u64;
@@ -155,14 +159,14 @@ impl Open {
 }
 
 impl Carried {
-    fn add<'a>(&'a self, parts: &mut Parts<'a>) {
+    fn add<'a>(&'a self, holder: usize, parts: &mut Parts<'a>) {
         if !self.times.is_empty() {
             let (times, values, starts) = (&self.times, &self.values, &self.starts);
-            parts.floats.push(FloatPart { times, rows: 0..times.len(), values, starts });
+            parts.floats.push(FloatPart { holder, times, rows: 0..times.len(), values, starts });
         }
         let JoinedHistograms { times, histograms, integers, starts } = &self.histograms;
         if !times.is_empty() {
-            parts.histograms.push(HistogramPart { times, histograms, integers, starts });
+            parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
         }
     }
 }
@@ -200,8 +204,8 @@ impl Input {
         let Some(series) = open.series() else { return Ok(0) };
         let before = self.carried.take();
         let mut parts = Parts::default();
-        before.iter().for_each(|carried| carried.add(&mut parts));
-        open.add(&self.hidden, &mut parts);
+        before.iter().for_each(|carried| carried.add(0, &mut parts));
+        open.add(0, &self.hidden, &mut parts);
         let hidden = parts.hidden;
         let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true);
         let histograms = join_histograms(&parts.histograms, true);
@@ -361,10 +365,11 @@ impl Merger {
         let members = self.at_next_series();
         let Some(first) = members.first() else { return Ok(false) };
         let mut parts = Parts::default();
-        for input in members.iter().map(|number| &self.inputs[*number]) {
-            input.carried.iter().for_each(|carried| carried.add(&mut parts));
+        for number in &members {
+            let input = &self.inputs[*number];
+            input.carried.iter().for_each(|carried| carried.add(*number, &mut parts));
             if let Some(open) = input.open.as_ref().filter(|open| open.series() == input.series()) {
-                open.add(&input.hidden, &mut parts);
+                open.add(*number, &input.hidden, &mut parts);
             }
         }
         self.counts.deleted += parts.hidden;
@@ -451,11 +456,12 @@ impl Merge for Merger {
 }
 
 /// Writes the samples of a series, of one instant those of the first part; gives how many there were.
-fn write(writer: &mut BlockWriter, series: u32, parts: Parts<'_>) -> Result<usize, FormatError> {
+fn write(writer: &mut BlockWriter, series: u32, mut parts: Parts<'_>) -> Result<usize, FormatError> {
+    keep_one_of_each_instant(&mut parts.floats, &mut parts.histograms);
     let mut rows = 0;
     let follows = |pair: &[FloatPart<'_>]| pair[0].last() < pair[1].first();
     if parts.floats.windows(2).all(follows) {
-        for FloatPart { times, rows: of, values, starts } in parts.floats {
+        for FloatPart { times, rows: of, values, starts, .. } in parts.floats {
             rows += of.len();
             writer.push_floats(series, Floats { times: &times[of], values, starts })?;
         }

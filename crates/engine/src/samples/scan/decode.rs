@@ -15,7 +15,8 @@ use crate::rules::Rules;
 use crate::samples::head::SampleColumns;
 use crate::samples::hidden::{Times, times_of};
 use crate::samples::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms, visible,
+    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms,
+    keep_one_of_each_instant, visible,
 };
 
 /// Series with their samples, and what could not be read.
@@ -106,6 +107,7 @@ fn decode_block(
 
 /// What a head has of a series.
 struct FromHead {
+    holder: usize,
     times: Arc<Vec<i64>>,
     columns: SampleColumns,
     histogram_times: Vec<i64>,
@@ -119,10 +121,11 @@ impl FromHead {
         for rows in visible(&self.times, 0..self.times.len(), &self.hidden) {
             let values = &self.columns.values[rows.clone()];
             let starts = self.columns.starts.get(rows.clone()).unwrap_or_default();
-            floats.push(FloatPart { times: &self.times, values, starts, rows });
+            floats.push(FloatPart { holder: self.holder, times: &self.times, values, starts, rows });
         }
         for rows in visible(&self.histogram_times, 0..self.histogram_times.len(), &self.hidden) {
             histograms.push(HistogramPart {
+                holder: self.holder,
                 times: &self.histogram_times[rows.clone()],
                 histograms: &self.histograms[rows.clone()],
                 integers: &[],
@@ -151,7 +154,7 @@ impl Assembly<'_> {
                 Holder::Block { hidden, .. } => {
                     let hidden = hidden.times_of(*ordinal);
                     for (page, run) in blocks[*number].runs_of(*ordinal) {
-                        self.add_run(page, run, hidden, &mut floats, &mut histograms);
+                        self.add_run((*number, page, run), hidden, &mut floats, &mut histograms);
                     }
                 }
                 Holder::Head { series } => {
@@ -164,6 +167,7 @@ impl Assembly<'_> {
                     let histogram_starts = columns.histograms.iter().map(|one| one.start).collect();
                     let hidden = self.hidden_in_head(found);
                     from_heads.push(FromHead {
+                        holder: *number,
                         times,
                         columns,
                         histogram_times,
@@ -175,6 +179,7 @@ impl Assembly<'_> {
             }
         }
         from_heads.iter().for_each(|head| head.add(&mut floats, &mut histograms));
+        keep_one_of_each_instant(&mut floats, &mut histograms);
         let (times, values, starts) = join_floats(floats, &mut self.lists, self.selection.starts);
         let histograms = join_histograms(&histograms, self.selection.starts);
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
@@ -214,8 +219,7 @@ impl Assembly<'_> {
 
     fn add_run<'p>(
         &self,
-        page: &'p SamplePage,
-        run: usize,
+        (holder, page, run): (usize, &'p SamplePage, usize),
         hidden: &[Times],
         floats: &mut Vec<FloatPart<'p>>,
         histograms: &mut Vec<HistogramPart<'p>>,
@@ -227,11 +231,12 @@ impl Assembly<'_> {
             let stored = run.start as usize + rows.start..run.start as usize + rows.end;
             let starts = page.starts.get(stored.clone()).unwrap_or_default();
             if page.histograms.is_empty() {
-                floats.push(FloatPart { times: &run.times, values: &page.values[stored], starts, rows });
+                let values = &page.values[stored];
+                floats.push(FloatPart { holder, times: &run.times, values, starts, rows });
             } else {
                 let integers = page.integers.get(stored.clone()).unwrap_or_default();
                 let (times, of_run) = (&run.times[rows], &page.histograms[stored]);
-                histograms.push(HistogramPart { times, histograms: of_run, integers, starts });
+                histograms.push(HistogramPart { holder, times, histograms: of_run, integers, starts });
             }
         }
     }
