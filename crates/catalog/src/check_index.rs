@@ -1,7 +1,7 @@
 //! Verifying the index of a sample block: queries believe it.
 //!
-//! What it says of each series is compared with the samples that there are, the lists of series with the columns,
-//! and the texts of one order with those of the other.
+//! What it says of each series is compared with the samples that there are, the lists of series with the
+//! columns, and the texts of one order with those of the other.
 
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
@@ -32,7 +32,8 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
                 if said != found {
                     let fields = |span: &SeriesSpan| (span.rows, span.min_ms, span.max_ms);
                     return Err(format!(
-                        "its index says of series {ordinal} (samples, first and last time) {:?}, its pages {:?}",
+                        "its index says of series {ordinal} (samples, first and last time) {:?}, its pages \
+                         {:?}",
                         fields(said),
                         fields(found)
                     ));

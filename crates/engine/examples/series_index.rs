@@ -1,7 +1,7 @@
 //! What it costs to find series among many in blocks: time and memory of selections and of label calls.
 //!
-//! `cargo run --release -p sandur-engine --example series_index -- write DIR 10 1000000` writes ten blocks of a
-//! million series each, all of them different; `... -- read DIR` asks for them in a process of its own.
+//! `cargo run --release -p sandur-engine --example series_index -- write DIR 10 1000000` writes ten blocks of
+//! a million series each, all of them different; `... -- read DIR` asks for them in a process of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -213,8 +213,8 @@ pub trait SeriesIndex: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Values of one label of the series that match any of the lists (all series when there is no list), batch
-    /// by batch: a source that has many does not hold all of them.
+    /// Values of one label of the series that match any of the lists (all series when there is no list),
+    /// batch by batch: a source that has many does not hold all of them.
     fn value_scan<'a>(
         &'a self,
         context: &'a QueryContext,

@@ -1,12 +1,11 @@
 //! Merging sample blocks: all of them are read side by side in the order of series.
 //!
-//! The next series is the first of those that the inputs are at, by its labels, which are read a page of series
-//! at a time.
-//! Of samples of one series and instant the first input's stays, which is that of the rows that came first.
-//! Samples that deletes hide are left out; a group of hidden series alone is not even read, and a series of
-//! which nothing is left is not part of the result. One group of each input is in memory, and one series;
-//! of the result the distinct values of its labels.
-//! Exemplars and metadata come last ([`merge_beside`](super::merge_beside)).
+//! The next series is the first of those that the inputs are at, by its labels, which are read a page of
+//! series at a time. Of samples of one series and instant the first input's stays, which is that of the rows
+//! that came first. Samples that deletes hide are left out; a group of hidden series alone is not even read,
+//! and a series of which nothing is left is not part of the result. One group of each input is in memory,
+//! and one series; of the result the distinct values of its labels. Exemplars and metadata come last
+//! ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -1,13 +1,13 @@
 //! A sample block: one immutable object with the samples of one tenant and one time window.
 //!
-//! **Physical order.** Header; groups of pages, and between them pages of lists of times and parts of the index;
-//! pages of exemplars and of metadata; the rest of the index; footer; trailer. The container is that of
-//! [`crate::block`]; which series there are is told by the [`index`], whose parts are in the footer when they
-//! are small. See `docs/formats/sample-block.md`.
+//! **Physical order.** Header; groups of pages, and between them pages of lists of times and parts of the
+//! index; pages of exemplars and of metadata; the rest of the index; footer; trailer. The container is that
+//! of [`crate::block`]; which series there are is told by the [`index`], whose parts are in the footer when
+//! they are small. See `docs/formats/sample-block.md`.
 //!
-//! **Writing.** [`BlockWriter::push_series`] with series in the order of [`crate::block::compare_series`]; their
-//! samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`], those of a series at any
-//! time after it; exemplars and metadata through [`BlockWriter::push_exemplars`] and
+//! **Writing.** [`BlockWriter::push_series`] with series in the order of [`crate::block::compare_series`];
+//! their samples through [`BlockWriter::push_floats`] and [`BlockWriter::push_histograms`], those of a
+//! series at any time after it; exemplars and metadata through [`BlockWriter::push_exemplars`] and
 //! [`BlockWriter::push_metadata`]; [`BlockWriter::take_output`] now and then; [`BlockWriter::finish`].
 //!
 //! **Reading.** [`Footer`] opened from the last `footer_len` bytes; [`Footer::index`] for series;

@@ -1,8 +1,9 @@
 //! Which series of a block pass all matchers.
 //!
-//! Whatever reads least goes first. Values are looked up where that takes a few pages of texts, and the lists of
-//! the value with the shortest ones are read. From then on each matcher is answered by lists or by the columns
-//! of the series that are left, whichever are shorter; when these series are in a few pages, by their labels.
+//! Whatever reads least goes first. Values are looked up where that takes a few pages of texts, and the lists
+//! of the value with the shortest ones are read. From then on each matcher is answered by lists or by the
+//! columns of the series that are left, whichever are shorter; when these series are in a few pages, by their
+//! labels.
 
 use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Index, Label, PageRef, Part};

@@ -1,7 +1,7 @@
 //! The series of all holders in the order in which blocks hold them.
 //!
-//! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page of
-//! series.
+//! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page
+//! of series.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;

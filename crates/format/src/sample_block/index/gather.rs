@@ -1,8 +1,8 @@
 //! Gathers the index of a block that is being written, series by series.
 //!
 //! A page of series is written as soon as it is full. What stays in memory until the end are the distinct
-//! values of labels with their lists of series: some forty bytes beside its text for a value, a byte or two for each series
-//! that does not follow another one with the same value.
+//! values of labels with their lists of series: some forty bytes beside its text for a value, a byte or two
+//! for each series that does not follow another one with the same value.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;

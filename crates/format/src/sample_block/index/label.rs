@@ -14,7 +14,9 @@ use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
 
 /// Most bytes of the first texts of all pages of a label.
-const FIRSTS_BYTES_MAX: usize = 1 << 28;
+const FIRSTS_BYTES_MAX: usize = 1 << 26;
+/// Most texts or lists of a page.
+const PAGE_ITEMS_MAX: u32 = 512;
 
 /// A page of texts or of lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,7 +230,7 @@ fn get_pages(reader: &mut Reader<'_>) -> Result<Vec<PageRef>, Error> {
     for (n, part) in parts.into_iter().enumerate() {
         let (count, bytes) = (counts[n], bytes[n]);
         pages.push(PageRef { part, first, count, bytes });
-        let next = first.checked_add(count).filter(|_| count > 0);
+        let next = first.checked_add(count).filter(|_| (1..=PAGE_ITEMS_MAX).contains(&count));
         first = next.ok_or_else(|| reader.malformed("a page of a label holds nothing or too much"))?;
     }
     Ok(pages)

@@ -215,7 +215,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_lists_come_back(lists in prop::collection::vec(prop::collection::btree_set(0..500u32, 1..80), 1..20)) {
+        fn any_lists_come_back(
+            lists in prop::collection::vec(prop::collection::btree_set(0..500u32, 1..80), 1..20),
+        ) {
             let lists: Vec<Vec<u32>> = lists.into_iter().map(|list| list.into_iter().collect()).collect();
             let (_, page) = page_of(&lists);
             for (at, list) in lists.iter().enumerate() {
@@ -224,7 +226,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), n in 1..9usize) {
+        fn any_bytes_are_read_without_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            n in 1..9usize,
+        ) {
             if let Ok(page) = ListPage::get(&Bytes::from(bytes), n) {
                 (0..n).for_each(|at| drop(read(&page, at, 1_000)));
             }

@@ -1,14 +1,16 @@
 //! The index of a block: its series and labels, read by parts.
 //!
-//! The footer holds [`Index`], which tells where the parts are: some bytes for each 512 values of a label and
-//! for each 4,096 series. Parts are read when a query needs them: pages of texts to find values, pages of lists
-//! to find series, columns of pages of series for labels. No reader needs all of them at once.
+//! The footer holds [`Index`], which tells where the parts are: some bytes for each 512 values of a label
+//! and for each 4,096 series. Parts are read when a query needs them: pages of texts to find values, pages
+//! of lists to find series, columns of pages of series for labels. No reader needs all of them at once.
 
 mod gather;
 mod label;
 mod lists;
 mod part;
 mod series_page;
+#[cfg(test)]
+mod tests;
 mod texts;
 mod value_set;
 
@@ -29,6 +31,7 @@ use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 use part::{get_parts, put_parts};
+use texts::PAGE_TEXT_BYTES;
 
 /// Series of a page.
 pub const PAGE_SERIES: u32 = 1 << 12;
@@ -100,7 +103,7 @@ impl Index {
     /// The texts of a page in the order of numbers.
     pub fn texts(&self, page: &PageRef, plain: &[u8]) -> Result<TextPage, Error> {
         let mut reader = Reader::new(PART_INDEX, page.part.address, plain);
-        let texts = TextPage::get_page(&mut reader, page.count as usize, page.bytes as usize)?;
+        let texts = get_texts(&mut reader, page)?;
         reader.finish()?;
         Ok(texts)
     }
@@ -117,7 +120,7 @@ impl Index {
             return Ok((self.texts(of, plain)?, (of.first + 1..=of.first + of.count).collect()));
         }
         let mut reader = Reader::new(PART_INDEX, of.part.address, plain);
-        let texts = TextPage::get_page(&mut reader, of.count as usize, of.bytes as usize)?;
+        let texts = get_texts(&mut reader, of)?;
         let numbers = get_packed_u32(&mut reader, of.count as usize)?;
         if numbers.iter().any(|number| *number == 0 || *number > label.values) {
             return Err(reader.malformed("a text has a number that its label does not have"));
@@ -212,6 +215,14 @@ impl Index {
         reader.finish()?;
         Ok(Self { series, pages, labels, areas })
     }
+}
+
+/// The texts of a page. A writer closes a page before the bytes that its texts share are many.
+fn get_texts(reader: &mut Reader<'_>, page: &PageRef) -> Result<TextPage, Error> {
+    if page.bytes as usize > reader.remaining() + 2 * PAGE_TEXT_BYTES {
+        return Err(reader.malformed("a page of texts announces more bytes than it can hold"));
+    }
+    TextPage::get_page(reader, page.count as usize, page.bytes as usize)
 }
 
 /// Plain bytes of the sections that an index is in, and where each begins.

@@ -81,13 +81,13 @@ impl TextPage {
         }
     }
 
-    /// Reads so many texts of so many bytes together; the caller bounds both.
+    /// Reads so many texts of so many bytes together; the caller bounds both. Memory is taken as texts come.
     pub(super) fn get_page(reader: &mut Reader<'_>, count: usize, bytes: usize) -> Result<Self, Error> {
         // Each takes two bytes at least.
         if count > reader.remaining() / 2 {
             return Err(reader.malformed("a page of texts is shorter than their number"));
         }
-        let mut text = Vec::with_capacity(bytes);
+        let mut text = Vec::with_capacity(bytes.min(reader.remaining() + PAGE_TEXT_BYTES));
         let mut ends: Vec<u32> = Vec::with_capacity(count);
         let mut before = 0..0;
         for _ in 0..count {
@@ -166,7 +166,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..90), n in 0..40usize) {
+        fn any_bytes_are_read_without_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..90),
+            n in 0..40usize,
+        ) {
             let _ = TextPage::get_page(&mut Reader::new("test", 0, &bytes), n, 50);
         }
     }

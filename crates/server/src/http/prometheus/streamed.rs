@@ -1,7 +1,8 @@
 //! Answers of the index endpoints, written piece by piece while what they list is read.
 //!
-//! **Invariants.** Of what is listed a batch is in memory, and of the answer a piece. A failure before the first
-//! piece is an answer of its own; after it the body is cut off, so that no client takes a part for the whole.
+//! **Invariants.** Of what is listed a batch is in memory, and of the answer a piece. A failure before the
+//! first piece is an answer of its own; after it the body is cut off, so that no client takes a part for the
+//! whole.
 
 use axum::body::Body;
 use axum::http::header;

@@ -1,0 +1,177 @@
+//! Indexes of any series, whole and with bytes that no writer made.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use roaring::RoaringBitmap;
+
+use super::gather::IndexWriter;
+use super::*;
+use crate::block::compare_series;
+
+type Pairs = Vec<(String, String)>;
+
+fn pairs(labels: &Pairs) -> impl Iterator<Item = (&str, &str)> + Clone {
+    labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+fn sorted(mut series: Vec<Pairs>) -> Vec<Pairs> {
+    series.sort_by(|a, b| compare_series(pairs(a), pairs(b)));
+    series.dedup_by(|a, b| compare_series(pairs(a), pairs(b)).is_eq());
+    series
+}
+
+fn index_of(series: &[Pairs]) -> Index {
+    let mut writer = IndexWriter::new(1);
+    for (n, labels) in (0..).zip(series) {
+        let ordinal = writer.push(pairs(labels)).unwrap();
+        let span = SeriesSpan { rows: 1 + n, min_ms: 1_000 + n as i64, max_ms: 2_000 + 2 * n as i64 };
+        writer.count(ordinal, span).unwrap();
+    }
+    let nowhere =
+        |area: WrittenArea| Area { piece: Piece::of(8 + area.address, &area.bytes), address: area.address };
+    writer.finish(nowhere).unwrap()
+}
+
+fn plain(index: &Index, part: &Part) -> Result<Bytes, Error> {
+    match index.locate(part)? {
+        Place::Footer(bytes) => part.open(&bytes),
+        Place::Object(_) => Err(Error::Misuse("not in the footer")),
+    }
+}
+
+fn page_of(index: &Index, number: u32) -> Result<SeriesPage, Error> {
+    let parts = SeriesColumns::parts(index, number, &|_| true);
+    let bytes = parts.iter().map(|part| plain(index, part)).collect::<Result<Vec<_>, _>>()?;
+    let columns = SeriesColumns::decode(index, number, &|_| true, &bytes)?;
+    let mut texts = Vec::new();
+    for text in columns.texts(index) {
+        let page = &index.labels()[text.label].text_pages()[text.page];
+        texts.push((text, Arc::new(index.texts(page, &plain(index, &page.part)?)?)));
+    }
+    columns.finish(index, &texts)
+}
+
+/// Everything that the index tells: labels by ordinal, and series by label and value.
+#[allow(clippy::type_complexity)] // a test: what is told is compared at once
+fn told(index: &Index) -> Result<(Vec<Pairs>, Vec<(String, String, Vec<u32>)>), Error> {
+    let (mut series, mut lists) = (Vec::new(), Vec::new());
+    for number in 0..index.pages().len() as u32 {
+        let page = page_of(index, number)?;
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        series.extend(page.series().map(|ordinal| page.pairs(ordinal).map(own).collect::<Pairs>()));
+    }
+    for label in index.labels() {
+        for (at, page) in label.sorted_pages().iter().enumerate() {
+            let (texts, numbers) = index.sorted_texts(label, at, &plain(index, &page.part)?)?;
+            for (text, number) in texts.iter().zip(numbers) {
+                let _ = (label.sorted_page_of(text), label.sorted_pages_from(text));
+                let Some((page, within)) = label.list_page_of(number) else { continue };
+                let of = &label.list_pages()[page];
+                let mut found = RoaringBitmap::new();
+                index.lists(of, &plain(index, &of.part)?)?.add(within, index.series(), &mut found)?;
+                lists.push((label.name().to_string(), text.to_owned(), found.iter().collect()));
+            }
+        }
+    }
+    Ok((series, lists))
+}
+
+fn sections(index: &Index) -> [Vec<u8>; 4] {
+    let mut sections: [Vec<u8>; 4] = Default::default();
+    index.put_series(&mut sections[0], 0);
+    index.put_labels(&mut sections[1]);
+    index.put_areas(&mut sections[2]);
+    sections[3] = index.in_footer().to_vec();
+    sections
+}
+
+fn read(sections: [Vec<u8>; 4]) -> Result<Index, Error> {
+    let [series, labels, areas, in_footer] = sections.map(Bytes::from);
+    Index::get(IndexSections { series: (series, 0), labels: (labels, 0), areas: (areas, 0), in_footer }, 0)
+}
+
+fn some_series(n: u32) -> Vec<Pairs> {
+    let label = |name: &str, value: String| (name.to_owned(), value);
+    let of = |n: u32| {
+        let mut labels =
+            vec![label("__name__", format!("m{}", n % 3)), label("a", format!("v{}", n * 7 % 11))];
+        labels.extend((n % 5 == 0).then(|| label("b", "x".repeat(n as usize % 40 + 1))));
+        labels.push(label("c", format!("{:05}", n * 31 % 1_009)));
+        labels
+    };
+    sorted((0..n).map(of).collect())
+}
+
+#[test]
+fn an_index_of_several_pages_tells_what_it_was_made_of() {
+    let series = some_series(9_000);
+    let index = read(sections(&index_of(&series))).unwrap();
+    let (found, lists) = told(&index).unwrap();
+    assert_eq!(found, series);
+    for (name, value, list) in lists {
+        let has = |ordinal: &u32| series[*ordinal as usize].contains(&(name.clone(), value.clone()));
+        let expected: Vec<u32> = (0..series.len() as u32).filter(has).collect();
+        assert_eq!(list, expected, "{name}={value}");
+    }
+    let last = page_of(&index, 2).unwrap();
+    let n = last.series().start;
+    let span =
+        SeriesSpan { rows: 1 + u64::from(n), min_ms: 1_000 + i64::from(n), max_ms: 2_000 + 2 * i64::from(n) };
+    assert_eq!(*last.span(n), span);
+    assert!(series.len() * 4 > index.in_footer().len(), "{} bytes", index.in_footer().len());
+}
+
+/// Announced numbers and lengths beyond what follows are refused before memory is taken for them.
+#[test]
+fn no_changed_byte_of_a_section_is_a_panic() {
+    let whole = sections(&index_of(&some_series(600)));
+    for section in 0..3 {
+        for at in 0..whole[section].len() {
+            for with in [0, 1, 0x7F, 0x80, 0xFF] {
+                let mut changed = whole.clone();
+                changed[section][at] = with;
+                let _ = read(changed).and_then(|index| told(&index));
+            }
+            let mut cut = whole.clone();
+            cut[section].truncate(at);
+            assert!(read(cut).is_err(), "section {section} cut at {at}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_series_come_back(
+        series in prop::collection::vec(prop::collection::btree_map("[a-c_]{1,2}", ".{1,3}", 0..4), 0..80),
+    ) {
+        let series = sorted(series.into_iter().map(|labels| labels.into_iter().collect()).collect());
+        let (found, lists) = told(&read(sections(&index_of(&series))).unwrap()).unwrap();
+        prop_assert_eq!(&found, &series);
+        let listed: usize = lists.iter().map(|(_, _, list)| list.len()).sum();
+        prop_assert_eq!(listed, series.iter().map(Vec::len).sum::<usize>());
+    }
+
+    /// The plain bytes of parts, of which no checksum tells.
+    #[test]
+    fn parts_of_any_bytes_are_read_without_a_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        n in 0..40u32,
+    ) {
+        let index = index_of(&some_series(100));
+        let plain = Bytes::from(bytes);
+        let page = PageRef { part: Part::default(), first: 0, count: n, bytes: 50 };
+        let _ = index.texts(&page, &plain);
+        let _ = index.spans(0, &plain);
+        let _ = ColumnNumbers::decode(&Part::default(), &plain, n as usize, 9);
+        if let Ok(lists) = index.lists(&page, &plain) {
+            let mut found = RoaringBitmap::new();
+            for at in 0..lists.counts().len() {
+                let _ = lists.add(at, index.series(), &mut found);
+            }
+        }
+    }
+}
