@@ -369,6 +369,34 @@ async fn a_head_without_samples_is_flushed_and_gives_its_memory_back() {
     engine.shutdown().await.unwrap();
 }
 
+/// More series than one part has, in pages that reach from one part into the next, and in heads beside them.
+#[tokio::test]
+async fn nothing_is_lost_between_the_parts_of_a_batch() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    for series in 0..300 {
+        push(&engine, &format!("app-{series:03}"), 0..3 + series % 5, series as f64, &mut expected).await;
+    }
+    engine.flush().await.unwrap();
+    for series in (0..310).step_by(3) {
+        push(&engine, &format!("app-{series:03}"), 5..9, -1.0, &mut expected).await;
+    }
+    let everything = TimeRange { start: START_NS, end: START_NS + 60_000_000_000 };
+    assert_eq!(read(&engine, vec![], everything).await, expected);
+    let context = context(engine.env());
+    let (first_ms, last_ms) = everything.milliseconds();
+    let selection = SampleSelection::all(vec![], first_ms, last_ms);
+    let mut scan = engine.sources().samples.select(&context, selection).await.unwrap();
+    let mut parts = Vec::new();
+    while let Some(batch) = scan.next().await.unwrap() {
+        assert!(context.budget().used() > 0, "what is handed out is reserved");
+        parts.push(batch.samples.len());
+    }
+    assert_eq!(parts.iter().sum::<usize>(), expected.len());
+    assert!(parts.len() >= 4, "two threads decode: {parts:?}");
+}
+
 /// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings
 /// too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,9 @@
 //! Puts the samples of series together: those of fetched pages and those of heads.
+//!
+//! A part of a batch decodes the pages of its own series; a page that reaches into two parts is decoded by
+//! both.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sandur_base::Stopped;
@@ -52,7 +56,9 @@ pub(super) fn decode(
     let mut damaged = Vec::new();
     let mut blocks: Vec<BlockPages> = holders.iter().map(|_| BlockPages::default()).collect();
     for of_block in fetched {
-        blocks[of_block.holder] = decode_block(&holders[of_block.holder], of_block, selection, &mut damaged)?;
+        let number = of_block.holder;
+        let Some(series) = series_in(found, number) else { continue };
+        blocks[number] = decode_block(&holders[number], of_block, &series, selection, &mut damaged)?;
     }
     let mut assembly = Assembly { holders, blocks: &blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
@@ -74,19 +80,35 @@ pub(super) fn decode(
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
 }
 
+/// From the first to the last of the series in a holder: they come in its order.
+fn series_in(found: &[Found], holder: usize) -> Option<RangeInclusive<u32>> {
+    let first = found.iter().find_map(|found| found.ordinal_in(holder))?;
+    let last = found.iter().rev().find_map(|found| found.ordinal_in(holder))?;
+    Some(first..=last)
+}
+
 fn decode_block(
     holder: &Holder,
     fetched: &FetchedBlock,
+    series: &RangeInclusive<u32>,
     selection: &SampleSelection,
     damaged: &mut Vec<String>,
 ) -> Result<BlockPages, Stopped> {
     let Holder::Block { block, .. } = holder else { return Ok(BlockPages::default()) };
     let mut all = BlockPages::default();
     for group in &fetched.groups {
+        let entry = |number: u32| &group.head.pages()[number as usize];
+        let is_due = |number: u32| {
+            entry(number).first_series <= *series.end() && entry(number).last_series >= *series.start()
+        };
+        let mut due = group.pages.iter().filter(|(number, _)| is_due(*number)).peekable();
+        if due.peek().is_none() {
+            continue;
+        }
         let mut decoder = group.head.decoder();
-        for (number, bytes) in &group.pages {
+        for (number, bytes) in due {
             sandur_base::job::spend(bytes.len())?;
-            let entry = &group.head.pages()[*number as usize];
+            let entry = entry(*number);
             match decoder.decode(entry, bytes, &fetched.times, selection.statistics_only) {
                 Ok(page) => {
                     let number = all.pages.len() as u32;

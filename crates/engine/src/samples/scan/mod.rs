@@ -4,8 +4,9 @@
 //! selects series by their indexes. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
-//! pages that hold them, of all blocks at once and while the batch before is used, and [`decode`] puts their
-//! samples together on the CPU pool.
+//! pages that hold them, of all blocks at once, and [`decode`] puts their samples together in parts, on as
+//! many threads of the CPU pool as there are. Both go on while the batch before is used, which it is part by
+//! part.
 //!
 //! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
 //! rising time, each time once: of samples that are
@@ -18,8 +19,11 @@ mod labels;
 mod walk;
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation, Task};
 use sandur_format::catalog_entry::BlockMeta;
@@ -47,6 +51,10 @@ use walk::{Found, Walk};
 
 /// Samples of a batch from which it takes no further series: 16 MiB of times and values.
 const BATCH_ROWS: u64 = 1 << 20;
+/// Series of a part: fewer would be handed over too often.
+const PART_SERIES: usize = 64;
+/// Parts of a batch for each thread, so that none of them waits long for the last.
+const PARTS_PER_THREAD: usize = 2;
 /// Bytes that a series of a batch takes beside its samples and its labels.
 const SERIES_BYTES: u64 = 200;
 
@@ -72,7 +80,9 @@ pub(crate) struct SeriesScan {
     holders: Arc<Vec<Holder>>,
     /// Unless it is away with the batch that is read.
     walk: Option<Walk>,
-    /// The next batch, which is read while the one before it is used.
+    /// Parts of the current batch that were not taken yet.
+    parts: VecDeque<SeriesBatch>,
+    /// The next batch, which is read and decoded while the one before it is used.
     ahead: Option<Task<Ahead>>,
     /// For the places of series in heads.
     _memory: Reservation,
@@ -118,58 +128,58 @@ impl SeriesScan {
         }
         let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
         let (holders, walk) = (Arc::new(holders), Some(walk));
-        Ok(Self { reader, context, selection, rules, holders, walk, ahead: None, _memory: memory })
+        let (parts, ahead) = (VecDeque::new(), None);
+        Ok(Self { reader, context, selection, rules, holders, walk, parts, ahead, _memory: memory })
     }
 
     /// The next series; `None` after the last one. Series without samples in the range are left out, so a
     /// batch may be empty.
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
+        if let Some(part) = self.parts.pop_front() {
+            return Ok(Some(part));
+        }
         let Some(task) = self.ahead.take().or_else(|| self.read_next()) else { return Ok(None) };
-        let Ahead { walk, found, fetched } =
+        let Ahead { walk, found, decoded } =
             task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
         self.walk = Some(walk);
-        let fetched = match fetched {
+        let decoded = match decoded {
             // Read ahead while the batch before it was still in use: that one is gone by now.
             Err(Error::OverBudget(_)) => self.read_again(found).await?,
-            fetched => fetched?,
+            decoded => decoded?,
         };
-        let Some(fetched) = fetched else { return Ok(None) };
+        let Some(batches) = decoded else { return Ok(None) };
         self.ahead = self.read_next();
-        QueryStats::add(&self.context.stats().streams, fetched.found.len() as u64);
-        let (holders, selection, rules) =
-            (Arc::clone(&self.holders), Arc::clone(&self.selection), self.rules.clone());
-        let Fetched { found, blocks, mut memory } = fetched;
-        let work = move || Ok(decode(&holders, &found, &blocks, &selection, &rules)?);
-        let Decoded { mut batch, damaged } = self.context.compute(work).await?;
-        damaged.iter().for_each(|damage| self.context.warn(damage.as_str()));
-        memory.resize(bytes_of(&batch))?;
-        batch.held = Some(memory);
-        Ok(Some(batch))
+        self.parts.extend(batches);
+        Ok(self.parts.pop_front())
     }
 
-    fn fetcher(&self) -> Fetcher {
+    fn parts_reader(&self) -> PartsReader {
         let (reader, context, holders) =
             (self.reader.clone(), self.context.clone(), Arc::clone(&self.holders));
-        Fetcher { reader, context, holders, range: self.selection.range() }
+        let fetcher = Fetcher { reader, context, holders, range: self.selection.range() };
+        PartsReader { fetcher, selection: Arc::clone(&self.selection), rules: self.rules.clone() }
     }
 
     /// Begins to read the next batch, unless there was none after the last one.
     fn read_next(&mut self) -> Option<Task<Ahead>> {
-        let (mut walk, fetcher) = (self.walk.take()?, self.fetcher());
+        let (mut walk, reader) = (self.walk.take()?, self.parts_reader());
         let read = async move {
             let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
-                Ok(found) if found.is_empty() => return Ahead { walk, found: None, fetched: Ok(None) },
+                Ok(found) if found.is_empty() => return Ahead { walk, found: None, decoded: Ok(None) },
                 Ok(found) => Arc::new(found),
-                Err(error) => return Ahead { walk, found: None, fetched: Err(error) },
+                Err(error) => return Ahead { walk, found: None, decoded: Err(error) },
             };
-            let fetched = fetcher.fetch(Arc::clone(&found)).await.map(Some);
-            Ahead { walk, found: Some(found), fetched }
+            let decoded = reader.read(Arc::clone(&found)).await.map(Some);
+            Ahead { walk, found: Some(found), decoded }
         };
-        Some(self.context.env().spawn("fetch samples", read))
+        Some(self.context.env().spawn("read samples", read))
     }
 
-    async fn read_again(&mut self, found: Option<Arc<Vec<Found>>>) -> Result<Option<Fetched>, Error> {
+    async fn read_again(
+        &mut self,
+        found: Option<Arc<Vec<Found>>>,
+    ) -> Result<Option<Vec<SeriesBatch>>, Error> {
         let found = match (found, &mut self.walk) {
             (Some(found), _) => found,
             (None, Some(walk)) => Arc::new(walk.take(BATCH_SERIES, BATCH_ROWS).await?),
@@ -178,16 +188,57 @@ impl SeriesScan {
         if found.is_empty() {
             return Ok(None);
         }
-        self.fetcher().fetch(found).await.map(Some)
+        self.parts_reader().read(found).await.map(Some)
     }
 }
 
-/// A batch that was read ahead; none after the last one.
+/// Reads and decodes the batches of a scan.
+struct PartsReader {
+    fetcher: Fetcher,
+    selection: Arc<SampleSelection>,
+    rules: Rules,
+}
+
+impl PartsReader {
+    /// The samples of these series, in one or several parts.
+    async fn read(self, found: Arc<Vec<Found>>) -> Result<Vec<SeriesBatch>, Error> {
+        let (context, holders) = (self.fetcher.context.clone(), Arc::clone(&self.fetcher.holders));
+        let Fetched { found, blocks, mut memory } = self.fetcher.fetch(found).await?;
+        QueryStats::add(&context.stats().streams, found.len() as u64);
+        let blocks = Arc::new(blocks);
+        let decode_part = |part: Range<usize>| {
+            let (holders, found, blocks) = (Arc::clone(&holders), Arc::clone(&found), Arc::clone(&blocks));
+            let (selection, rules) = (Arc::clone(&self.selection), self.rules.clone());
+            context.compute(move || Ok(decode(&holders, &found[part], &blocks, &selection, &rules)?))
+        };
+        let threads = context.env().cpu().parallelism().min(context.parallelism());
+        let decoded = try_join_all(parts_of(found.len(), threads).map(decode_part)).await?;
+        let mut batches = Vec::with_capacity(decoded.len());
+        for Decoded { batch, damaged } in decoded {
+            damaged.iter().for_each(|damage| context.warn(damage.as_str()));
+            batches.push(batch);
+        }
+        memory.resize(batches.iter().map(bytes_of).sum())?;
+        for batch in &mut batches {
+            batch.held = Some(memory.split(bytes_of(batch)));
+        }
+        Ok(batches)
+    }
+}
+
+/// The parts of a batch of so many series that are decoded at the same time.
+fn parts_of(series: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = if threads > 1 { threads * PARTS_PER_THREAD } else { 1 };
+    let step = series.div_ceil(parts).max(PART_SERIES);
+    (0..series).step_by(step).map(move |from| from..series.min(from + step))
+}
+
+/// A batch that was read and decoded ahead; none after the last one.
 struct Ahead {
     walk: Walk,
     /// Its series, if they were found.
     found: Option<Arc<Vec<Found>>>,
-    fetched: Result<Option<Fetched>, Error>,
+    decoded: Result<Option<Vec<SeriesBatch>>, Error>,
 }
 
 impl SampleScan for SeriesScan {
