@@ -24,6 +24,7 @@ fn main() -> Result<()> {
             Some(("tail", arguments)) => follow(&env, arguments).await,
             Some(("cold", arguments)) => measure_cold(&env, arguments).await,
             Some(("acks", arguments)) => measure_acks(&env, arguments).await,
+            Some(("wide", arguments)) => measure_wide(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -88,6 +89,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
+        .subcommand(wide_command())
 }
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
@@ -106,6 +108,22 @@ fn acks_command(data_set: [Arg; 2]) -> Command {
         .arg(number("rounds", "2", "Rounds, each with an empty bucket for every server"))
         .arg(text("lone", "DURATION", "Length of the load of one client").default_value("60s"))
         .arg(text("rate", "SIZE", "Bytes of lines per second of 64 connections").default_value("20MB"))
+}
+
+fn wide_command() -> Command {
+    Command::new("wide")
+        .about("Measure memory and time of a query over very many series, alone and many at once")
+        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3158"))
+        .arg(text("dir", "DIR", "Where data goes").default_value("target/bench/wide"))
+        .arg(
+            text("series", "N", "Numbers of series, comma separated")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u64))
+                .default_value("100000,1000000"),
+        )
+        .arg(number("at-once", "32", "Queries at once in the second load"))
+        .arg(text("memory-limit", "SIZE", "Limit of the server").default_value("512MiB"))
 }
 
 fn cold_command(data_set: [Arg; 3]) -> Command {
@@ -307,6 +325,21 @@ async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
         print!("\n{}", report.text());
     }
     plan.remove_cache()
+}
+
+async fn measure_wide(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench/wide"));
+    let mut place = place(server_program(arguments)?, directory, arguments);
+    let limit = argument(arguments, "memory-limit").unwrap_or_default();
+    place.arguments.extend(["--memory-limit".to_owned(), limit.to_owned()]);
+    let plan = run::Wide {
+        place,
+        series: arguments.get_many::<u64>("series").into_iter().flatten().copied().collect(),
+        at_once: count(arguments, "at-once"),
+    };
+    let rows = run::wide(env, &plan, |news| eprintln!("{news}")).await?;
+    print!("{}", run::wide_table(&rows));
+    Ok(())
 }
 
 async fn measure_acks(env: &Env, arguments: &ArgMatches) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program,
-//! [`cold`] over a bucket that is far away, and then in a [`storm`]; [`acks`] from a bucket, and their price.
+//! [`cold`] over a bucket that is far away, and then in a [`storm`]; [`acks`] from a bucket, and their price;
+//! [`wide`] queries over very many series.
 
 mod acks;
 mod alone;
@@ -10,6 +11,7 @@ mod scrape;
 mod server;
 mod storm;
 mod tail;
+mod wide;
 
 pub use acks::{Acks, acks};
 pub use alone::{Alone, alone};
@@ -19,3 +21,4 @@ pub use report::{Column, Row, median, table};
 pub use server::{Place, Process, disk_bytes};
 pub use storm::{Storm, StormReport, storm};
 pub use tail::{FollowerReport, TailLoad, TailReport, tail};
+pub use wide::{Wide, WideRow, wide, wide_table};
