@@ -10,6 +10,7 @@ mod logql;
 mod otlp;
 pub mod promql;
 mod push;
+mod sample_block;
 mod samples;
 mod stages;
 mod template;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },
     Target { name: "wal", run: wal::run },
+    Target { name: "sample_block", run: sample_block::run },
 ];
 
 /// Runs the target with this name.
