@@ -188,9 +188,9 @@ fn path_of(number: u64, end_ms: i64) -> String {
 fn ask(address: &str, number: u64, end_ms: i64) -> Result<()> {
     let mut connection = Connection::new(address).with_timeout(PATIENCE);
     let answer = connection.get(&path_of(number, end_ms))?;
-    let groups = answer.text().matches("\"job\"").count() as u64;
+    let groups = String::from_utf8_lossy(&answer.body).matches("\"job\"").count() as u64;
     if answer.status != 200 || groups != JOBS {
-        bail!("answered with {} and {groups} of {JOBS} groups: {:.300}", answer.status, answer.text());
+        bail!("answered with {} and {groups} of {JOBS} groups: {}", answer.status, answer.text());
     }
     Ok(())
 }
