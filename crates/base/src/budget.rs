@@ -66,6 +66,11 @@ impl MemoryBudget {
         self.0.limit
     }
 
+    /// The most bytes that could be reserved here when nothing else is, ancestors included.
+    pub fn capacity(&self) -> u64 {
+        self.0.parent.as_ref().map_or(self.0.limit, |parent| self.0.limit.min(parent.capacity()))
+    }
+
     /// Bytes reserved now.
     pub fn used(&self) -> u64 {
         self.0.used.load(Ordering::Relaxed)

@@ -331,9 +331,7 @@ async fn measure_wide(env: &Env, arguments: &ArgMatches) -> Result<()> {
     let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench/wide"));
     let mut place = place(server_program(arguments)?, directory, arguments);
     let limit = argument(arguments, "memory-limit").unwrap_or_default();
-    let samples = "1000000000";
-    let bounds = ["--memory-limit", limit, "--query-max-samples", samples];
-    place.arguments.extend(bounds.map(str::to_owned));
+    place.arguments.extend(["--memory-limit".to_owned(), limit.to_owned()]);
     let plan = run::Wide {
         place,
         series: arguments.get_many::<u64>("series").into_iter().flatten().copied().collect(),

@@ -6,11 +6,13 @@
 //!
 //! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
 //! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.
+//! A query for which hardly any memory is left does not begin before others gave some back.
 //! Waiting is bounded per tenant: beyond that a new query is refused at once with [`Error::Busy`], which
 //! clients may retry; the later pieces of a query that began are never refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sandur_model::TenantId;
 use tokio::sync::oneshot;
@@ -18,6 +20,11 @@ use tokio::sync::oneshot;
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::stats::QueryStats;
+
+/// A query begins when one part in so many of what it may take is free.
+const ROOM_ONE_IN: u64 = 8;
+/// How often a query for which there was no room looks again.
+const ROOM_LOOK: Duration = Duration::from_millis(20);
 
 /// The queue of one process. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -56,6 +63,12 @@ impl FairQueue {
     pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
         let began = context.env().monotonic();
         let is_known = context.admit();
+        if !is_known {
+            let waited = context.in_time(wait_for_room(context)).await;
+            QueryStats::add_time(&context.stats().queue_ns, context.env().monotonic().saturating_sub(began));
+            waited??;
+        }
+        let began = context.env().monotonic();
         let receiver = {
             let mut state = self.0.lock();
             let tenant = context.tenant();
@@ -96,6 +109,17 @@ impl FairQueue {
         let state = self.0.lock();
         state.waiting.values().flatten().filter(|sender| !sender.is_closed()).count()
     }
+}
+
+/// Waits until there is memory to begin with. What holds memory are queries that run, so it comes back.
+async fn wait_for_room(context: &QueryContext) -> Result<(), Error> {
+    let budget = context.budget();
+    let least = budget.capacity() / ROOM_ONE_IN;
+    while budget.available() < least {
+        context.check()?;
+        context.env().sleep(ROOM_LOOK).await;
+    }
+    Ok(())
 }
 
 impl Shared {
@@ -273,6 +297,37 @@ mod tests {
             drop(first);
             task.join().await.unwrap().unwrap();
             assert_eq!(queue.running(), 0);
+        });
+    }
+
+    #[test]
+    fn a_query_without_room_waits_for_memory_and_fails_when_none_comes() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let all = MemoryBudget::root("all queries", 1_000);
+            let context = |limit| {
+                let budget = all.child("query", limit);
+                QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+            };
+            let queue = FairQueue::new(4, 10);
+            let held = all.reserve(950).unwrap();
+            let (waiting, waiter) = (queue.clone(), context(500));
+            let task = env.spawn("waits", async move {
+                let permit = waiting.enter(&waiter).await.map(drop);
+                (permit, waiter.stats().snapshot().queue_ns)
+            });
+            env.sleep(Duration::from_secs(5)).await;
+            assert_eq!(queue.running(), 0, "an eighth of 500 bytes is not there");
+            let other = context(300);
+            queue.enter(&other).await.map(drop).unwrap();
+            drop(held);
+            let (permit, waited_ns) = task.join().await.unwrap();
+            assert!(permit.is_ok() && waited_ns >= 5_000_000_000, "{waited_ns}");
+            // A limit above what all queries share asks for an eighth of what there is.
+            let _held = all.reserve(800).unwrap();
+            assert!(queue.enter(&context(1 << 40)).await.is_ok());
+            let _rest = all.reserve(200).unwrap();
+            assert!(matches!(queue.enter(&context(500)).await, Err(Error::Timeout(_))));
         });
     }
 

@@ -275,7 +275,7 @@ impl Default for Query {
             multi_tenant: false,
             cache_results: true,
             timeout: Duration::from_secs(120),
-            max_samples: 50_000_000,
+            max_samples: 1_000_000_000,
             lookback_delta: Duration::from_secs(300),
             slow_threshold: Duration::from_secs(10),
         }

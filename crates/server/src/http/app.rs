@@ -18,7 +18,7 @@ use super::refusal_log::RefusalLog;
 use super::scrape_state::ScrapeState;
 use crate::config::{Settings, TenantLimits};
 use crate::failed_request::Failure;
-use crate::memory::{Pressure, RunningQueries};
+use crate::memory::{Pressure, QueryMemory, RunningQueries};
 use crate::server_metrics::ServerMetrics;
 
 /// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
@@ -92,7 +92,7 @@ pub struct AppState {
     /// Results of metric range queries.
     pub results: ResultsCache,
     /// Memory of all queries.
-    pub query_memory: MemoryBudget,
+    pub query_memory: QueryMemory,
     /// Queries that run, for the governor.
     pub running: RunningQueries,
     /// Memory of request bodies that are being received and decoded.
@@ -154,10 +154,10 @@ impl AppState {
         let limits = self.limits(tenant);
         let share = match limits.max_query_memory {
             // Half: one query alone gets far, two cannot starve a third for long.
-            0 => self.query_memory.limit() / 2,
+            0 => self.query_memory.all().limit() / 2,
             bytes => bytes,
         };
-        let budget = self.query_memory.child("query", share);
+        let budget = self.query_memory.of(tenant).child("query", share);
         let context = QueryContext::new(self.env.clone(), tenant.clone(), budget, timeout)
             .with_queue(self.turns.clone())
             .with_parallelism(limits.max_query_parallelism as usize);

@@ -26,7 +26,7 @@ use crate::config::{Settings, TenantLimits};
 use crate::failed_command::Failed;
 use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
 use crate::logging::self_logs::SelfLogs;
-use crate::memory::{Governed, Pressure, RunningQueries, Shares, govern, tune_allocator};
+use crate::memory::{Governed, Pressure, QueryMemory, RunningQueries, Shares, govern, tune_allocator};
 use crate::{http, logging};
 
 /// Bytes of the own log that may wait for the store; more are dropped.
@@ -105,7 +105,7 @@ impl Server {
             settings,
             sources,
             intake,
-            query_memory: shares.query_budget(),
+            query_memory: QueryMemory::new(shares.query_budget()),
             running: running.clone(),
             request_memory: bodies.clone(),
             rates: Default::default(),

@@ -300,7 +300,7 @@ const STATUS: [(&str, &str, &str); 15] = [
     ("status/buildinfo", "/version", "\"3.14.0\""),
     ("status/runtimeinfo", "/storageRetention", "\"unlimited\""),
     ("status/config", "/yaml", ""),
-    ("status/flags", "/query.max-samples", "\"50000000\""),
+    ("status/flags", "/query.max-samples", "\"1000000000\""),
     ("status/walreplay", "/current", "0"),
     ("status/tsdb/blocks", "/blocks", "[]"),
     ("features", "/promql/smoothed", "true"),

@@ -40,7 +40,7 @@ fn observe(app: &App) {
     metrics.queries_running.set(app.turns.running() as i64);
     metrics.queries_waiting.set(app.turns.waiting() as i64);
     metrics.followers.set(app.followers.total() as i64);
-    metrics.observe_budget(&app.query_memory);
+    metrics.observe_budget(app.query_memory.all());
     metrics.observe_budget(app.request_memory.budget());
     metrics.observe_results(&app.results);
 }

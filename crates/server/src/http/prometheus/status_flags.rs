@@ -20,7 +20,7 @@ pub static ROUTE: Route = Route {
     does: "Options and their values. Those of Prometheus that clients look at stand among them under \
            Prometheus's names.",
     parameters: &[],
-    answers: "200, `{\"query.max-samples\":\"50000000\",..}` as `data`.",
+    answers: "200, `{\"query.max-samples\":\"1000000000\",..}` as `data`.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, flags),

@@ -21,7 +21,7 @@ use sandur_server::http::{
     App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames, RefusalLog,
     ServerMetrics, Surface, router,
 };
-use sandur_server::memory::BODY_PATIENCE;
+use sandur_server::memory::{BODY_PATIENCE, QueryMemory};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
@@ -162,7 +162,7 @@ impl Server {
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
             running: Default::default(),
-            query_memory: MemoryBudget::root("all queries", 64 << 20),
+            query_memory: QueryMemory::new(MemoryBudget::root("all queries", 64 << 20)),
             request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(1 << 20, 1)),
