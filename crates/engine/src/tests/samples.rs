@@ -188,7 +188,7 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
     }
     let expected: std::collections::BTreeSet<String> = (0..22_000).map(app).collect();
     let budget = || {
-        let budget = sandur_base::MemoryBudget::root("a small query", 4 << 20);
+        let budget = sandur_base::MemoryBudget::root("a small query", 5 << 20);
         let tenant = TenantId::default_tenant();
         QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60))
     };

@@ -19,7 +19,7 @@ const PAGE_BYTES: u64 = 40 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Verdicts {
     label: usize,
-    matcher: Matcher,
+    matchers: Vec<Matcher>,
     without: bool,
     /// Numbers that were looked at; `None`: all.
     known: Option<RoaringBitmap>,
@@ -35,15 +35,15 @@ enum PageNumbers {
 
 impl Verdicts {
     /// Nothing is known.
-    pub(super) fn unknown(label: usize, matcher: &Matcher) -> Self {
-        let (without, matcher) = (matcher.matches_empty(), matcher.clone());
-        Self { label, matcher, without, known: Some(RoaringBitmap::new()), passing: RoaringBitmap::new() }
+    pub(super) fn unknown(label: usize, matchers: Vec<Matcher>) -> Self {
+        let without = matchers.iter().all(Matcher::matches_empty);
+        Self { label, matchers, without, known: Some(RoaringBitmap::new()), passing: RoaringBitmap::new() }
     }
 
     /// Everything is known.
-    pub(super) fn known(passing: Passing, matcher: &Matcher) -> Self {
+    pub(super) fn known(passing: Passing) -> Self {
         let Passing { label, numbers, without } = passing;
-        Self { label, matcher: matcher.clone(), without, known: None, passing: numbers }
+        Self { label, matchers: Vec::new(), without, known: None, passing: numbers }
     }
 
     /// Numbers of these pages that were not looked at yet.
@@ -168,7 +168,7 @@ impl IndexReader {
             let texts = self.texts(some.to_vec(), &mut memory).await?;
             let numbers = numbers.clone();
             let bytes: u64 = texts.iter().map(|(_, page)| page.text_bytes() as u64).sum();
-            let steps = verdicts.matcher.steps_per_byte().max(1) as u64;
+            let steps = verdicts.matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;
             let work = move |index: &Index| {
                 for (text, page) in texts {
                     let of = &index.labels()[text.label].text_pages()[text.page];
@@ -176,7 +176,7 @@ impl IndexReader {
                     for number in numbers.range(first..first.saturating_add(of.count)) {
                         let value = page.get((number - first) as usize);
                         let _ = sandur_base::job::spend(value.len() + 16);
-                        if verdicts.matcher.matches(value) {
+                        if verdicts.matchers.iter().all(|matcher| matcher.matches(value)) {
                             verdicts.passing.insert(number);
                         }
                         verdicts.known.iter_mut().for_each(|known| _ = known.insert(number));

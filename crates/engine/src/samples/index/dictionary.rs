@@ -1,4 +1,4 @@
-//! Which values of a label a matcher passes: by looking texts up, or by looking at all of them.
+//! Which values of a label pass all matchers on it: by looking texts up, or by looking at all of them.
 
 use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Index, Label, Part};
@@ -11,7 +11,7 @@ const PAGES_AT_ONCE: usize = 32;
 /// Texts that are quicker looked at than expressions are answered elsewhere.
 const FEW_PAGES: usize = 4;
 
-/// Numbers of the values of a label that a matcher passes.
+/// Numbers of the values of a label that pass.
 #[derive(Clone, Debug)]
 pub(super) struct Passing {
     /// Position of the label in the index.
@@ -35,85 +35,106 @@ impl Passing {
     }
 }
 
-/// What must be read to know what a matcher passes.
+/// Which pages of texts, in the order of texts, must be read to know what some matchers on a label pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Lookup {
-    /// These pages of texts in the order of texts, to find a few values.
-    Some(Vec<usize>),
-    /// All pages.
-    All,
+pub(super) struct Lookup {
+    pages: Vec<usize>,
+    /// Whether the texts of other pages pass.
+    others_pass: bool,
 }
 
 impl Lookup {
-    /// What a matcher needs of a label.
-    pub(super) fn of(label: &Label, matcher: &Matcher) -> Self {
-        let pages = match matcher.form() {
-            MatcherForm::Values(values) => {
-                let mut pages: Vec<usize> =
-                    values.iter().filter_map(|value| label.sorted_page_of(value)).collect();
-                pages.sort_unstable();
-                pages.dedup();
-                pages
-            }
-            MatcherForm::Start(start) => label.sorted_pages_from(start).collect(),
-            MatcherForm::Anything | MatcherForm::NotEmpty => Vec::new(),
-            MatcherForm::Other => return Self::All,
-        };
-        Self::Some(pages)
+    /// What is needed to know the values that pass all of these matchers.
+    pub(super) fn of(label: &Label, matchers: &[Matcher]) -> Self {
+        let looked_for = matchers.iter().filter(|matcher| !matcher.is_negated());
+        let found = looked_for.filter_map(|matcher| match matcher.form() {
+            MatcherForm::Values(values) => Some(Self::of_pages(pages_of(label, values), false)),
+            MatcherForm::Start(start) => Some(Self::of_start(label, start, matchers.len() == 1)),
+            _ => None,
+        });
+        found.min_by_key(|lookup| lookup.pages.len()).unwrap_or_else(|| Self::of_others(label, matchers))
     }
 
-    /// How many pages are read.
-    pub(super) fn pages(&self, label: &Label) -> usize {
-        match self {
-            Self::Some(pages) => pages.len(),
-            Self::All => label.sorted_pages().len(),
+    fn of_pages(mut pages: Vec<usize>, others_pass: bool) -> Self {
+        pages.sort_unstable();
+        pages.dedup();
+        Self { pages, others_pass }
+    }
+
+    /// Texts with a beginning. Where nothing else is asked, pages whose texts all have it need not be read.
+    fn of_start(label: &Label, start: &str, is_alone: bool) -> Self {
+        let all = label.sorted_pages().len();
+        let range = label.sorted_pages_from(start);
+        let inner = label.sorted_pages_within(start);
+        match is_alone && inner.len() * 2 > all {
+            true => Self { pages: (0..inner.start).chain(inner.end..all).collect(), others_pass: true },
+            false => Self { pages: range.collect(), others_pass: false },
         }
+    }
+
+    /// What is needed when no matcher looks for certain values.
+    fn of_others(label: &Label, matchers: &[Matcher]) -> Self {
+        let mut pages = Vec::new();
+        for matcher in matchers {
+            match (matcher.form(), matcher.is_negated()) {
+                (MatcherForm::Values(values), _) => pages.extend(pages_of(label, values)),
+                (MatcherForm::Start(start), _) => pages.extend(label.sorted_pages_from(start)),
+                (MatcherForm::Anything | MatcherForm::NotEmpty, false) => {}
+                (MatcherForm::Anything | MatcherForm::NotEmpty, true) => {
+                    return Self { pages: Vec::new(), others_pass: false };
+                }
+                (MatcherForm::Other, _) => pages.extend(0..label.sorted_pages().len()),
+            }
+        }
+        Self::of_pages(pages, true)
     }
 
     /// Whether it reads few pages.
-    pub(super) fn is_quick(&self, label: &Label) -> bool {
-        self.pages(label) <= FEW_PAGES
+    pub(super) fn is_quick(&self) -> bool {
+        self.pages.len() <= FEW_PAGES
+    }
+
+    /// Stored bytes that it reads.
+    pub(super) fn cost(&self, label: &Label) -> u64 {
+        self.pages.iter().map(|page| u64::from(label.sorted_pages()[*page].part.len)).sum()
     }
 }
 
+/// The pages that may hold some values.
+fn pages_of(label: &Label, values: &[Box<str>]) -> Vec<usize> {
+    values.iter().filter_map(|value| label.sorted_page_of(value)).collect()
+}
+
 impl IndexReader {
-    /// The values of a label that a matcher passes.
+    /// The values of a label that pass all of these matchers.
     pub(super) async fn passing(
         &self,
         label: usize,
-        matcher: &Matcher,
+        matchers: &[Matcher],
         lookup: &Lookup,
     ) -> Result<Passing, IndexError> {
         let of = &self.index().labels()[label];
-        let without = matcher.matches_empty();
-        let pages: Vec<usize> = match lookup {
-            Lookup::Some(pages) => pages.clone(),
-            Lookup::All => (0..of.sorted_pages().len()).collect(),
-        };
-        // Texts that are not looked at all fail the expression: they pass its opposite.
-        let is_opposite = matcher.is_negated();
         let mut numbers = RoaringBitmap::new();
-        let all_alike = matches!(matcher.form(), MatcherForm::Anything | MatcherForm::NotEmpty);
-        if all_alike != is_opposite {
+        if lookup.others_pass {
             numbers.insert_range(1..=of.values());
         }
         let _memory = self.reserve(u64::from(of.values()) / 4 + 1024)?;
-        for some in pages.chunks(PAGES_AT_ONCE) {
+        for some in lookup.pages.chunks(PAGES_AT_ONCE) {
             self.check()?;
-            let (passing, failing) = self.try_texts(label, some, matcher).await?;
+            let (passing, failing) = self.try_texts(label, some, matchers).await?;
             numbers |= passing;
             numbers -= failing;
         }
         // A value is never empty, so what is missing is all that an empty text stands for.
-        Ok(Passing { label, numbers, without })
+        Ok(Passing { label, numbers, without: matchers.iter().all(Matcher::matches_empty) })
     }
 
-    /// Which of the texts of some pages a matcher passes, and which not.
+    /// Which of the texts of some pages pass, and which do not.
     async fn try_texts(
         &self,
         label: usize,
         pages: &[usize],
-        matcher: &Matcher,
+        matchers: &[Matcher],
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let of = &self.index().labels()[label];
         let parts: Vec<Part> = pages.iter().map(|page| of.sorted_pages()[*page].part).collect();
@@ -122,8 +143,8 @@ impl IndexReader {
         let numbers = pages.iter().map(|page| u64::from(of.sorted_pages()[*page].count) * 8).sum::<u64>();
         let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0) + numbers)?;
         let stored = self.stored(&parts).await?;
-        let (pages, matcher) = (pages.to_vec(), matcher.clone());
-        let steps = matcher.steps_per_byte().max(1) as u64;
+        let (pages, matchers) = (pages.to_vec(), matchers.to_vec());
+        let steps = matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;
         let cost = plain_of(&parts).saturating_mul(steps);
         let work = move |index: &Index| {
             let label = &index.labels()[label];
@@ -133,7 +154,7 @@ impl IndexReader {
                 for (text, number) in texts.iter().zip(numbers) {
                     // A job that is stopped gives an answer that nobody uses.
                     let _ = sandur_base::job::spend(text.len() + 16);
-                    if matcher.matches(text) {
+                    if matchers.iter().all(|matcher| matcher.matches(text)) {
                         passing.push(number)
                     } else {
                         failing.push(number)

@@ -5,6 +5,8 @@
 //! columns of the series that are left, whichever are shorter; when these series are in a few pages, by their
 //! labels.
 
+use std::collections::BTreeMap;
+
 use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Index, Label, PageRef, Part};
 use sandur_model::Matcher;
@@ -18,16 +20,16 @@ const FEW_PAGES: usize = 2;
 /// Pages of lists that are read at once.
 const LISTS_AT_ONCE: usize = 64;
 
-/// A matcher that was not applied yet.
-struct Open<'a> {
-    matcher: &'a Matcher,
+/// The matchers on a label that were not applied yet.
+struct Open {
+    matchers: Vec<Matcher>,
     label: usize,
     lookup: Lookup,
     /// The values that pass, when they are known, and the stored bytes of their lists.
     passing: Option<(Passing, u64)>,
 }
 
-/// How a matcher is answered by lists.
+/// How the matchers on a label are answered by lists.
 struct Lists {
     /// Numbers of the values whose lists are read.
     numbers: RoaringBitmap,
@@ -71,13 +73,10 @@ impl IndexReader {
         let _memory = self.reserve(u64::from(index.series()) / 2 + (16 << 10))?;
         let mut selected = RoaringBitmap::new();
         selected.insert_range(0..index.series());
-        let mut open: Vec<Open<'_>> = Vec::new();
+        let mut of_labels: BTreeMap<usize, Vec<Matcher>> = BTreeMap::new();
         for matcher in matchers {
             match index.labels().binary_search_by(|label| (**label.name()).cmp(matcher.name())) {
-                Ok(label) => {
-                    let lookup = Lookup::of(&index.labels()[label], matcher);
-                    open.push(Open { matcher, label, lookup, passing: None });
-                }
+                Ok(label) => of_labels.entry(label).or_default().push(matcher.clone()),
                 Err(_) if matcher.matches_empty() => {}
                 Err(_) => return Ok(RoaringBitmap::new()),
             }
@@ -86,16 +85,20 @@ impl IndexReader {
             let pages = self.pages_of(&selected);
             return self.looked_at(selected, &pages, matchers.to_vec()).await;
         }
-        for one in &mut open {
-            if one.lookup.is_quick(&index.labels()[one.label]) {
-                self.look_up(one).await?;
+        let mut open = Vec::with_capacity(of_labels.len());
+        for (label, matchers) in of_labels {
+            let lookup = Lookup::of(&index.labels()[label], &matchers);
+            let mut one = Open { matchers, label, lookup, passing: None };
+            if one.lookup.is_quick() {
+                self.look_up(&mut one).await?;
             }
+            open.push(one);
         }
         while !open.is_empty() && !selected.is_empty() {
             self.check()?;
             let pages = self.pages_of(&selected);
             if pages.len() <= FEW_PAGES {
-                let rest: Vec<Matcher> = open.iter().map(|one| one.matcher.clone()).collect();
+                let rest = open.into_iter().flat_map(|one| one.matchers).collect();
                 return self.looked_at(selected, &pages, rest).await;
             }
             let cheapest = (0..open.len()).min_by_key(|at| self.cost(&open[*at], &pages));
@@ -105,28 +108,28 @@ impl IndexReader {
         Ok(selected)
     }
 
-    async fn look_up(&self, one: &mut Open<'_>) -> Result<(), IndexError> {
+    async fn look_up(&self, one: &mut Open) -> Result<(), IndexError> {
         let label = &self.index().labels()[one.label];
-        let passing = self.passing(one.label, one.matcher, &one.lookup).await?;
+        let passing = self.passing(one.label, &one.matchers, &one.lookup).await?;
         let cost = Lists::of(&passing, label).cost(label);
         one.passing = Some((passing, cost));
         Ok(())
     }
 
-    /// Stored bytes that answering a matcher reads, for series on some pages.
-    fn cost(&self, one: &Open<'_>, pages: &[u32]) -> u64 {
+    /// Stored bytes that answering the matchers on a label reads, for series on some pages.
+    fn cost(&self, one: &Open, pages: &[u32]) -> u64 {
         let label = &self.index().labels()[one.label];
         let columns = columns_cost(label, pages);
         match &one.passing {
             Some((_, lists)) => columns.min(*lists),
-            None => columns + texts_cost(label),
+            None => columns + one.lookup.cost(label),
         }
     }
 
     async fn applied(
         &self,
         selected: RoaringBitmap,
-        mut one: Open<'_>,
+        mut one: Open,
         pages: &[u32],
     ) -> Result<RoaringBitmap, IndexError> {
         let label = &self.index().labels()[one.label];
@@ -136,9 +139,9 @@ impl IndexReader {
             self.look_up(&mut one).await?;
         }
         match one.passing {
-            None => self.checked(selected, Verdicts::unknown(one.label, one.matcher)).await,
+            None => self.checked(selected, Verdicts::unknown(one.label, one.matchers)).await,
             Some((passing, lists)) if columns < lists => {
-                self.checked(selected, Verdicts::known(passing, one.matcher)).await
+                self.checked(selected, Verdicts::known(passing)).await
             }
             Some((passing, _)) => self.narrowed(selected, passing).await,
         }
@@ -235,9 +238,4 @@ impl IndexReader {
         }
         Ok(passing)
     }
-}
-
-/// Stored bytes of all texts of a label.
-fn texts_cost(label: &Label) -> u64 {
-    label.sorted_pages().iter().map(|page| u64::from(page.part.len)).sum()
 }

@@ -115,6 +115,15 @@ impl Label {
         from..end
     }
 
+    /// The pages of texts in the order of texts that hold texts with this beginning alone.
+    pub fn sorted_pages_within(&self, start: &str) -> std::ops::Range<usize> {
+        let from = self.firsts.lower_bound(start);
+        let has_it = |at: &usize| self.firsts.get(*at).starts_with(start);
+        let end = (from..self.firsts.len()).take_while(has_it).count() + from;
+        // Others may follow in the last one.
+        from..end.saturating_sub(1).max(from)
+    }
+
     /// The page that holds the text with this number (from 1 on), and its position there.
     pub fn text_page_of(&self, number: u32) -> Option<(usize, usize)> {
         place_of(&self.texts, number.checked_sub(1)?)

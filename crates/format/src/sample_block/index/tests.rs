@@ -115,6 +115,16 @@ fn an_index_of_several_pages_tells_what_it_was_made_of() {
         let expected: Vec<u32> = (0..series.len() as u32).filter(has).collect();
         assert_eq!(list, expected, "{name}={value}");
     }
+    let label = index.label("c").unwrap();
+    for start in ["", "0", "00", "007", "1", "01008", "z"] {
+        let (some, within) = (label.sorted_pages_from(start), label.sorted_pages_within(start));
+        for (at, page) in label.sorted_pages().iter().enumerate() {
+            let (texts, _) = index.sorted_texts(label, at, &plain(&index, &page.part).unwrap()).unwrap();
+            let have = texts.iter().filter(|text| text.starts_with(start)).count();
+            assert!(have == 0 || some.contains(&at), "{start}: {at}");
+            assert!(have == texts.len() || !within.contains(&at), "{start}: {at}");
+        }
+    }
     let last = page_of(&index, 2).unwrap();
     let n = last.series().start;
     let span =
