@@ -59,7 +59,9 @@ impl IndexReader {
         let (cache, id, index) = (self.reader.cache(), self.block.meta.id, self.index());
         let entry = |text: &TextRef| &index.labels()[text.label].text_pages()[text.page];
         let is_kept = |text: &TextRef| index.labels()[text.label].text_pages().len() <= KEPT_TEXT_PAGES;
-        memory.grow(wanted.iter().map(|text| entry(text).memory_bytes()).sum())?;
+        // One page after the other is decoded.
+        let plain = wanted.iter().map(|text| u64::from(entry(text).part.plain)).max().unwrap_or(0);
+        memory.grow(plain + wanted.iter().map(|text| entry(text).kept_bytes()).sum::<u64>())?;
         let key = |text: &TextRef| Piece::Texts(entry(text).part.address);
         let known: Vec<Option<Arc<TextPage>>> =
             wanted.iter().map(|text| if is_kept(text) { cache.get(id, key(text)) } else { None }).collect();

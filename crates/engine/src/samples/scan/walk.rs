@@ -17,7 +17,7 @@ use sandur_query::{Error, QueryContext, TEXT_BYTES};
 use super::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
 use crate::samples::head::SelectedSeries;
-use crate::samples::index::{HeldPage, IndexReader, or_warn};
+use crate::samples::index::{HeldPage, IndexError, IndexReader, or_warn};
 
 /// Bytes that a label takes beside its texts: as ids and texts of the batch.
 const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
@@ -137,6 +137,20 @@ impl Cursor {
         !matches!(self, Self::Block { page: None, .. })
     }
 
+    fn drop_page(&mut self) {
+        if let Self::Block { page, .. } = self {
+            *page = None;
+        }
+    }
+
+    /// A page of series; none of a head.
+    async fn read(&self, number: u32) -> Result<Option<HeldPage>, IndexError> {
+        match self {
+            Self::Block { reader, keep, .. } => reader.page(number, *keep).await.map(Some),
+            Self::Head { .. } => Ok(None),
+        }
+    }
+
     /// The number of the page that must be read before the next series is known.
     fn page_due(&mut self) -> Option<u32> {
         let next = self.next()?;
@@ -192,8 +206,9 @@ impl Walk {
         Ok(std::mem::take(&mut self.found))
     }
 
-    /// Reads the pages of series that the next series of each holder are in, at the same time. A block whose
-    /// page cannot be had has no further series.
+    /// Reads the pages of series that the next series of each holder are in, at the same time: one after the
+    /// other when the memory of the query does not suffice for that. A block whose page cannot be had has no
+    /// further series.
     async fn read_pages(&mut self) -> Result<(), Error> {
         let due: Vec<(usize, u32)> =
             self.cursors.iter_mut().enumerate().filter_map(|(at, one)| Some((at, one.page_due()?))).collect();
@@ -201,24 +216,12 @@ impl Walk {
             return Ok(());
         }
         self.context.check()?;
-        let read = due.iter().map(|(at, number)| {
-            let cursor = &mut self.cursors[*at];
-            let of = match cursor {
-                Cursor::Block { reader, page, keep, .. } => {
-                    *page = None;
-                    Some((reader.clone(), *keep))
-                }
-                Cursor::Head { .. } => None,
-            };
-            async move {
-                match of {
-                    Some((reader, keep)) => reader.page(*number, keep).await.map(Some),
-                    None => Ok(None),
-                }
+        due.iter().for_each(|(at, _)| self.cursors[*at].drop_page());
+        let read = join_all(due.iter().map(|(at, number)| self.cursors[*at].read(*number))).await;
+        for ((at, number), mut held) in due.into_iter().zip(read) {
+            if let Err(IndexError::Query(Error::OverBudget(_))) = held {
+                held = self.cursors[at].read(number).await;
             }
-        });
-        let read = join_all(read.collect::<Vec<_>>()).await;
-        for ((at, _), held) in due.into_iter().zip(read) {
             let held = or_warn(&self.context, held)?.flatten();
             if let Cursor::Block { page, series, .. } = &mut self.cursors[at] {
                 if held.is_none() {

@@ -34,7 +34,12 @@ pub struct PageRef {
 impl PageRef {
     /// Bytes that reading and decoding it takes.
     pub fn memory_bytes(&self) -> u64 {
-        self.part.memory_bytes() + u64::from(self.bytes) + u64::from(self.count) * 16
+        self.kept_bytes() + u64::from(self.part.plain)
+    }
+
+    /// Bytes of its stored form and of what is decoded of it.
+    pub fn kept_bytes(&self) -> u64 {
+        u64::from(self.part.len) + u64::from(self.bytes) + u64::from(self.count) * 16
     }
 }
 
