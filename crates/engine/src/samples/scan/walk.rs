@@ -29,13 +29,40 @@ pub(super) struct Found {
     /// Holders in the order in which they had their rows, and the series' place in each: its ordinal in a
     /// block, its position in a head's selection.
     pub(super) members: Vec<(usize, u32)>,
-    /// The page with its labels, when the first holder is a block.
-    page: Option<HeldPage>,
+    /// Its labels, when the first holder is a block: the page that they were in may be gone.
+    labels: Option<OwnLabels>,
     /// Bytes of its labels in a batch.
     label_bytes: u64,
     rows: u64,
     /// Those of the rows that heads hold.
     head_rows: u64,
+}
+
+/// Labels of one series: names and values one after the other.
+struct OwnLabels {
+    text: String,
+    ends: Vec<u32>,
+}
+
+impl OwnLabels {
+    fn of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let (mut text, mut ends) = (String::new(), Vec::new());
+        for part in pairs.flat_map(|(name, value)| [name, value]) {
+            text.push_str(part);
+            ends.push(text.len() as u32);
+        }
+        Self { text, ends }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut start = 0;
+        self.ends.chunks_exact(2).map(move |ends| {
+            let (name, value) = (ends[0] as usize, ends[1] as usize);
+            let pair = (&self.text[start..name], &self.text[name..value]);
+            start = value;
+            pair
+        })
+    }
 }
 
 impl Found {
@@ -58,9 +85,9 @@ impl Found {
     /// Calls `each` with its labels.
     pub(super) fn each_label<'a>(&'a self, holders: &'a [Holder], mut each: impl FnMut(&'a str, &'a str)) {
         let Some((number, place)) = self.members.first() else { return };
-        match (&holders[*number], &self.page) {
+        match (&holders[*number], &self.labels) {
             (Holder::Head { series }, _) => series.pairs(*place as usize).for_each(|(n, v)| each(n, v)),
-            (Holder::Block { .. }, Some(held)) => held.page.pairs(*place).for_each(|(n, v)| each(n, v)),
+            (Holder::Block { .. }, Some(labels)) => labels.pairs().for_each(|(n, v)| each(n, v)),
             (Holder::Block { .. }, None) => {}
         }
     }
@@ -247,10 +274,11 @@ impl Walk {
         }
         let (first, place) = *members.first()?;
         let bytes_of = |(name, value): (&str, &str)| (name.len() + value.len()) as u64 + LABEL_BYTES;
-        let (page, label_bytes) = match &self.cursors[first] {
+        let (labels, label_bytes) = match &self.cursors[first] {
             Cursor::Block { page, .. } => {
-                let bytes = page.iter().flat_map(|held| held.page.pairs(place)).map(bytes_of).sum();
-                (page.clone(), bytes)
+                let labels = OwnLabels::of(page.iter().flat_map(|held| held.page.pairs(place)));
+                let bytes = labels.pairs().map(bytes_of).sum();
+                (Some(labels), bytes)
             }
             Cursor::Head { series, .. } => (None, series.pairs(place as usize).map(bytes_of).sum()),
         };
@@ -262,6 +290,6 @@ impl Walk {
             head_rows += if matches!(cursor, Cursor::Head { .. }) { own } else { 0 };
             cursor.pass();
         }
-        Some(Found { members, page, label_bytes, rows, head_rows })
+        Some(Found { members, labels, label_bytes, rows, head_rows })
     }
 }
