@@ -5,6 +5,7 @@ use sandur_model::{Exemplar, Labels, MatchOp, Matcher, MetricMetadata, SampleBat
 use sandur_query::{Exemplars, MetadataSelection};
 use tempfile::TempDir;
 
+use super::disks::Disk;
 use super::local::process;
 use super::samples::{START_MS, Samples, all, blocks, metrics, open, push, until};
 use super::*;
@@ -207,4 +208,41 @@ async fn exemplars_and_metadata_keep_to_the_budget_of_their_query() {
         assert_eq!(budget.used(), 0);
     }
     engine.shutdown().await.unwrap();
+}
+
+/// Samples, exemplars and metadata on a disk that fills up: those that were acknowledged are answered, others
+/// are refused whole, and everything is there when there is space again and after a restart.
+#[test]
+fn on_a_full_disk_metrics_are_answered_and_none_are_half_applied() {
+    let Some(disk) = Disk::mount() else { return };
+    let (mut samples, mut expected) = (Samples::new(), Vec::new());
+    process(async {
+        let engine = open(&disk.store()).await;
+        push(&engine, "a", 0..10, 1.5, &mut samples).await;
+        expected.extend(push_exemplars(&engine, "a", 0..5).await);
+        tell(&engine, "up", "flushed").await;
+        engine.flush().await.unwrap();
+        push(&engine, "b", 0..10, 2.5, &mut samples).await;
+        expected.extend(push_exemplars(&engine, "b", 0..5).await);
+        disk.fill();
+        let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", "refused")]));
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        // More than the rest of the last page of the WAL's file takes.
+        batch.push(labels, (0..50_000).map(|n| (START_MS + n * 997 % 65_537, (n as f64).sqrt())));
+        batch.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp: START_MS });
+        batch.metadata.push(MetricMetadata { family: "refused".into(), ..MetricMetadata::default() });
+        let error = engine.push(batch).await.unwrap_err();
+        assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+        assert_eq!((all(&engine).await, exemplars(&engine).await), (samples.clone(), expected.clone()));
+        assert_eq!(told(&engine, None).await, ["up: flushed"]);
+        disk.free();
+    });
+    process(async {
+        let engine = open(&disk.store()).await;
+        assert_eq!((all(&engine).await, exemplars(&engine).await), (samples.clone(), expected.clone()));
+        push(&engine, "c", 0..3, 3.5, &mut samples).await;
+        engine.flush().await.unwrap();
+        assert_eq!((all(&engine).await, exemplars(&engine).await), (samples.clone(), expected.clone()));
+        engine.shutdown().await.unwrap();
+    });
 }

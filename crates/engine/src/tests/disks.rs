@@ -141,10 +141,10 @@ fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
 }
 
 /// A small file system of its own.
-struct Disk(TempDir);
+pub(super) struct Disk(TempDir);
 
 impl Disk {
-    fn mount() -> Option<Self> {
+    pub(super) fn mount() -> Option<Self> {
         let directory = TempDir::new().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(directory.path());
@@ -155,18 +155,18 @@ impl Disk {
         None
     }
 
-    fn store(&self) -> std::path::PathBuf {
+    pub(super) fn store(&self) -> std::path::PathBuf {
         self.0.path().join("store")
     }
 
-    fn fill(&self) {
+    pub(super) fn fill(&self) {
         let mut filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
         for piece in [64 << 10, 4 << 10, 1] {
             while std::io::Write::write_all(&mut filler, &vec![1; piece]).is_ok() {}
         }
     }
 
-    fn free(&self) {
+    pub(super) fn free(&self) {
         std::fs::remove_file(self.0.path().join("filler")).unwrap();
     }
 

@@ -1,8 +1,9 @@
 //! Goal: what was acknowledged survives `kill -9`, once; what was not acknowledged is never there twice.
 //!
-//! Method: four pushers write numbered lines and note which requests were acknowledged; the server is
-//! killed at random moments and started again; requests without an answer are sent again, as agents
-//! do. After every few kills the newest lines are counted, now and then and at the end all of them.
+//! Method: four pushers write numbered lines and two numbered samples, some with exemplars, and note which
+//! requests were acknowledged; the server is killed at random moments and started again; requests without an
+//! answer are sent again, as agents do. After every few kills the newest rows are counted, now and then and
+//! at the end all of them.
 //! `SANDUR_CRASH_KILLS` (14) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time, real threads
@@ -13,10 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::process::{Random, Server, Setup, now_ns, push, s3_store};
+use crate::process::{Random, Server, Setup, encode, now_ns, push, request, s3_store};
 use serde_json::json;
 
-const PUSHERS: u64 = 4;
+const PUSHERS: u64 = 6;
+/// Pushers below this number write lines, the others samples.
+const LINE_PUSHERS: u64 = 4;
+/// Every so many samples there is an exemplar: a block keeps 1,024 of a series.
+const EXEMPLAR_EACH: i64 = 8;
 /// Kills between two counts of the newest lines, and of all lines.
 const CHECK_NEW: u64 = 10;
 const CHECK_ALL: u64 = 50;
@@ -105,10 +110,10 @@ impl Run {
             if self.random.below(2) == 0 {
                 continue;
             }
-            let (status, body) = server.push(&labels(pusher, epoch), &values).unwrap();
+            let (status, body) = send(server.address, pusher, epoch, &values).unwrap();
             assert_eq!(status, 204, "{}", String::from_utf8_lossy(&body));
             let written = &mut self.epochs[epoch][pusher as usize];
-            let lines: Vec<String> = values.into_iter().map(|(_, line)| line).collect();
+            let lines = rows(pusher, &values);
             written.unknown.retain(|line| !lines.contains(line));
             written.acknowledged.extend(lines);
         }
@@ -118,8 +123,13 @@ impl Run {
     fn check(&self, server: &Server, first: usize) {
         for (epoch, pushers) in self.epochs.iter().enumerate().skip(first) {
             for (pusher, written) in pushers.iter().enumerate() {
-                let selector = format!(r#"{{job="crash", pusher="{pusher}", epoch="{epoch}"}}"#);
-                let found = server.lines(&selector, self.started_ns, now_ns() + 1_000_000_000, 5_000);
+                let found = match (pusher as u64) < LINE_PUSHERS {
+                    true => {
+                        let selector = format!(r#"{{job="crash", pusher="{pusher}", epoch="{epoch}"}}"#);
+                        server.lines(&selector, self.started_ns, now_ns() + 1_000_000_000, 5_000)
+                    }
+                    false => samples_and_exemplars(server, pusher, epoch),
+                };
                 let mut counts: HashMap<&str, usize> = HashMap::new();
                 for line in &found {
                     *counts.entry(line).or_default() += 1;
@@ -137,6 +147,70 @@ impl Run {
             }
         }
     }
+}
+
+/// Pushes numbered lines, or as many samples with the same numbers.
+fn send(
+    address: SocketAddr,
+    pusher: u64,
+    epoch: usize,
+    values: &[(i64, String)],
+) -> std::io::Result<(u16, Vec<u8>)> {
+    if pusher < LINE_PUSHERS {
+        return push(address, &labels(pusher, epoch), values);
+    }
+    let mut text = String::new();
+    for (ns, number) in values {
+        let (ms, number): (i64, i64) = (ns / 1_000_000, number.parse().unwrap());
+        let seconds = format!("{}.{:03}", ms / 1_000, ms % 1_000);
+        text.push_str(&format!("crash{{pusher=\"{pusher}\",epoch=\"{epoch}\"}} {number} {seconds}"));
+        if number % EXEMPLAR_EACH == 0 {
+            text.push_str(&format!(" # {{trace_id=\"{number}\"}} {number} {seconds}"));
+        }
+        text.push('\n');
+    }
+    text.push_str("# EOF\n");
+    let headers = [("Content-Type", "application/openmetrics-text")];
+    request(address, "POST", "/api/v1/import/prometheus", &headers, text.as_bytes())
+}
+
+/// What a push must be found as.
+fn rows(pusher: u64, values: &[(i64, String)]) -> Vec<String> {
+    if pusher < LINE_PUSHERS {
+        return values.iter().map(|(_, line)| line.clone()).collect();
+    }
+    let mut rows = Vec::new();
+    for (ns, number) in values {
+        rows.push(format!("sample {number} at {}", ns / 1_000_000));
+        if number.parse::<i64>().unwrap() % EXEMPLAR_EACH == 0 {
+            rows.push(format!("exemplar {number} at {}", ns / 1_000_000));
+        }
+    }
+    rows
+}
+
+fn samples_and_exemplars(server: &Server, pusher: usize, epoch: usize) -> Vec<String> {
+    let selector = format!(r#"crash{{pusher="{pusher}",epoch="{epoch}"}}"#);
+    let ms = |seconds: &serde_json::Value| (seconds.as_f64().unwrap() * 1_000.0).round() as i64;
+    let now = now_ns() / 1_000_000_000 + 10;
+    let query = encode(&format!("{selector}[1d]"));
+    let answer = server.get_json(&format!("/api/v1/query?query={query}&time={now}"));
+    let mut found = Vec::new();
+    for series in answer["data"]["result"].as_array().unwrap() {
+        for sample in series["values"].as_array().unwrap() {
+            found.push(format!("sample {} at {}", sample[1].as_str().unwrap(), ms(&sample[0])));
+        }
+    }
+    let query = encode(&selector);
+    let answer = server.get_json(&format!("/api/v1/query_exemplars?query={query}&start=0&end={now}"));
+    for series in answer["data"].as_array().unwrap() {
+        for one in series["exemplars"].as_array().unwrap() {
+            let (value, at) = (one["value"].as_str().unwrap(), ms(&one["timestamp"]));
+            assert_eq!(one["labels"]["trace_id"], value);
+            found.push(format!("exemplar {value} at {at}"));
+        }
+    }
+    found
 }
 
 fn labels(pusher: u64, epoch: usize) -> serde_json::Value {
@@ -158,20 +232,23 @@ fn write(
 ) -> Written {
     let mut random = Random(seed);
     let mut written = Written::default();
-    let mut number = 0;
+    let (mut number, began_ns) = (0, now_ns());
     while !stop.load(Ordering::Relaxed) && number < LINES_MAX {
         let count = 1 + random.below(40) as usize;
         let values: Vec<(i64, String)> = (0..count)
             .map(|n| {
-                (
-                    now_ns(),
-                    format!("pusher {pusher} epoch {epoch} line {} {}", number + n, random.below(1 << 40)),
-                )
+                let number = number + n;
+                let line = format!("pusher {pusher} epoch {epoch} line {number} {}", random.below(1 << 40));
+                match pusher < LINE_PUSHERS {
+                    true => (now_ns(), line),
+                    // No two samples of a series have one time.
+                    false => (began_ns + number as i64 * 1_000_000, number.to_string()),
+                }
             })
             .collect();
         number += count;
-        let lines = values.iter().map(|(_, line)| line.clone());
-        match push(address, &labels(pusher, epoch), &values) {
+        let lines = rows(pusher, &values);
+        match send(address, pusher, epoch, &values) {
             Ok((204, _)) => written.acknowledged.extend(lines),
             Ok((status, body)) => panic!("push answered {status}: {}", String::from_utf8_lossy(&body)),
             Err(_) => {
