@@ -70,7 +70,7 @@ async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Re
         let group = OpenGroup::open(entry, bytes).map_err(|e| e.to_string())?;
         let (mut decoder, mut newest) = (group.head().decoder(), [BTreeMap::new(), BTreeMap::new()]);
         for page in group.head().pages() {
-            let decoded = decoder.decode(page, &group.page_bytes(page), &times, false);
+            let decoded = decoder.decode(page, &group.page_bytes(page), &times);
             let decoded = decoded.map_err(|e| e.to_string())?;
             let newest = &mut newest[usize::from(page.is_of_histograms())];
             count_samples(&decoded, &mut series, newest).map_err(|problem| {

@@ -55,7 +55,7 @@
 //! let entry = &footer.groups()[groups[0] as usize];
 //! let group = OpenGroup::open(entry, cut(entry.piece.range()))?;
 //! let page = &group.head().pages()[group.head().pages_of(&pod_b, hour)[0] as usize];
-//! let page = group.head().decoder().decode(page, &group.page_bytes(page), &times, false)?;
+//! let page = group.head().decoder().decode(page, &group.page_bytes(page), &times)?;
 //! let run = page.runs.iter().find(|run| pod_b.contains(run.series)).expect("its page has a run of it");
 //! assert_eq!(series.labels(run.series).get("pod"), Some("b"));
 //! assert_eq!((run.times[1], page.values[run.start as usize + 1]), (30_000, 1.0));

@@ -40,7 +40,8 @@ pub struct SampleSelection {
     pub function: &'static str,
     /// Whether start times of samples are looked at.
     pub starts: bool,
-    /// Whether only sums and counts of histograms are looked at, and their hints.
+    /// Whether only sums, counts and resets of histograms are looked at. Buckets tell resets where hints do
+    /// not, so a source leaves none out that has a histogram without a hint behind it.
     pub statistics_only: bool,
 }
 

@@ -22,18 +22,36 @@ fn corpus() -> Option<PathBuf> {
     found
 }
 
-#[test]
-fn every_evaluation_of_prometheus_is_answered_alike() {
-    let Some(directory) = corpus() else { return };
+fn answers_alike(directory: &Path, places: &[Place]) -> usize {
     let (mut evals, mut failures) = (0, Vec::new());
-    for file in scripts(&directory).unwrap_or_else(|e| panic!("{e}")) {
-        let report = run_file(&file, &[Place::Memory], Runs::Again).unwrap_or_else(|e| panic!("{e}"));
+    for file in scripts(directory).unwrap_or_else(|e| panic!("{e}")) {
+        let report = run_file(&file, places, Runs::Again).unwrap_or_else(|e| panic!("{e}"));
         println!("{report}");
         evals += report.evals;
         failures.extend(report.failures);
     }
     assert!(failures.is_empty(), "{} of {evals} evals failed:\n{}", failures.len(), failures.join("\n"));
+    evals
+}
+
+#[test]
+fn every_evaluation_of_prometheus_is_answered_alike_in_memory() {
+    let Some(directory) = corpus() else { return };
+    let evals = answers_alike(&directory, &[Place::Memory]);
     assert!(evals >= 2214, "only {evals} evals: are all scripts there?");
+}
+
+#[test]
+fn every_evaluation_of_prometheus_is_answered_alike_of_blocks() {
+    let Some(directory) = corpus() else { return };
+    let evals = answers_alike(&directory, &[Place::Flushed]);
+    assert!(evals >= 2214, "only {evals} evals: are all scripts there?");
+}
+
+#[test]
+fn own_scripts_are_answered_alike_everywhere() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/promql");
+    assert!(answers_alike(&directory, &[Place::Memory, Place::Head, Place::Flushed, Place::Compacted]) > 0);
 }
 
 #[test]

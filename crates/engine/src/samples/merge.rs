@@ -321,8 +321,7 @@ impl Merger {
         let (mut decoder, mut open) =
             (head.decoder(), Open { pages: Vec::new(), runs: Vec::new(), at: 0, _memory: memory });
         for page in head.pages() {
-            let decoded =
-                decoder.decode(page, &stored.page_bytes(page), &bytes.times, false).map_err(damage)?;
+            let decoded = decoder.decode(page, &stored.page_bytes(page), &bytes.times).map_err(damage)?;
             for (at, run) in decoded.runs.iter().enumerate() {
                 match input.hidden.gone.contains(run.series) {
                     true => self.counts.deleted += run.times.len() as u64,

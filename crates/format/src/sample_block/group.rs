@@ -165,14 +165,12 @@ pub struct PageDecoder<'a> {
 }
 
 impl PageDecoder<'_> {
-    /// Decodes a page of the group from the bytes of its piece, after comparing checksums. Histograms come
-    /// without their buckets when only their `statistics` are wanted.
+    /// Decodes a page of the group from the bytes of its piece, after comparing checksums.
     pub fn decode(
         &mut self,
         entry: &PageEntry,
         bytes: &[u8],
         times: &TimeTable,
-        statistics: bool,
     ) -> Result<SamplePage, Error> {
         entry.piece.check(PART_PAGE, bytes)?;
         let offset = entry.piece.offset;
@@ -181,7 +179,7 @@ impl PageDecoder<'_> {
         let ends: Vec<u32> = runs.iter().map(|run| run.end).collect();
         if entry.kind == KIND_HISTOGRAMS {
             let HistogramColumns { histograms, integers, starts } =
-                super::histograms::get(&mut reader, &ends, entry.numbers, statistics)?;
+                super::histograms::get(&mut reader, &ends, entry.numbers)?;
             reader.finish()?;
             return Ok(SamplePage { runs, histograms, integers, starts, ..SamplePage::default() });
         }

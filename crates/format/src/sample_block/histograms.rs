@@ -206,12 +206,11 @@ pub(super) fn put(
 }
 
 /// Reads the histograms of runs that end before these rows, and their start times. `numbers` is what the
-/// directory says of them. Without buckets when only `statistics` are wanted.
+/// directory says of them.
 pub(super) fn get(
     reader: &mut Reader<'_>,
     run_ends: &[u32],
     numbers: u32,
-    statistics: bool,
 ) -> Result<HistogramColumns, Error> {
     let rows = run_ends.last().copied().unwrap_or(0) as usize;
     let start_times = if reader.u8()? & STARTS != 0 { starts::get(reader, rows)? } else { Vec::new() };
@@ -250,10 +249,7 @@ pub(super) fn get(
                 indices: indices.to_vec(),
                 counts: column.by_ref().take(indices.len()).collect(),
             };
-            let (positive, negative) = match statistics {
-                true => (Buckets::default(), Buckets::default()),
-                false => (buckets(&shape.positive), buckets(&shape.negative)),
-            };
+            let (positive, negative) = (buckets(&shape.positive), buckets(&shape.negative));
             histograms.push(Arc::new(FloatHistogram {
                 reset: reset_of(resets[row]),
                 schema: shape.schema,

@@ -23,7 +23,7 @@ pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Erro
         let group = OpenGroup::open(entry, cut(entry.piece.range()))?;
         let mut decoder = group.head().decoder();
         for page in group.head().pages() {
-            pages.push(decoder.decode(page, &group.page_bytes(page), &times, false)?);
+            pages.push(decoder.decode(page, &group.page_bytes(page), &times)?);
         }
     }
     Ok((footer, pages))

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use sandur_base::Stopped;
 use sandur_format::sample_block::SamplePage;
 use sandur_model::FloatHistogram;
-use sandur_model::histogram::Buckets;
 use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
@@ -58,7 +57,7 @@ pub(super) fn decode(
     for of_block in fetched {
         let number = of_block.holder;
         let Some(series) = series_in(found, number) else { continue };
-        blocks[number] = decode_block(&holders[number], of_block, &series, selection, &mut damaged)?;
+        blocks[number] = decode_block(&holders[number], of_block, &series, &mut damaged)?;
     }
     let mut assembly = Assembly { holders, blocks: &blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
@@ -91,7 +90,6 @@ fn decode_block(
     holder: &Holder,
     fetched: &FetchedBlock,
     series: &RangeInclusive<u32>,
-    selection: &SampleSelection,
     damaged: &mut Vec<String>,
 ) -> Result<BlockPages, Stopped> {
     let Holder::Block { block, .. } = holder else { return Ok(BlockPages::default()) };
@@ -109,7 +107,7 @@ fn decode_block(
         for (number, bytes) in due {
             sandur_base::job::spend(bytes.len())?;
             let entry = entry(*number);
-            match decoder.decode(entry, bytes, &fetched.times, selection.statistics_only) {
+            match decoder.decode(entry, bytes, &fetched.times) {
                 Ok(page) => {
                     let number = all.pages.len() as u32;
                     let runs = page.runs.iter().enumerate();
@@ -185,7 +183,7 @@ impl Assembly<'_> {
                     let times = self.lists.shared(std::mem::take(&mut columns.timestamps));
                     let histogram_times = columns.histograms.iter().map(|one| one.timestamp).collect();
                     let histograms =
-                        columns.histograms.iter().map(|one| self.histogram(&one.histogram)).collect();
+                        columns.histograms.iter().map(|one| Arc::clone(&one.histogram)).collect();
                     let histogram_starts = columns.histograms.iter().map(|one| one.start).collect();
                     let hidden = self.hidden_in_head(found);
                     from_heads.push(FromHead {
@@ -207,27 +205,6 @@ impl Assembly<'_> {
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
             histograms;
         Samples { times, values, starts, histogram_times, histograms, histogram_starts }
-    }
-
-    /// A histogram as the query wants it.
-    fn histogram(&self, histogram: &Arc<FloatHistogram>) -> Arc<FloatHistogram> {
-        if !self.selection.statistics_only {
-            return Arc::clone(histogram);
-        }
-        let (positive, negative) = (Buckets::default(), Buckets::default());
-        let FloatHistogram { reset, schema, zero_threshold, zero_count, count, sum, .. } = **histogram;
-        let bounds = Arc::clone(&histogram.bounds);
-        Arc::new(FloatHistogram {
-            reset,
-            schema,
-            zero_threshold,
-            zero_count,
-            count,
-            sum,
-            positive,
-            negative,
-            bounds,
-        })
     }
 
     fn hidden_in_head(&self, found: &Found) -> Vec<Times> {

@@ -120,7 +120,7 @@ async fn show_samples(object: &Object, footer: &sample_block::Footer, rows: usiz
     }
     let group = OpenGroup::open(entry, object.read(entry.piece.range()).await?).map_err(|e| e.to_string())?;
     let Some(first) = group.head().pages().first() else { return Ok(()) };
-    let page = group.head().decoder().decode(first, &group.page_bytes(first), &times, false);
+    let page = group.head().decoder().decode(first, &group.page_bytes(first), &times);
     let page = page.map_err(|e| e.to_string())?;
     let samples = page.runs.iter().flat_map(|run| run.rows().zip(&**run.times).map(move |at| (run, at)));
     for (run, (row, time)) in samples.take(rows) {
