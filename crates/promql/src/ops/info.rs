@@ -101,20 +101,18 @@ impl Info {
 
     /// Asks for info metrics about the series.
     fn ask(&self, ignored: &HashSet<LabelsId>, run: &mut Run) -> Result<AnyOperator, Error> {
+        let identifying = IDENTIFYING.map(|name| run.pool.text_id(name));
+        let about = self.gathered.columns.iter().filter(|column| !ignored.contains(&column.labels));
+        let about = about.map(|column| identifying.map(|label| run.pool.get(column.labels, label)));
+        // A series that has neither label is about nobody.
+        let about: HashSet<[Text; 2]> = about.filter(|values| *values != [Text::EMPTY; 2]).collect();
+        if about.is_empty() {
+            return Ok(Box::new(crate::ops::simple::Ready(None)));
+        }
         let mut matchers = Vec::new();
-        for name in IDENTIFYING {
-            let label = run.pool.text_id(name);
-            let mut values: Vec<Text> = Vec::new();
-            let mut seen = HashSet::default();
-            for column in self.gathered.columns.iter().filter(|column| !ignored.contains(&column.labels)) {
-                let value = run.pool.get(column.labels, label);
-                if value != Text::EMPTY && seen.insert(value) {
-                    values.push(value);
-                }
-            }
-            if values.is_empty() {
-                continue;
-            }
+        for (n, name) in IDENTIFYING.into_iter().enumerate() {
+            // Without the label is an alternative like others: it is empty then.
+            let values: HashSet<Text> = about.iter().map(|values| values[n]).collect();
             let escaped = |value: &Text| {
                 let mut text = String::new();
                 for c in run.pool.text(*value).chars() {
@@ -128,10 +126,7 @@ impl Info {
             let alternatives: Vec<String> = values.iter().map(escaped).collect();
             // Too many values for an expression: all are looked at, what does not belong is left out later.
             let known = matcher(name, MatchOp::Regex, &alternatives.join("|"));
-            matchers.extend(known.or_else(|| matcher(name, MatchOp::Regex, ".+")));
-        }
-        if matchers.is_empty() {
-            return Ok(Box::new(crate::ops::simple::Ready(None)));
+            matchers.extend(known.or_else(|| matcher(name, MatchOp::Regex, ".*")));
         }
         matchers.extend(self.data.iter().cloned());
         matchers.extend(self.name_matchers());

@@ -2,7 +2,7 @@
 
 use sandur_query::Error;
 
-use crate::ast::{At, Call, Expr, Extension, Offset};
+use crate::ast::{At, Call, Expr, Extension, Offset, Type};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
 use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
@@ -291,8 +291,11 @@ impl Planner<'_> {
         Ok(Box::new(Info { inner, gathered, infos: None, names, data, timing, grid, span, outbox: None }))
     }
 
-    /// When info metrics are looked at: as the first selector in the expression is.
+    /// When info metrics are looked at: as all selectors in the expression are, or at the step if these
+    /// differ or a vector comes of no selector.
     fn info_timing(&self, expr: &Expr) -> Result<Timing, Error> {
+        let at_step = self.timing(None, &Offset::Fixed(0))?;
+        let mut common: Option<Timing> = None;
         let mut open: Vec<(&Expr, Around<'_>)> = vec![(expr, Vec::new())];
         while let Some((expr, mut around)) = open.pop() {
             let selector = match expr {
@@ -304,25 +307,48 @@ impl Planner<'_> {
                     continue;
                 }
                 _ => {
-                    open.extend(expr.children().iter().rev().map(|child| (child, around.clone())));
+                    // The second argument of `info` is no vector, but conditions on labels.
+                    let most = if is_info(expr) { 1 } else { usize::MAX };
+                    let is_vector = |child: &&Expr| matches!(child.value_type(), Type::Vector | Type::Matrix);
+                    let vectors = expr.children().iter().take(most).filter(is_vector);
+                    let before = open.len();
+                    open.extend(vectors.map(|child| (child, around.clone())));
+                    if open.len() == before {
+                        return Ok(at_step);
+                    }
                     continue;
                 }
             };
             around.push((selector.at, &selector.offset));
-            // From the selector outwards, until a time is named.
-            let mut total = Timing { at: None, offset: 0 };
-            for (at, offset) in around.iter().rev() {
-                let timing = self.timing(*at, offset)?;
-                total.offset += timing.offset;
-                if timing.at.is_some() {
-                    total.at = timing.at;
-                    break;
-                }
+            let own = self.timing_within(&around)?;
+            let is_same = |known: Timing| {
+                (known.at.is_some(), known.reference(0)) == (own.at.is_some(), own.reference(0))
+            };
+            if !common.is_none_or(is_same) {
+                return Ok(at_step);
             }
-            return Ok(total);
+            common = Some(own);
         }
-        self.timing(None, &Offset::Fixed(0))
+        Ok(common.unwrap_or(at_step))
     }
+
+    /// The time of the innermost of these, from where it stands outwards until a time is named.
+    fn timing_within(&self, around: &Around<'_>) -> Result<Timing, Error> {
+        let mut total = Timing { at: None, offset: 0 };
+        for (at, offset) in around.iter().rev() {
+            let timing = self.timing(*at, offset)?;
+            total.offset += timing.offset;
+            if timing.at.is_some() {
+                total.at = timing.at;
+                break;
+            }
+        }
+        Ok(total)
+    }
+}
+
+fn is_info(expr: &Expr) -> bool {
+    matches!(expr, Expr::Call(call) if call.function.name == "info")
 }
 
 /// What `label_replace` and `label_join` do to labels. Not inlined: its variables would take stack at every
