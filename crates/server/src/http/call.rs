@@ -57,6 +57,15 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     })
 }
 
+impl Call {
+    /// A call whose parameters are in a body of another form.
+    pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
+        let peer = parts.extensions.get::<SocketAddr>().copied();
+        let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
+        Self { tenant, params: Params::default(), tags, headers: parts.headers.clone(), peer }
+    }
+}
+
 /// The tenants of a request that names several, if that is allowed. The route says whether it may.
 fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure> {
     let given = parts.headers.get(TENANT_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");

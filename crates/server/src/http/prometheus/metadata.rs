@@ -5,7 +5,7 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::MetricMetadata;
-use sandur_query::{MetadataSelection, SampleSource};
+use sandur_query::{MetadataSelection, QueryStats, SampleSource};
 
 use super::queries::refuse;
 use super::refused::Refused;
@@ -14,6 +14,7 @@ use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
+use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
@@ -42,14 +43,30 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         limit_per_family: most(&call, "limit_per_metric")?.filter(|most| *most > 0),
     };
     let source = Visible(&*app.sources.samples);
-    let found = context.in_time(source.metadata(&context, selection)).await??;
+    let now_ns = app.env.now_ns();
+    let family = selection.family.clone().unwrap_or_default();
+    let asked = Asked::other("metadata", &family, Times { start_ns: now_ns, end_ns: now_ns }).of_metrics();
+    let log = QueryLog::begin(&app, &call, &context, asked);
+    let found = context.in_time(source.metadata(&context, selection)).await.and_then(|found| found);
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let refused = Refused::from(error);
+            let cost = log.cost();
+            log.end(&cost, Outcome::of_status(refused.status()));
+            return Err(refused);
+        }
+    };
+    QueryStats::add(&context.stats().entries_returned, found.metrics.len() as u64);
+    let cost = log.cost();
     let families = Families {
         all: found.metrics.into_iter().peekable(),
         before: None,
         warnings: context.warnings(),
         _memory: found.held,
     };
-    Ok(in_pieces(&app, &call, JSON, families, |_| ()).await)
+    let ended = move |result_bytes| log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+    Ok(in_pieces(&app, &call, JSON, families, ended).await)
 }
 
 /// A limit; a negative one is none.

@@ -18,9 +18,11 @@ use super::visible::Visible;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::body::{BodyLimits, parties};
-use crate::http::call;
+use crate::http::call::{self, Call};
+use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
+use crate::wiring::promql::selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -79,13 +81,33 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
             return Err(Failure::invalid(text));
         }
     };
+    let call = Call::without_parameters(tenant, &parts);
+    let log = QueryLog::begin(&app, &call, &context, asked(&queries));
     if kind == CHUNKS {
-        return in_frames(app, context, queries).await.map_err(in_words);
+        return in_frames(app, context, queries, log).await.map_err(in_words);
     }
     let packed = context.in_time(samples(&app, &context, queries)).await.and_then(|packed| packed);
-    let mut response = reply::with_type(PROTOBUF, packed.map_err(in_words)?);
+    let packed = packed.map_err(in_words);
+    end(log, packed.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200), || {
+        packed.as_ref().map_or(0, |packed| packed.len() as u64)
+    });
+    let mut response = reply::with_type(PROTOBUF, packed?);
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     Ok(response)
+}
+
+/// What the log says of a request: its selectors, and the times around all of them.
+fn asked(queries: &[ReadQuery]) -> Asked {
+    let ns = |ms: i64| ms.saturating_mul(sandur_model::MILLISECOND_NS);
+    let start_ns = ns(queries.iter().map(|query| query.bounds_ms.0).min().unwrap_or(0));
+    let end_ns = ns(queries.iter().map(|query| query.bounds_ms.1).max().unwrap_or(0));
+    let selectors: Vec<String> = queries.iter().map(|query| selector_text(&query.matchers)).collect();
+    Asked::other("remote_read", &selectors.join(":"), Times { start_ns, end_ns }).of_metrics()
+}
+
+fn end(log: QueryLog, status: u16, result_bytes: impl FnOnce() -> u64) {
+    let cost = log.cost();
+    log.end(&cost, Outcome { status, returned_lines: 0, result_bytes: result_bytes() });
 }
 
 /// A failure of the query, in plain text as clients of remote read expect it.
@@ -185,12 +207,18 @@ fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) 
 
 /// Series after series in frames. An error after the first of them ends the connection: the client sees that
 /// the answer is cut.
-async fn in_frames(app: App, context: QueryContext, queries: Vec<ReadQuery>) -> Result<Response, Error> {
-    let mut framing = Framing { app, context, queries: queries.into_iter().enumerate(), scan: None };
-    let first = framing.frames().await?;
+async fn in_frames(
+    app: App,
+    context: QueryContext,
+    queries: Vec<ReadQuery>,
+    log: QueryLog,
+) -> Result<Response, Error> {
+    let queries = queries.into_iter().enumerate();
+    let mut framing = Framing { app, context, queries, scan: None, sent: 0, log: Some(log) };
+    let first = framing.logged_frames().await?;
     let stream = futures_util::stream::unfold(first.map(|first| (first, framing)), |state| async {
         let (frames, mut framing) = state?;
-        let next = match framing.frames().await {
+        let next = match framing.logged_frames().await {
             Ok(next) => next.map(|next| (next, framing)),
             Err(error) => {
                 tracing::warn!(%error, "a remote read ended early");
@@ -216,9 +244,30 @@ struct Framing {
     context: QueryContext,
     queries: std::iter::Enumerate<std::vec::IntoIter<ReadQuery>>,
     scan: Option<Running>,
+    /// Bytes of frames.
+    sent: u64,
+    /// Until the end is logged.
+    log: Option<QueryLog>,
 }
 
 impl Framing {
+    /// The frames of the next batch; logs the end.
+    async fn logged_frames(&mut self) -> Result<Option<Bytes>, Error> {
+        let frames = self.frames().await;
+        let status = match &frames {
+            Ok(Some(frames)) => {
+                self.sent += frames.len() as u64;
+                return Ok(Some(frames.clone()));
+            }
+            Ok(None) => 200,
+            Err(error) => Refused::from(error.clone()).status(),
+        };
+        if let Some(log) = self.log.take() {
+            end(log, status, || self.sent);
+        }
+        frames
+    }
+
     /// The frames of the next batch; `None` at the end.
     async fn frames(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
