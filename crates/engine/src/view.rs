@@ -5,12 +5,12 @@
 //! New snapshots come through [`Views::publish`], in any order, rows through [`Views::insert`].
 //! Both hold one short lock, under which heads are cut at the floors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use sandur_base::{Env, Id, Reservation};
 use sandur_catalog::Snapshot;
-use sandur_model::Batch;
+use sandur_model::{Batch, SampleBatch};
 
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;
@@ -34,6 +34,35 @@ impl View {
             sum.add(totals);
         }
         sum
+    }
+
+    /// Positions of the series of a batch with which its tenant would have more than `most` in heads. Those
+    /// of the heads of one writer are counted once, by the largest: most series are in all of them.
+    pub fn series_beyond(&self, batch: &SampleBatch, most: u64) -> Vec<u32> {
+        let mut of_writers: BTreeMap<Id, u64> = BTreeMap::new();
+        for head in &self.heads {
+            let largest = of_writers.entry(head.incarnation()).or_default();
+            *largest = (*largest).max(head.samples().series(&batch.tenant) as u64);
+        }
+        let there: u64 = of_writers.values().sum();
+        if there.saturating_add(batch.series.len() as u64) <= most {
+            return Vec::new();
+        }
+        let mut known = vec![false; batch.series.len()];
+        self.heads.iter().for_each(|head| head.samples().mark_known(batch, &mut known));
+        let (mut left, mut taken, mut beyond) = (most.saturating_sub(there), HashSet::new(), Vec::new());
+        for (at, series) in (0u32..).zip(&batch.series).filter(|(at, _)| !known[*at as usize]) {
+            if taken.contains(&series.id) {
+                continue;
+            }
+            if left == 0 {
+                beyond.push(at);
+                continue;
+            }
+            left -= 1;
+            taken.insert(series.id);
+        }
+        beyond
     }
 }
 

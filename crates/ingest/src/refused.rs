@@ -58,6 +58,8 @@ pub enum Reason {
     TooManyBuckets,
     /// The labels of an exemplar are missing, too long or no UTF-8.
     InvalidExemplar,
+    /// The tenant has as many series in memory as allowed.
+    TooManySeries,
     /// The sample cannot be read.
     InvalidSample,
     /// The data point is of a kind or temporality that is not accepted.
@@ -66,7 +68,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 20] = [
+    pub const EVERY: [Self; 21] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
@@ -85,6 +87,7 @@ impl Reason {
         Self::InvalidHistogram,
         Self::TooManyBuckets,
         Self::InvalidExemplar,
+        Self::TooManySeries,
         Self::InvalidSample,
         Self::UnsupportedPoint,
     ];
@@ -110,6 +113,7 @@ impl Reason {
             Self::InvalidHistogram => "invalid_native_histogram",
             Self::TooManyBuckets => "max_native_histogram_buckets",
             Self::InvalidExemplar => "exemplar_labels_invalid",
+            Self::TooManySeries => "per_user_series_limit",
             Self::InvalidSample => "invalid_sample",
             Self::UnsupportedPoint => "unsupported_data_point",
         }

@@ -24,6 +24,8 @@ pub struct MetricLimits {
     pub out_of_order_time_window: i64,
     /// Buckets of a native histogram; 0: no limit.
     pub max_native_histogram_buckets: u64,
+    /// Series of a tenant that heads hold at once; new ones beyond are refused. 0: no limit.
+    pub max_global_series_per_user: u64,
     /// How names of OTLP become names of metrics and labels.
     pub otlp_translation_strategy: TranslationStrategy,
     /// Attributes of an OTLP resource that become labels of its series.
@@ -102,6 +104,7 @@ impl Default for MetricLimits {
             creation_grace_period: 10 * crate::MINUTE_NS,
             out_of_order_time_window: 0,
             max_native_histogram_buckets: 0,
+            max_global_series_per_user: 0,
             otlp_translation_strategy: TranslationStrategy::default(),
             promote_otel_resource_attributes: Vec::new(),
             promote_all_otel_resource_attributes: false,

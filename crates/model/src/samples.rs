@@ -210,6 +210,28 @@ impl SampleBatch {
         self.value_offsets = Vec::new();
     }
 
+    /// The batch without the series at these positions, which rise, and without their exemplars.
+    pub fn without_series(mut self, left_out: &[u32]) -> Self {
+        let mut rest = Self::new(self.tenant.clone());
+        rest.metadata = std::mem::take(&mut self.metadata);
+        let mut exemplars = std::mem::take(&mut self.exemplars).into_iter().peekable();
+        for (at, series) in (0u32..).zip(&self.series) {
+            let own = std::iter::from_fn(|| exemplars.next_if(|of| of.series <= at));
+            if left_out.binary_search(&at).is_ok() {
+                own.for_each(drop);
+                continue;
+            }
+            rest.begin_series(series.id, Arc::clone(&series.labels), Span::default());
+            for (n, (timestamp, value)) in self.samples_of(series).enumerate() {
+                rest.push_sample(timestamp, value);
+                rest.set_start(self.start_of(series.samples.start as usize + n));
+            }
+            self.histograms_of(series).iter().for_each(|sample| rest.push_histogram(sample.clone()));
+            own.for_each(|of| rest.push_exemplar(of.exemplar));
+        }
+        rest
+    }
+
     /// The float samples of a series of the batch.
     pub fn samples_of(
         &self,
@@ -290,6 +312,25 @@ mod tests {
         batch.push_sample(4, 4.0);
         assert_eq!(batch.starts, [0, 0, 7, 0]);
         assert_eq!(batch.series[0].samples, 0..4);
+    }
+
+    #[test]
+    fn a_series_that_is_left_out_takes_its_samples_and_exemplars_along() {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for (n, name) in (1i64..).zip(["a", "b", "c"]) {
+            batch.push(Arc::new(Labels::from_pairs([("__name__", name)])), [(n, n as f64)]);
+            batch.set_start(n * 10);
+            batch.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp: n });
+        }
+        let rest = batch.clone().without_series(&[1]);
+        let names = |batch: &SampleBatch| -> Vec<String> {
+            batch.series.iter().map(|s| s.labels.get("__name__").unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(names(&rest), ["a", "c"]);
+        assert_eq!((&rest.timestamps[..], &rest.starts[..]), (&[1, 3][..], &[10, 30][..]));
+        let of: Vec<(u32, i64)> = rest.exemplars.iter().map(|e| (e.series, e.exemplar.timestamp)).collect();
+        assert_eq!(of, [(0, 1), (1, 3)]);
+        assert!(batch.without_series(&[0, 1, 2]).is_empty());
     }
 
     #[test]

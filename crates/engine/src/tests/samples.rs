@@ -427,3 +427,26 @@ async fn series_that_come_and_go_take_no_more_memory_over_a_day() {
     assert!(most * 10 <= first * 11, "{peaks:?}");
     engine.shutdown().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_series_beyond_a_limit_are_named_and_known_ones_are_not() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let mut expected = Samples::new();
+    for app in ["a", "b"] {
+        push(&engine, app, 0..1, 1.0, &mut expected).await;
+    }
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    for app in ["x", "a", "y", "b", "x"] {
+        let labels = Labels::from_pairs([("__name__", "up"), ("app", app)]);
+        batch.push(Arc::new(labels), [(START_MS + 5_000, 1.0)]);
+    }
+    let beyond = |most| engine.view().series_beyond(&batch, most);
+    assert_eq!(beyond(7), Vec::<u32>::new());
+    assert_eq!(beyond(4), Vec::<u32>::new(), "the same series twice is one");
+    assert_eq!(beyond(3), [2], "the first new one has a place, also where it comes again");
+    assert_eq!(beyond(1), [0, 2, 4]);
+    batch.tenant = TenantId::new("other").unwrap();
+    assert_eq!(engine.view().series_beyond(&batch, 3), [3], "others' series do not count");
+    engine.shutdown().await.unwrap();
+}

@@ -1,10 +1,12 @@
 //! Builds a batch of samples: limits, what is refused, and memory. Decoders of all protocols end here.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sandur_model::histogram::SCHEMA_MAX;
 use sandur_model::{
     Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Limits, MILLISECOND_NS,
-    MetricMetadata, SampleBatch, Span, StreamId,
+    MetricMetadata, SampleBatch, Span, StreamId, TenantId,
 };
 
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
@@ -67,6 +69,32 @@ pub struct DecodedSamples {
     pub refused: Refused,
     /// What was accepted.
     pub written: Written,
+}
+
+impl DecodedSamples {
+    /// Leaves out the series at these positions of the batch, which rise: the tenant has as many as allowed.
+    pub fn refuse_series(&mut self, positions: &[u32], limit: u64) {
+        let Some(series) = positions.first().and_then(|first| self.batch.series.get(*first as usize)) else {
+            return;
+        };
+        let (id, labels) = (series.id, Arc::clone(&series.labels));
+        let batch = std::mem::replace(&mut self.batch, SampleBatch::new(TenantId::default_tenant()));
+        let before = batch.rows() as u64;
+        self.batch = batch.without_series(positions);
+        self.written.samples = self.batch.timestamps.len() as u64;
+        self.written.histograms = self.batch.histograms.len() as u64;
+        self.written.exemplars = self.batch.exemplars.len() as u64;
+        self.refused.count(Reason::TooManySeries, before.saturating_sub(self.batch.rows() as u64), 0);
+        let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
+        let text = || {
+            format!(
+                "per-user series limit of {limit} exceeded (err-mimir-max-series-per-user). To adjust the \
+                 related per-tenant limit, configure limits.metrics.max_global_series_per_user, series: \
+                 '{labels}'"
+            )
+        };
+        positions.iter().for_each(|_| self.refused.tell(cause(id), text));
+    }
 }
 
 /// A series or an exemplar with more labels than are read.

@@ -166,3 +166,24 @@ fn cut_requests_store_nothing_and_never_panic() {
         assert!(remote_write(SamplePush { push, series: &cache }, body, Rc::new(Endless)).is_err());
     }
 }
+
+#[test]
+fn series_beyond_the_limit_are_left_out_in_mimirs_words() {
+    let plain: Vec<u8> = ["a", "b", "c"]
+        .iter()
+        .flat_map(|name| {
+            time_series(&[label("__name__", name), sample(1.0, NOON_MS), sample(2.0, NOON_MS + 1)])
+        })
+        .collect();
+    let mut decoded = write_to(&cache(), &Limits::default(), V1, &plain).unwrap();
+    decoded.refuse_series(&[], 1);
+    assert_eq!((decoded.written.samples, decoded.refused.text()), (6, None));
+    decoded.refuse_series(&[1, 2], 1);
+    assert_eq!((decoded.written.samples, decoded.refused.lines()), (2, 4));
+    let text = decoded.refused.text().unwrap();
+    let words = "2 errors like: per-user series limit of 1 exceeded (err-mimir-max-series-per-user)";
+    assert!(text.starts_with(words) && text.ends_with("series: '{__name__=\"b\"}'"), "{text}");
+    assert_eq!(decoded.batch.series.len(), 1);
+    decoded.refuse_series(&[0], 0);
+    assert_eq!(decoded.written.items(), 0);
+}

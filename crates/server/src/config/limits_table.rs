@@ -189,6 +189,12 @@ pub static LIMITS: &[LimitSpec] = &[
          stays; 0: accept any age.",
         |l| Slot::DurationNs(&mut l.metrics.out_of_order_time_window),
     ),
+    limit(
+        "metrics.max_global_series_per_user",
+        "Series of a tenant that are in memory at once; samples of new ones beyond are refused, about. 0: no \
+         limit.",
+        |l| Slot::Count(&mut l.metrics.max_global_series_per_user),
+    ),
     limit("metrics.max_native_histogram_buckets", "Buckets of a native histogram; 0: no limit.", |l| {
         Slot::Count(&mut l.metrics.max_native_histogram_buckets)
     }),

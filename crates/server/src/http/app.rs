@@ -10,7 +10,7 @@ use sandur_base::{
     BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, MemoryBudget, Shutdown, ShutdownSignal, Task,
 };
 use sandur_ingest::{RateLimiter, SeriesCache};
-use sandur_model::{Batch, Dataset, Limits, Signal, TenantId};
+use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
@@ -32,6 +32,10 @@ pub trait Intake: Send + Sync {
     /// may pass by itself.
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
+    }
+    /// Positions of the series of a batch with which its tenant would have more than `most` in memory.
+    fn series_beyond(&self, _batch: &SampleBatch, _most: u64) -> Vec<u32> {
+        Vec::new()
     }
     /// Requests to delete rows of a signal; `None` where there is nothing to delete from.
     fn deletes(&self, _signal: Signal) -> Option<Arc<dyn Deletes>> {

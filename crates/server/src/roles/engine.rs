@@ -12,7 +12,7 @@ use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
-use sandur_model::{Batch, Dataset, Signal, TenantId, TimeRange};
+use sandur_model::{Batch, Dataset, SampleBatch, Signal, TenantId, TimeRange};
 use sandur_query::{SeriesSelector, Sources};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
@@ -182,6 +182,10 @@ impl Intake for EngineIntake {
             }
             error => failure(error),
         })
+    }
+
+    fn series_beyond(&self, batch: &SampleBatch, most: u64) -> Vec<u32> {
+        self.engine.view().series_beyond(batch, most)
     }
 
     fn deletes(&self, signal: Signal) -> Option<Arc<dyn Deletes>> {

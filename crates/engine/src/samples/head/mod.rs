@@ -259,6 +259,13 @@ impl SampleHead {
         all.filter(|holding| range.touches(holding.first, holding.last)).collect()
     }
 
+    /// Marks the series of a batch that its tenant has here.
+    pub(crate) fn mark_known(&self, batch: &SampleBatch, known: &mut [bool]) {
+        if let Some(tenant) = self.tenant(&batch.tenant) {
+            tenant.mark_known(batch, known);
+        }
+    }
+
     /// How many series the tenant has.
     pub fn series(&self, tenant: &TenantId) -> usize {
         self.tenant(tenant).map_or(0, |tenant| tenant.series())

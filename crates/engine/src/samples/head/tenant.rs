@@ -124,6 +124,17 @@ impl TenantSamples {
         (numbers, grown)
     }
 
+    /// Marks the series of a batch that are here.
+    pub(super) fn mark_known(&self, batch: &SampleBatch, known: &mut [bool]) {
+        let (table, mut guess) = (self.table(), 0);
+        for (series, known) in batch.series.iter().zip(known) {
+            if let Some(number) = table.find(series.id, guess) {
+                *known = true;
+                guess = number.wrapping_add(1);
+            }
+        }
+    }
+
     /// Appends the samples of a batch.
     pub(super) fn append(&self, frame: u32, batch: &SampleBatch) -> Taken {
         self.widen(batch);

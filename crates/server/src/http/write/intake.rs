@@ -68,6 +68,12 @@ async fn read_and_store(
         decode(SamplePush { push, series: &series }, body, lent)
     };
     let (decoded, memory) = decode_in_memory(app, received, decode).await?;
+    let mut decoded = decoded;
+    let most = app.limits(tenant).metrics.max_global_series_per_user;
+    if most > 0 {
+        let beyond = app.intake.series_beyond(&decoded.batch, most);
+        decoded.refuse_series(&beyond, most);
+    }
     let DecodedSamples { batch, refused, written } = decoded;
     if written.items() > 0 {
         let allowed =
