@@ -64,11 +64,31 @@ pub const RULES: &[Rule] = &[
         explains: |case| {
             let is_of_syntax = |text: &str| text.contains("parse error");
             let several = |(theirs, ours): (&str, &str)| {
-                !is_of_syntax(theirs)
-                    && !is_of_syntax(ours)
-                    && ours.contains("modifier can only be used with")
+                !is_of_syntax(theirs) && !is_of_syntax(ours) && EARLIER.iter().any(|text| ours.contains(text))
             };
             refusals(case).is_some_and(several)
+        },
+    },
+    Rule {
+        id: "which-match",
+        what: "whether an error of matching names two series of the one side or of the many",
+        reason: "both are wrong there, and Prometheus tells the one that it meets first in the order of its \
+                 storage",
+        explains: |case| {
+            let is_of_matching = |text: &str| {
+                text.starts_with("found duplicate series") || text.starts_with("multiple matches for labels")
+            };
+            refusals(case).is_some_and(|(theirs, ours)| is_of_matching(theirs) && is_of_matching(ours))
+        },
+    },
+    Rule {
+        id: "timestamp-offset",
+        what: "`timestamp` of a selector with both `@` and `offset`",
+        reason: "Prometheus forgets the offset there, and looks at the time of `@` among samples that it \
+                 fetched for another",
+        explains: |case| {
+            ["timestamp(", "@", "offset"].iter().all(|part| case.text.contains(part))
+                && matches!(case.difference.kind, Kind::Series | Kind::Samples | Kind::Values)
         },
     },
     Rule {
@@ -129,7 +149,8 @@ pub const RULES: &[Rule] = &[
             let cancels = || distance(case).is_some_and(|(absolute, _)| absolute < 1e-12);
             match case.difference.kind {
                 Kind::Series => alike_labels(case),
-                Kind::Values => is_rounded && cancels(),
+                // What is left of a division tells last digits of a large number.
+                Kind::Values => is_rounded && (cancels() || case.text.contains('%')),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
@@ -183,6 +204,9 @@ pub const RULES: &[Rule] = &[
         explains: |case| case.difference.kind == Kind::Order && case.text.starts_with("sort_by_label"),
     },
 ];
+
+/// What is wrong with a query before there is a sample.
+const EARLIER: [&str; 2] = ["modifier can only be used with", "invalid smoothing factor"];
 
 /// Parts of notes about one pair of samples.
 const NOTES_OF_PAIRS: [&str; 4] = [
