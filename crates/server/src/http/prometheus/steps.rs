@@ -108,7 +108,10 @@ impl<'a> Steps<'a> {
             return Err(Error::Cancelled);
         }
         let all = self.asked.request.times;
-        let times = Times { start: first_ns.div_euclid(MS_NS), end: last_ns.div_euclid(MS_NS), ..all };
+        let (start, last) = (first_ns.div_euclid(MS_NS), last_ns.div_euclid(MS_NS));
+        // A range stays one where a piece of it, or all of it, has one step.
+        let is_open = start == last && all.start < all.end && all.step > 1;
+        let times = Times { start, end: last + i64::from(is_open), ..all };
         let request = Request { times, ..self.asked.request.clone() };
         let answer = evaluate(self.source, self.context, &request, self.expr).await?;
         let answer = self.note(answer, times.grid().steps == all.grid().steps)?;
