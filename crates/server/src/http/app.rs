@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{
-    BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, MemoryBudget, Shutdown, ShutdownSignal, Task,
-};
+use sandur_base::{BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, Shutdown, ShutdownSignal, Task};
 use sandur_ingest::{RateLimiter, SeriesCache};
 use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
