@@ -349,7 +349,7 @@ async fn every_route_lets_in_exactly_the_scope_of_the_table() {
 #[tokio::test(start_paused = true)]
 async fn a_wrong_credential_is_401_on_every_route_but_the_open_ones() {
     let server = guarded(Surface::Whole, |_| ()).await;
-    for (number, (verb, path, asked)) in every_path().into_iter().enumerate() {
+    for (number, (verb, path, asked)) in every_path().enumerate() {
         for authorization in ["Bearer other", "Basic dTpw", "Digest x", "Bearer"] {
             // The gate is the same for every route, and a name that nobody has costs a whole bcrypt.
             if authorization.starts_with("Basic") && number % 16 != 0 {
