@@ -56,10 +56,7 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
     async fn part(&mut self, part: &Part) -> Result<Bytes, String> {
         let stored = match self.index.locate(part).map_err(|e| e.to_string())? {
             Place::Footer(bytes) => bytes,
-            Place::Object(piece) => {
-                let bytes = self.window.read(piece).await?;
-                bytes
-            }
+            Place::Object(piece) => self.window.read(piece).await?,
         };
         part.open(&stored).map_err(|e| e.to_string())
     }

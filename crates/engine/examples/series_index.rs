@@ -4,7 +4,7 @@
 //! a million series each, all of them different; `... -- read DIR` asks for them in a process of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::units::{ByteSize, MIB};
@@ -186,25 +186,25 @@ async fn read(directory: &str) -> Result<(), Failed> {
 
 /// Time until the series are known, and until the first batch of them is there.
 async fn selection(engine: &Engine, what: &str, matchers: Vec<Matcher>) -> Result<(), Failed> {
-    let (context, began, before) = (context(engine.env()), Instant::now(), computed());
+    let (context, began, before) = (context(engine.env()), engine.env().monotonic(), computed());
     let selection = SampleSelection::all(matchers, START_MS - HOUR_MS, START_MS + 1_000 * HOUR_MS);
     let sources = engine.sources();
     let mut scan = sources.samples.select(&context, selection).await?;
-    let (opened, peak) = (began.elapsed(), context.budget().peak());
+    let (opened, peak) = (engine.env().monotonic() - began, context.budget().peak());
     let computed = computed() - before;
     let series = scan.next().await?.map_or(0, |batch| batch.labels.len());
     println!(
         "{what}: {opened:.0?} ({computed:.0?} computed), peak {} of the budget, {} resident; with {series} series {:.0?}; {} requests",
         ByteSize(peak),
         resident(),
-        began.elapsed(),
+        engine.env().monotonic() - began,
         context.stats().snapshot().store_requests
     );
     Ok(())
 }
 
 async fn values(engine: &Engine, what: &str, name: &str, matchers: Vec<Matcher>) -> Result<(), Failed> {
-    let (context, began, before) = (context(engine.env()), Instant::now(), computed());
+    let (context, began, before) = (context(engine.env()), engine.env().monotonic(), computed());
     let sources = engine.sources();
     let mut scan =
         sources.samples.value_scan(&context, name.to_owned(), vec![matchers], TimeRange::ALL).await?;
@@ -214,7 +214,7 @@ async fn values(engine: &Engine, what: &str, name: &str, matchers: Vec<Matcher>)
     }
     println!(
         "{what}: {found} in {:.0?} ({:.0?} computed), peak {} of the budget, {} resident",
-        began.elapsed(),
+        engine.env().monotonic() - began,
         computed() - before,
         ByteSize(context.budget().peak()),
         resident()

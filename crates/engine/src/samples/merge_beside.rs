@@ -54,7 +54,7 @@ struct Pages<P: BesidePage> {
 impl<P: BesidePage> Pages<P> {
     fn new(pages: &[P]) -> Self {
         let items = Vec::new().into_iter().peekable();
-        Self { left: pages.to_vec().into_iter(), asked: None, items, memory: None }
+        Self { left: pages.iter().cloned().collect::<Vec<P>>().into_iter(), asked: None, items, memory: None }
     }
 
     /// The page that must be read before the next item is known.

@@ -161,13 +161,13 @@ impl SeriesRows {
 
     /// Bytes that it takes beside its own size.
     fn taken(&self) -> u64 {
-        let of = |beside: &Box<Beside>| {
+        let of = |beside: &Beside| {
             size_of::<Beside>() as u64
                 + beside.starts.capacity() as u64 * size_of::<(u32, i64)>() as u64
                 + beside.histograms.capacity() as u64 * size_of::<(u32, HistogramSample)>() as u64
                 + beside.histogram_bytes
         };
-        self.bytes.capacity() as u64 + self.beside.as_ref().map_or(0, of)
+        self.bytes.capacity() as u64 + self.beside.as_deref().map_or(0, of)
     }
 
     /// A copy to be read without the lock.

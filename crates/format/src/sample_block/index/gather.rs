@@ -228,7 +228,7 @@ impl IndexWriter {
         mut self,
         mut store: impl FnMut(WrittenArea) -> Area,
     ) -> Result<Index, Error> {
-        if self.len % PAGE_SERIES > 0 {
+        if !self.len.is_multiple_of(PAGE_SERIES) {
             self.end_columns()?;
         }
         while (self.pages.len() as u32) < self.len.div_ceil(PAGE_SERIES) {
