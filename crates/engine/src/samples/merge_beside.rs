@@ -4,6 +4,7 @@
 //! if there are too many; those that deletes hide are left out. Of a family what was told last stays: all
 //! that the inputs of the latest window tell.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -44,7 +45,7 @@ pub(super) enum BesideStep {
 
 /// The pages of one input, of which one is decoded.
 struct Pages<P: BesidePage> {
-    left: std::vec::IntoIter<P>,
+    left: VecDeque<P>,
     /// The page that was asked for.
     asked: Option<P>,
     items: std::iter::Peekable<std::vec::IntoIter<P::Item>>,
@@ -54,7 +55,7 @@ struct Pages<P: BesidePage> {
 impl<P: BesidePage> Pages<P> {
     fn new(pages: &[P]) -> Self {
         let items = Vec::new().into_iter().peekable();
-        Self { left: pages.iter().cloned().collect::<Vec<P>>().into_iter(), asked: None, items, memory: None }
+        Self { left: pages.iter().cloned().collect(), asked: None, items, memory: None }
     }
 
     /// The page that must be read before the next item is known.
@@ -64,7 +65,7 @@ impl<P: BesidePage> Pages<P> {
         }
         self.memory = None;
         if self.asked.is_none() {
-            self.asked = self.left.next();
+            self.asked = self.left.pop_front();
         }
         self.asked.as_ref().map(P::piece)
     }

@@ -29,7 +29,7 @@ fn origin() -> BlockOrigin {
 
 /// Sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
 fn sample(series: u32, n: u32) -> (i64, u64, i64) {
-    let time = 1_795_176_000_000 + i64::from(n) * 15_000 + i64::from(n % 7 == 0);
+    let time = 1_795_176_000_000 + i64::from(n) * 15_000 + i64::from(n.is_multiple_of(7));
     let bits = match (series, n) {
         (4, 7) => 0x7ff0_0000_0000_0002,
         (4, 8) => f64::INFINITY.to_bits(),

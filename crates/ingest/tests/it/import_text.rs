@@ -1,5 +1,7 @@
 //! Texts of samples through the crate's interface.
 
+#![allow(clippy::unwrap_used)] // a test may
+
 use std::rc::Rc;
 
 use sandur_ingest::{DecodedSamples, ImportOptions, Push, PushHeaders, SamplePush, SeriesCache, import};

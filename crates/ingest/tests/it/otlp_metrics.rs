@@ -1,5 +1,7 @@
 //! OTLP metrics through the crate's interface, mapped as Prometheus maps them.
 
+#![allow(clippy::unwrap_used)] // a test may
+
 use std::rc::Rc;
 
 use sandur_ingest::{DecodedSamples, Error, Push, PushHeaders, SamplePush, otlp_metrics};

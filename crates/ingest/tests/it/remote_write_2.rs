@@ -1,5 +1,7 @@
 //! Remote write 2.0 and what both versions bring beside floats: histograms, exemplars, metadata, start times.
 
+#![allow(clippy::unwrap_used)] // a test may
+
 use sandur_ingest::{DecodedSamples, PushHeaders, SeriesCache};
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset};
 use sandur_model::{LabelText, Limits, MetricKind, MetricLimits};

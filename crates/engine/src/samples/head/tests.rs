@@ -202,8 +202,7 @@ fn many() -> (SampleHead, Vec<Arc<Labels>>) {
         })
         .collect();
     let (head, _) = head_of(&[]);
-    let mut sequence = 7;
-    for (part, until) in label_sets.chunks(4_500).zip([TimeRange::ALL, TimeRange::ALL]) {
+    for (sequence, part) in (7..).zip(label_sets.chunks(4_500)) {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         part.iter().for_each(|labels| batch.push(Arc::clone(labels), [(1_000, 1.0)]));
         head.insert(
@@ -211,9 +210,8 @@ fn many() -> (SampleHead, Vec<Arc<Labels>>) {
             &batch,
             MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap(),
         );
-        sequence += 1;
         // The order is made in between, and series that come later are merged into it.
-        head.select(&TenantId::default_tenant(), &[], until);
+        head.select(&TenantId::default_tenant(), &[], TimeRange::ALL);
     }
     (head, label_sets)
 }

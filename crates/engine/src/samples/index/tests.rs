@@ -44,7 +44,7 @@ fn block_of(series: &[Pairs]) -> (Bytes, sandur_format::block::BlockSummary) {
     let mut writer = BlockWriter::new(options);
     for labels in series {
         let ordinal = writer.push_series(pairs(labels)).unwrap();
-        if ordinal % 7 != 0 {
+        if !ordinal.is_multiple_of(7) {
             let times = [i64::from(ordinal) * 1_000];
             writer.push_floats(ordinal, Floats { times: &times, values: &[1.0], starts: &[] }).unwrap();
         }

@@ -97,7 +97,7 @@ fn some_series(n: u32) -> Vec<Pairs> {
     let of = |n: u32| {
         let mut labels =
             vec![label("__name__", format!("m{}", n % 3)), label("a", format!("v{}", n * 7 % 11))];
-        labels.extend((n % 5 == 0).then(|| label("b", "x".repeat(n as usize % 40 + 1))));
+        labels.extend((n.is_multiple_of(5)).then(|| label("b", "x".repeat(n as usize % 40 + 1))));
         labels.push(label("c", format!("{:05}", n * 31 % 1_009)));
         labels
     };

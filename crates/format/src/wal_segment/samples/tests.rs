@@ -111,7 +111,7 @@ fn histogram(n: u32) -> FloatHistogram {
         zero_count: 2.0,
         count: 16.0,
         sum: 18.4,
-        positive: Buckets::from_spans(&spans, counts(if n % 2 == 0 { 1.0 } else { 0.5 })).unwrap(),
+        positive: Buckets::from_spans(&spans, counts(if n.is_multiple_of(2) { 1.0 } else { 0.5 })).unwrap(),
         negative: Buckets::from_spans(&spans[..1], vec![3.0, 4.0]).unwrap(),
         bounds: Arc::default(),
     };
