@@ -194,7 +194,8 @@ async fn selection(engine: &Engine, what: &str, matchers: Vec<Matcher>) -> Resul
     let computed = computed() - before;
     let series = scan.next().await?.map_or(0, |batch| batch.labels.len());
     println!(
-        "{what}: {opened:.0?} ({computed:.0?} computed), peak {} of the budget, {} resident; with {series} series {:.0?}; {} requests",
+        "{what}: {opened:.0?} ({computed:.0?} computed), peak {} of the budget, {} resident; with {series} \
+         series {:.0?}; {} requests",
         ByteSize(peak),
         resident(),
         engine.env().monotonic() - began,
