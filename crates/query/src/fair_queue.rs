@@ -63,7 +63,7 @@ impl FairQueue {
     pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
         let began = context.env().monotonic();
         let is_known = context.admit();
-        if !is_known {
+        if !is_known && !has_room(context) {
             let waited = context.in_time(wait_for_room(context)).await;
             QueryStats::add_time(&context.stats().queue_ns, context.env().monotonic().saturating_sub(began));
             waited??;
@@ -111,12 +111,15 @@ impl FairQueue {
     }
 }
 
+fn has_room(context: &QueryContext) -> bool {
+    let budget = context.budget();
+    budget.available().saturating_add(budget.used()) >= budget.capacity() / ROOM_ONE_IN
+}
+
 /// Waits until others leave memory to begin with. They are queries that run, so it comes back; what the query
 /// holds itself since it was read would not.
 async fn wait_for_room(context: &QueryContext) -> Result<(), Error> {
-    let budget = context.budget();
-    let least = budget.capacity() / ROOM_ONE_IN;
-    while budget.available() + budget.used() < least {
+    while !has_room(context) {
         context.check()?;
         context.env().sleep(ROOM_LOOK).await;
     }
