@@ -69,7 +69,7 @@ pub use seen_rows::SeenRows;
 pub use shared_times::SharedTimes;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
-    ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,
+    ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions, any_or_all,
 };
 pub use sources::Sources;
 pub use stats::{QueryStats, StatsSnapshot};

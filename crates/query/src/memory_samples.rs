@@ -13,7 +13,7 @@ use crate::sample_source::{
     BATCH_SERIES, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
     SampleSource, Samples, SeriesBatch, SeriesExemplars,
 };
-use crate::source::{SeriesIndex, Versions};
+use crate::source::{SeriesIndex, Versions, any_or_all};
 
 /// Series in the order in which they came.
 #[derive(Default)]
@@ -108,7 +108,7 @@ impl SeriesIndex for MemorySeries {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        let any_of = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let any_of = any_or_all(any_of);
         let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| labels_of(self, m, range)).collect();
         let series = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
         Box::pin(std::future::ready(Ok(series)))

@@ -18,7 +18,7 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::source::{
     CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, SeriesIndex,
-    StreamCounts, StreamVolume, Versions,
+    StreamCounts, StreamVolume, Versions, any_or_all,
 };
 
 /// One stored row.
@@ -322,7 +322,7 @@ impl SeriesIndex for MemorySource {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        let any_of = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let any_of = any_or_all(any_of);
         let found: BTreeSet<&Labels> =
             any_of.iter().flat_map(|m| self.labels_of(context.tenant(), m, range)).collect();
         let streams = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();

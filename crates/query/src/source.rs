@@ -184,6 +184,11 @@ pub trait Follow: Send {
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
 }
 
+/// Lists of matchers of which one is to match: where there is none, one that everything matches.
+pub fn any_or_all(lists: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
+    if lists.is_empty() { vec![Vec::new()] } else { lists }
+}
+
 /// The series that are stored of one signal: streams of logs, or series of samples. Every call sees the
 /// tenant, budget and deadline in the context.
 pub trait SeriesIndex: Send + Sync {

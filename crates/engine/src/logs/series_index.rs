@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_format::log_block::Footer;
 use sandur_model::{Labels, Matcher, StreamId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats, SeriesIndex};
+use sandur_query::{Error, QueryContext, QueryStats, SeriesIndex, any_or_all};
 
 use super::block::OpenLogs;
 use crate::block_reader::{ReadError, or_warn};
@@ -75,7 +75,7 @@ impl SeriesReader<Footer> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let lists = any_or_all(any_of);
         let mut memory = context.budget().reserve(0)?;
         // By identity: most blocks hold the same series, and comparing labels costs more than all the rest.
         let mut found: HashMap<StreamId, Arc<Labels>> = HashMap::new();

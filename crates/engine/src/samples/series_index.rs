@@ -8,7 +8,7 @@ use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_format::sample_block::Footer;
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SeriesIndex, TextScan};
+use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SeriesIndex, TextScan, any_or_all};
 
 use super::index::{IndexError, IndexReader, or_warn};
 use super::scan::LabelScan;
@@ -116,7 +116,7 @@ impl SeriesReader<Footer> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> Result<LabelScan, Error> {
-        let lists = lists(any_of);
+        let lists = any_or_all(any_of);
         let view = self.view(context);
         let blocks = self.in_blocks(context, &view, &lists, range).await?;
         let mut heads = Vec::new();
@@ -174,7 +174,7 @@ impl SeriesReader<Footer> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> Result<ValueScan, Error> {
-        let lists = lists(any_of);
+        let lists = any_or_all(any_of);
         let view = self.view(context);
         let (mut streams, mut heads) = (Vec::new(), Vec::new());
         for InBlock { index, series, .. } in self.in_blocks(context, &view, &lists, range).await? {
@@ -189,11 +189,6 @@ impl SeriesReader<Footer> {
         }
         ValueScan::new(context, streams, heads)
     }
-}
-
-/// One list without matchers where there is no list.
-fn lists(any_of: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
-    if any_of.is_empty() { vec![Vec::new()] } else { any_of }
 }
 
 impl SeriesIndex for SeriesReader<Footer> {

@@ -6,8 +6,15 @@ use crate::aggregation::Aggregation;
 use crate::call::Call;
 use crate::error::Result;
 use crate::function::{Body, Function, Group, Origin};
-use crate::parameter::{Kind, Preset, optional, required};
+use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::series::Series;
+
+/// What a function of either end is called with.
+pub(super) const PARAMETERS: [Parameter; 3] = [
+    required("seriesList", Kind::SeriesList),
+    required("n", Kind::Integer),
+    optional("func", Kind::AggFunc).or(Preset::Text("average")),
+];
 
 pub(super) const FUNCTION: Function = Function {
     name: "highest",
@@ -15,17 +22,18 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::FilterSeries,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[
-        required("seriesList", Kind::SeriesList),
-        required("n", Kind::Integer),
-        optional("func", Kind::AggFunc).or(Preset::Text("average")),
-    ],
+    parameters: &PARAMETERS,
     doc: "The series of which a function makes the largest values.",
     body: Body::Series(run),
 };
 
-fn run(mut call: Call) -> Result<Vec<Series>> {
+fn run(call: Call) -> Result<Vec<Series>> {
+    ranked(call, true)
+}
+
+/// The first series by a function, the largest or the smallest first.
+pub(super) fn ranked(mut call: Call, is_largest_first: bool) -> Result<Vec<Series>> {
     let (list, n, function) = (call.series()?, call.integer(1)?, call.text(2)?);
     let function = Aggregation::named(&function)?;
-    Ok(take_first(sort_by(list, function, true)?, n))
+    Ok(take_first(sort_by(list, function, is_largest_first)?, n))
 }

@@ -6,12 +6,21 @@ use crate::attime::parse_offset;
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::function::Again;
+use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::series::Series;
 use crate::tags::Tags;
 
 const ALPHA: f64 = 0.1;
 const GAMMA: f64 = 0.1;
 const BETA: f64 = 0.0035;
+
+/// What the functions of bounds are called with.
+pub(super) const PARAMETERS: [Parameter; 4] = [
+    required("seriesList", Kind::SeriesList),
+    optional("delta", Kind::Integer).or(Preset::Int(3)),
+    optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
+    optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
+];
 
 /// Expected values and deviations of a series, from the end of the time that they are learned in.
 pub(super) struct Analysis {

@@ -2,11 +2,10 @@
 
 use futures_util::FutureExt;
 
-use super::holt_winters::{analysis, bands};
+use super::holt_winters::{PARAMETERS, analysis, bands};
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::function::{Again, Body, Function, Group, Origin};
-use crate::parameter::{Kind, Preset, optional, required};
 use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
@@ -15,12 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::Calculate,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[
-        required("seriesList", Kind::SeriesList),
-        optional("delta", Kind::Integer).or(Preset::Int(3)),
-        optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
-        optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
-    ],
+    parameters: &PARAMETERS,
     doc: "How far series are outside of what is expected of them.",
     body: Body::Again(|again| run(again).boxed()),
 };

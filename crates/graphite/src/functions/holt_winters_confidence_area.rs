@@ -3,10 +3,9 @@
 use futures_util::FutureExt;
 
 use super::area_between::area_between;
-use super::holt_winters::{analysis, bands};
+use super::holt_winters::{PARAMETERS, analysis, bands};
 use crate::error::Result;
 use crate::function::{Again, Body, Function, Group, Origin};
-use crate::parameter::{Kind, Preset, optional, required};
 use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
@@ -15,12 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::Calculate,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[
-        required("seriesList", Kind::SeriesList),
-        optional("delta", Kind::Integer).or(Preset::Int(3)),
-        optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
-        optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
-    ],
+    parameters: &PARAMETERS,
     doc: "The area between the bounds of what is expected of a series.",
     body: Body::Again(|again| run(again).boxed()),
 };

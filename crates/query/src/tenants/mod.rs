@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::holdings::Holding;
 use crate::known_series::known_series;
 use crate::sample_source::SampleScan;
-use crate::source::{SeriesIndex, Versions};
+use crate::source::{SeriesIndex, Versions, any_or_all};
 use crate::text_scan::{TextScan, known_values};
 
 /// The label that names the tenant.
@@ -63,7 +63,7 @@ impl<S: SeriesIndex + ?Sized> TenantsSource<S> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
+        let lists = any_or_all(any_of);
         let mut found = BTreeSet::new();
         for list in &lists {
             let (contexts, matchers) = Self::chosen(context, list)?;
