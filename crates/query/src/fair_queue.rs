@@ -7,8 +7,8 @@
 //! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
 //! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.
 //! A query for which hardly any memory is left does not begin before others gave some back.
-//! Waiting for a turn is bounded per tenant: beyond that a new query is refused at once with [`Error::Busy`], which
-//! clients may retry; the later pieces of a query that began are never refused.
+//! Waiting for a turn is bounded per tenant: beyond that a new query is refused at once with
+//! [`Error::Busy`], which clients may retry; the later pieces of a query that began are never refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
