@@ -5,7 +5,7 @@
 //! token that says so.
 
 use crate::span::Span;
-use crate::text::{debug_char, quote};
+use crate::text::{debug_char, numbered_char, quote};
 use crate::token::{Kind, Token};
 
 /// The tokens of a text; the last is the end, or an error with its words.
@@ -162,7 +162,6 @@ impl Lexer<'_> {
                 self.colon = true;
                 Kind::Colon
             }
-            '[' => return Err("unexpected left bracket '['".to_owned()),
             '(' => {
                 self.parens += 1;
                 Kind::LeftParen
@@ -302,6 +301,7 @@ impl Lexer<'_> {
             match self.bump() {
                 Some('`') if open == '`' => return Ok(Kind::String),
                 None if open == '`' => return Err("unterminated raw string".to_owned()),
+                Some(char::REPLACEMENT_CHARACTER) => return Err("invalid UTF-8 rune".to_owned()),
                 Some(_) if open == '`' => {}
                 None | Some('\n') => return Err("unterminated quoted string".to_owned()),
                 Some('\\') => self.escape(open)?,
@@ -324,14 +324,13 @@ impl Lexer<'_> {
             'x' => (2, 16, 255),
             'u' => (4, 16, 0x10_ffff),
             'U' => (8, 16, 0x10_ffff),
-            c => return Err(format!("unknown escape sequence U+{:04X} '{c}'", u32::from(c))),
+            c => return Err(format!("unknown escape sequence {}", numbered_char(c))),
         };
         let mut value = 0u32;
         for _ in 0..digits {
             let c = self.bump().ok_or_else(not_terminated)?;
-            let digit = c.to_digit(base).ok_or_else(|| {
-                format!("illegal character U+{:04X} '{c}' in escape sequence", u32::from(c))
-            })?;
+            let illegal = || format!("illegal character {} in escape sequence", numbered_char(c));
+            let digit = c.to_digit(base).ok_or_else(illegal)?;
             value = value.wrapping_mul(base).wrapping_add(digit);
         }
         if value > most || (0xd800..0xe000).contains(&value) {

@@ -89,6 +89,8 @@ pub fn quote(text: &str) -> String {
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
+            // No text of a query may have it as it is.
+            char::REPLACEMENT_CHARACTER => out.push_str("\\ufffd"),
             c => escape_char(&mut out, c),
         }
     }
@@ -113,12 +115,15 @@ fn escape_char(out: &mut String, c: char) {
     };
 }
 
-/// Near enough to Go's idea: no controls, no blanks but the common one, nothing private.
+/// Whether a character is shown as it is: not a control, a format, a blank but the common one, or nothing at
+/// all.
 fn is_printable(c: char) -> bool {
-    c == ' '
-        || !(c.is_control()
-            || c.is_whitespace()
-            || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}' | '\u{f0000}'..))
+    if c.is_ascii() || c.is_alphanumeric() {
+        return c == ' ' || c.is_ascii_graphic() || !c.is_ascii();
+    }
+    // Behind another character the standard library escapes just what is not printable.
+    let pair: String = ['a', c].into_iter().collect();
+    pair.escape_debug().nth(1) == Some(c)
 }
 
 /// A character in single quotes.
@@ -133,6 +138,12 @@ pub fn debug_char(c: char) -> String {
     out
 }
 
+/// A character with its number, and itself where it can be shown.
+pub fn numbered_char(c: char) -> String {
+    let number = format!("U+{:04X}", u32::from(c));
+    if is_printable(c) { format!("{number} '{c}'") } else { number }
+}
+
 /// Bytes in double quotes; what is not UTF-8 by its numbers.
 pub fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = "\"".to_owned();
@@ -145,12 +156,17 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// The text in quotes of one of three kinds. Bytes that are not UTF-8 become the replacement character.
+/// The text in quotes of one of three kinds. Each byte that is not UTF-8 becomes a replacement character.
 pub fn unquote(quoted: &str) -> Option<String> {
-    Some(match String::from_utf8(unquote_bytes(quoted)?) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let text = String::from_utf8(unquote_bytes(quoted)?);
+    Some(text.unwrap_or_else(|error| {
+        let mut text = String::new();
+        for chunk in error.as_bytes().utf8_chunks() {
+            text.push_str(chunk.valid());
+            text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+        }
+        text
+    }))
 }
 
 /// The bytes in quotes.
@@ -209,32 +225,50 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Option<Escaped> {
     })
 }
 
-/// Reads a number as Go does: with a base in front, with underscores, or as a float.
+/// Reads a number as Go does: a whole one with a base in front, or a float; both with underscores.
 pub fn parse_number(text: &str) -> Result<f64, String> {
-    let lower = text.to_ascii_lowercase();
-    let plain = lower.replace('_', "");
-    let integer = |digits: &str, base: u32| i64::from_str_radix(digits, base).map(|n| n as f64);
-    let based = match plain.get(..2) {
-        Some("0x") => Some(integer(&plain[2..], 16)),
-        Some("0b") => Some(integer(&plain[2..], 2)),
-        Some("0o") => Some(integer(&plain[2..], 8)),
-        _ if plain.len() > 1 && plain.starts_with('0') && plain.bytes().all(|b| b.is_ascii_digit()) => {
-            integer(&plain[1..], 8).ok().map(Ok)
-        }
-        _ => None,
-    };
-    let failed = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(text));
-    if let Some(number) = based {
-        return number.map_err(|_| failed());
+    let failed = |why: &str| format!("strconv.ParseFloat: parsing {}: {why}", quote(text));
+    if !underscores_part_digits(text) {
+        return Err(failed("invalid syntax"));
     }
-    if lower.contains('_') && !plain.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(failed());
+    let plain = text.to_ascii_lowercase().replace('_', "");
+    if let Some(number) = parse_integer(&plain) {
+        return Ok(number as f64);
     }
-    let number: f64 = plain.parse().map_err(|_| failed())?;
+    let number: f64 = plain.parse().map_err(|_| failed("invalid syntax"))?;
     if number.is_infinite() && plain.bytes().any(|b| b.is_ascii_digit()) {
-        return Err(format!("strconv.ParseFloat: parsing {}: value out of range", quote(text)));
+        return Err(failed("value out of range"));
     }
     Ok(number)
+}
+
+/// A whole number in small letters; without a base in front, a nought makes it octal.
+fn parse_integer(plain: &str) -> Option<i64> {
+    let (digits, base) = match plain.as_bytes() {
+        [b'0', b'x', ..] => (&plain[2..], 16),
+        [b'0', b'o', ..] => (&plain[2..], 8),
+        [b'0', b'b', ..] => (&plain[2..], 2),
+        [b'0', _, ..] => (&plain[1..], 8),
+        _ => (plain, 10),
+    };
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_alphanumeric());
+    if is_number { i64::from_str_radix(digits, base).ok() } else { None }
+}
+
+/// Whether each underscore has digits on both sides; a base in front counts as one.
+fn underscores_part_digits(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let (start, hex) = match bytes {
+        [b'0', b'x' | b'X', ..] => (2, true),
+        [b'0', b'o' | b'O' | b'b' | b'B', ..] => (2, false),
+        _ => (0, false),
+    };
+    let is_digit = |byte: &u8| if hex { byte.is_ascii_hexdigit() } else { byte.is_ascii_digit() };
+    let parts = |at: usize| {
+        let before = if at == start { start > 0 } else { is_digit(&bytes[at - 1]) };
+        before && bytes.get(at + 1).is_some_and(is_digit)
+    };
+    (start..bytes.len()).filter(|at| bytes[*at] == b'_').all(parts)
 }
 
 /// Whether a label's name needs no quotes.
@@ -281,10 +315,20 @@ mod tests {
             ("1e3", 1000.0),
             ("08", 8.0),
             ("Inf", f64::INFINITY),
+            ("1_0.5_0", 10.5),
+            ("1e1_0", 1e10),
+            ("0x_f_f", 255.0),
+            ("0_7", 7.0),
+            ("9223372036854775808", 9_223_372_036_854_775_808.0),
         ] {
             assert_eq!(parse_number(text), Ok(number), "{text}");
         }
+        for text in ["1__0", "_1", "1_", "1_.5", "1._5", "1_e5", "0x", "0x_", "0b2", "0x1_"] {
+            assert!(parse_number(text).is_err(), "{text}");
+        }
         assert!(parse_number("NaN").is_ok_and(f64::is_nan) && parse_number("0b2").is_err());
+        assert_eq!(quote("\u{ad}\u{378}\u{2028}\u{301}é😀"), "\"\\u00ad\\u0378\\u2028\u{301}é😀\"");
+        assert_eq!(numbered_char('\r') + &numbered_char('q'), "U+000DU+0071 'q'");
         assert_eq!(plain_number(1e21), "1000000000000000000000");
     }
 }
