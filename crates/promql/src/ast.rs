@@ -282,6 +282,11 @@ pub struct Binary {
 }
 
 impl Binary {
+    /// Whether both sides have series, which have to find each other.
+    pub fn matches_series(&self) -> bool {
+        self.sides.0.iter().all(|side| side.value_type() == Type::Vector)
+    }
+
     /// The left side.
     pub fn left(&self) -> &Expr {
         &self.sides.0[0]

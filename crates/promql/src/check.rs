@@ -124,10 +124,11 @@ impl Checker<'_> {
     }
 
     fn aggregate(&self, aggregate: &Aggregate) -> Checked {
-        aggregate.args.0.iter().rev().try_for_each(|arg| self.visit(arg))?;
+        self.visit(aggregate.inner())?;
         self.expect(aggregate.inner(), Type::Vector, "aggregation expression")?;
         let Some(param) = aggregate.param() else { return Ok(()) };
         let wanted = if aggregate.op == Kind::CountValues { Type::String } else { Type::Scalar };
+        self.visit(param)?;
         self.expect(param, wanted, "aggregation parameter")
     }
 

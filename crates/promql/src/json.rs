@@ -64,8 +64,7 @@ pub fn to_json(expr: &Expr) -> Value {
 }
 
 fn operator(binary: &Binary) -> Value {
-    let is_vector = |side: &Expr| side.value_type() == crate::ast::Type::Vector;
-    let matching = binary.sides.0.iter().all(is_vector).then(|| {
+    let matching = binary.matches_series().then(|| {
         let matching = &binary.matching;
         json!({
             "card": matching.cardinality.name(),

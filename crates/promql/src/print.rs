@@ -9,7 +9,7 @@ use crate::ast::{
     Number, Offset, Selector, Subquery,
 };
 use crate::parser::METRIC_NAME;
-use crate::text::{GoNumber, format_duration, is_plain_label, plain_number, quote};
+use crate::text::{GoNumber, MS_NS, format_duration, is_plain_label, plain_number, quote};
 use crate::token::Kind;
 
 impl Display for Expr {
@@ -45,10 +45,10 @@ impl Display for List<'_> {
 
 impl Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Parts of a millisecond have no unit to be written in.
-        let ms = self.value * 1e3;
-        if self.is_duration && ms.fract() == 0.0 && self.value.abs() < 9e9 {
-            return f.write_str(&format_duration((self.value * 1e9) as i64));
+        if self.is_duration {
+            // Durations are read in milliseconds.
+            let ms = (self.value * 1e3).round() as i64;
+            return f.write_str(&format_duration(ms.saturating_mul(MS_NS)));
         }
         f.write_str(&plain_number(self.value))
     }
@@ -62,6 +62,9 @@ impl Display for Operator<'_> {
         let (op, matching) = (self.0.op, &self.0.matching);
         f.write_str(op.text())?;
         f.write_str(if self.0.returns_bool { " bool" } else { "" })?;
+        if !self.0.matches_series() {
+            return Ok(());
+        }
         let group = match matching.cardinality {
             Cardinality::ManyToOne => Some("left"),
             Cardinality::OneToMany => Some("right"),

@@ -44,6 +44,7 @@ impl Parser<'_> {
             if let DurationPart::Number(number) = &right
                 && number.value == 0.0
             {
+                self.readable()?;
                 match op.kind {
                     Kind::Div => self.note(op.span, "division by zero"),
                     Kind::Mod => self.note(op.span, "modulo by zero"),
@@ -133,7 +134,8 @@ impl Parser<'_> {
         self.duration_node(word.kind, args, word.span.to(close.span))
     }
 
-    /// What follows `offset`: without parentheses it ends before the first operator.
+    /// What follows `offset`. It ends before the first operator unless it begins with a parenthesis or two
+    /// signs.
     pub(crate) fn offset_duration(&mut self) -> Read<DurationPart> {
         const EXPECTED: &str = "number, duration, step(), or range()";
         if !self.begins_duration() {
@@ -141,20 +143,36 @@ impl Parser<'_> {
         }
         self.enter()?;
         self.contexts.push(("offset", EXPECTED));
-        let token = self.peek();
-        let part = match token.kind {
-            Kind::Add | Kind::Sub => {
-                self.take();
-                if !self.begins_duration() || matches!(self.kind(), Kind::Add | Kind::Sub) {
-                    return Err(self.unexpected("offset", EXPECTED));
-                }
-                let inner = self.duration_operand()?;
-                self.signed_duration(token, inner)?
-            }
+        let is_sign = |kind: Kind| matches!(kind, Kind::Add | Kind::Sub);
+        let part = match self.kind() {
+            Kind::LeftParen => self.duration(0)?,
+            sign if is_sign(sign) && is_sign(self.peek_second()) => self.duration(0)?,
+            sign if is_sign(sign) => self.signed_offset()?,
             _ => self.duration_operand()?,
         };
         self.contexts.pop();
         self.leave();
         Ok(part)
+    }
+
+    fn signed_offset(&mut self) -> Read<DurationPart> {
+        let sign = self.take();
+        match self.kind() {
+            Kind::Number | Kind::Duration => {
+                let number = self.number()?;
+                let number = self.in_range(number, sign);
+                self.signed_duration(sign, DurationPart::Number(number))
+            }
+            Kind::LeftParen => {
+                let inner = self.duration_operand()?;
+                self.signed_duration(sign, inner)
+            }
+            // The tree keeps a plus before a call.
+            _ => {
+                let inner = self.duration_operand()?;
+                let span = sign.span.to(inner.span());
+                self.duration_node(sign.kind, vec![inner], span)
+            }
+        }
     }
 }

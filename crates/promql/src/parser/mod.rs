@@ -20,7 +20,7 @@ use crate::check;
 use crate::error::ParseError;
 use crate::lexer::tokenize;
 use crate::span::Span;
-use crate::text::{parse_duration, parse_number, quote};
+use crate::text::{parse_duration, parse_number, quote, quote_bytes, unquote_bytes};
 use crate::token::{Class, Kind, Token};
 
 /// Longest query in bytes.
@@ -167,6 +167,12 @@ impl<'a> Parser<'a> {
         }
         self.note(token.span, what);
         Failed
+    }
+
+    /// Fails when the next token cannot be read: what was looked at is told of before what is wrong with what
+    /// stands before it.
+    pub(crate) fn readable(&mut self) -> Read<()> {
+        if self.kind() == Kind::Error { Err(self.unexpected("", "")) } else { Ok(()) }
     }
 
     fn describe(&self, token: Token) -> String {
@@ -335,8 +341,11 @@ impl<'a> Parser<'a> {
                 _ => return Err(self.unexpected(CONTEXT, "label")),
             };
             self.take();
-            if name.is_empty() {
-                self.note(token.span, "invalid label name for grouping: \"\"");
+            let bytes = if token.kind == Kind::String { unquote_bytes(self.slice(token)) } else { None };
+            let quoted = bytes.filter(|bytes| bytes.is_empty() || str::from_utf8(bytes).is_err());
+            if let Some(bytes) = quoted {
+                let what = format!("invalid label name for grouping: {}", quote_bytes(&bytes));
+                self.note(token.span, what);
             }
             labels.push(name);
             match self.kind() {

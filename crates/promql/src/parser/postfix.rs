@@ -71,7 +71,9 @@ impl Parser<'_> {
     }
 
     fn positive_duration(&mut self) -> Read<Length> {
-        Ok(match self.duration(0)? {
+        let part = self.duration(0)?;
+        self.readable()?;
+        Ok(match part {
             DurationPart::Number(number) => {
                 if number.value <= 0.0 || number.value.is_nan() {
                     self.note(number.span, "duration must be greater than 0");

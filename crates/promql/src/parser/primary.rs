@@ -123,11 +123,9 @@ impl Parser<'_> {
             grouping = self.modifier()?;
             if grouping.is_some() {
                 span.end = self.tokens[self.at - 1].span.end;
+            } else {
+                self.readable()?;
             }
-        }
-        // What is behind was looked at for a modifier, and is told of first when it cannot be read.
-        if self.kind() == Kind::Error {
-            return Err(self.unexpected("", ""));
         }
         let (grouping, without) = grouping.unwrap_or_default();
         let wanted = if has_parameter(op.kind) { 2 } else { 1 };

@@ -104,14 +104,12 @@ impl Parser<'_> {
         const CONTEXT: &str = "label set";
         let mut pairs: Vec<(String, String)> = Vec::new();
         let first = self.peek();
-        if first.kind.names_metric() {
-            pairs.push((METRIC_NAME.to_owned(), self.slice(first).to_owned()));
+        let is_named = first.kind.names_metric();
+        if is_named {
             self.take();
         }
-        if self.take_if(Kind::LeftBrace).is_none() {
-            return Ok(Labels::from_pairs(pairs));
-        }
-        while self.take_if(Kind::RightBrace).is_none() {
+        let in_braces = self.take_if(Kind::LeftBrace).is_some();
+        while in_braces && self.take_if(Kind::RightBrace).is_none() {
             let token = self.peek();
             let name = match token.kind {
                 Kind::Identifier => self.slice(token).to_owned(),
@@ -137,6 +135,10 @@ impl Parser<'_> {
                 Kind::RightBrace => {}
                 _ => return Err(self.unexpected(CONTEXT, "\",\" or \"}\"")),
             }
+        }
+        if is_named {
+            // The name before the braces counts more than one in them.
+            pairs.push((METRIC_NAME.to_owned(), self.slice(first).to_owned()));
         }
         Ok(Labels::from_pairs(pairs))
     }

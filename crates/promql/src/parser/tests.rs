@@ -79,6 +79,72 @@ fn errors_have_the_words_and_places_of_prometheus() {
 fn metrics_and_selectors_stand_alone() {
     assert_eq!(parse_metric("a{b=\"c\",}").unwrap().to_string(), r#"{__name__="a", b="c"}"#);
     assert_eq!(parse_metric("{\"x.y\"}").unwrap().get("__name__"), Some("x.y"));
+    assert_eq!(parse_metric("a{\"b\"}").unwrap().get("__name__"), Some("a"));
     assert_eq!(parse_selector("a{b!=\"c\"}").unwrap().len(), 2);
     assert!(parse_selector("a[5m]").is_err());
+}
+
+#[test]
+fn an_offset_in_parentheses_goes_on_with_operators() {
+    for (text, expected) in [
+        ("foo offset (1h) / 2", "foo offset (1h) / 2"),
+        ("foo offset +-5m", "foo offset -5m"),
+        ("foo offset +step()", "foo offset step()"),
+    ] {
+        let expr = parse(text).unwrap();
+        assert!(matches!(expr, Expr::Selector(_)), "{text}");
+        assert_eq!(expr.to_string(), expected);
+    }
+    for text in ["foo offset 1h / 2", "foo offset -(1h) / 2", "foo offset step() / 2"] {
+        assert!(matches!(parse(text).unwrap(), Expr::Binary(_)), "{text}");
+    }
+    let error = parse("foo offset (1h) + bar").unwrap_err().to_string();
+    let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, step(), \
+                    or range()";
+    assert_eq!(error, expected);
+    let far = parse("foo offset -1e10").unwrap_err().to_string();
+    assert_eq!(far, "1:12: parse error: duration out of range");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_of_before_what_stands_before_it() {
+    for (text, expected) in [
+        ("foo[-5m$]", "1:8: parse error: unexpected character: '$'"),
+        ("foo[5m / 0$]", "1:11: parse error: unexpected character: '$'"),
+        ("sum()$", "1:6: parse error: unexpected character: '$'"),
+        ("sum by (a) ()$", "1:1: parse error: no arguments for aggregate expression provided"),
+        (
+            "topk(a{}, 1)",
+            "1:11: parse error: expected type instant vector in aggregation expression, got scalar",
+        ),
+        (
+            "topk(a{__name__='b'}, 1)",
+            "1:23: parse error: expected type instant vector in aggregation expression, got scalar",
+        ),
+    ] {
+        assert_eq!(parse(text).unwrap_err().to_string(), expected, "{text}");
+    }
+}
+
+#[test]
+fn matching_is_not_written_where_a_side_is_a_number() {
+    assert_eq!(written("1 + on () foo"), "1 + foo");
+    assert_eq!(written("foo * on () group_left 2"), "foo * 2");
+    assert_eq!(written("foo * on () group_left bar"), "foo * on () group_left () bar");
+}
+
+#[test]
+fn texts_that_are_not_utf_8_name_nothing() {
+    let error = parse(r#"sum by ("\xff") (foo)"#).unwrap_err().to_string();
+    assert_eq!(error, r#"1:9: parse error: invalid label name for grouping: "\xff""#);
+    let error = parse("foo{a=\"\u{fffd}\"}").unwrap_err().to_string();
+    assert_eq!(error, "1:7: parse error: invalid UTF-8 rune");
+    assert_eq!(written(r#"foo{a="\ufffd"}"#), r#"foo{a="\ufffd"}"#);
+    assert_eq!(written(r#"foo{a="\xe2\x82"}"#), r#"foo{a="\ufffd\ufffd"}"#);
+}
+
+#[test]
+fn long_durations_keep_their_units() {
+    assert_eq!(written("2562047h"), "106751d23h");
+    assert_eq!(written("1s1ms"), "1s1ms");
 }
