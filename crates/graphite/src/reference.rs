@@ -115,7 +115,10 @@ mod tests {
     fn the_reference_page_is_what_the_table_says() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/graphite.md");
         let page = std::fs::read_to_string(path).unwrap();
-        assert!(page == reference(), "run `cargo run -p sandur-graphite --example graphite_reference > {path}`");
+        assert!(
+            page == reference(),
+            "run `cargo run -p sandur-graphite --example graphite_reference > {path}`"
+        );
         assert_eq!(functions_json()["pct"]["group"], "Combine");
     }
 }

@@ -107,8 +107,8 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
         assert!(matches!(parse(text).unwrap(), Expr::Binary(_)), "{text}");
     }
     let error = parse("foo offset (1h) + bar").unwrap_err().to_string();
-    let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, step(), \
-                    or range()";
+    let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, \
+                    duration, step(), or range()";
     assert_eq!(error, expected);
     // What begins with two signs is written in parentheses, without which it would end before the operator.
     for (text, expected) in [

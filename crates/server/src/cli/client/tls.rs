@@ -1,15 +1,16 @@
 //! Which certificates of a server are trusted: the system's authorities, those of a file, or any.
 //!
 //! The certificate that a server showed is remembered, so that an error can say whose it was; so is whether
-//! the server asked for one of ours: in TLS 1.3 a client may see no more of a refusal than a closed connection.
+//! the server asked for one of ours: in TLS 1.3 a client may see no more of a refusal than a closed
+//! connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
