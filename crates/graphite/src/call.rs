@@ -171,6 +171,14 @@ impl Call {
         std::mem::take(&mut self.rest).into_iter().map(text).collect::<Option<_>>().ok_or(wrong)
     }
 
+    /// Texts of a parameter that takes many, and nothing that is not a text.
+    pub(crate) fn only_texts(&mut self) -> Result<Vec<String>> {
+        match self.rest.iter().all(|argument| matches!(argument, Argument::Text(_))) {
+            true => self.texts(),
+            false => Err(self.wrong(self.function.parameters.len().saturating_sub(1))),
+        }
+    }
+
     /// A text that must be there.
     pub(crate) fn text(&mut self, place: usize) -> Result<String> {
         self.maybe_text(place)?.ok_or_else(|| self.wrong(place))

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::function::{Again, Body, Function, Group, Origin};
-use crate::parameter::{Kind, required};
+use crate::parameter::{Kind, optional};
 use crate::series::{Consolidation, Series};
 
 pub(super) const FUNCTION: Function = Function {
@@ -14,14 +14,16 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::Special,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[required("tags", Kind::Text).many()],
+    parameters: &[optional("tags", Kind::Text).many()],
     doc: "How many events with all tags there were in each second.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
 async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
-    let tags = again.call.texts()?;
+    let tags = again.call.only_texts()?;
     let name = format!("events(\"{}\")", tags.join("\", \""));
+    // Without a tag, no event has what is asked for.
+    let tags = if tags.is_empty() { vec![String::new()] } else { tags };
     let wanted: &[String] = if tags == ["*"] { &[] } else { &tags };
     let (start, end) = (again.call.scope.from.epoch, again.call.scope.until.epoch);
     let times = again.evaluator.events(wanted, start, end).await?;

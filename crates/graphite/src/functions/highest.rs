@@ -12,7 +12,7 @@ use crate::series::Series;
 /// What a function of either end is called with.
 pub(super) const PARAMETERS: [Parameter; 3] = [
     required("seriesList", Kind::SeriesList),
-    required("n", Kind::Integer),
+    optional("n", Kind::Integer).or(Preset::Int(1)),
     optional("func", Kind::AggFunc).or(Preset::Text("average")),
 ];
 

@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     aggregates: false,
     parameters: &[
         required("name", Kind::Text),
-        optional("amplitude", Kind::Integer).or(Preset::Int(1)),
+        optional("amplitude", Kind::Float).or(Preset::Int(1)),
         optional("step", Kind::Integer).or(Preset::Int(60)),
     ],
     doc: "The sine of the time.",

@@ -46,9 +46,11 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
         match &defaults {
             None => series.values.map(|own| own.or(Some(value)))?,
             Some(defaults) => {
-                let count = series.values.len().max(defaults.len());
-                let filled = (0..count).map(|place| series.values.get(place).or(defaults.get(place)));
-                series.values = Column::collect(count, filled)?;
+                // Graphite puts all values behind the old ones and then drops as many in front.
+                let kept = series.values.len();
+                let count = kept.max(defaults.len());
+                let filled = |place| series.values.get(place).or(defaults.get(place));
+                series.values = Column::collect(kept, (count - kept..count).map(filled))?;
             }
         }
     }

@@ -3,6 +3,8 @@
 //! A regex is anchored at its begin alone. An expression that the empty text fits also fits series without
 //! the tag; of several expressions at least one must not be so.
 
+use std::fmt;
+
 use regex::Regex;
 
 use crate::error::{Error, Result};
@@ -33,19 +35,33 @@ pub struct TagExpression {
     regex: Option<Regex>,
 }
 
+impl fmt::Display for TagExpression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", self.tag, self.operator.sign(), self.spec)
+    }
+}
+
+impl Operator {
+    /// How it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Match => "=~",
+            Self::NotMatch => "!=~",
+        }
+    }
+}
+
 impl TagExpression {
     /// Reads an expression.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::invalid(format!("Invalid tagspec {text}"));
         let end = text.find([';', '!', '=']).filter(|end| *end > 0).ok_or_else(wrong)?;
         let (tag, rest) = text.split_at(end);
-        let operators = [
-            ("!=~", Operator::NotMatch),
-            ("=~", Operator::Match),
-            ("!=", Operator::NotEqual),
-            ("=", Operator::Equal),
-        ];
-        let found = operators.iter().find_map(|(sign, operator)| Some((rest.strip_prefix(sign)?, *operator)));
+        let operators = [Operator::NotMatch, Operator::Match, Operator::NotEqual, Operator::Equal];
+        let found =
+            operators.iter().find_map(|operator| Some((rest.strip_prefix(operator.sign())?, *operator)));
         let (spec, operator) = found.ok_or_else(wrong)?;
         if spec.contains(';') {
             return Err(wrong());

@@ -1,0 +1,112 @@
+//! Shares of points that meet a condition, in each interval.
+
+use crate::attime::parse_offset;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::function::Again;
+use crate::parameter::{Kind, Parameter, Preset, required};
+use crate::series::Series;
+use sandur_base::job::spend;
+
+/// The interval of both functions.
+pub(super) const INTERVAL: Parameter = required("interval", Kind::Interval);
+/// The condition of both functions.
+pub(super) const METHOD: Parameter = required("method", Kind::Text).or(Preset::Text("above")).of(&[
+    "above",
+    "aboveOrEqual",
+    "below",
+    "belowOrEqual",
+]);
+
+/// A condition on values.
+#[derive(Clone, Copy)]
+struct Condition {
+    meets: fn(&f64, &f64) -> bool,
+    value: f64,
+}
+
+/// Shares in each interval, or what is left of an objective in seconds.
+pub(super) async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Series>> {
+    let call = &mut again.call;
+    let (list, text, method) = (call.series()?, call.text(1)?, call.text(2)?);
+    let value = call.float(3)?;
+    let objective = if has_objective { Some(call.float(4)?) } else { None };
+    let interval = parse_offset(&text)?;
+    if interval <= 0 {
+        return Err(Error::invalid(format!("an interval of {interval} seconds: it must be longer than 0")));
+    }
+    let meets = match method.as_str() {
+        "above" => f64::gt,
+        "aboveOrEqual" => f64::ge,
+        "below" => f64::lt,
+        "belowOrEqual" => f64::le,
+        _ => return Err(Error::invalid(format!("unknown method '{method}'"))),
+    };
+    let scope = &call.scope;
+    let missing = interval.saturating_sub(scope.until.epoch.saturating_sub(scope.from.epoch));
+    let longer = scope.begun_earlier(missing);
+    // An interval that is longer than the request needs the time before it.
+    let sources = if missing > 0 && !list.is_empty() { Some(again.first_in(&longer).await?) } else { None };
+    if let Some(sources) = sources.as_ref().filter(|sources| sources.len() != list.len()) {
+        let (a, b) = (sources.len(), list.len());
+        return Err(Error::invalid(format!("the time before the request has {a} series, not {b}")));
+    }
+    again
+        .compute(move || {
+            let condition = Condition { meets, value };
+            let more = objective.map(|objective| format!(", {objective}")).unwrap_or_default();
+            let function = if objective.is_some() { "sloErrorBudget" } else { "slo" };
+            let mut sources = sources.into_iter().flatten();
+            let one = |series: Series| {
+                let source = sources.next();
+                let values =
+                    shares(source.as_ref().unwrap_or(&series), &series, interval, condition, objective)?;
+                let name = format!("{function}({}, {text}, {method}, {value}{more})", series.name);
+                let end = series.start.saturating_add(interval.saturating_mul(values.len() as i64));
+                Ok(Series { end, step: interval, ..series.derived(name, values) })
+            };
+            list.into_iter().map(one).collect()
+        })
+        .await
+}
+
+/// One value for each interval of a series, from a source that may begin earlier.
+fn shares(
+    source: &Series,
+    series: &Series,
+    interval: i64,
+    condition: Condition,
+    objective: Option<f64>,
+) -> Result<Column> {
+    let length = series.end.saturating_sub(series.start).max(0);
+    let count = usize::try_from(length / interval + i64::from(length % interval != 0)).unwrap_or(usize::MAX);
+    if series.step > interval {
+        return Ok(Column::filled(None, count)?);
+    }
+    let mut values = Column::with_room(count)?;
+    spend(source.values.len())?;
+    let (mut time, mut begin) = (source.start, source.start);
+    let (mut met, mut present) = (0_u64, 0_u64);
+    let mut push = |met: u64, present: u64, seconds: i64| {
+        let share = (present > 0).then(|| met as f64 / present as f64);
+        let left = |share: f64| objective.map_or(share, |objective| (share - objective) * seconds as f64);
+        if values.len() < count {
+            values.push(share.map(left));
+        }
+    };
+    for point in source.points() {
+        if let Some(point) = point {
+            present += 1;
+            met += u64::from((condition.meets)(&point, &condition.value));
+        }
+        time = time.saturating_add(source.step);
+        if time >= begin.saturating_add(interval) {
+            push(met, present, interval);
+            (begin, met, present) = (begin.saturating_add(interval), 0, 0);
+        }
+    }
+    if time > begin {
+        push(met, present, time - begin);
+    }
+    Ok(values)
+}

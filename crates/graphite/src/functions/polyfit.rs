@@ -1,0 +1,103 @@
+//! `polyfit`: the polynomial of a degree that is nearest to each series, also for a time after its end.
+
+use sandur_base::job::spend;
+
+use crate::aggregation::order;
+use crate::attime::parse_offset;
+use crate::call::Call;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, Preset, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "polyfit",
+    aliases: &[],
+    group: Group::Calculate,
+    origin: Origin::Carbonapi,
+    aggregates: false,
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        optional("degree", Kind::Integer).or(Preset::Int(1)),
+        optional("offset", Kind::Interval).or(Preset::Text("0d")),
+    ],
+    doc: "The polynomial of a degree that is nearest to each series, also for a time after its end.",
+    body: Body::Series(run),
+};
+
+/// Highest degree: floats do not tell higher powers apart.
+const DEGREE_MAX: i64 = 20;
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let given = (call.has(1), call.has(2));
+    let (list, degree, text) = (call.series()?, call.integer(1)?, call.text(2)?);
+    if !(1..=DEGREE_MAX).contains(&degree) {
+        return Err(Error::invalid(format!("the degree of polyfit must be from 1 to {DEGREE_MAX}")));
+    }
+    let ahead = parse_offset(&text)?;
+    let mut results = Vec::with_capacity(list.len());
+    for mut series in list {
+        let more = ahead / series.step.max(1);
+        let count = usize::try_from((series.values.len() as i64).saturating_add(more)).unwrap_or(0);
+        let values = match fitted(&series.values, degree as usize, count)? {
+            Some(values) => values,
+            None => continue,
+        };
+        let name = &series.name;
+        let name = match given {
+            (_, true) => format!("polyfit({name},{degree},'{text}')"),
+            (true, false) => format!("polyfit({name},{degree})"),
+            (false, false) => format!("polyfit({name})"),
+        };
+        series.end = series.end.saturating_add(ahead);
+        results.push(series.derived(name, values));
+    }
+    Ok(results)
+}
+
+/// Values of the polynomial at so many places; none where it is not determined.
+fn fitted(values: &Column, degree: usize, count: usize) -> Result<Option<Column>> {
+    let known = values.iter().flatten().count();
+    if known < 2 {
+        return Ok(Some(Column::filled(None, count)?));
+    }
+    // Places from -1 to 1, of which high powers stay apart.
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let scaled = |place: usize| (place as f64 - middle) / middle;
+    let terms = degree + 1;
+    spend(values.len().saturating_mul(terms * terms))?;
+    let mut rows = vec![vec![0.0; terms + 1]; terms];
+    for (place, value) in values.iter().enumerate() {
+        let Some(value) = value else { continue };
+        let at = scaled(place);
+        let powers: Vec<f64> =
+            std::iter::successors(Some(1.0), |power| Some(power * at)).take(terms).collect();
+        for (row, power) in rows.iter_mut().zip(&powers) {
+            row.iter_mut().zip(&powers).for_each(|(sum, other)| *sum += power * other);
+            row[terms] += power * value;
+        }
+    }
+    let Some(coefficients) = solved(rows).filter(|_| known >= terms) else { return Ok(None) };
+    spend(count.saturating_mul(terms))?;
+    let value = |place| coefficients.iter().rev().fold(0.0, |sum, factor| sum * scaled(place) + factor);
+    Ok(Some(Column::collect(count, (0..count).map(|place| Some(value(place))))?))
+}
+
+/// The solution of linear equations, with the right side as the last of each row.
+fn solved(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let count = rows.len();
+    for column in 0..count {
+        let best = (column..count).max_by(|a, b| order(rows[*a][column].abs(), rows[*b][column].abs()))?;
+        rows.swap(column, best);
+        let pivot = rows[column].clone();
+        if pivot[column].abs() < f64::EPSILON || !pivot[column].is_finite() {
+            return None;
+        }
+        for (_, row) in rows.iter_mut().enumerate().filter(|(place, _)| *place != column) {
+            let factor = row[column] / pivot[column];
+            row.iter_mut().zip(&pivot).for_each(|(value, other)| *value -= factor * other);
+        }
+    }
+    Some((0..count).map(|place| rows[place][count] / rows[place][place]).collect())
+}

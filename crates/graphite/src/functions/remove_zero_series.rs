@@ -1,0 +1,30 @@
+//! `removeZeroSeries`: series of which enough places have a value other than 0.
+
+use crate::aggregation::is_enough;
+use crate::call::Call;
+use crate::error::Result;
+use crate::function::{Body, Function, Group, Origin};
+use crate::parameter::{Kind, optional, required};
+use crate::series::Series;
+
+pub(super) const FUNCTION: Function = Function {
+    name: "removeZeroSeries",
+    aliases: &[],
+    group: Group::FilterSeries,
+    origin: Origin::Carbonapi,
+    aggregates: false,
+    parameters: &[required("seriesList", Kind::SeriesList), optional("xFilesFactor", Kind::Float)],
+    doc: "Series of which enough places have a value other than 0.",
+    body: Body::Series(run),
+};
+
+fn run(mut call: Call) -> Result<Vec<Series>> {
+    let (mut list, share) = (call.series()?, call.maybe_float(1)?.unwrap_or(0.0));
+    list.retain(|series| {
+        let points = series.points();
+        let count = points.clone().flatten().filter(|value| *value != 0.0).count();
+        is_enough(count, points.len() as f64, share)
+    });
+    list.iter_mut().for_each(|series| series.tags.set("removeZeroSeries", share));
+    Ok(list)
+}
