@@ -22,7 +22,6 @@ const TARGETS: &[&str] = &[
     "exposition",
     "stages",
     "shapes",
-    "sample_block",
     "chains",
     "wal",
 ];

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::string;
 
 /// Series and events.
+#[derive(Default)]
 pub(super) struct Stored {
     series: BTreeMap<String, Vec<Archive>>,
     events: Vec<(i64, Vec<String>)>,

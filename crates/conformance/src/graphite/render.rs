@@ -14,7 +14,7 @@ use super::memory::Stored;
 use super::{Report, cases, string, text};
 
 /// Memory of one request.
-const BUDGET: u64 = 256 << 20;
+pub(super) const BUDGET: u64 = 256 << 20;
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {
     let stored = Stored::read(&text(&folder.join("stored.json.gz"))?)?;
@@ -82,10 +82,16 @@ fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String
     if let Some(text) = expected["body"].as_str() {
         return (body != text).then(|| format!("the body {body:?}, not {text:?}"));
     }
-    let body = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
-    let found: Value = match serde_json::from_str(&body) {
+    let found = match json_of(rendered) {
         Ok(found) => found,
-        Err(error) => return Some(format!("no JSON: {error}")),
+        Err(error) => return Some(error),
     };
     difference(case, &expected["series"], &found, string(case, "compare") == "shape")
+}
+
+/// The series of an answer, with texts for what JSON cannot say.
+pub(super) fn json_of(rendered: &Rendered) -> Result<Value, String> {
+    let body = String::from_utf8_lossy(&rendered.body);
+    let body = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
+    serde_json::from_str(&body).map_err(|error| format!("no JSON: {error}"))
 }

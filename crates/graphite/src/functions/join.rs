@@ -19,7 +19,8 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesB", Kind::SeriesList),
         optional("type", Kind::Text).or(Preset::Text("AND")).of(&["AND", "OR", "XOR", "SUB"]),
     ],
-    doc: "Series whose names are in both lists (`AND`), in either (`OR`), in one alone (`XOR`) or only in the first (`SUB`).",
+    doc: "Series whose names are in both lists (`AND`), in either (`OR`), \
+        in one alone (`XOR`) or only in the first (`SUB`).",
     body: Body::Series(run),
 };
 

@@ -21,7 +21,8 @@ pub(super) const FUNCTION: Function = Function {
         required("n", Kind::Integer),
         optional("direction", Kind::Text).or(Preset::Text("abs")).of(&["abs", "pos", "neg"]),
     ],
-    doc: "The series that correlate best with one: in either direction (`abs`), the same (`pos`) or the other (`neg`).",
+    doc: "The series that correlate best with one: in either direction (`abs`), \
+        the same (`pos`) or the other (`neg`).",
     body: Body::Series(run),
 };
 

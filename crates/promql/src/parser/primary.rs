@@ -72,7 +72,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(crate) fn begins_operand(&self) -> bool {
+    fn begins_operand(&self) -> bool {
         let kind = self.kind();
         matches!(
             kind,
@@ -91,14 +91,17 @@ impl Parser<'_> {
     fn call(&mut self) -> Read<Expr> {
         let name = self.take();
         let text = self.slice(name);
-        let function = Function::named(text);
+        let lower = text.to_ascii_lowercase();
+        // Words of the language may have capitals, names of functions may not.
+        let named = if name.kind == Kind::Identifier { text } else { &lower };
+        let function = Function::named(named);
         let (mut args, end) = self.arguments()?;
         if function.is_none() {
             self.note(name.span, format!("unknown function with name {}", quote(text)));
         }
         let mut span = name.span;
         span.end = end;
-        if text == "info"
+        if named == "info"
             && let Some(Expr::Selector(labels)) = args.get_mut(1)
         {
             labels.is_label_list = true;
