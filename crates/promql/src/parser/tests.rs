@@ -99,8 +99,8 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
         assert!(matches!(parse(text).unwrap(), Expr::Binary(_)), "{text}");
     }
     let error = parse("foo offset (1h) + bar").unwrap_err().to_string();
-    let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, step(), \
-                    or range()";
+    let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, \
+                    step(), or range()";
     assert_eq!(error, expected);
     let far = parse("foo offset -1e10").unwrap_err().to_string();
     assert_eq!(far, "1:12: parse error: duration out of range");
