@@ -32,7 +32,8 @@ pub fn query_type(expr: &Expr) -> &'static str {
 
 /// Reads the expression of a policy, which is in Go's syntax.
 pub fn policy_regex(pattern: &str) -> Result<Regex, String> {
-    let built = RegexBuilder::new(&translate(pattern)).size_limit(REGEX_BYTES_MAX).build();
+    let translated = translate(pattern).map_err(|error| error.to_string())?;
+    let built = RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| error.to_string())
 }
 

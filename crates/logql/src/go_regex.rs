@@ -1,99 +1,9 @@
-//! Regular expressions in Go's syntax, made ready for Rust's engine.
-//!
-//! The two differ in a few places: Go's `\d \w \s \b` are ASCII, it knows `\Q..\E`, and inside of `[..]` it
-//! takes `[`, `&&`, `--` and `~~` as they are. Everything runs in linear time in both.
+//! Regular expressions in Go's syntax, made ready for Rust's engine. Everything runs in linear time in both.
 
 use regex_syntax::hir::{Hir, literal};
 use sandur_base::job::spend;
+pub use sandur_model::go_regex::{reason, translate};
 use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots};
-
-/// The same expression in Rust's syntax.
-pub fn translate(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len() + 8);
-    let mut rest = pattern;
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        match c {
-            '\\' => rest = escape(&mut out, rest, false),
-            '[' => rest = class(&mut out, rest),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-/// What follows a backslash; gives the text after it.
-fn escape<'a>(out: &mut String, rest: &'a str, in_class: bool) -> &'a str {
-    let Some(c) = rest.chars().next() else {
-        out.push('\\');
-        return rest;
-    };
-    let after = &rest[c.len_utf8()..];
-    match (c, in_class) {
-        ('d', true) => out.push_str("0-9"),
-        ('w', true) => out.push_str("0-9A-Za-z_"),
-        ('s', true) => out.push_str(r"\t\n\f\r "),
-        ('d', false) => out.push_str("[0-9]"),
-        ('w', false) => out.push_str("[0-9A-Za-z_]"),
-        ('s', false) => out.push_str(r"[\t\n\f\r ]"),
-        ('D', _) => out.push_str("[^0-9]"),
-        ('W', _) => out.push_str("[^0-9A-Za-z_]"),
-        ('S', _) => out.push_str(r"[^\t\n\f\r ]"),
-        ('b', false) => out.push_str(r"(?-u:\b)"),
-        ('B', false) => out.push_str(r"(?-u:\B)"),
-        ('Q', false) => {
-            let end = after.find("\\E").unwrap_or(after.len());
-            out.push_str(&regex_syntax::escape(&after[..end]));
-            return after.get(end + 2..).unwrap_or("");
-        }
-        ('<' | '>', _) => out.push(c),
-        _ => {
-            out.push('\\');
-            out.push(c);
-        }
-    }
-    after
-}
-
-/// What follows an opening bracket; gives the text after the closing one.
-fn class<'a>(out: &mut String, mut rest: &'a str) -> &'a str {
-    out.push('[');
-    if let Some(after) = rest.strip_prefix('^') {
-        out.push('^');
-        rest = after;
-    }
-    let mut first = true;
-    while let Some(c) = rest.chars().next() {
-        let after = &rest[c.len_utf8()..];
-        match c {
-            ']' if !first => {
-                out.push(']');
-                return after;
-            }
-            '\\' => rest = escape(out, after, true),
-            '[' if after.starts_with(':') && after.contains(":]") => {
-                let end = rest.find(":]").map_or(rest.len(), |n| n + 2);
-                out.push_str(&rest[..end]);
-                rest = &rest[end..];
-            }
-            '[' | ']' | '&' | '~' => {
-                out.push('\\');
-                out.push(c);
-                rest = after;
-            }
-            '-' if after.starts_with('-') => {
-                out.push_str("\\-");
-                rest = after;
-            }
-            _ => {
-                out.push(c);
-                rest = after;
-            }
-        }
-        first = false;
-    }
-    rest
-}
 
 /// Compiles an expression over bytes.
 pub fn compile_bytes(pattern: &str) -> Result<BoundedRegex, String> {
@@ -106,14 +16,18 @@ pub fn compile_text(pattern: &str) -> Result<BoundedRegex, String> {
 }
 
 fn compile(pattern: &str, options: RegexOptions) -> Result<BoundedRegex, String> {
-    let hir = BoundedRegex::parse(&translate(pattern), options.utf8);
+    let hir = parse(pattern, options.utf8);
     let compiled = hir.and_then(|hir| BoundedRegex::new(&hir, options));
     compiled.map_err(|error| reason(pattern, &error))
 }
 
 /// The expression's syntax tree over bytes that need not be UTF-8.
 pub fn parse_hir(pattern: &str) -> Result<Hir, String> {
-    BoundedRegex::parse(&translate(pattern), false).map_err(|error| reason(pattern, &error))
+    parse(pattern, false).map_err(|error| reason(pattern, &error))
+}
+
+fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {
+    BoundedRegex::parse(&translate(pattern)?, utf8)
 }
 
 /// Compiles a syntax tree for searching.
@@ -189,53 +103,6 @@ fn begins_rarely(hir: &Hir) -> bool {
     let prefixes = literal::Extractor::new().extract(hir);
     let Some(literals) = prefixes.literals() else { return true };
     literals.len() <= 3 || literals.iter().all(|l| l.len() >= 3)
-}
-
-/// What is wrong with an expression, in Go's words where it has some.
-pub fn reason(pattern: &str, error: &RegexError) -> String {
-    let RegexError::Invalid(error) = error else { return error.to_string() };
-    explain(pattern).unwrap_or_else(|| {
-        let what = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        format!("error parsing regexp: {what}: `{pattern}`")
-    })
-}
-
-/// What Go says of a name of a group that does not end: of `(?P<` alone, that it knows no such flag.
-fn unfinished_name(pattern: &str) -> (&'static str, &str) {
-    let group = pattern.rfind("(?").map_or(pattern, |at| &pattern[at..]);
-    match group {
-        "(?P<" => ("invalid or unsupported Perl syntax", "(?P"),
-        "(?<" => ("invalid or unsupported Perl syntax", "(?<"),
-        _ => ("invalid named capture", group),
-    }
-}
-
-/// What is wrong with an expression in Go's words; `None` when nothing is, or nothing that Go has words for.
-pub fn explain(pattern: &str) -> Option<String> {
-    use regex_syntax::ast::ErrorKind;
-    let translated = translate(pattern);
-    let error = regex_syntax::ast::parse::Parser::new().parse(&translated).err()?;
-    let span = error.span();
-    // Where an operand is missing the span is empty: what stands there instead is shown.
-    let end = if span.is_empty() { span.start.offset + 1 } else { span.end.offset };
-    let piece = translated.get(span.start.offset..end).unwrap_or_default();
-    let (what, shown) = match error.kind() {
-        ErrorKind::GroupUnclosed => ("missing closing )", pattern),
-        ErrorKind::GroupUnopened => ("unexpected )", pattern),
-        ErrorKind::ClassUnclosed => ("missing closing ]", piece),
-        ErrorKind::ClassRangeInvalid => ("invalid character class range", piece),
-        ErrorKind::RepetitionMissing => ("missing argument to repetition operator", piece),
-        ErrorKind::RepetitionCountInvalid => ("invalid repeat count", piece),
-        ErrorKind::EscapeUnexpectedEof => ("trailing backslash at end of expression", ""),
-        ErrorKind::EscapeUnrecognized => ("invalid escape sequence", piece),
-        ErrorKind::GroupNameInvalid | ErrorKind::GroupNameEmpty => ("invalid named capture", piece),
-        ErrorKind::GroupNameUnexpectedEof => unfinished_name(pattern),
-        ErrorKind::UnsupportedLookAround | ErrorKind::FlagUnrecognized => {
-            ("invalid or unsupported Perl syntax", piece)
-        }
-        _ => return None,
-    };
-    Some(format!("error parsing regexp: {what}: `{shown}`"))
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod batch;
 mod batch_builder;
 mod bounded_regex;
 mod exemplar;
+pub mod go_regex;
 pub mod histogram;
 mod labels;
 mod level;

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
+use crate::go_regex::translate;
 use crate::labels::Labels;
 use crate::plain_pattern::PlainPattern;
 
@@ -173,8 +174,8 @@ pub fn matches_all(matchers: &[Matcher], labels: &Labels) -> bool {
 
 fn anchored(name: &str, pattern: &str) -> Result<Pattern, MatcherError> {
     // (?s): in label matchers a dot also matches a line break, as in Prometheus.
-    let text = format!("^(?s:{pattern})$");
     let read = || {
+        let text = format!("^(?s:{})$", translate(pattern)?);
         let hir = BoundedRegex::parse(&text, true)?;
         if let Some(plain) = PlainPattern::of(&hir) {
             return Ok(Pattern::Plain(plain));
@@ -239,6 +240,7 @@ mod tests {
         assert!(!m(MatchOp::Regex, ".+").matches_empty());
         assert!(m(MatchOp::NotRegex, ".+").matches_empty());
         assert!(Matcher::new("app", MatchOp::Regex, "(").is_err());
+        assert!(m(MatchOp::Regex, r"[\w-.]+").matches("a-b.c"), "as Go reads it");
         let labels = Labels::from_pairs([("app", "api")]);
         assert!(matches_all(&[m(MatchOp::Regex, "a.*")], &labels));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use md5::{Digest, Md5};
 use regex::Regex;
+use sandur_model::go_regex;
 
 /// Labels while rules are applied.
 pub(crate) type LabelSet = BTreeMap<String, String>;
@@ -86,9 +87,11 @@ impl Relabel {
         modulus: u64,
         (target, replacement): (String, String),
     ) -> Result<Self, String> {
-        let anchored = format!("^(?s:{regex})$");
+        let wrong = |error: &dyn std::fmt::Display| format!("regex: '{regex}': {error}");
+        let translated = go_regex::translate(regex).map_err(|error| wrong(&error))?;
+        let anchored = format!("^(?s:{translated})$");
         let compiled = regex::RegexBuilder::new(&anchored).size_limit(REGEX_BYTES_MAX).build();
-        let regex = compiled.map_err(|error| format!("regex: '{regex}': {error}"))?;
+        let regex = compiled.map_err(|error| wrong(&error))?;
         if action.needs_target() && target.is_empty() {
             let name = format!("{action:?}").to_lowercase();
             return Err(format!("relabel action '{name}' requires 'target_label' value"));

@@ -2,7 +2,7 @@
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
-use sandur_model::{BoundedRegex, RegexOptions};
+use sandur_model::{BoundedRegex, RegexOptions, go_regex};
 use sandur_query::Error;
 
 use crate::column::Column;
@@ -37,8 +37,10 @@ pub enum Change {
 /// The expression of `label_replace`.
 pub fn compile(pattern: &str) -> Result<BoundedRegex, Error> {
     let options = RegexOptions { utf8: true, prefilter: true, groups: true };
-    let hir = BoundedRegex::parse(&format!("^(?s:{pattern})$"), true);
-    hir.and_then(|hir| BoundedRegex::new(&hir, options))
+    let translated = go_regex::translate(pattern);
+    translated
+        .and_then(|pattern| BoundedRegex::parse(&format!("^(?s:{pattern})$"), true))
+        .and_then(|hir| BoundedRegex::new(&hir, options))
         .map_err(|_| Error::Invalid(format!("invalid regular expression in label_replace(): {pattern}")))
 }
 

@@ -1,5 +1,6 @@
 //! Selectors and metrics.
 
+use sandur_model::go_regex::reason;
 use sandur_model::{Labels, MatchOp, Matcher};
 
 use crate::ast::{Extension, Offset, Selector};
@@ -47,7 +48,7 @@ impl Parser<'_> {
         match Matcher::new(name, op, value) {
             Ok(matcher) => Some(matcher),
             Err(error) => {
-                self.note(span, error.to_string());
+                self.note(span, reason(value, &error.reason));
                 None
             }
         }

@@ -67,6 +67,10 @@ fn errors_have_the_words_and_places_of_prometheus() {
              got 1",
         ),
         (
+            "foo{a=~\"a**\"}",
+            "1:5: parse error: error parsing regexp: invalid nested repetition operator: `**`",
+        ),
+        (
             "foo smoothed anchored",
             "1:1: parse error: anchored and smoothed modifiers cannot be used together",
         ),
