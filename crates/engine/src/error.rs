@@ -164,6 +164,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a push that failed so may be stored all the same, now or later.
+    pub fn may_be_stored(&self) -> bool {
+        match self {
+            Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. } => false,
+            Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. } => false,
+            _ => true,
+        }
+    }
+
     /// The kind that decides status codes and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {

@@ -6,8 +6,9 @@
 //! metadata, limits with their texts, and partial application. Samples by remote write 1.0 and 2.0
 //! ([`remote_write`]), OTLP metrics ([`otlp_metrics`]), Prometheus text and OpenMetrics ([`import`]; scrapes
 //! read lines with [`ExpositionReader`]), with Prometheus's and Mimir's texts. Their series are found in a
-//! [`SeriesCache`] that all threads share. [`RateLimiter`] is the token bucket that the server asks before it
-//! passes a batch on.
+//! [`SeriesCache`] that all threads share. OTLP points of delta temporality are decoded as they come;
+//! [`DeltaStreams`] adds them up to cumulative ones between decoding and storing. [`RateLimiter`] is the
+//! token bucket that the server asks before it passes a batch on.
 //!
 //! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status.
 //! No waiting: everything here is computation over bytes that are already in memory. No storage:
@@ -49,6 +50,7 @@
 
 mod batch_builder;
 mod decompress;
+mod delta;
 mod error;
 mod labels_cache;
 mod level;
@@ -73,6 +75,7 @@ mod service_name;
 mod snappy;
 mod text;
 
+pub use delta::{Added, DELTA_STALE_AFTER, DeltaStreams};
 pub use error::Error;
 pub use level_keys::LEVEL_KEYS;
 pub use limits_check::{

@@ -64,11 +64,17 @@ pub enum Reason {
     InvalidSample,
     /// The data point is of a kind or temporality that is not accepted.
     UnsupportedPoint,
+    /// The point of delta temporality is not newer than its series.
+    DeltaOutOfOrder,
+    /// The point of delta temporality began to count before its series.
+    DeltaOlderStart,
+    /// As many series of delta temporality are added up as allowed.
+    TooManyDeltaStreams,
 }
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 21] = [
+    pub const EVERY: [Self; 24] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
@@ -90,6 +96,9 @@ impl Reason {
         Self::TooManySeries,
         Self::InvalidSample,
         Self::UnsupportedPoint,
+        Self::DeltaOutOfOrder,
+        Self::DeltaOlderStart,
+        Self::TooManyDeltaStreams,
     ];
 
     /// The name for metrics, as Loki has it.
@@ -116,6 +125,9 @@ impl Reason {
             Self::TooManySeries => "per_user_series_limit",
             Self::InvalidSample => "invalid_sample",
             Self::UnsupportedPoint => "unsupported_data_point",
+            Self::DeltaOutOfOrder => "delta_out_of_order",
+            Self::DeltaOlderStart => "delta_older_start",
+            Self::TooManyDeltaStreams => "otlp_delta_max_streams",
         }
     }
 }

@@ -42,6 +42,12 @@ pub struct MetricLimits {
     pub otel_convert_histograms_to_nhcb: bool,
     /// Accept sums and histograms of delta temporality as they are; otherwise they are refused.
     pub otel_native_delta_ingestion: bool,
+    /// Add sums and histograms of delta temporality up to cumulative ones; goes before
+    /// `otel_native_delta_ingestion`.
+    pub otlp_delta_to_cumulative: bool,
+    /// Series of delta temporality that are added up at once; new ones beyond are refused. 0: no limit but
+    /// memory.
+    pub otlp_delta_max_streams: u64,
 }
 
 /// How names of OTLP become names of metrics and labels, after Prometheus's `translation_strategy`.
@@ -113,6 +119,8 @@ impl Default for MetricLimits {
             promote_otel_scope_metadata: false,
             otel_convert_histograms_to_nhcb: false,
             otel_native_delta_ingestion: false,
+            otlp_delta_to_cumulative: false,
+            otlp_delta_max_streams: 500_000,
         }
     }
 }

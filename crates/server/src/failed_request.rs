@@ -14,17 +14,25 @@ pub struct Failure {
     pub status: StatusCode,
     /// The body.
     pub message: String,
+    /// Whether what was asked may have been done all the same.
+    pub may_be_done: bool,
 }
 
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { status: status_of(kind), message: message.into() }
+        Self { status: status_of(kind), message: message.into(), may_be_done: false }
     }
 
     /// The request is malformed.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Says whether what was asked may have been done all the same.
+    pub fn with_outcome(mut self, may_be_done: bool) -> Self {
+        self.may_be_done = may_be_done;
+        self
     }
 
     /// With another status than its kind's.

@@ -79,6 +79,8 @@ pub struct ServerMetrics {
     /// Accepted exemplars.
     pub pushed_exemplars: Counter,
     refused_samples: Family<ReasonLabels, Counter>,
+    /// Series of delta temporality that are added up.
+    pub delta_series: Gauge,
     /// Queries that ended, well or badly.
     pub queries: Counter,
     /// Queries whose client went away.
@@ -130,6 +132,7 @@ impl Default for ServerMetrics {
             pushed_histograms: Counter::default(),
             pushed_exemplars: Counter::default(),
             refused_samples: Family::default(),
+            delta_series: Gauge::default(),
             queries: Counter::default(),
             queries_cancelled: Counter::default(),
             queries_starved: Counter::default(),
@@ -171,6 +174,7 @@ impl ServerMetrics {
         all.register("sandur_push_exemplars", "Accepted exemplars", self.pushed_exemplars);
         let text = "Samples, histograms and exemplars refused by a limit";
         all.register("sandur_push_refused_samples", text, self.refused_samples);
+        all.register("sandur_push_delta_series", "Delta series that are added up", self.delta_series);
         all.register("sandur_queries", "Queries that ended", self.queries);
         let text = "Queries whose client went away before the answer";
         all.register("sandur_queries_cancelled", text, self.queries_cancelled);

@@ -1,11 +1,13 @@
 //! Samples: remote write of both versions, OTLP metrics, and the text formats.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use sandur_base::MemoryBudget;
 use sandur_ingest::{
-    DecodedSamples, Error, ImportOptions, Memory, Push, PushHeaders, SamplePush, SeriesCache, import,
-    otlp_metrics, remote_write,
+    DecodedSamples, DeltaStreams, Error, ImportOptions, Memory, Push, PushHeaders, SamplePush, SeriesCache,
+    import, otlp_metrics, remote_write,
 };
 use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
 
@@ -59,7 +61,7 @@ pub fn exposition_target(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let kind = if choice % 2 == 0 { "text/plain" } else { "application/openmetrics-text" };
     let extra_labels = vec![("job".to_owned(), "j".to_owned())];
-    let options = ImportOptions { extra_labels, time_ms: None };
+    let options = ImportOptions { extra_labels, ..ImportOptions::default() };
     with(|push, body, memory| import(push, &options, body, memory), kind, Bytes::copy_from_slice(body));
 }
 
@@ -77,6 +79,8 @@ fn with(
         max_native_histogram_buckets: 64,
         promote_otel_scope_metadata: true,
         promote_all_otel_resource_attributes: true,
+        otlp_delta_to_cumulative: true,
+        otlp_delta_max_streams: 4,
         ..MetricLimits::default()
     };
     for nhcb in [false, true] {
@@ -91,10 +95,32 @@ fn with(
             let decoded = decode(SamplePush { push, series: &cache }, body.clone(), memory);
             let Ok(decoded) = decoded else { return };
             check(&decoded, &limits);
+            add_up(&decoded, &limits);
             let ids: Vec<u128> = decoded.batch.series.iter().map(|series| series.id.0).collect();
             assert_eq!(*first.get_or_insert_with(|| ids.clone()), ids, "the cache changes what is read");
         }
     }
+}
+
+/// Adds points of delta temporality up, three times the same: stored, of unknown outcome, and not stored.
+fn add_up(decoded: &DecodedSamples, limits: &Limits) {
+    let streams = DeltaStreams::new(MemoryBudget::root("deltas", 64 << 10));
+    for outcome in 0..3 {
+        let mut decoded = decoded.clone();
+        let place = streams.queue(&decoded);
+        let added = streams.add_up(place, &limits.metrics, Duration::ZERO, &mut decoded);
+        let mut added = added.expect("there is memory for a tenant");
+        check(&decoded, limits);
+        if outcome < 2 {
+            added.storing();
+        }
+        if outcome == 0 {
+            added.stored();
+        }
+        assert!(streams.series() <= limits.metrics.otlp_delta_max_streams);
+    }
+    streams.forget_stale(Duration::MAX);
+    assert_eq!((streams.series(), streams.budget().used()), (0, 0), "all memory comes back");
 }
 
 /// What holds of every decoded batch.

@@ -69,6 +69,17 @@ pub struct DecodedSamples {
     pub refused: Refused,
     /// What was accepted.
     pub written: Written,
+    /// Which series of the batch are differences that have to be added up before the batch is stored.
+    pub(crate) deltas: Vec<DeltaSeries>,
+}
+
+/// A series of a batch that is of delta temporality, with one point at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeltaSeries {
+    /// Position in the batch; positions rise.
+    pub(crate) series: u32,
+    /// Differs for points that cannot be added: a hash of the bounds of a histogram.
+    pub(crate) shape: u32,
 }
 
 impl DecodedSamples {
@@ -78,13 +89,8 @@ impl DecodedSamples {
             return;
         };
         let (id, labels) = (series.id, Arc::clone(&series.labels));
-        let batch = std::mem::replace(&mut self.batch, SampleBatch::new(TenantId::default_tenant()));
-        let before = batch.rows() as u64;
-        self.batch = batch.without_series(positions);
-        self.written.samples = self.batch.timestamps.len() as u64;
-        self.written.histograms = self.batch.histograms.len() as u64;
-        self.written.exemplars = self.batch.exemplars.len() as u64;
-        self.refused.count(Reason::TooManySeries, before.saturating_sub(self.batch.rows() as u64), 0);
+        let left_out = self.leave_out(positions);
+        self.refused.count(Reason::TooManySeries, left_out, 0);
         let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
         let text = || {
             format!(
@@ -94,6 +100,25 @@ impl DecodedSamples {
             )
         };
         positions.iter().for_each(|_| self.refused.tell(cause(id), text));
+    }
+
+    /// Memory that adding up its points of delta temporality takes.
+    pub fn adding_bytes(&self) -> u64 {
+        self.deltas.len() as u64 * crate::delta::WORK_BYTES
+    }
+
+    /// Takes the series at these positions, which rise, out of the batch; how many samples they had.
+    pub(crate) fn leave_out(&mut self, positions: &[u32]) -> u64 {
+        let batch = std::mem::replace(&mut self.batch, SampleBatch::new(TenantId::default_tenant()));
+        let before = batch.rows() as u64;
+        self.batch = batch.without_series(positions);
+        self.written.samples = self.batch.timestamps.len() as u64;
+        self.written.histograms = self.batch.histograms.len() as u64;
+        self.written.exemplars = self.batch.exemplars.len() as u64;
+        let gone_before = |series: u32| positions.partition_point(|position| *position < series);
+        self.deltas.retain(|delta| positions.binary_search(&delta.series).is_err());
+        self.deltas.iter_mut().for_each(|delta| delta.series -= gone_before(delta.series) as u32);
+        before.saturating_sub(self.batch.rows() as u64)
     }
 }
 
@@ -110,6 +135,7 @@ pub(crate) struct SampleBuilder<'a> {
     batch: SampleBatch,
     refused: Refused,
     written: Written,
+    deltas: Vec<DeltaSeries>,
     oldest_ms: i64,
     newest_ms: i64,
     /// Whether all labels and values stand in the body, so that it may be kept as the batch's arena.
@@ -160,6 +186,7 @@ impl<'a> SampleBuilder<'a> {
             batch: SampleBatch::new(push.push.tenant.clone()),
             refused: Refused::default(),
             written: Written::default(),
+            deltas: Vec::new(),
             oldest_ms,
             newest_ms,
             body_tells_all: true,
@@ -281,6 +308,15 @@ impl<'a> SampleBuilder<'a> {
         self.memory.widen(&mut self.batch.series, 1, SERIES_MAX)?;
         self.body_tells_all &= text.is_some();
         self.batch.begin_series(series.id, series.labels, text.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Says that the series that was begun last is of delta temporality.
+    pub(crate) fn is_delta(&mut self, shape: u32) -> Result<(), Error> {
+        self.memory.widen(&mut self.deltas, 1, SERIES_MAX)?;
+        self.memory.take(crate::delta::WORK_BYTES)?;
+        let series = self.batch.series.len().saturating_sub(1) as u32;
+        self.deltas.push(DeltaSeries { series, shape });
         Ok(())
     }
 
@@ -465,6 +501,9 @@ impl<'a> SampleBuilder<'a> {
     #[cold]
     fn drop_empty(&mut self) {
         let last = self.batch.series.len().saturating_sub(1) as u32;
+        if self.deltas.pop_if(|delta| delta.series == last).is_some() {
+            self.memory.give(crate::delta::WORK_BYTES);
+        }
         if self.batch.exemplars.last().is_none_or(|exemplar| exemplar.series != last) {
             self.batch.series.pop();
         }
@@ -475,7 +514,8 @@ impl<'a> SampleBuilder<'a> {
         self.memory.give((self.batch.value_offsets.capacity() * size_of::<u32>()) as u64);
         self.batch.value_offsets = Vec::new();
         self.batch.series.iter_mut().for_each(|series| series.text = Span::default());
-        DecodedSamples { batch: self.batch, refused: self.refused, written: self.written }
+        let Self { batch, refused, written, deltas, .. } = self;
+        DecodedSamples { batch, refused, written, deltas }
     }
 
     /// The batch with the body that was read, if it tells all of it in less bytes than its columns would
@@ -495,6 +535,7 @@ impl<'a> SampleBuilder<'a> {
         let arena: Arena = Body::Snappy { plain, block }.into_arena(tail, &self.memory)?;
         self.batch.arena = arena;
         self.batch.label_text = label_text;
-        Ok(DecodedSamples { batch: self.batch, refused: self.refused, written: self.written })
+        let Self { batch, refused, written, deltas, .. } = self;
+        Ok(DecodedSamples { batch, refused, written, deltas })
     }
 }

@@ -15,6 +15,7 @@ mod remote_write_1;
 mod remote_write_2;
 mod series_cache;
 
+pub(crate) use builder::DeltaSeries;
 pub use builder::{DecodedSamples, SamplePush, Written};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,

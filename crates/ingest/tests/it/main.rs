@@ -6,6 +6,7 @@ mod hostile_input;
 mod import_text;
 mod loki_push;
 mod otlp;
+mod otlp_delta;
 mod otlp_metrics;
 mod remote_write;
 mod remote_write_2;

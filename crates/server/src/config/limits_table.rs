@@ -239,4 +239,15 @@ pub static LIMITS: &[LimitSpec] = &[
         "Store OTLP sums and histograms of delta temporality as they are; otherwise they are refused.",
         |l| Slot::Switch(&mut l.metrics.otel_native_delta_ingestion),
     ),
+    limit(
+        "metrics.otlp_delta_to_cumulative",
+        "Add OTLP sums and histograms of delta temporality up to cumulative ones. Goes before \
+         otel_native_delta_ingestion.",
+        |l| Slot::Switch(&mut l.metrics.otlp_delta_to_cumulative),
+    ),
+    limit(
+        "metrics.otlp_delta_max_streams",
+        "Series of delta temporality that are added up at once; 0: no limit but memory.",
+        |l| Slot::Count(&mut l.metrics.otlp_delta_max_streams),
+    ),
 ];

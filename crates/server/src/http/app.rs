@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, Shutdown, ShutdownSignal, Task};
-use sandur_ingest::{RateLimiter, SeriesCache};
+use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
 use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
@@ -103,6 +103,8 @@ pub struct AppState {
     pub rates: RateLimiter,
     /// Series that pushes brought before.
     pub series: Arc<SeriesCache>,
+    /// What series of delta temporality add up to.
+    pub deltas: Arc<DeltaStreams>,
     /// Whether resident memory is close to its limit.
     pub pressure: Pressure,
     /// Counters of the server.

@@ -41,6 +41,8 @@ pub struct Shares {
     pub results: u64,
     /// Labels of series that pushes bring.
     pub series: u64,
+    /// Series of delta temporality that are added up.
+    pub deltas: u64,
     /// Request bodies while they are received and decoded.
     pub requests: u64,
     /// Connections and the heads of requests: half for either.
@@ -49,8 +51,8 @@ pub struct Shares {
 
 impl Shares {
     /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 13 %
-    /// cache, 2 % results, 4 % series, 13 % requests, 4 % connections; 8 % are the rest. The error says what
-    /// the least limit is.
+    /// cache, 2 % results, 4 % series, 2 % series of delta temporality, 13 % requests, 4 % connections; 6 %
+    /// are the rest. The error says what the least limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
@@ -68,6 +70,7 @@ impl Shares {
             cache: part(13),
             results: part(2),
             series: part(4),
+            deltas: part(2),
             requests: part(13),
             connections: part(4),
         })
@@ -86,6 +89,11 @@ impl Shares {
     /// The memory that request bodies share.
     pub fn request_memory(&self, env: &Env) -> FairMemory {
         FairMemory::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
+    }
+
+    /// The memory of series of delta temporality.
+    pub fn delta_budget(&self) -> MemoryBudget {
+        MemoryBudget::root("series of delta temporality", self.deltas)
     }
 
     /// How many connections there is memory for.
@@ -112,7 +120,7 @@ mod tests {
     fn shares_leave_room_at_every_limit() {
         for limit in [LIMIT_MIN, 256 * MIB, 1 << 30, 1 << 40] {
             let shares = Shares::of(limit).unwrap();
-            let kept = shares.cache + shares.results + shares.series;
+            let kept = shares.cache + shares.results + shares.series + shares.deltas;
             let asked = shares.requests + shares.connections;
             let sum = shares.write + shares.compaction + shares.query + kept + asked;
             assert!(sum + FIXED <= limit && sum >= (limit - FIXED) / 100 * 89, "{limit}");

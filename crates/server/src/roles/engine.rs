@@ -162,7 +162,7 @@ struct EngineIntake {
 const CACHE_PATIENCE: Duration = Duration::from_secs(10);
 
 fn failure(error: sandur_engine::Error) -> Failure {
-    Failure::new(error.kind(), error.to_string())
+    Failure::new(error.kind(), error.to_string()).with_outcome(error.may_be_stored())
 }
 
 impl Intake for EngineIntake {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
-use sandur_ingest::SeriesCache;
+use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
 
@@ -110,6 +110,7 @@ impl Server {
             request_memory: bodies.clone(),
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
+            deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
@@ -127,7 +128,8 @@ impl Server {
         let governor = env.spawn("memory governor", govern(env.clone(), governed));
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        let mut background = vec![governor, following];
+        let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
+        let mut background = vec![governor, following, forgetting];
         background.extend(scrape::start(&app, scraped)?);
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
@@ -189,6 +191,15 @@ impl Server {
                  it is safe in the WAL and flushed at the next start"
             ))
         })
+    }
+}
+
+/// Gives the memory back of series of delta temporality that nobody sends any more.
+async fn forget_stale_deltas(app: App) {
+    const EVERY: Duration = Duration::from_secs(60);
+    loop {
+        app.env.sleep(EVERY).await;
+        app.deltas.forget_stale(app.env.monotonic());
     }
 }
 

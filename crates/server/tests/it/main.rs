@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod crash;
 mod deletes;
+mod delta_temporality;
 mod demo;
 mod explain;
 mod faults;

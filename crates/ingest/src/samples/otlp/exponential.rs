@@ -45,7 +45,7 @@ impl<'a> Export<'a> {
         self.note_time(point.head.time_ms);
         let attributes = self.read_attributes(message, 1)?;
         let labels = self.labels(&family.name, &attributes);
-        if self.begin(&labels)? {
+        if self.begin_point(family, &labels, 0)? {
             let head = point.head;
             match point.histogram(family.delta) {
                 Ok(histogram) => self.point_histogram(head, histogram)?,

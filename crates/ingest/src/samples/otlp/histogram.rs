@@ -51,11 +51,11 @@ impl<'a> Export<'a> {
         point: &Point,
         message: Reader<'a>,
     ) -> Result<(), Error> {
-        let count = point.count as f64;
+        let (count, shape) = (point.count as f64, shape(&point.bounds));
         for (suffix, value) in [("_sum", point.sum), ("_count", Some(count))] {
             let Some(value) = value else { continue };
             labels.insert(METRIC_NAME.to_owned(), format!("{}{suffix}", family.name));
-            if self.begin(&labels)? {
+            if self.begin_point(family, &labels, shape)? {
                 self.point_sample(point.head, value)?;
                 self.builder.end();
             }
@@ -67,7 +67,7 @@ impl<'a> Export<'a> {
         for (bound, bucket) in point.bounds.iter().zip(&point.counts) {
             cumulative = cumulative.saturating_add(*bucket);
             labels.insert("le".to_owned(), decimal(*bound));
-            if self.begin(&labels)? {
+            if self.begin_point(family, &labels, shape)? {
                 self.point_sample(point.head, cumulative as f64)?;
                 while let Some(exemplar) = exemplars.next_if(|exemplar| exemplar.value <= *bound) {
                     self.add_exemplar(exemplar)?;
@@ -76,7 +76,7 @@ impl<'a> Export<'a> {
             }
         }
         labels.insert("le".to_owned(), "+Inf".to_owned());
-        if self.begin(&labels)? {
+        if self.begin_point(family, &labels, shape)? {
             self.point_sample(point.head, count)?;
             for exemplar in exemplars {
                 self.add_exemplar(exemplar)?;
@@ -93,7 +93,7 @@ impl<'a> Export<'a> {
         point: Point,
         message: Reader<'a>,
     ) -> Result<(), Error> {
-        if !self.begin(labels)? {
+        if !self.begin_point(family, labels, 0)? {
             return Ok(());
         }
         let buckets = point.counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -132,6 +132,13 @@ impl<'a> Export<'a> {
         let PointHead { time_ms, start_ms, .. } = head;
         self.builder.histogram(NewHistogram { time_ms, start_ms, integer: true, histogram })
     }
+}
+
+/// A hash of the bounds: buckets between others hold other observations.
+fn shape(bounds: &[f64]) -> u32 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    bounds.iter().for_each(|bound| hasher.update(&bound.to_bits().to_le_bytes()));
+    hasher.digest() as u32
 }
 
 fn read(mut fields: Reader<'_>) -> Result<Point, Error> {

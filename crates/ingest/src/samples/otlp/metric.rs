@@ -5,6 +5,7 @@
 
 use sandur_model::{MetricKind, MetricMetadata, STALE_BITS};
 
+use super::attributes::LabelMap;
 use super::names::{Naming, metric_name, unit_name};
 use super::{Export, milliseconds};
 use crate::error::Error;
@@ -29,8 +30,10 @@ enum Kind {
 /// What the points of a metric share.
 pub(super) struct Family {
     pub(super) name: String,
-    /// Whether values are those since the last point.
+    /// Whether values are those since the last point, and are stored so.
     pub(super) delta: bool,
+    /// Whether values are those since the last point, and have to be added up.
+    pub(super) to_add_up: bool,
 }
 
 /// What every point has.
@@ -82,9 +85,11 @@ impl<'a> Export<'a> {
         let limits = &self.builder.limits().metrics;
         let has_temporality = !matches!(kind, Kind::Gauge | Kind::Summary);
         let delta = has_temporality && shape.temporality == DELTA;
-        let is_valid = shape.temporality == CUMULATIVE || (delta && limits.otel_native_delta_ingestion);
+        let to_add_up = delta && limits.otlp_delta_to_cumulative;
+        let is_valid =
+            shape.temporality == CUMULATIVE || to_add_up || (delta && limits.otel_native_delta_ingestion);
         if has_temporality && !is_valid {
-            let why = if delta { " (limits.metrics.otel_native_delta_ingestion)" } else { "" };
+            let why = if delta { " (limits.metrics.otlp_delta_to_cumulative)" } else { "" };
             let text = format!("invalid temporality and type combination for metric {name:?}{why}");
             self.builder.refuse_series((Reason::UnsupportedPoint, text), shape.points);
             return Ok(());
@@ -99,6 +104,7 @@ impl<'a> Export<'a> {
             self.builder.refuse_series((Reason::MetricNameInvalid, text), shape.points);
             return Ok(());
         };
+        let delta = delta && !to_add_up;
         let described = match kind {
             _ if delta => MetricKind::Unknown,
             Kind::Gauge => MetricKind::Gauge,
@@ -114,7 +120,7 @@ impl<'a> Export<'a> {
             unit: unit.into(),
             help: help.into(),
         })?;
-        self.points(kind, &Family { name: built, delta }, data)
+        self.points(kind, &Family { name: built, delta, to_add_up }, data)
     }
 
     fn points(&mut self, kind: Kind, family: &Family, mut data: Reader<'a>) -> Result<(), Error> {
@@ -132,6 +138,21 @@ impl<'a> Export<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Begins a series of a point; false when it is refused. Points of one series can be added up while
+    /// their shape is the same.
+    pub(super) fn begin_point(
+        &mut self,
+        family: &Family,
+        labels: &LabelMap,
+        shape: u32,
+    ) -> Result<bool, Error> {
+        let begun = self.begin(labels)?;
+        if begun && family.to_add_up {
+            self.builder.is_delta(shape)?;
+        }
+        Ok(begun)
     }
 
     /// Notes the time of a point, for `target_info`.

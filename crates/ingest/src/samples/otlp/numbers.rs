@@ -23,7 +23,7 @@ impl<'a> Export<'a> {
         self.note_time(head.time_ms);
         let attributes = self.read_attributes(point, 7)?;
         let labels = self.labels(&family.name, &attributes);
-        if self.begin(&labels)? {
+        if self.begin_point(family, &labels, 0)? {
             self.point_sample(head, value)?;
             self.exemplars(point, 5)?;
             self.builder.end();

@@ -42,5 +42,7 @@ fn observe(app: &App) {
     metrics.followers.set(app.followers.total() as i64);
     metrics.observe_budget(app.query_memory.all());
     metrics.observe_budget(app.request_memory.budget());
+    metrics.observe_budget(app.deltas.budget());
+    metrics.delta_series.set(app.deltas.series() as i64);
     metrics.observe_results(&app.results);
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use sandur_ingest::{DecodedSamples, Memory, Push, Refused, SamplePush, Written};
+use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Push, Refused, SamplePush, Written};
 use sandur_model::TenantId;
 
+use super::delta;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call;
@@ -30,7 +31,7 @@ const SERIES_BYTES: u64 = 64;
 
 impl decoding::Decoded for DecodedSamples {
     fn memory_bytes(&self) -> u64 {
-        self.batch.memory_bytes() + self.batch.series.len() as u64 * SERIES_BYTES
+        self.batch.memory_bytes() + self.batch.series.len() as u64 * SERIES_BYTES + self.adding_bytes()
     }
 }
 
@@ -74,17 +75,26 @@ async fn read_and_store(
         let beyond = app.intake.series_beyond(&decoded.batch, most);
         decoded.refuse_series(&beyond, most);
     }
-    let DecodedSamples { batch, refused, written } = decoded;
-    if written.items() > 0 {
-        let allowed =
-            app.rates.take_samples(tenant, &app.limits(tenant).metrics, app.env.monotonic(), written.items());
-        allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
-        app.intake.push(batch.into(), Some(memory)).await?;
-        app.metrics.pushed_samples.inc_by(written.samples);
-        app.metrics.pushed_histograms.inc_by(written.histograms);
-        app.metrics.pushed_exemplars.inc_by(written.exemplars);
+    if decoded.written.items() == 0 {
+        return Ok(Stored { written: decoded.written, refused: decoded.refused });
     }
+    let (limits, items) = (app.limits(tenant), decoded.written.items());
+    let allowed = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), items);
+    allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
+    if DeltaStreams::concern(&decoded) {
+        return delta::store(app, &limits.metrics, decoded, memory).await;
+    }
+    let DecodedSamples { batch, refused, written, .. } = decoded;
+    app.intake.push(batch.into(), Some(memory)).await?;
+    count(app, &written);
     Ok(Stored { written, refused })
+}
+
+/// Counts what was stored.
+pub(super) fn count(app: &App, written: &Written) {
+    app.metrics.pushed_samples.inc_by(written.samples);
+    app.metrics.pushed_histograms.inc_by(written.histograms);
+    app.metrics.pushed_exemplars.inc_by(written.exemplars);
 }
 
 /// Counts what was refused, for the metrics and for the log.

@@ -1,5 +1,6 @@
 //! Samples in: one file per protocol. Statuses, headers and texts are those of Prometheus and Mimir.
 
+mod delta;
 pub mod import;
 mod intake;
 pub mod otlp;

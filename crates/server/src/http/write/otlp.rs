@@ -18,7 +18,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Write,
     does: "Stores metrics; answers when they are durable and can be queried. The body is an \
            `ExportMetricsServiceRequest` in protobuf or JSON, plain or compressed. Names and labels follow \
-           the limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`.",
+           the limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`; what becomes of points of \
+           delta temporality is on [a page of its own](otlp-delta.md).",
     parameters: &[],
     answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
-use sandur_ingest::SeriesCache;
+use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_model::{Batch, LogBatch, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
 use sandur_server::config::{Settings, TenantLimits};
@@ -37,6 +37,8 @@ pub struct Recorder {
     pub failure: Mutex<Option<Failure>>,
     /// Whether flushes and shutdowns wait for `go_on`.
     pub slow: AtomicBool,
+    /// Whether pushes wait for `go_on`.
+    pub slow_pushes: AtomicBool,
     pub go_on: Notify,
     /// Flushes and shutdowns that ended.
     pub ended: AtomicUsize,
@@ -87,6 +89,9 @@ impl Recorder {
 impl Intake for Recorder {
     fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
+            if self.slow_pushes.load(Ordering::SeqCst) {
+                self.go_on.notified().await;
+            }
             self.outcome()?;
             match batch {
                 Batch::Logs(batch) => self.batches.lock().unwrap().push(batch),
@@ -166,6 +171,7 @@ impl Server {
             request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(1 << 20, 1)),
+            deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
             refusals: RefusalLog::new(env),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),

@@ -1,0 +1,186 @@
+//! Turns by key: work that touches the same key is done one piece after the other, in the order in which it
+//! asked; work without a key in common goes on at the same time.
+//!
+//! **Invariants.** Who waits, waits only for those who asked before, so that no two wait for each other. A
+//! key is in the table exactly while somebody has a place for it.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The keys that work is done for, and who waits for each. Cheap to clone: a handle.
+#[derive(Clone, Default)]
+pub struct KeyedTurns(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    queues: HashMap<u64, Queue>,
+    waiting: HashMap<u64, Waiting>,
+    /// The number of the next place.
+    next: u64,
+}
+
+/// The places for one key, by number.
+struct Queue {
+    front: u64,
+    behind: VecDeque<u64>,
+}
+
+/// A place that is not at the front of all its queues.
+struct Waiting {
+    /// In how many it is not.
+    behind: usize,
+    news: Arc<Notify>,
+}
+
+/// A place in the queues of some keys. Dropping it ends the turn, or gives the place up.
+pub struct Place {
+    turns: KeyedTurns,
+    number: u64,
+    keys: Vec<u64>,
+    news: Arc<Notify>,
+}
+
+/// Memory that each key of a place takes, at most: in a table that has just doubled, in the place, and behind
+/// another one.
+pub const KEY_BYTES: u64 = (size_of::<(u64, Queue)>() as u64 + 1) * 16 / 7 + 32;
+
+impl KeyedTurns {
+    /// Takes a place in the queues of these keys. The order of calls is the order of turns.
+    pub fn queue(&self, keys: impl IntoIterator<Item = u64>) -> Place {
+        let mut keys: Vec<u64> = keys.into_iter().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut table = self.table();
+        let number = table.next;
+        table.next += 1;
+        let mut behind = 0;
+        for key in &keys {
+            match table.queues.entry(*key) {
+                Entry::Vacant(new) => drop(new.insert(Queue { front: number, behind: VecDeque::new() })),
+                Entry::Occupied(mut queue) => {
+                    queue.get_mut().behind.push_back(number);
+                    behind += 1;
+                }
+            }
+        }
+        let news = Arc::new(Notify::new());
+        if behind > 0 {
+            table.waiting.insert(number, Waiting { behind, news: Arc::clone(&news) });
+        }
+        drop(table);
+        Place { turns: self.clone(), number, keys, news }
+    }
+
+    /// Keys that somebody has a place for.
+    pub fn keys(&self) -> usize {
+        self.table().queues.len()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Takes a place out of the queue of a key.
+    fn leave(&mut self, key: u64, number: u64) {
+        let Some(queue) = self.queues.get_mut(&key) else { return };
+        if queue.front != number {
+            queue.behind.retain(|other| *other != number);
+            return;
+        }
+        let Some(next) = queue.behind.pop_front() else {
+            self.queues.remove(&key);
+            return;
+        };
+        queue.front = next;
+        let Some(waiting) = self.waiting.get_mut(&next) else { return };
+        waiting.behind -= 1;
+        if waiting.behind == 0 {
+            waiting.news.notify_one();
+            self.waiting.remove(&next);
+        }
+    }
+}
+
+impl Place {
+    /// Waits for the turn, which lasts until the place is dropped.
+    pub async fn wait(&mut self) {
+        while self.turns.table().waiting.contains_key(&self.number) {
+            self.news.notified().await;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.turns.table();
+        table.waiting.remove(&self.number);
+        for key in std::mem::take(&mut self.keys) {
+            table.leave(key, self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn has_turn(place: &mut Place) -> bool {
+        place.wait().now_or_never().is_some()
+    }
+
+    #[test]
+    fn work_with_a_key_in_common_takes_turns_in_the_order_in_which_it_asked() {
+        let turns = KeyedTurns::default();
+        let mut first = turns.queue([1, 2, 2]);
+        let mut second = turns.queue([2, 3]);
+        let mut third = turns.queue([3]);
+        let mut other = turns.queue([4]);
+        assert!(has_turn(&mut first) && has_turn(&mut other));
+        assert!(!has_turn(&mut second) && !has_turn(&mut third));
+        drop(first);
+        assert!(!has_turn(&mut third) && has_turn(&mut second));
+        drop(second);
+        assert!(has_turn(&mut third));
+        drop((third, other));
+        assert_eq!(turns.keys(), 0);
+    }
+
+    #[test]
+    fn who_gives_a_place_up_leaves_those_behind_waiting_for_those_before() {
+        let turns = KeyedTurns::default();
+        let first = turns.queue([1]);
+        let given_up = turns.queue([1, 2]);
+        let mut behind = turns.queue([1]);
+        drop(given_up);
+        let mut later = turns.queue([2]);
+        assert!(has_turn(&mut later), "nobody works for it");
+        let mut latest = turns.queue([1]);
+        assert!(!has_turn(&mut behind) && !has_turn(&mut latest));
+        drop(first);
+        assert!(has_turn(&mut behind) && !has_turn(&mut latest));
+        drop((behind, later));
+        assert!(has_turn(&mut latest));
+        drop(latest);
+        assert_eq!(turns.keys(), 0);
+    }
+
+    #[test]
+    fn a_place_at_the_end_that_is_given_up_shows_the_one_before_it_to_newcomers() {
+        let turns = KeyedTurns::default();
+        let first = turns.queue([1]);
+        drop(turns.queue([1]));
+        let mut next = turns.queue([1]);
+        assert!(!has_turn(&mut next));
+        drop(first);
+        assert!(has_turn(&mut next));
+        drop(next);
+        assert_eq!(turns.keys(), 0);
+    }
+}

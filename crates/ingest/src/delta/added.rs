@@ -1,0 +1,252 @@
+//! A batch between adding up and its acknowledgement: the states that its series will have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::{Place, Reservation};
+use sandur_model::{MetricLimits, SampleBatch, StreamId, is_stale};
+
+use super::Stream;
+use super::stream::{Point, Rejected};
+use super::streams::{Entry, Loaded, Tenant};
+use super::total::{Difference, Total};
+use crate::refused::{Cause, Reason};
+use crate::samples::labels_check::ShownSeries;
+use crate::samples::{DecodedSamples, DeltaSeries};
+
+/// The states that the series of a batch have once it is stored. Dropping it leaves them as they were, unless
+/// storing has begun.
+pub struct Added {
+    tenant: Arc<Tenant>,
+    work: HashMap<StreamId, Work>,
+    /// New series that count against the tenant's limit.
+    new: u64,
+    /// For what the states take beyond what is kept already.
+    memory: Reservation,
+    now: Duration,
+    outcome: Outcome,
+    /// Ends the turn when all else is done.
+    _place: Place,
+}
+
+/// What became of the batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    NotStored,
+    Unknown,
+    Stored,
+}
+
+/// A series of the batch.
+struct Work {
+    before: Option<Stream>,
+    /// The state after the points so far; `None` while there is none, `Some(None)` when the series ended.
+    after: Option<Option<Stream>>,
+    /// Whether there is no room for it.
+    is_refused: bool,
+}
+
+impl Added {
+    pub(super) fn new(tenant: Arc<Tenant>, memory: Reservation, now: Duration, place: Place) -> Self {
+        let (work, outcome) = (HashMap::new(), Outcome::NotStored);
+        Self { tenant, work, new: 0, memory, now, outcome, _place: place }
+    }
+
+    /// The batch is about to be stored: from now on nobody knows whether it is.
+    pub fn storing(&mut self) {
+        self.outcome = Outcome::Unknown;
+    }
+
+    /// It was not stored, and will not be.
+    pub fn not_stored(mut self) {
+        self.outcome = Outcome::NotStored;
+    }
+
+    /// It was stored.
+    pub fn stored(mut self) {
+        self.outcome = Outcome::Stored;
+    }
+
+    pub(super) fn add_up(&mut self, limits: &MetricLimits, decoded: &mut DecodedSamples) {
+        let deltas = std::mem::take(&mut decoded.deltas);
+        decoded.batch.drop_text();
+        self.load(&decoded.batch, &deltas, limits.otlp_delta_max_streams);
+        let mut left_out = Vec::new();
+        for delta in deltas {
+            if let Err(rejected) = self.add_point(&mut decoded.batch, delta, limits) {
+                left_out.push(delta.series);
+                tell(decoded, delta, rejected, limits);
+            }
+        }
+        if !left_out.is_empty() {
+            decoded.leave_out(&left_out);
+        }
+    }
+
+    fn load(&mut self, batch: &SampleBatch, deltas: &[DeltaSeries], most: u64) {
+        let tenant = Arc::clone(&self.tenant);
+        let mut table = tenant.table();
+        self.work.reserve(deltas.len());
+        for delta in deltas {
+            let Some(point) = point(batch, *delta) else { continue };
+            let id = batch.series[delta.series as usize].id;
+            if self.work.contains_key(&id) {
+                continue;
+            }
+            let (before, is_refused) = match table.load(id, point.time_ms, (self.now, most), &mut self.memory)
+            {
+                Loaded::Known(stream) => (Some(stream), false),
+                Loaded::New => {
+                    self.new += 1;
+                    (None, false)
+                }
+                Loaded::Full => (None, true),
+            };
+            self.work.insert(id, Work { before, after: None, is_refused });
+        }
+    }
+
+    /// Adds the point of a series, if it has one.
+    fn add_point(
+        &mut self,
+        batch: &mut SampleBatch,
+        delta: DeltaSeries,
+        limits: &MetricLimits,
+    ) -> Result<(), Refused> {
+        let Some(point) = point(batch, delta) else { return Ok(()) };
+        let id = batch.series[delta.series as usize].id;
+        let Some(work) = self.work.get_mut(&id) else { return Ok(()) };
+        // An end of what is not counted ends nothing, and needs no room.
+        if work.is_refused && point.difference.is_some() {
+            return Err(Refused::NoRoom);
+        }
+        let state = work.after.as_ref().unwrap_or(&work.before).as_ref();
+        let after = Stream::after(state, &point, limits.max_native_histogram_buckets);
+        let after = after.map_err(|rejected| Refused::Rejected(rejected, point.time_ms))?;
+        let bytes = after.as_ref().map_or(0, |stream| stream.total.held_bytes());
+        if bytes > 0 && self.memory.grow(bytes).is_err() {
+            return Err(Refused::NoRoom);
+        }
+        if let Some(stream) = &after {
+            show(batch, delta, stream);
+        }
+        work.after = Some(after);
+        Ok(())
+    }
+
+    /// Puts the states where they are kept.
+    fn settle(&mut self) {
+        let tenant = Arc::clone(&self.tenant);
+        let mut table = tenant.table();
+        table.forgo(self.new);
+        if self.outcome == Outcome::NotStored {
+            return;
+        }
+        let is_known = self.outcome == Outcome::Stored;
+        for (id, work) in self.work.drain() {
+            let Some(after) = work.after else { continue };
+            let entry = match (after, is_known) {
+                (Some(stream), true) => Some(Entry { stream, seen: self.now, before: None }),
+                (Some(stream), false) => {
+                    Some(Entry { stream, seen: self.now, before: Some(Box::new(work.before)) })
+                }
+                (None, true) => None,
+                // The series goes on as if it had not ended: its total is the same.
+                (None, false) => continue,
+            };
+            table.put(id, entry, &mut self.memory);
+        }
+    }
+}
+
+impl Drop for Added {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+/// Why a point is left out.
+enum Refused {
+    /// The reason, and the time of the point.
+    Rejected(Rejected, i64),
+    /// The tenant has as many series as allowed, or there is no memory.
+    NoRoom,
+}
+
+/// The point of a series of a batch, if it has one.
+fn point(batch: &SampleBatch, delta: DeltaSeries) -> Option<Point<'_>> {
+    let series = batch.series.get(delta.series as usize)?;
+    let shape = delta.shape;
+    if let Some((time_ms, value)) = batch.samples_of(series).next() {
+        let start_ms = batch.start_of(series.samples.start as usize);
+        let difference = (!is_stale(value)).then_some(Difference::Number(value));
+        return Some(Point { start_ms, time_ms, shape, difference });
+    }
+    let sample = batch.histograms_of(series).first()?;
+    let (start_ms, time_ms) = (sample.start, sample.timestamp);
+    let difference = (!is_stale(sample.histogram.sum)).then_some(Difference::Native(&sample.histogram));
+    Some(Point { start_ms, time_ms, shape, difference })
+}
+
+/// Puts a total in the place of its last point.
+fn show(batch: &mut SampleBatch, delta: DeltaSeries, stream: &Stream) {
+    let Some(series) = batch.series.get(delta.series as usize) else { return };
+    match &stream.total {
+        Total::Number(sum) => {
+            let row = series.samples.start as usize;
+            batch.values[row] = sum.value();
+            if stream.start_ms != 0 && batch.starts.is_empty() {
+                batch.starts.resize(batch.timestamps.len(), 0);
+            }
+            if let Some(start) = batch.starts.get_mut(row) {
+                *start = stream.start_ms;
+            }
+        }
+        Total::Native(histogram) => {
+            if let Some(sample) = batch.histograms.get_mut(series.histograms.start as usize) {
+                sample.start = stream.start_ms;
+                sample.histogram = Arc::clone(histogram);
+            }
+        }
+    }
+}
+
+/// Counts a point that is left out, and says why.
+fn tell(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limits: &MetricLimits) {
+    let DecodedSamples { batch, refused: told, .. } = decoded;
+    let Some(series) = batch.series.get(delta.series as usize) else { return };
+    let reason = match refused {
+        Refused::Rejected(Rejected::OutOfOrder { .. }, _) => Reason::DeltaOutOfOrder,
+        Refused::Rejected(Rejected::OlderStart { .. }, _) => Reason::DeltaOlderStart,
+        Refused::Rejected(Rejected::TooManyBuckets, _) => Reason::TooManyBuckets,
+        Refused::NoRoom => Reason::TooManyDeltaStreams,
+    };
+    told.count(reason, 1, 0);
+    told.tell(Cause { reason, stream: series.id, number: 0 }, || {
+        let shown = ShownSeries(&series.labels);
+        match refused {
+            Refused::Rejected(Rejected::OutOfOrder { last_ms }, time_ms) => format!(
+                "out of order: a point of delta temporality with timestamp {time_ms} is no newer than the \
+                 last one of its series, {last_ms}: it was counted before, or it is too late, series: \
+                 '{shown}'"
+            ),
+            Refused::Rejected(Rejected::OlderStart { start_ms }, time_ms) => format!(
+                "a point of delta temporality with timestamp {time_ms} began to count before its series, \
+                 which began at {start_ms}: do several processes send the same series? series: '{shown}'"
+            ),
+            Refused::Rejected(Rejected::TooManyBuckets, time_ms) => format!(
+                "the histogram that a point of delta temporality with timestamp {time_ms} adds up to has \
+                 too many buckets in every schema (limits.metrics.max_native_histogram_buckets: {}), \
+                 series: '{shown}'",
+                limits.max_native_histogram_buckets
+            ),
+            Refused::NoRoom => format!(
+                "as many series of delta temporality are added up as there may be \
+                 (limits.metrics.otlp_delta_max_streams: {}) or as there is memory for (--memory-limit), \
+                 series: '{shown}'",
+                limits.otlp_delta_max_streams
+            ),
+        }
+    });
+}

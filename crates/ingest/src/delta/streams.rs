@@ -1,0 +1,254 @@
+//! The series of delta temporality of all tenants, and what each adds up to so far.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use sandur_base::{KeyedTurns, MemoryBudget, OverBudget, Place, Reservation};
+use sandur_model::{MetricLimits, StreamId, TenantId};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::added::Added;
+use super::{DELTA_STALE_AFTER, Stream};
+use crate::samples::DecodedSamples;
+
+/// Tables of a tenant: one that grows is in memory twice.
+const TABLES: usize = 64;
+/// How often a full table looks for stale series, at most: it looks at all.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Memory of a tenant without series.
+const TENANT_BYTES: u64 = 8 << 10;
+/// Memory of a series in a table that has just doubled, which is filled to 7/16.
+pub(super) const STREAM_BYTES: u64 = (size_of::<(StreamId, Entry)>() as u64 + 1) * 16 / 7;
+
+/// What series of delta temporality add up to, in memory.
+pub struct DeltaStreams {
+    turns: KeyedTurns,
+    budget: MemoryBudget,
+    tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
+}
+
+/// The series of one tenant.
+pub(super) struct Tenant(Mutex<Table>);
+
+/// Series by id, and the memory that they take.
+pub(super) struct Table {
+    tables: Vec<HashMap<StreamId, Entry>>,
+    /// Series in the tables.
+    series: u64,
+    /// Series of batches that are being stored, which are not in the tables yet.
+    coming: u64,
+    memory: Reservation,
+    /// When stale series were looked for last.
+    swept: Duration,
+}
+
+/// What is kept of a series.
+pub(super) struct Entry {
+    pub(super) stream: Stream,
+    /// When its last point came, by the monotonic clock.
+    pub(super) seen: Duration,
+    /// The state before a batch of which nobody knows whether it was stored.
+    pub(super) before: Option<Box<Option<Stream>>>,
+}
+
+/// The state of a series for a new batch.
+pub(super) enum Loaded {
+    Known(Stream),
+    /// It counts against the limit from now on; [`Table::forgo`] gives that back.
+    New,
+    /// There is no room for it.
+    Full,
+}
+
+impl DeltaStreams {
+    /// No series yet, and the memory for all that will come.
+    pub fn new(budget: MemoryBudget) -> Self {
+        Self { turns: KeyedTurns::default(), budget, tenants: Mutex::default() }
+    }
+
+    /// Whether a batch has points that have to be added up.
+    pub fn concern(decoded: &DecodedSamples) -> bool {
+        !decoded.deltas.is_empty()
+    }
+
+    /// Takes a place among those who bring points of the same series.
+    pub fn queue(&self, decoded: &DecodedSamples) -> Place {
+        let batch = &decoded.batch;
+        // Two series of one key merely wait for each other.
+        let tenant = xxh3_64(batch.tenant.as_str().as_bytes());
+        let ids = decoded.deltas.iter().filter_map(|delta| batch.series.get(delta.series as usize));
+        self.turns.queue(ids.map(|series| series.id.0 as u64 ^ tenant))
+    }
+
+    /// Puts totals in the place of differences in a batch whose turn it is. Points that cannot be counted
+    /// are left out. `now` is the monotonic time.
+    pub fn add_up(
+        &self,
+        place: Place,
+        limits: &MetricLimits,
+        now: Duration,
+        decoded: &mut DecodedSamples,
+    ) -> Result<Added, OverBudget> {
+        let tenant = self.tenant(&decoded.batch.tenant)?;
+        let mut added = Added::new(tenant, self.budget.reserve(0)?, now, place);
+        added.add_up(limits, decoded);
+        Ok(added)
+    }
+
+    /// Forgets series without a point for [`DELTA_STALE_AFTER`].
+    pub fn forget_stale(&self, now: Duration) {
+        let mut tenants = self.tenants();
+        tenants.retain(|_, tenant| {
+            let mut table = tenant.table();
+            table.forget_stale(now);
+            table.series + table.coming > 0 || Arc::strong_count(tenant) > 1
+        });
+    }
+
+    /// Series that are kept.
+    pub fn series(&self) -> u64 {
+        self.tenants().values().map(|tenant| tenant.table().series).sum()
+    }
+
+    /// Where memory comes from.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    fn tenant(&self, id: &TenantId) -> Result<Arc<Tenant>, OverBudget> {
+        let mut tenants = self.tenants();
+        if let Some(tenant) = tenants.get(id) {
+            return Ok(Arc::clone(tenant));
+        }
+        let memory = self.budget.reserve(TENANT_BYTES)?;
+        let tables = (0..TABLES).map(|_| HashMap::new()).collect();
+        let table = Table { tables, series: 0, coming: 0, memory, swept: Duration::ZERO };
+        let tenant = Arc::new(Tenant(Mutex::new(table)));
+        tenants.insert(id.clone(), Arc::clone(&tenant));
+        Ok(tenant)
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
+        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tenant {
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The state that a point of this time is added to. `most` are the series that the tenant may have, and
+    /// `memory` pays for a new one.
+    pub(super) fn load(
+        &mut self,
+        id: StreamId,
+        time_ms: i64,
+        (now, most): (Duration, u64),
+        memory: &mut Reservation,
+    ) -> Loaded {
+        if let Some(entry) = self.table_of(id).get_mut(&id)
+            && !entry.is_stale(now)
+        {
+            entry.seen = now; // it stays while the batch is being stored
+            return entry.state_for(time_ms).cloned().map_or(Loaded::New, Loaded::Known).counted(self);
+        }
+        let is_full = |table: &Self| most > 0 && table.series + table.coming >= most;
+        if is_full(self) && now.saturating_sub(self.swept) >= SWEEP_EVERY {
+            self.forget_stale(now);
+        }
+        if is_full(self) || memory.grow(STREAM_BYTES).is_err() {
+            return Loaded::Full;
+        }
+        Loaded::New.counted(self)
+    }
+
+    /// Gives back what [`Loaded::New`] counted.
+    pub(super) fn forgo(&mut self, new: u64) {
+        self.coming = self.coming.saturating_sub(new);
+    }
+
+    /// Keeps a state, or none, in the place of what is kept. Memory comes from `memory`, then from its
+    /// budget; without any the series is forgotten.
+    pub(super) fn put(&mut self, id: StreamId, entry: Option<Entry>, memory: &mut Reservation) {
+        let old = self.table_of(id).remove(&id);
+        self.series -= u64::from(old.is_some());
+        let held = old.as_ref().map_or(0, Entry::bytes);
+        let needed = entry.as_ref().map_or(0, Entry::bytes);
+        if needed <= held {
+            self.memory.shrink(held - needed);
+        } else {
+            let more = needed - held;
+            let paid = memory.split(more);
+            let missing = more - paid.bytes();
+            self.memory.absorb(paid);
+            if missing > 0 && self.memory.grow(missing).is_err() {
+                self.memory.shrink(needed - missing);
+                return;
+            }
+        }
+        if let Some(entry) = entry {
+            self.series += 1;
+            self.table_of(id).insert(id, entry);
+        }
+    }
+
+    fn forget_stale(&mut self, now: Duration) {
+        self.swept = now;
+        let (mut series, mut bytes) = (0, 0);
+        for table in &mut self.tables {
+            table.retain(|_, entry| {
+                let stale = entry.is_stale(now);
+                if stale {
+                    series += 1;
+                    bytes += entry.bytes();
+                }
+                !stale
+            });
+            table.shrink_to(table.len() * 2);
+        }
+        self.series -= series;
+        self.memory.shrink(bytes);
+    }
+
+    fn table_of(&mut self, id: StreamId) -> &mut HashMap<StreamId, Entry> {
+        &mut self.tables[(id.0 >> 64) as usize % TABLES]
+    }
+}
+
+impl Loaded {
+    /// Counts a new series.
+    fn counted(self, table: &mut Table) -> Self {
+        table.coming += u64::from(matches!(self, Self::New));
+        self
+    }
+}
+
+impl Entry {
+    pub(super) fn bytes(&self) -> u64 {
+        let before = self.before.as_ref().map_or(0, |before| {
+            size_of::<Option<Stream>>() as u64 + before.as_ref().as_ref().map_or(0, |s| s.total.held_bytes())
+        });
+        STREAM_BYTES + self.stream.total.held_bytes() + before
+    }
+
+    fn is_stale(&self, now: Duration) -> bool {
+        now.saturating_sub(self.seen) > DELTA_STALE_AFTER
+    }
+
+    /// The state that a point is added to: that before a batch of unknown outcome when the point was in it.
+    fn state_for(&self, time_ms: i64) -> Option<&Stream> {
+        match self.before.as_deref() {
+            Some(before)
+                if time_ms <= self.stream.last_ms
+                    && before.as_ref().is_none_or(|before| time_ms > before.last_ms) =>
+            {
+                before.as_ref()
+            }
+            _ => Some(&self.stream),
+        }
+    }
+}

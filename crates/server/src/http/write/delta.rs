@@ -1,0 +1,50 @@
+//! Storing batches with points of delta temporality: one batch after the other for each series.
+
+use std::sync::Arc;
+
+use sandur_base::{Claim, ErrorKind, Lane};
+use sandur_ingest::DecodedSamples;
+use sandur_model::MetricLimits;
+
+use super::intake::{Stored, count};
+use crate::failed_request::Failure;
+use crate::http::app::App;
+
+/// Series of delta temporality from which adding up leaves the I/O threads.
+const INLINE_SERIES_MAX: usize = 1_000;
+
+/// Waits until no other batch with the same series is being stored, adds up and stores. The states of the
+/// series change when the batch is stored.
+pub(super) async fn store(
+    app: &App,
+    limits: &MetricLimits,
+    mut decoded: DecodedSamples,
+    memory: Claim,
+) -> Result<Stored, Failure> {
+    let mut place = app.deltas.queue(&decoded);
+    place.wait().await;
+    let (deltas, limits, now) = (Arc::clone(&app.deltas), limits.clone(), app.env.monotonic());
+    let small = decoded.batch.series.len() <= INLINE_SERIES_MAX;
+    let add_up = move || {
+        let added = deltas.add_up(place, &limits, now, &mut decoded);
+        (decoded, added)
+    };
+    let (decoded, added) = if small { add_up() } else { app.env.run_cpu(Lane::Query, add_up).await };
+    let mut added = added.map_err(|error| Failure::new(ErrorKind::Busy, error.to_string()))?;
+    let DecodedSamples { batch, refused, written, .. } = decoded;
+    added.storing();
+    // The states before and after take memory of the request until there is an outcome.
+    let outcome = app.intake.push(batch.into(), None).await;
+    drop(memory);
+    match outcome {
+        Ok(()) => added.stored(),
+        Err(failure) => {
+            if !failure.may_be_done {
+                added.not_stored();
+            }
+            return Err(failure);
+        }
+    }
+    count(app, &written);
+    Ok(Stored { written, refused })
+}
