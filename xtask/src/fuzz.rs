@@ -22,6 +22,7 @@ const TARGETS: &[&str] = &[
     "exposition",
     "stages",
     "shapes",
+    "sample_block",
     "chains",
     "wal",
 ];

@@ -349,6 +349,13 @@ pub struct DurationExpr {
     pub span: Span,
 }
 
+impl DurationExpr {
+    /// Whether it is a function with its parentheses.
+    pub fn is_call(&self) -> bool {
+        matches!(self.op, Kind::Step | Kind::Range | Kind::MaxOf | Kind::MinOf)
+    }
+}
+
 /// Operands of a length of time.
 #[derive(Clone, Debug)]
 pub struct Durations(pub Vec<DurationPart>);

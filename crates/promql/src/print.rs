@@ -181,8 +181,21 @@ impl Display for Offset {
         match self {
             Self::Fixed(0) => Ok(()),
             Self::Fixed(ns) => write!(f, " offset {}", format_duration(*ns)),
-            Self::Expr(expr) => write!(f, " offset {expr}"),
+            Self::Expr(expr) => {
+                let text = expr.to_string();
+                let is_whole = text.starts_with('(') || text.starts_with("--") || ends_itself(expr);
+                if is_whole { write!(f, " offset {text}") } else { write!(f, " offset ({text})") }
+            }
         }
+    }
+}
+
+/// Whether nothing of an expression is left behind `offset`, where signs bind more than operators.
+fn ends_itself(expr: &DurationExpr) -> bool {
+    match &expr.args.0[..] {
+        [DurationPart::Expr(inner)] => inner.wrapped || inner.is_call(),
+        [DurationPart::Number(_)] => true,
+        _ => expr.is_call(),
     }
 }
 

@@ -29,10 +29,7 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
     let (mut rest, mut total, mut last) = (text, 0i64, None);
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: i64 = match digits {
-            0 => return Err(invalid()),
-            _ => rest[..digits].parse().map_err(|_| "duration out of range".to_owned())?,
-        };
+        let number: u64 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
         let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         if unit == 0 {
@@ -44,7 +41,8 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
             return Err(invalid());
         }
         (last, rest) = (Some(place), &rest[unit..]);
-        let part = number.checked_mul(UNITS[place].1).and_then(|ms| ms.checked_mul(MS_NS));
+        let number = i64::try_from(number).ok();
+        let part = number.and_then(|n| n.checked_mul(UNITS[place].1)?.checked_mul(MS_NS));
         total = part.and_then(|ns| total.checked_add(ns)).ok_or("duration out of range")?;
     }
     Ok(total)

@@ -12,7 +12,7 @@ pub static ATTACK: Attack =
 /// A query has at most this many bytes at the edge.
 const QUERY_MAX: usize = 128 << 10;
 /// The short attack takes every so many-th form; the tests of the language take all.
-const SHORT_STEP: usize = 7;
+const SHORT_STEP: usize = 17;
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     for (n, form) in sandur_logql::forms().into_iter().enumerate().step_by(ground.pick(SHORT_STEP, 1)) {
@@ -22,7 +22,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             ground.form("/loki/api/v1/query", &[("query", &text)]);
             ground.form("/loki/api/v1/format_query", &[("query", &text)]);
             ground.form("/loki/api/v1/series", &[("match[]", &text)]);
-            if count == most && n % ground.pick(8 * SHORT_STEP, 1) == 0 {
+            if count == most && n % ground.pick(4 * SHORT_STEP, 1) == 0 {
                 everywhere(ground, &text);
             }
         }

@@ -145,8 +145,11 @@ impl Parser<'_> {
         self.contexts.push(("offset", EXPECTED));
         let is_sign = |kind: Kind| matches!(kind, Kind::Add | Kind::Sub);
         let part = match self.kind() {
-            Kind::LeftParen => self.duration(0)?,
-            sign if is_sign(sign) && is_sign(self.peek_second()) => self.duration(0)?,
+            first if first == Kind::LeftParen || is_sign(first) && is_sign(self.peek_second()) => {
+                let part = self.duration(0)?;
+                self.readable()?;
+                part
+            }
             sign if is_sign(sign) => self.signed_offset()?,
             _ => self.duration_operand()?,
         };

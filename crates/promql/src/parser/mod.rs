@@ -177,9 +177,10 @@ impl<'a> Parser<'a> {
 
     fn describe(&self, token: Token) -> String {
         let text = self.slice(token);
-        let shown = || match text.char_indices().nth(10) {
-            Some((end, _)) => format!("{}...", quote(&text[..end])),
-            None => quote(text),
+        let shown = || match text.len() {
+            // Long in bytes, cut in characters.
+            11.. => format!("{}...", quote(&text.chars().take(10).collect::<String>())),
+            _ => quote(text),
         };
         match (token.kind, token.kind.class()) {
             (Kind::End, _) => "end of input".to_owned(),
@@ -265,8 +266,7 @@ impl<'a> Parser<'a> {
             if matches!(self.kind(), Kind::GroupLeft | Kind::GroupRight) {
                 let left = self.take().kind == Kind::GroupLeft;
                 matching.cardinality = if left { Cardinality::ManyToOne } else { Cardinality::OneToMany };
-                // Without a list behind it, the parenthesis begins the right side only when it is no list.
-                if self.kind() == Kind::LeftParen {
+                if self.kind() == Kind::LeftParen || !self.begins_operand() {
                     matching.include = self.grouping()?;
                 }
             }

@@ -13,7 +13,12 @@ impl Parser<'_> {
                 Kind::Offset => {
                     self.take();
                     let offset = match self.offset_duration()? {
-                        DurationPart::Number(number) => Offset::Fixed(nanoseconds(number.value)),
+                        DurationPart::Number(number) => {
+                            if number.value.is_nan() {
+                                self.note(number.span, "duration out of range");
+                            }
+                            Offset::Fixed(nanoseconds(number.value))
+                        }
                         DurationPart::Expr(expr) => Offset::Expr(expr),
                     };
                     self.set_offset(&mut expr, offset);

@@ -72,7 +72,7 @@ impl Parser<'_> {
         }
     }
 
-    fn begins_operand(&self) -> bool {
+    pub(crate) fn begins_operand(&self) -> bool {
         let kind = self.kind();
         matches!(
             kind,
@@ -91,17 +91,14 @@ impl Parser<'_> {
     fn call(&mut self) -> Read<Expr> {
         let name = self.take();
         let text = self.slice(name);
-        let lower = text.to_ascii_lowercase();
-        // Words of the language may have capitals, names of functions may not.
-        let named = if name.kind == Kind::Identifier { text } else { &lower };
-        let function = Function::named(named);
+        let function = Function::named(text);
         let (mut args, end) = self.arguments()?;
         if function.is_none() {
             self.note(name.span, format!("unknown function with name {}", quote(text)));
         }
         let mut span = name.span;
         span.end = end;
-        if named == "info"
+        if text == "info"
             && let Some(Expr::Selector(labels)) = args.get_mut(1)
         {
             labels.is_label_list = true;

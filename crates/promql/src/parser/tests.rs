@@ -66,6 +66,14 @@ fn errors_have_the_words_and_places_of_prometheus() {
             "1:1: parse error: wrong number of arguments for aggregate expression provided, expected 2, \
              got 1",
         ),
+        ("START()", "1:1: parse error: unknown function with name \"START\""),
+        (
+            "a + on (b) group_left",
+            "1:22: parse error: unexpected end of input in grouping opts, expected \"(\"",
+        ),
+        ("foo 'éééééé'", "1:5: parse error: unexpected string \"'éééééé'\"..."),
+        ("foo offset NaN", "1:12: parse error: duration out of range"),
+        ("99999999999999999999y", "1:1: parse error: not a valid duration string: \"99999999999999999999y\""),
         (
             "foo{a=~\"a**\"}",
             "1:5: parse error: error parsing regexp: invalid nested repetition operator: `**`",
@@ -106,6 +114,17 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
     let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, \
                     step(), or range()";
     assert_eq!(error, expected);
+    // What begins with two signs is written in parentheses, without which it would end before the operator.
+    for (text, expected) in [
+        ("foo offset --5m * 2", "foo offset (5m * 2)"),
+        ("foo offset +-step() ^ 2", "foo offset (-step() ^ 2)"),
+        ("foo offset --step() ^ 2", "foo offset --step() ^ 2"),
+        ("foo offset -(5m * 2)", "foo offset -(5m * 2)"),
+        ("foo offset -max_of(1m, 2)", "foo offset -max_of(1m, 2)"),
+    ] {
+        assert_eq!(written(text), expected, "{text}");
+        assert!(matches!(parse(expected).unwrap(), Expr::Selector(_)), "{text}");
+    }
     let far = parse("foo offset -1e10").unwrap_err().to_string();
     assert_eq!(far, "1:12: parse error: duration out of range");
 }

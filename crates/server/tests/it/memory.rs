@@ -18,7 +18,7 @@ use serde_json::json;
 
 const LIMIT: u64 = 256 << 20;
 /// How long a load lasts at least.
-const RUN: Duration = Duration::from_secs(7);
+const RUN: Duration = Duration::from_secs(3);
 /// How long it lasts at most, on a machine that is too busy to make it real sooner.
 const RUN_MAX: Duration = Duration::from_secs(90);
 

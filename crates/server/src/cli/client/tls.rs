@@ -1,35 +1,65 @@
 //! Which certificates of a server are trusted: the system's authorities, those of a file, or any.
 //!
-//! The certificate that a server showed is remembered, so that an error can say whose it was.
+//! The certificate that a server showed is remembered, so that an error can say whose it was; so is whether
+//! the server asked for one of ours: in TLS 1.3 a client may see no more of a refusal than a closed
+//! connection.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::certificate::Names;
 use super::options::Options;
 use crate::failed_command::Failed;
 
-/// The certificate that a server showed last.
+/// What a server showed of itself and asked of us.
 #[derive(Debug, Default)]
-pub struct Presented(Mutex<Option<Names>>);
+pub struct Presented {
+    names: Mutex<Option<Names>>,
+    asked: AtomicBool,
+}
 
 impl Presented {
-    /// Its names.
+    /// The names of the certificate that it showed last.
     pub fn names(&self) -> Option<Names> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it asked for a certificate of ours.
+    pub fn asked_for_ours(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     fn note(&self, certificate: &CertificateDer<'_>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Names::read(certificate);
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Names::read(certificate);
+    }
+}
+
+/// Our certificate, if we have one; notes that a server asked for it.
+#[derive(Debug)]
+struct Identity {
+    ours: Option<Arc<CertifiedKey>>,
+    presented: Arc<Presented>,
+}
+
+impl ResolvesClientCert for Identity {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.presented.asked.store(true, Ordering::Relaxed);
+        self.ours.clone()
+    }
+
+    fn has_certs(&self) -> bool {
+        self.ours.is_some()
     }
 }
 
@@ -47,12 +77,21 @@ pub fn configuration(
         return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
     }
     let trust = trust(options, &provider)?;
+    let ours = options.identity.as_ref().map(|paths| identity(paths, &provider)).transpose()?;
+    let identity = Identity { ours, presented: Arc::clone(&presented) };
     let verifier = Verifier { trust, provider, presented };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
-    let Some((certificate, key)) = &options.identity else { return Ok(builder.with_no_client_auth()) };
+    Ok(builder.with_client_cert_resolver(Arc::new(identity)))
+}
+
+fn identity(
+    (certificate, key): &(PathBuf, PathBuf),
+    provider: &CryptoProvider,
+) -> Result<Arc<CertifiedKey>, Failed> {
     let chain = certificates(certificate, "--cert-file")?;
     let key_bytes = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable(key, "--key-file", &e))?;
-    builder.with_client_auth_cert(chain, key_bytes).map_err(|e| unreadable(key, "--key-file", &e))
+    let certified = CertifiedKey::from_der(chain, key_bytes, provider);
+    Ok(Arc::new(certified.map_err(|e| unreadable(key, "--key-file", &e))?))
 }
 
 fn trust(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Trust, Failed> {

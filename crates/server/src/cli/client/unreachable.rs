@@ -83,6 +83,9 @@ pub fn explain(error: &reqwest::Error, place: &Place<'_>, presented: &Presented)
     if error.is_connect() {
         return (format!("no connection to {base}: {}", causes.last), true);
     }
+    if causes.system.is_none() && presented.asked_for_ours() {
+        return (closed_after_asking(place, &causes.last), true);
+    }
     let advice = if base.starts_with("http://") { "; if the port speaks TLS, write https://" } else { "" };
     (format!("the connection to {base} broke: {}{advice}", causes.last), true)
 }
@@ -103,6 +106,19 @@ fn untrusted(error: &rustls::Error, place: &Place<'_>, presented: &Presented) ->
         }
         other => format!("TLS with {base} failed: {other}"),
     }
+}
+
+/// The alert of a refusal and the end of the connection race each other; whichever is first is seen.
+fn closed_after_asking(place: &Place<'_>, error: &str) -> String {
+    let wish = match place.options.identity {
+        Some(_) => "may not trust our client certificate",
+        None => "wants a client certificate",
+    };
+    let base = place.base;
+    format!(
+        "the server at {base} closed the connection ({error}) and {wish}: give --cert-file and --key-file \
+         that it trusts"
+    )
 }
 
 fn is_about_our_certificate(alert: AlertDescription) -> bool {
