@@ -12,7 +12,8 @@
 //! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are
 //! called with what their arguments are (`evaluate`). Functions over values run as jobs of the query; those
 //! that look at other times have their first argument evaluated again. What is left is consolidated to at
-//! most `maxDataPoints` and written in the format that was asked for (`render/`).
+//! most `maxDataPoints` and written in the format that was asked for (`render/`). Paths are browsed by
+//! `find/`, tags by `tag_api/`.
 //!
 //! **How to add.** A function is a file in `functions/` with its entry of the table and its code; evaluation,
 //! `/functions` and the reference page are made from the table.
@@ -26,8 +27,10 @@ mod attime;
 mod call;
 mod column;
 mod combine;
+mod encoding;
 mod error;
 mod evaluate;
+mod find;
 mod function;
 mod functions;
 mod glob;
@@ -40,6 +43,7 @@ mod render;
 mod scope;
 mod series;
 mod source;
+mod tag_api;
 mod tags;
 mod zone;
 
@@ -48,6 +52,10 @@ pub use call::Call;
 pub use column::Column;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
+pub use find::{
+    ExpandRequest, FIND_FORMATS, FindFormat, FindRequest, GlobAnswer, expand, find, index, read_globs,
+    write_globs,
+};
 pub use function::{Computation, Evaluate, Function, Group, Origin, Target, call_with_values};
 pub use functions::FUNCTIONS;
 pub use glob::{Glob, NodePattern, Pattern, Variant};
@@ -59,5 +67,9 @@ pub use render::{FORMATS, Format, RenderRequest, Rendered, render};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};
 pub use source::{Fetched, Found, Selector, Source, Window};
+pub use tag_api::{
+    LIMIT_MAX, NameFilter, Names, Wanted, complete_tags, complete_values, delete_series, find_series,
+    functions, list_tags, tag_details, tag_multi_series, tag_series,
+};
 pub use tags::{Operator, TagExpression, Tags, canonical_name, parse_name};
 pub use zone::{Moment, Zone};

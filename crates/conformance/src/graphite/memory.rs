@@ -1,11 +1,13 @@
 //! The stored series, read as whisper reads them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use sandur_graphite::{
-    Column, Fetched, Found, Pattern, Selector, Source, TagExpression, Window, canonical_name, parse_name,
+    Column, Fetched, Found, Names, Pattern, Selector, Source, TagExpression, Tags, Wanted, Window,
+    canonical_name, parse_name,
 };
 use sandur_query::{Error, QueryContext};
 use serde_json::Value;
@@ -17,6 +19,7 @@ use super::string;
 pub(super) struct Stored {
     series: BTreeMap<String, Vec<Archive>>,
     events: Vec<(i64, Vec<String>)>,
+    announced: Mutex<BTreeSet<String>>,
 }
 
 /// Values of one step.
@@ -51,7 +54,7 @@ fn points(list: &Value, step: i64) -> BTreeMap<i64, f64> {
 impl Stored {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let whole: Value = serde_json::from_str(text).map_err(|error| format!("stored.json.gz: {error}"))?;
-        let mut stored = Self { series: BTreeMap::new(), events: Vec::new() };
+        let mut stored = Self::default();
         for series in whole["series"].as_array().into_iter().flatten() {
             let name = string(series, "name").to_owned();
             let archives = match series["archives"].as_array() {
@@ -80,6 +83,62 @@ impl Stored {
             Selector::Name(wanted) => name == wanted,
             Selector::Tags(expressions) => Self::has_tags(name, expressions),
         }
+    }
+}
+
+impl Stored {
+    /// Canonical names and tags of the series whose tags fit, in order.
+    fn names_by_tags(&self, expressions: &[TagExpression]) -> BTreeMap<String, Tags> {
+        let announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = self.series.keys().chain(announced.iter());
+        let fitting = fitting.filter(|name| Self::has_tags(name, expressions));
+        let tags = fitting.filter_map(|name| parse_name(name).ok());
+        tags.map(|tags| (canonical_name(&tags), tags)).collect()
+    }
+}
+
+impl Names for Stored {
+    fn paths<'a>(&'a self, _: &'a QueryContext, limit: usize) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let paths = self.series.keys().filter(|name| !name.contains(';')).take(limit).cloned().collect();
+        async move { Ok(paths) }.boxed()
+    }
+
+    fn tags<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let series = self.names_by_tags(wanted.expressions);
+        let names = series.values().flat_map(|tags| tags.iter().map(|(tag, _)| tag));
+        let names: BTreeSet<&str> = names.filter(|name| wanted.filter.fits(name)).collect();
+        let names = names.into_iter().take(wanted.limit).map(str::to_owned).collect();
+        async move { Ok(names) }.boxed()
+    }
+
+    fn values<'a>(
+        &'a self,
+        _: &'a QueryContext,
+        tag: &'a str,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(String, u64)>, Error>> {
+        let mut counts = BTreeMap::new();
+        let series = self.names_by_tags(wanted.expressions);
+        for value in series.values().filter_map(|tags| tags.get(tag)) {
+            if wanted.filter.fits(value) {
+                *counts.entry(value.to_owned()).or_insert(0) += 1;
+            }
+        }
+        async move { Ok(counts.into_iter().take(wanted.limit).collect()) }.boxed()
+    }
+
+    fn add<'a>(&'a self, _: &'a QueryContext, series: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner).extend(series.iter().cloned());
+        async { Ok(()) }.boxed()
+    }
+
+    fn remove<'a>(&'a self, _: &'a QueryContext, series: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner).retain(|name| !series.contains(name));
+        async { Ok(()) }.boxed()
     }
 }
 
@@ -166,10 +225,7 @@ impl Source for Stored {
         _: &'a QueryContext,
         expressions: &'a [TagExpression],
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let fitting = self.series.keys().filter(|name| Self::has_tags(name, expressions));
-        let names = fitting.filter_map(|name| parse_name(name).ok()).map(|tags| canonical_name(&tags));
-        let mut names: Vec<String> = names.collect();
-        names.sort();
+        let names = self.names_by_tags(expressions).into_keys().collect();
         async move { Ok(names) }.boxed()
     }
 

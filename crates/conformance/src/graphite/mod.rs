@@ -5,6 +5,7 @@
 //! holds and how answers compare.
 
 mod attime;
+mod binary;
 mod carbonapi;
 mod compare;
 mod find;
@@ -23,6 +24,9 @@ use serde_json::Value;
 
 /// Where an empty node stands for the folder it is in.
 const FOLDER: &str = "an empty node is not the folder that it stands in";
+
+/// Where the tree of whisper has folders for tagged series.
+const TAGGED: &str = "tagged series are in no folder of the tree";
 
 /// Where graphite-web answers only because its checks of parameters are switched off.
 const VALIDATED: &str = "refused, as graphite-web does where it checks parameters";
@@ -53,6 +57,22 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("find/expand/098", FOLDER),
     ("find/expand/100", FOLDER),
     ("find/expand/101", FOLDER),
+    ("find/treejson/018", FOLDER),
+    ("find/treejson/093", FOLDER),
+    ("find/treejson/094", FOLDER),
+    ("find/treejson/095", FOLDER),
+    ("find/treejson/096", FOLDER),
+    ("find/completer/096", FOLDER),
+    ("find/treejson/098", FOLDER),
+    ("find/treejson/099", FOLDER),
+    ("find/treejson/101", FOLDER),
+    ("find/treejson/136", FOLDER),
+    ("find/nodelist/007", FOLDER),
+    ("find/treejson/138", FOLDER),
+    ("find/treejson/139", FOLDER),
+    ("find/treejson/033", TAGGED),
+    ("find/nodelist/038", TAGGED),
+    ("find/version/001", "the version is that of the product"),
     ("fn/fallbackSeries/011", "series of an argument by name are fetched"),
     ("function/dashed/003", VALIDATED),
     ("function/group/001", "the answer was recorded as values, without series"),

@@ -9,6 +9,7 @@ use sandur_model::TenantId;
 use sandur_query::QueryContext;
 use serde_json::Value;
 
+use super::binary::{is_same, msgpack, pickle};
 use super::compare::difference;
 use super::memory::Stored;
 use super::{Report, cases, string, text};
@@ -76,7 +77,12 @@ fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String
         }
     };
     if expected["body_hex"].is_string() {
-        return None; // The decoded form is compared by tests that can decode it.
+        let decoded = match rendered.content_type {
+            "application/x-msgpack" => msgpack(&rendered.body),
+            _ => pickle(&rendered.body),
+        };
+        let same = decoded.as_ref().is_some_and(|decoded| is_same(decoded, &expected["decoded"]));
+        return (!same).then(|| format!("decoded {decoded:?}, not {}", expected["decoded"]));
     }
     let body = String::from_utf8_lossy(&rendered.body);
     if let Some(text) = expected["body"].as_str() {

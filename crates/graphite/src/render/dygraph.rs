@@ -1,8 +1,8 @@
 //! `dygraph`: a row for each time with the values of all series.
 
-use super::json_text::{Layout, quoted};
 use super::raw::shown;
 use super::{Format, RenderRequest};
+use crate::encoding::json::{Layout, quoted};
 use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;

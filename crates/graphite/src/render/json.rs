@@ -1,8 +1,8 @@
 //! `json`: series with tags and points of value and time.
 
 use super::consolidate::consolidate;
-use super::json_text::{Layout, quoted, value};
 use super::{Format, RenderRequest};
+use crate::encoding::json::{Layout, quoted, value};
 use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;

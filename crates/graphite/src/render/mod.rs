@@ -4,15 +4,16 @@ mod consolidate;
 mod csv;
 mod dygraph;
 mod json;
-mod json_text;
 mod msgpack;
 mod pickle;
+mod protobuf;
 mod raw;
 mod request;
 mod rickshaw;
 
 use sandur_query::QueryContext;
 
+use crate::encoding::json::wrapped;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
 use crate::series::Series;
@@ -21,7 +22,7 @@ use crate::source::Source;
 pub use request::RenderRequest;
 
 /// Most bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
+pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// A way to write series.
 #[derive(Debug)]
@@ -44,6 +45,9 @@ pub const FORMATS: &[&Format] = &[
     &msgpack::FORMAT,
     &dygraph::FORMAT,
     &rickshaw::FORMAT,
+    &protobuf::PROTOBUF,
+    &protobuf::OLDER,
+    &protobuf::NEWER,
 ];
 
 /// An answer.
@@ -84,10 +88,6 @@ fn write(request: &RenderRequest, mut list: Vec<Series>) -> Result<Rendered> {
     let _held = sandur_base::job::reserve_exactly(guess as u64)?;
     let mut body = Vec::new();
     (format.write)(request, &mut list, &mut body)?;
-    let callback = request.jsonp.as_ref().filter(|_| format.is_json);
-    let Some(callback) = callback else { return Ok(Rendered { content_type: format.content_type, body }) };
-    let mut wrapped = format!("{callback}(").into_bytes();
-    wrapped.append(&mut body);
-    wrapped.push(b')');
-    Ok(Rendered { content_type: "text/javascript", body: wrapped })
+    let callback = request.jsonp.as_deref().filter(|_| format.is_json);
+    Ok(wrapped(format.content_type, body, callback))
 }

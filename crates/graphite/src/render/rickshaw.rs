@@ -1,7 +1,7 @@
 //! `rickshaw`: series with points of `x`, the time, and `y`, the value.
 
-use super::json_text::{Layout, quoted};
 use super::{Format, RenderRequest};
+use crate::encoding::json::{Layout, quoted};
 use crate::error::Result;
 use crate::number::repr;
 use crate::series::Series;

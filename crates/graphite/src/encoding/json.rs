@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use crate::number::repr;
+use crate::render::Rendered;
 
 /// A text in quotes, with what is not ASCII escaped.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for sign in text.chars() {
@@ -30,7 +31,7 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A value; what is no number is null, and infinity is written as other languages read it.
-pub(super) fn value(value: Option<f64>, is_whole: bool) -> String {
+pub(crate) fn value(value: Option<f64>, is_whole: bool) -> String {
     match value {
         None => "null".to_owned(),
         Some(value) if value.is_nan() => "null".to_owned(),
@@ -41,19 +42,30 @@ pub(super) fn value(value: Option<f64>, is_whole: bool) -> String {
     }
 }
 
+/// JSON as a body, in a function of the client's when it names one.
+pub(crate) fn wrapped(content_type: &'static str, mut body: Vec<u8>, callback: Option<&str>) -> Rendered {
+    let Some(callback) = callback.filter(|callback| !callback.is_empty()) else {
+        return Rendered { content_type, body };
+    };
+    let mut wrapped = format!("{callback}(").into_bytes();
+    wrapped.append(&mut body);
+    wrapped.push(b')');
+    Rendered { content_type: "text/javascript", body: wrapped }
+}
+
 /// What `json.dumps` puts between the parts of a list or an object.
-#[derive(Clone, Copy)]
-pub(super) struct Layout {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
     pretty: bool,
 }
 
 impl Layout {
-    pub(super) fn new(pretty: bool) -> Self {
+    pub(crate) fn new(pretty: bool) -> Self {
         Self { pretty }
     }
 
     /// Parts between brackets, `depth` levels deep.
-    pub(super) fn join(self, (open, close): (char, char), depth: usize, parts: &[String]) -> String {
+    pub(crate) fn join(self, (open, close): (char, char), depth: usize, parts: &[String]) -> String {
         if parts.is_empty() {
             return format!("{open}{close}");
         }

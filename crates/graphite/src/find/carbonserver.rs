@@ -1,0 +1,122 @@
+//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: nodes as carbonserver gives them to carbonapi, and its requests.
+
+use super::{FindFormat, FindRequest, Node};
+use crate::encoding::protobuf::{Field, each, flag, message, text};
+use crate::error::{Error, Result};
+use crate::source::Found;
+
+pub(super) const OLDER: FindFormat = FindFormat {
+    name: "carbonapi_v2_pb",
+    content_type: "application/x-protobuf",
+    is_json: false,
+    write: write_older,
+};
+
+/// The same under the name that carbonapi asks for.
+pub(super) const PROTOBUF: FindFormat = FindFormat { name: "protobuf", ..OLDER };
+
+pub(super) const NEWER: FindFormat = FindFormat {
+    name: "carbonapi_v3_pb",
+    content_type: "application/x-carbonapi-v3-pb",
+    is_json: false,
+    write: write_newer,
+};
+
+/// Most patterns of one request.
+const PATTERNS_MAX: usize = 1000;
+
+fn glob<'a>(out: &mut Vec<u8>, query: &str, nodes: impl Iterator<Item = (&'a str, bool)>) -> Result<()> {
+    text(out, 1, query);
+    for (path, is_leaf) in nodes {
+        message(out, 2, |out| {
+            text(out, 1, path);
+            flag(out, 2, is_leaf);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn parts(nodes: &[Node]) -> impl Iterator<Item = (&str, bool)> {
+    nodes.iter().map(|node| (node.path.as_str(), node.is_leaf))
+}
+
+fn write_older(request: &FindRequest, nodes: &[Node], out: &mut Vec<u8>) -> Result<()> {
+    glob(out, &request.query, parts(nodes))
+}
+
+fn write_newer(request: &FindRequest, nodes: &[Node], out: &mut Vec<u8>) -> Result<()> {
+    message(out, 1, |out| glob(out, &request.query, parts(nodes)))
+}
+
+/// What one pattern of a request found.
+#[derive(Debug)]
+pub struct Glob<'a> {
+    /// The pattern.
+    pub pattern: &'a str,
+    /// The nodes that fit.
+    pub nodes: &'a [Found],
+}
+
+/// The answer to a request of several patterns, in the newer form.
+pub fn write_globs(globs: &[Glob<'_>]) -> std::result::Result<Vec<u8>, Error> {
+    let mut out = Vec::new();
+    for one in globs {
+        let nodes = one.nodes.iter().map(|node| (node.path.as_str(), node.is_leaf));
+        message(&mut out, 1, |out| glob(out, one.pattern, nodes))?;
+    }
+    Ok(out)
+}
+
+/// The patterns and the times (0 for none) of a request in the newer form.
+pub fn read_globs(body: &[u8]) -> std::result::Result<(Vec<String>, i64, i64), Error> {
+    let (mut patterns, mut from, mut until) = (Vec::new(), 0, 0);
+    let read = each(body, |number, field| {
+        match (number, field) {
+            (1, Field::Bytes(pattern)) if patterns.len() < PATTERNS_MAX => {
+                patterns.push(std::str::from_utf8(pattern).ok()?.to_owned());
+            }
+            (1, _) => return None,
+            (2, Field::Number(time)) => from = time as i64,
+            (3, Field::Number(time)) => until = time as i64,
+            _ => {}
+        }
+        Some(())
+    });
+    match read {
+        Some(()) => Ok((patterns, from, until)),
+        None => {
+            Err(Error::invalid(format!("the body is no MultiGlobRequest of at most {PATTERNS_MAX} patterns")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::protobuf::integer;
+
+    #[test]
+    fn requests_of_several_patterns_are_read_and_bounded() {
+        let mut body = Vec::new();
+        text(&mut body, 1, "a.*");
+        text(&mut body, 1, "b.*");
+        integer(&mut body, 2, 100);
+        integer(&mut body, 3, 200);
+        assert_eq!(read_globs(&body).unwrap(), (vec!["a.*".to_owned(), "b.*".to_owned()], 100, 200));
+        assert!((1..body.len()).all(|end| read_globs(&body[..end]).is_ok_and(|(read, ..)| read.len() < 3)
+            || read_globs(&body[..end]).is_err()));
+        let mut many = Vec::new();
+        (0..=PATTERNS_MAX).for_each(|_| text(&mut many, 1, "a"));
+        assert!(read_globs(&many).unwrap_err().to_string().contains("1000"));
+    }
+
+    #[test]
+    fn each_pattern_has_its_nodes() {
+        let nodes = [Found { path: "a.b".to_owned(), is_leaf: true }];
+        let empty = Glob { pattern: "x", nodes: &[] };
+        let bytes = write_globs(&[Glob { pattern: "a.*", nodes: &nodes }, empty]).unwrap();
+        let expected = b"\x0a\x0e\x0a\x03a.*\x12\x07\x0a\x03a.b\x10\x01\x0a\x03\x0a\x01x";
+        assert_eq!(bytes, expected);
+    }
+}

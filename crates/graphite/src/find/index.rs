@@ -1,0 +1,34 @@
+//! `/metrics/index.json`: the paths of all series.
+
+use sandur_base::job::reserve_exactly;
+use sandur_query::QueryContext;
+
+use crate::encoding::json::{Layout, quoted, wrapped};
+use crate::error::Error;
+use crate::render::Rendered;
+use crate::tag_api::Names;
+
+/// Most paths of an answer: those of a larger tree are asked for by pattern.
+const PATHS_MAX: usize = 1_000_000;
+
+/// Writes all paths.
+pub async fn index(
+    names: &dyn Names,
+    context: &QueryContext,
+    pairs: &[(String, String)],
+) -> std::result::Result<Rendered, Error> {
+    let last = |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.clone());
+    let paths = names.paths(context, PATHS_MAX + 1).await?;
+    if paths.len() > PATHS_MAX {
+        let message = format!("there are more than {PATHS_MAX} paths; ask for parts of the tree by pattern");
+        return Err(Error::Limit(message));
+    }
+    let (jsonp, is_pretty) = (last("jsonp"), last("pretty").is_some_and(|text| !text.is_empty()));
+    let job = move || {
+        let _held = reserve_exactly(paths.iter().map(|path| 64 + 3 * path.len()).sum::<usize>() as u64)?;
+        let quoted: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
+        let body = Layout::new(is_pretty).join(('[', ']'), 0, &quoted);
+        Ok(wrapped("application/json", body.into_bytes(), jsonp.as_deref()))
+    };
+    context.compute(move || Ok(job())).await?
+}

@@ -1,0 +1,127 @@
+//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: series as carbonserver gives them to carbonapi.
+//!
+//! The older form has a list of places without a value, the newer one has NaN there.
+
+use super::{Format, RenderRequest};
+use crate::encoding::protobuf::{float, head, integer, message, text};
+use crate::error::Result;
+use crate::series::Series;
+use sandur_base::job::spend;
+
+pub(super) const OLDER: Format = Format {
+    name: "carbonapi_v2_pb",
+    content_type: "application/x-protobuf",
+    is_json: false,
+    write: write_older,
+};
+
+/// The same under the name that carbonapi asks for.
+pub(super) const PROTOBUF: Format = Format { name: "protobuf", ..OLDER };
+
+pub(super) const NEWER: Format = Format {
+    name: "carbonapi_v3_pb",
+    content_type: "application/x-carbonapi-v3-pb",
+    is_json: false,
+    write: write_newer,
+};
+
+fn write_older(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
+    for series in list.iter() {
+        let count = series.points().len();
+        spend(count.saturating_mul(2))?;
+        message(out, 1, |out| {
+            text(out, 1, &series.name);
+            integer(out, 2, series.start);
+            integer(out, 3, series.end);
+            integer(out, 4, series.step);
+            head(out, 5, 8 * count);
+            series.points().for_each(|value| out.extend_from_slice(&value.unwrap_or(0.0).to_le_bytes()));
+            head(out, 6, count);
+            out.extend(series.points().map(|value| u8::from(value.is_none_or(f64::is_nan))));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn write_newer(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
+    for series in list.iter() {
+        let count = series.points().len();
+        spend(count)?;
+        message(out, 1, |out| {
+            text(out, 1, &series.name);
+            text(out, 2, &series.path_expression);
+            text(out, 3, series.consolidation.name());
+            integer(out, 4, series.start);
+            integer(out, 5, series.end);
+            integer(out, 6, series.step);
+            float(out, 7, series.x_files_factor as f32);
+            head(out, 9, 8 * count);
+            series.points().for_each(|value| out.extend_from_slice(&value.unwrap_or(f64::NAN).to_le_bytes()));
+            integer(out, 11, request.from.epoch);
+            integer(out, 12, request.until.epoch);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::Column;
+    use crate::encoding::protobuf::{Field, each};
+    use crate::zone::Zone;
+
+    /// Numbers and contents of the fields of the only series.
+    fn fields(format: &Format, values: &[Option<f64>]) -> Vec<(u64, Vec<u8>)> {
+        let pairs = [("from", "100"), ("until", "160")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let request = RenderRequest::read(&pairs, 200, &Zone::utc()).unwrap();
+        let column = Column::collect(values.len(), values.iter().copied()).unwrap();
+        let mut list = [Series::new("a.b", 120, 180, 30, column)];
+        let (mut out, mut fields) = (Vec::new(), Vec::new());
+        (format.write)(&request, &mut list, &mut out).unwrap();
+        each(&out, |number, field| {
+            let Field::Bytes(series) = field else { return None };
+            assert_eq!(number, 1);
+            each(series, |number, field| {
+                fields.push(match field {
+                    Field::Number(value) => (number, value.to_le_bytes().to_vec()),
+                    Field::Bytes(bytes) => (number, bytes.to_vec()),
+                    Field::Other => (number, Vec::new()),
+                });
+                Some(())
+            })
+        })
+        .unwrap();
+        fields
+    }
+
+    #[test]
+    fn places_without_a_value_are_told_in_the_way_of_each_form() {
+        let values = [Some(1.5), None];
+        let number = |value: i64| value.to_le_bytes().to_vec();
+        let doubles = |values: [f64; 2]| values.map(f64::to_le_bytes).concat();
+        let older = [
+            (1, b"a.b".to_vec()),
+            (2, number(120)),
+            (3, number(180)),
+            (4, number(30)),
+            (5, doubles([1.5, 0.0])),
+            (6, vec![0, 1]),
+        ];
+        assert_eq!(fields(&OLDER, &values), older);
+        let newer = [
+            (1, b"a.b".to_vec()),
+            (2, b"a.b".to_vec()),
+            (3, b"average".to_vec()),
+            (4, number(120)),
+            (5, number(180)),
+            (6, number(30)),
+            (9, doubles([1.5, f64::NAN])),
+            (11, number(100)),
+            (12, number(160)),
+        ];
+        assert_eq!(fields(&NEWER, &values), newer);
+    }
+}

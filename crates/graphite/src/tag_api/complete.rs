@@ -1,0 +1,59 @@
+//! `/tags/autoComplete/tags` and `/tags/autoComplete/values`: how a tag or a value that is being typed may go
+//! on.
+
+use sandur_query::QueryContext;
+
+use super::{COMPLETED, LIMIT_MAX, Names, Parameters, Wanted};
+use crate::encoding::json::quoted;
+use crate::error::Error;
+use crate::render::Rendered;
+use crate::tags::TagExpression;
+
+/// Tags that series which fit have beside those that were asked for.
+pub async fn complete_tags(
+    names: &dyn Names,
+    context: &QueryContext,
+    pairs: &[(String, String)],
+) -> Result<Rendered, Error> {
+    let parameters = Parameters(pairs);
+    let (texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
+    let expressions = if texts.is_empty() { Vec::new() } else { TagExpression::parse_all(texts)? };
+    let filter = parameters.prefix("tagPrefix");
+    // Those that were asked for are found too.
+    let most = limit.saturating_add(expressions.len()).min(LIMIT_MAX);
+    let wanted = Wanted { expressions: &expressions, filter: &filter, limit: most };
+    let mut tags = names.tags(context, wanted).await?;
+    tags.retain(|tag| expressions.iter().all(|one| one.tag != *tag));
+    tags.truncate(limit);
+    Ok(written(parameters, &tags))
+}
+
+/// Values that a tag has in series which fit.
+pub async fn complete_values(
+    names: &dyn Names,
+    context: &QueryContext,
+    pairs: &[(String, String)],
+) -> Result<Rendered, Error> {
+    let parameters = Parameters(pairs);
+    let (mut texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
+    let tag = parameters.last("tag").filter(|tag| !tag.is_empty());
+    let tag = tag.ok_or_else(|| Error::invalid("no tag specified"))?;
+    let has_tag = format!("{tag}!=");
+    let expressions = match texts.is_empty() {
+        true => Vec::new(),
+        false => {
+            texts.push(&has_tag);
+            TagExpression::parse_all(texts)?
+        }
+    };
+    let filter = parameters.prefix("valuePrefix");
+    let wanted = Wanted { expressions: &expressions, filter: &filter, limit };
+    let values = names.values(context, tag, wanted).await?;
+    let values: Vec<String> = values.into_iter().map(|(value, _)| value).collect();
+    Ok(written(parameters, &values))
+}
+
+fn written(parameters: Parameters<'_>, names: &[String]) -> Rendered {
+    let parts: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    parameters.answer(parameters.layout().join(('[', ']'), 0, &parts))
+}
