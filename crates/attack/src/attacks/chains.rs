@@ -22,7 +22,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             ground.form("/loki/api/v1/query", &[("query", &text)]);
             ground.form("/loki/api/v1/format_query", &[("query", &text)]);
             ground.form("/loki/api/v1/series", &[("match[]", &text)]);
-            if count == most && n % ground.pick(4 * SHORT_STEP, 1) == 0 {
+            if count == most && n % ground.pick(12 * SHORT_STEP, 1) == 0 {
                 everywhere(ground, &text);
             }
         }
