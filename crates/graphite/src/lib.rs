@@ -63,7 +63,7 @@ pub use grammar::{Expr, parse};
 pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};
 pub use reference::{functions_json, reference};
-pub use render::{FORMATS, Format, RenderRequest, Rendered, render};
+pub use render::{FORMATS, FetchRequest, Format, RenderRequest, Rendered, read_fetches, render};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};
 pub use source::{Fetched, Found, Selector, Source, Window};

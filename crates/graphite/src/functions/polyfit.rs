@@ -66,10 +66,10 @@ fn fitted(values: &Column, degree: usize, count: usize) -> Result<Option<Column>
     let middle = (values.len() - 1) as f64 / 2.0;
     let scaled = |place: usize| (place as f64 - middle) / middle;
     let terms = degree + 1;
-    spend(values.len().saturating_mul(terms * terms))?;
     let mut rows = vec![vec![0.0; terms + 1]; terms];
     for (place, value) in values.iter().enumerate() {
         let Some(value) = value else { continue };
+        spend(terms * terms)?;
         let at = scaled(place);
         let powers: Vec<f64> =
             std::iter::successors(Some(1.0), |power| Some(power * at)).take(terms).collect();
@@ -79,9 +79,13 @@ fn fitted(values: &Column, degree: usize, count: usize) -> Result<Option<Column>
         }
     }
     let Some(coefficients) = solved(rows).filter(|_| known >= terms) else { return Ok(None) };
-    spend(count.saturating_mul(terms))?;
-    let value = |place| coefficients.iter().rev().fold(0.0, |sum, factor| sum * scaled(place) + factor);
-    Ok(Some(Column::collect(count, (0..count).map(|place| Some(value(place))))?))
+    let mut column = Column::with_room(count)?;
+    for place in 0..count {
+        spend(terms)?;
+        let at = scaled(place);
+        column.push(Some(coefficients.iter().rev().fold(0.0, |sum, factor| sum * at + factor)));
+    }
+    Ok(Some(column))
 }
 
 /// The solution of linear equations, with the right side as the last of each row.

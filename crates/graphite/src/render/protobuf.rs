@@ -3,8 +3,8 @@
 //! The older form has a list of places without a value, the newer one has NaN there.
 
 use super::{Format, RenderRequest};
-use crate::encoding::protobuf::{float, head, integer, message, text};
-use crate::error::Result;
+use crate::encoding::protobuf::{Field, each, float, head, integer, message, text};
+use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;
 
@@ -24,6 +24,59 @@ pub(super) const NEWER: Format = Format {
     is_json: false,
     write: write_newer,
 };
+
+/// Most series that one request of carbonapi may name.
+const FETCHES_MAX: usize = 1000;
+
+/// Series that carbonapi asks for in the newer form.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FetchRequest {
+    /// The pattern of their paths.
+    pub name: String,
+    /// Values after this.
+    pub from: i64,
+    /// Values up to this.
+    pub until: i64,
+    /// What carbonapi asks for them with.
+    pub path_expression: String,
+    /// Most points of a series, all when it is 0.
+    pub max_data_points: i64,
+}
+
+/// Reads a request in the newer form.
+pub fn read_fetches(body: &[u8]) -> std::result::Result<Vec<FetchRequest>, Error> {
+    let mut requests = Vec::new();
+    let read = each(body, |number, field| {
+        match (number, field) {
+            (1, Field::Bytes(request)) if requests.len() < FETCHES_MAX => {
+                requests.push(read_fetch(request)?);
+            }
+            (1, _) => return None,
+            _ => {}
+        }
+        Some(())
+    });
+    let wrong = || format!("the body is no MultiFetchRequest of at most {FETCHES_MAX} patterns");
+    read.map(|()| requests).ok_or_else(|| Error::invalid(wrong()))
+}
+
+fn read_fetch(body: &[u8]) -> Option<FetchRequest> {
+    let mut request = FetchRequest::default();
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    each(body, |number, field| {
+        match (number, field) {
+            (1, Field::Bytes(name)) => request.name = text(name)?,
+            (2, Field::Number(time)) => request.from = time as i64,
+            (3, Field::Number(time)) => request.until = time as i64,
+            (5, Field::Bytes(expression)) => request.path_expression = text(expression)?,
+            (7, Field::Number(most)) => request.max_data_points = most as i64,
+            (1..=3 | 5 | 7, _) => return None,
+            _ => {}
+        }
+        Some(())
+    })?;
+    Some(request)
+}
 
 fn write_older(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {
@@ -70,7 +123,6 @@ fn write_newer(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) 
 mod tests {
     use super::*;
     use crate::column::Column;
-    use crate::encoding::protobuf::{Field, each};
     use crate::zone::Zone;
 
     /// Numbers and contents of the fields of the only series.
@@ -95,6 +147,32 @@ mod tests {
         })
         .unwrap();
         fields
+    }
+
+    #[test]
+    fn requests_of_carbonapi_are_read_and_bounded() {
+        let fetch = |out: &mut Vec<u8>, name: &str| {
+            message(out, 1, |out| {
+                text(out, 1, name);
+                integer(out, 2, 100);
+                integer(out, 3, 160);
+                text(out, 5, "a.*");
+                integer(out, 7, 500);
+                Ok(())
+            })
+            .unwrap();
+        };
+        let mut body = Vec::new();
+        fetch(&mut body, "a.b");
+        let (name, path_expression) = ("a.b".to_owned(), "a.*".to_owned());
+        let expected = FetchRequest { name, from: 100, until: 160, path_expression, max_data_points: 500 };
+        assert_eq!(read_fetches(&body).unwrap(), [expected]);
+        assert!((1..body.len()).all(|end| read_fetches(&body[..end]).is_err()));
+        let mut many = Vec::new();
+        (0..=FETCHES_MAX).for_each(|_| fetch(&mut many, "a"));
+        assert!(read_fetches(&many).unwrap_err().to_string().contains("1000"));
+        // A number where a text belongs.
+        assert!(read_fetches(&[0x0a, 2, 0x08, 1]).is_err());
     }
 
     #[test]
