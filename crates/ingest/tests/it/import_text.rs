@@ -38,7 +38,7 @@ fn samples_without_a_time_get_the_requests() {
 #[test]
 fn extra_labels_replace_those_of_the_text() {
     let extra_labels = vec![("a".to_owned(), "x".to_owned()), ("job".to_owned(), "j".to_owned())];
-    let options = ImportOptions { extra_labels, time_ms: None };
+    let options = ImportOptions { extra_labels, ..ImportOptions::default() };
     let cache = cache();
     for (options, expected) in [
         (&ImportOptions::default(), r#"{__name__="up", a="b"}"#),

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, Shutdown, ShutdownSignal, Task};
+use sandur_base::{
+    BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, KeyedTurns, Shutdown, ShutdownSignal, Task,
+};
 use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
 use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
@@ -105,6 +107,8 @@ pub struct AppState {
     pub series: Arc<SeriesCache>,
     /// What series of delta temporality add up to.
     pub deltas: Arc<DeltaStreams>,
+    /// Turns of those who change a group of a Pushgateway.
+    pub groups: KeyedTurns,
     /// Whether resident memory is close to its limit.
     pub pressure: Pressure,
     /// Counters of the server.

@@ -111,6 +111,7 @@ impl Server {
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
             deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
+            groups: Default::default(),
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),

@@ -21,10 +21,12 @@ use sandur_server::http::{Gate, OwnNames, ROUTES, Surface, router};
 const TABLE: &str = "\
 DELETE /api/prom/rules/{namespace} delete
 DELETE /api/prom/rules/{namespace}/{group} delete
+DELETE /api/v1/import/prometheus/metrics/{*group} write
 DELETE /ingester/prepare_shutdown admin
 DELETE /loki/api/v1/delete delete
 DELETE /loki/api/v1/rules/{namespace} delete
 DELETE /loki/api/v1/rules/{namespace}/{group} delete
+DELETE /metrics/{*group} write
 GET / any
 GET /-/healthy open
 GET /-/ready open

@@ -27,6 +27,7 @@ mod process;
 mod prometheus_api;
 mod promtool;
 mod push;
+mod pushgateway;
 mod query_admission;
 mod reaching_a_server;
 mod repair;

@@ -117,7 +117,13 @@ async fn texts_and_otlp_are_stored() {
         .collect();
     assert_eq!(
         series,
-        [r#"{__name__="up", job="a"}"#, r#"{__name__="up", instance="c", job="b"}"#, r#"{__name__="g"}"#]
+        [
+            r#"{__name__="up", job="a"}"#,
+            r#"{__name__="up", instance="c", job="b"}"#,
+            r#"{__name__="push_time_seconds", instance="c", job="b"}"#,
+            r#"{__name__="push_failure_time_seconds", instance="c", job="b"}"#,
+            r#"{__name__="g"}"#
+        ]
     );
     assert_eq!(batches[0].timestamps, [5]);
 }

@@ -27,6 +27,8 @@ pub struct ImportOptions {
     pub extra_labels: Vec<(String, String)>,
     /// Milliseconds since the epoch of samples without a time; by default now.
     pub time_ms: Option<i64>,
+    /// Whether samples with a time of their own are refused.
+    pub refuse_times: bool,
 }
 
 /// Metric families whose descriptions are kept of one request.
@@ -101,6 +103,11 @@ impl<'a> Import<'a> {
     }
 
     fn sample(&mut self, sample: &ExpositionSample<'_>) -> Result<(), Error> {
+        if self.options.refuse_times && sample.time_ms.is_some() {
+            let text = format!("pushed metrics must not have timestamps: '{}'", sample.series);
+            self.builder.refuse_line(Reason::InvalidSample, text);
+            return Ok(());
+        }
         let known = match self.series(sample.series)? {
             Ok(known) => known,
             Err((reason, text)) => {

@@ -53,7 +53,7 @@ fn options(params: &Params) -> Result<ImportOptions, Failure> {
         let refused = |_| Failure::invalid(format!("timestamp '{text}' is no number of milliseconds"));
         text.parse::<i64>().map_err(refused)
     });
-    Ok(ImportOptions { extra_labels, time_ms: time.transpose()? })
+    Ok(ImportOptions { extra_labels, time_ms: time.transpose()?, refuse_times: false })
 }
 
 /// Stores the text of a request.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use sandur_base::Claim;
 use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Push, Refused, SamplePush, Written};
 use sandur_model::TenantId;
 
@@ -46,12 +47,16 @@ pub async fn push(
     + 'static,
 ) -> Result<Stored, Failure> {
     let tenant = call::tenant(app, &parts.headers)?;
-    let outcome = read_and_store(app, &tenant, parts, body, decode).await;
+    let outcome = match admit(app, &tenant, parts, body, decode).await {
+        Ok((decoded, memory)) => store(app, &tenant, decoded, memory).await,
+        Err(failure) => Err(failure),
+    };
     note(app, &tenant, &outcome);
     outcome
 }
 
-async fn read_and_store(
+/// Reads and decodes one push, within the tenant's series and rates.
+pub(super) async fn admit(
     app: &App,
     tenant: &TenantId,
     parts: &Parts,
@@ -60,7 +65,7 @@ async fn read_and_store(
     + Clone
     + Send
     + 'static,
-) -> Result<Stored, Failure> {
+) -> Result<(DecodedSamples, Claim), Failure> {
     let received = receive(app, tenant, parts, body).await?;
     let (headers, limits) = (BodyHeaders::of(&parts.headers), app.limits(tenant));
     let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
@@ -75,14 +80,26 @@ async fn read_and_store(
         let beyond = app.intake.series_beyond(&decoded.batch, most);
         decoded.refuse_series(&beyond, most);
     }
-    if decoded.written.items() == 0 {
+    let (limits, items) = (app.limits(tenant), decoded.written.items());
+    if items > 0 {
+        let allowed = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), items);
+        allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
+    }
+    Ok((decoded, memory))
+}
+
+/// Stores a push that was admitted.
+pub(super) async fn store(
+    app: &App,
+    tenant: &TenantId,
+    decoded: DecodedSamples,
+    memory: Claim,
+) -> Result<Stored, Failure> {
+    if decoded.batch.is_empty() {
         return Ok(Stored { written: decoded.written, refused: decoded.refused });
     }
-    let (limits, items) = (app.limits(tenant), decoded.written.items());
-    let allowed = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), items);
-    allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
     if DeltaStreams::concern(&decoded) {
-        return delta::store(app, &limits.metrics, decoded, memory).await;
+        return delta::store(app, &app.limits(tenant).metrics, decoded, memory).await;
     }
     let DecodedSamples { batch, refused, written, .. } = decoded;
     app.intake.push(batch.into(), Some(memory)).await?;
@@ -98,7 +115,7 @@ pub(super) fn count(app: &App, written: &Written) {
 }
 
 /// Counts what was refused, for the metrics and for the log.
-fn note(app: &App, tenant: &TenantId, outcome: &Result<Stored, Failure>) {
+pub(super) fn note(app: &App, tenant: &TenantId, outcome: &Result<Stored, Failure>) {
     match outcome {
         Ok(Stored { refused, .. }) => {
             let text = refused.text().unwrap_or_default();

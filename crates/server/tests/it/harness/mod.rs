@@ -172,6 +172,7 @@ impl Server {
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(1 << 20, 1)),
             deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
+            groups: Default::default(),
             refusals: RefusalLog::new(env),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),

@@ -1,0 +1,237 @@
+//! `metrics/job/...`: what jobs push to a Pushgateway.
+//!
+//! Nothing is kept between pushes: what is pushed is stored as samples of now, and a series ends five minutes
+//! after its last push. What a push or a DELETE replaces is ended with stale markers ([`group`] says which
+//! series those are). Pushes to a group are stored one after the other, each whole or not at all, at rising
+//! times.
+
+mod group;
+mod path;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::on;
+use sandur_base::{Claim, Lane, Place};
+use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
+use sandur_model::{
+    Labels, MILLISECOND_NS, MetricKind, MetricMetadata, STALE_BITS, SampleBatch, StreamId, TenantId,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::intake::{self, Stored};
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::call;
+use crate::http::route::{Access, Group as Routes, Route, Verb, parameter};
+use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: &[Verb::Post, Verb::Put, Verb::Delete],
+    paths: &["/metrics/{*group}", "/api/v1/import/prometheus/metrics/{*group}"],
+    group: Routes::Write,
+    scope: Access::Write,
+    does: "Takes what a Pushgateway takes: a text of samples of now, which get the labels of the path, is \
+           stored whole or not at all. POST ends the series of the group that are not in the text though \
+           their metric is, PUT all that are not in it, DELETE all: they get stale markers. Of the group are \
+           the series with its labels whose last sample was written by a push to it within \
+           `query.lookback_delta`; what was scraped with the same labels is not. `push_time_seconds` and \
+           `push_failure_time_seconds` with the labels of the group say when a push was stored and refused \
+           last, 0 for not within `query.lookback_delta`. Nothing is kept between pushes: a series \
+           that is not pushed again ends after `query.lookback_delta`, so push more often than that.",
+    parameters: &[parameter(
+        "{group}",
+        "part of the path: `job/NAME` and any number of `/LABEL/VALUE`; `LABEL@base64` has a value in base \
+         64",
+    )],
+    answers: "200; for DELETE 202.",
+    fails: "like `import/prometheus`; then nothing is stored. Samples with times are 400.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, gateway),
+};
+
+/// Series from which putting a push together leaves the I/O threads.
+const INLINE_SERIES_MAX: usize = 1_000;
+
+async fn gateway(
+    State(app): State<App>,
+    Path(group): Path<String>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let tenant = call::tenant(&app, &parts.headers)?;
+    let labels = path::labels(&group)?;
+    let asked = Asked { app: &app, tenant: &tenant, key: Labels::from_pairs(&labels), labels: &labels };
+    if parts.method == Method::DELETE {
+        asked.delete().await?;
+        return Ok(StatusCode::ACCEPTED.into_response());
+    }
+    let extra_labels = labels.clone().into_iter().collect();
+    let options = ImportOptions { extra_labels, time_ms: None, refuse_times: true };
+    let decode = move |push: SamplePush<'_>, body, lent| import(push, &options, body, lent);
+    let admitted = intake::admit(&app, &tenant, &parts, body, decode).await;
+    let outcome = match admitted {
+        Ok((decoded, memory)) => match decoded.refused.text() {
+            None => asked.replace((decoded, memory), parts.method == Method::PUT).await,
+            Some(_) => Ok(Stored { written: Written::default(), refused: decoded.refused }),
+        },
+        Err(failure) => Err(failure),
+    };
+    intake::note(&app, &tenant, &outcome);
+    let refusal = match outcome {
+        Ok(stored) => stored.refused.text().map(Failure::invalid),
+        Err(failure) => Some(failure),
+    };
+    match refusal {
+        None => Ok(StatusCode::OK.into_response()),
+        Some(failure) => {
+            if failure.status == StatusCode::BAD_REQUEST {
+                // The client is told why its push was refused, whether that can be noted or not.
+                let _ = asked.note_failure().await;
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// A request to a group.
+struct Asked<'r> {
+    app: &'r App,
+    tenant: &'r TenantId,
+    labels: &'r BTreeMap<String, String>,
+    /// The labels of the group, without empty ones.
+    key: Labels,
+}
+
+/// The group while nobody else changes it.
+struct Turn {
+    group: Group,
+    /// Later than everything in the group.
+    now_ms: i64,
+    _place: Place,
+}
+
+impl Asked<'_> {
+    /// Waits until no other request changes the group, and looks for its series.
+    async fn turn(&self) -> Result<Turn, Failure> {
+        let Self { app, tenant, labels, key } = self;
+        let number = key.stream_id().0 as u64 ^ xxh3_64(tenant.as_str().as_bytes());
+        let mut place = app.groups.queue([number]);
+        place.wait().await;
+        let context = app.metrics_context(tenant, None);
+        let now_ms = app.env.now_ns() / MILLISECOND_NS;
+        let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
+        let within = (now_ms.saturating_sub(lookback).saturating_add(1), now_ms);
+        let finding = group::find(&*app.sources.samples, &context, labels, within);
+        let group = context.in_time(finding).await.and_then(|found| found)?;
+        let now_ms = group.last_ms.map_or(now_ms, |last| now_ms.max(last.saturating_add(1)));
+        Ok(Turn { group, now_ms, _place: place })
+    }
+
+    /// Stores a push, and ends what it replaces: all, or the metrics that it has.
+    async fn replace(
+        &self,
+        (mut decoded, memory): (DecodedSamples, Claim),
+        all: bool,
+    ) -> Result<Stored, Failure> {
+        let Turn { group, now_ms, _place } = self.turn().await?;
+        let key = self.key.clone();
+        let small = decoded.batch.series.len() + group.series.len() <= INLINE_SERIES_MAX;
+        let put_together = move || {
+            let written = complete(&mut decoded.batch, &group, &key, (all, now_ms));
+            decoded.written.samples = written;
+            (decoded, group)
+        };
+        let (decoded, _group) =
+            if small { put_together() } else { self.app.env.run_cpu(Lane::Query, put_together).await };
+        intake::store(self.app, self.tenant, decoded, memory).await
+    }
+
+    /// Ends all series of the group.
+    async fn delete(&self) -> Result<(), Failure> {
+        let Turn { group, now_ms, _place } = self.turn().await?;
+        let mut batch = SampleBatch::new(self.tenant.clone());
+        let ends = f64::from_bits(STALE_BITS);
+        group.series.iter().for_each(|labels| batch.push(Arc::new(labels.clone()), [(now_ms, ends)]));
+        for (name, value) in [(PUSH_TIME, group.push_time), (FAILURE_TIME, group.failure_time)] {
+            if value.is_some() {
+                batch.push(Arc::new(with_name(&self.key, name)), [(now_ms, ends)]);
+            }
+        }
+        self.app.intake.push(batch.into(), None).await
+    }
+
+    /// Notes that a push was refused.
+    async fn note_failure(&self) -> Result<(), Failure> {
+        let Turn { group, now_ms, _place } = self.turn().await?;
+        let mut batch = SampleBatch::new(self.tenant.clone());
+        let times = (group.push_time.unwrap_or(0.0), seconds(now_ms));
+        write_times(&mut batch, &self.key, now_ms, times);
+        self.app.intake.push(batch.into(), None).await
+    }
+}
+
+/// Gives the samples of a push their time, and adds the ends of what it replaces and the times of the group.
+/// How many samples were pushed.
+fn complete(batch: &mut SampleBatch, group: &Group, key: &Labels, (all, now_ms): (bool, i64)) -> u64 {
+    let is_own = |labels: &Labels| matches!(labels.get(NAME), Some(PUSH_TIME | FAILURE_TIME));
+    let own = (0u32..).zip(&batch.series).filter(|(_, series)| is_own(&series.labels));
+    let own: Vec<u32> = own.map(|(position, _)| position).collect();
+    if !own.is_empty() {
+        let pushed = std::mem::replace(batch, SampleBatch::new(batch.tenant.clone()));
+        *batch = pushed.without_series(&own);
+    }
+    batch.drop_text();
+    batch.timestamps.iter_mut().for_each(|time| *time = now_ms);
+    let written = batch.timestamps.len() as u64;
+    let pushed: HashSet<StreamId> = batch.series.iter().map(|series| series.id).collect();
+    let metrics = metrics_of(batch);
+    for labels in &group.series {
+        let is_replaced = all || labels.get(NAME).is_some_and(|name| metrics.contains(name));
+        if is_replaced && !pushed.contains(&labels.stream_id()) {
+            batch.push(Arc::new(labels.clone()), [(now_ms, f64::from_bits(STALE_BITS))]);
+        }
+    }
+    write_times(batch, key, now_ms, (seconds(now_ms), group.failure_time.unwrap_or(0.0)));
+    written
+}
+
+/// Names of the series of the metrics that were pushed: of a histogram or a summary all that it may have.
+fn metrics_of(batch: &SampleBatch) -> HashSet<String> {
+    let names = batch.series.iter().filter_map(|series| series.labels.get(NAME));
+    let mut names: HashSet<String> = names.map(str::to_owned).collect();
+    for MetricMetadata { family, kind, .. } in &batch.metadata {
+        let of_family = ["", "_bucket", "_sum", "_count"].map(|ending| format!("{family}{ending}"));
+        let has_several =
+            matches!(kind, MetricKind::Histogram | MetricKind::GaugeHistogram | MetricKind::Summary);
+        if has_several && of_family.iter().any(|name| names.contains(name)) {
+            names.extend(of_family);
+        }
+    }
+    names
+}
+
+fn write_times(batch: &mut SampleBatch, key: &Labels, now_ms: i64, (pushed, failed): (f64, f64)) {
+    for (name, value) in [(PUSH_TIME, pushed), (FAILURE_TIME, failed)] {
+        batch.push(Arc::new(with_name(key, name)), [(now_ms, value)]);
+    }
+    let described = [
+        (PUSH_TIME, "When a push to the group was stored last, in seconds since the epoch."),
+        (FAILURE_TIME, "When a push to the group was refused last, in seconds since the epoch."),
+    ];
+    batch.metadata.retain(|metadata| described.iter().all(|(name, _)| *metadata.family != **name));
+    batch.metadata.extend(described.map(|(name, help)| MetricMetadata {
+        family: name.into(),
+        kind: MetricKind::Gauge,
+        unit: "seconds".into(),
+        help: help.into(),
+    }));
+}
+
+fn seconds(time_ms: i64) -> f64 {
+    time_ms as f64 / 1e3
+}
