@@ -330,7 +330,7 @@ mod tests {
         let budget = MemoryBudget::root("query", 8 << 20);
         let tenant = TenantId::default_tenant();
         let env = Env::simulated(1, 0);
-        let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(60));
+        let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(3_600));
         let (from, until) = (Moment::utc(0), Moment::utc(seconds));
         let scope = Scope::new(from, until, seconds, Zone::utc(), 0.0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -173,7 +173,7 @@ mod tests {
         let budget = MemoryBudget::root("query", 64 << 10);
         let tenant = TenantId::default_tenant();
         let context =
-            QueryContext::new(Env::simulated(1, 0), tenant, budget.clone(), Duration::from_secs(60));
+            QueryContext::new(Env::simulated(1, 0), tenant, budget.clone(), Duration::from_secs(3_600));
         let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let request = FindRequest::read(&pairs, 1000, &Zone::utc())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
