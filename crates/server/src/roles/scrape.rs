@@ -44,9 +44,13 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
     Ok(Some((scraped, tenant)))
 }
 
-/// Starts scraping.
-pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Result<Option<Task<()>>, Failed> {
-    let Some((file, tenant)) = scraped else { return Ok(None) };
+/// Starts scraping what the options ask for.
+pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Option<Task<()>> {
+    scraped.map(|(file, tenant)| run(app, file, tenant))
+}
+
+/// Starts scraping for a tenant.
+pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
     let budget = app.request_memory.budget();
     let board = Arc::new(Board::default());
     let scraper = Scraper {
@@ -58,9 +62,9 @@ pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Result<Optio
         // Half: pushes have the other half in any case.
         memory: budget.child("scrapes", budget.limit() / 2),
     };
-    // It is set once, here.
+    // It is set once: a process scrapes for its options, or it is a demo.
     let _ = app.scraping.set(Arc::new(Shown(board)));
-    Ok(Some(app.env.spawn("scrapes", scraper.run(file, app.stopping.clone()))))
+    app.env.spawn("scrapes", scraper.run(file, app.stopping.clone()))
 }
 
 /// The state of targets as the endpoints take it.

@@ -15,6 +15,7 @@ use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_model::TenantId;
 use sandur_query::FairQueue;
+use sandur_scrape::ScrapeFile;
 
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
@@ -131,11 +132,16 @@ impl Server {
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
         let mut background = vec![governor, following, forgetting];
-        background.extend(scrape::start(&app, scraped)?);
+        background.extend(scrape::start(&app, scraped));
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
         let listening = doors.iter().map(|door| door.address).collect();
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, durability })
+    }
+
+    /// Scrapes for the default tenant until the task is dropped, beside what the options ask for.
+    pub fn scrape(&self, file: ScrapeFile) -> Task<()> {
+        scrape::run(&self.app, file, TenantId::default_tenant())
     }
 
     /// Says that it is ready, to people or, where every line is JSON, to programs.

@@ -47,6 +47,21 @@ impl Demo {
         self.said()
     }
 
+    /// What the server scrapes, once every target has answered well.
+    fn targets_once_up(&self, address: std::net::SocketAddr) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let path = "/api/v1/targets?state=active";
+            let (status, body) = crate::process::request(address, "GET", path, &[], b"").unwrap();
+            let targets = String::from_utf8(body).unwrap();
+            assert!(status == 200 && Instant::now() < deadline, "{targets}");
+            if !targets.contains(r#""health":"down""#) && !targets.contains(r#""health":"unknown""#) {
+                return targets;
+            }
+            std::thread::sleep(Duration::from_millis(10)); // polling another process
+        }
+    }
+
     fn interrupt(&mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
@@ -101,6 +116,11 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
             .unwrap();
     let labels = String::from_utf8_lossy(&labels);
     assert!(status == 200 && labels.contains("payments") && labels.contains("gateway"), "{status} {labels}");
+
+    let targets = demo.targets_once_up(address.parse().unwrap());
+    let pools = |name: &str| targets.matches(&format!(r#""scrapePool":"{name}""#)).count();
+    assert_eq!(pools("sandur"), 1, "{targets}");
+    assert!(pools("shop") > 2 && targets.contains("/watch-0/metrics"), "{targets}");
 
     assert_eq!(demo.interrupt(), Some(0), "{}", demo.said());
     let said = demo.said();

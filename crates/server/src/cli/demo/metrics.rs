@@ -1,24 +1,23 @@
-//! The metrics of the demo: what the made-up services count, and what the server says of itself, each sampled
-//! every [`SLOT_S`] seconds and sent as text to the same HTTP API that everyone uses.
+//! The metrics of the demo: what the made-up services count. What they counted in the past is sampled every
+//! [`SLOT_S`] seconds and sent as text; what they count now, each shows for itself ([`super::targets`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use bytes::Bytes;
-use sandur_bench::services::Incident;
-use sandur_model::SECOND_NS;
-
-use crate::cli::client::{Ask, Client, Refusal};
-use crate::failed_command::Failed;
 use axum::http::Method;
+use sandur_bench::services::Incident;
 
-/// Seconds between samples.
+use crate::cli::client::{Ask, Client};
+use crate::failed_command::Failed;
+
+/// Seconds between samples of the past.
 pub const SLOT_S: i64 = 15;
 /// Where text goes.
 const IMPORT: &str = "/api/v1/import/prometheus";
-
 /// What kind of text.
 const TEXT: (&str, &str) = ("content-type", "text/plain; version=0.0.4");
+/// What watches the shop: its service and instance.
+const WATCH: (&str, &str) = ("watch", "watch-0");
 
 /// A service and its instance.
 type Instance = (String, String);
@@ -49,9 +48,15 @@ const INCIDENTS: [(Incident, &str); 4] = [
 #[derive(Debug, Default)]
 pub struct Meter {
     counters: BTreeMap<Instance, (u64, u64)>,
-    /// Samples that were sent.
-    pub samples: u64,
+    /// What goes wrong.
+    incident: Option<Incident>,
 }
+
+/// What the metrics of a service are.
+const COUNTERS: [(&str, &str); 2] = [
+    ("shop_lines_total", "Lines that the instance wrote."),
+    ("shop_line_bytes_total", "Bytes of the lines that the instance wrote."),
+];
 
 impl Meter {
     /// The text of the samples at the ends of slots up to `before`; what lies later stays in `counted`.
@@ -60,29 +65,72 @@ impl Meter {
         let later = counted.incidents.split_off(&(before + 1));
         let slots = std::mem::replace(&mut counted.incidents, later);
         for (slot, incident) in slots {
-            for (instance, (lines, bytes)) in counted.lines.remove(&slot).unwrap_or_default() {
-                let counter = self.counters.entry(instance).or_default();
-                *counter = (counter.0 + lines, counter.1 + bytes);
-            }
-            self.write(&mut text, slot * 1_000, incident);
+            self.add(counted.lines.remove(&slot).unwrap_or_default(), incident);
+            self.write(&mut text, slot * 1_000);
         }
         text
     }
 
-    fn write(&mut self, text: &mut String, at_ms: i64, incident: Option<Incident>) {
-        let mut line = |name: &str, labels: std::fmt::Arguments<'_>, value: u64| {
-            self.samples += 1;
+    /// Counts all that was counted.
+    pub fn count(&mut self, counted: Counted) {
+        let mut lines = counted.lines;
+        for (slot, incident) in counted.incidents {
+            self.add(lines.remove(&slot).unwrap_or_default(), incident);
+        }
+    }
+
+    fn add(&mut self, lines: BTreeMap<Instance, (u64, u64)>, incident: Option<Incident>) {
+        for (instance, (lines, bytes)) in lines {
+            let counter = self.counters.entry(instance).or_default();
+            *counter = (counter.0 + lines, counter.1 + bytes);
+        }
+        self.incident = incident;
+    }
+
+    fn write(&self, text: &mut String, at_ms: i64) {
+        let mut line = |name: &str, (app, instance): (&str, &str), more: &str, value: u64| {
+            let labels = format!("job=\"shop\",app=\"{app}\",instance=\"{instance}\"{more}");
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{name}{{job=\"shop\",{labels}}} {value} {at_ms}");
+            let _ = writeln!(text, "{name}{{{labels}}} {value} {at_ms}");
         };
         for ((app, instance), (lines, bytes)) in &self.counters {
-            line("shop_lines_total", format_args!("app=\"{app}\",instance=\"{instance}\""), *lines);
-            line("shop_line_bytes_total", format_args!("app=\"{app}\",instance=\"{instance}\""), *bytes);
-            line("up", format_args!("app=\"{app}\",instance=\"{instance}\""), 1);
+            line(COUNTERS[0].0, (app, instance), "", *lines);
+            line(COUNTERS[1].0, (app, instance), "", *bytes);
+            line("up", (app, instance), "", 1);
         }
         for (kind, name) in INCIDENTS {
-            line("shop_incident", format_args!("kind=\"{name}\""), u64::from(incident == Some(kind)));
+            line(
+                "shop_incident",
+                WATCH,
+                &format!(",kind=\"{name}\""),
+                u64::from(self.incident == Some(kind)),
+            );
         }
+    }
+
+    /// The services and their instances, the watch among them.
+    pub fn instances(&self) -> Vec<Instance> {
+        let watch = (WATCH.0.to_owned(), WATCH.1.to_owned());
+        self.counters.keys().cloned().chain([watch]).collect()
+    }
+
+    /// What an instance shows to a scrape; `None` when there is no such instance.
+    pub fn page(&self, instance: &str) -> Option<String> {
+        let mut page = String::new();
+        if instance == WATCH.1 {
+            let _ =
+                writeln!(page, "# HELP shop_incident Whether it goes wrong now.\n# TYPE shop_incident gauge");
+            for (kind, name) in INCIDENTS {
+                let value = u8::from(self.incident == Some(kind));
+                let _ = writeln!(page, "shop_incident{{kind=\"{name}\"}} {value}");
+            }
+            return Some(page);
+        }
+        let (_, (lines, bytes)) = self.counters.iter().find(|((_, known), _)| known == instance)?;
+        for ((name, help), value) in COUNTERS.into_iter().zip([lines, bytes]) {
+            let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
+        }
+        Some(page)
     }
 }
 
@@ -91,31 +139,9 @@ pub async fn send(client: &Client, text: String) -> Result<(), Failed> {
     if text.is_empty() {
         return Ok(());
     }
-    import(client, &[], TEXT, text.into()).await?;
+    let ask = Ask { method: Method::POST, path: IMPORT, pairs: &[], headers: &[TEXT], body: text.into() };
+    client.ask(ask).await?;
     Ok(())
-}
-
-/// Asks the server for its own metrics, and sends them to it.
-pub async fn send_own(client: &Client, now_ns: i64) -> Result<(), Failed> {
-    let own = client.get("/metrics", &[]).await?;
-    let name = client.base().split("://").nth(1).unwrap_or("sandur").trim_end_matches('/');
-    let pairs = [
-        ("extra_label", "job=sandur".to_owned()),
-        ("extra_label", format!("instance={name}")),
-        ("timestamp", (now_ns / (SECOND_NS / 1_000)).to_string()),
-    ];
-    import(client, &pairs, TEXT, own.into()).await?;
-    Ok(())
-}
-
-async fn import(
-    client: &Client,
-    pairs: &[(&str, String)],
-    kind: (&'static str, &'static str),
-    body: Bytes,
-) -> Result<(), Refusal> {
-    let ask = Ask { method: Method::POST, path: IMPORT, pairs, headers: &[kind], body };
-    client.ask(ask).await.map(|_| ())
 }
 
 #[cfg(test)]
@@ -135,9 +161,26 @@ mod tests {
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("shop_lines_total")).collect();
         let series = r#"shop_lines_total{job="shop",app="api",instance="api-0"}"#;
         assert_eq!(lines, [format!("{series} 2 15000"), format!("{series} 5 30000")]);
-        assert!(text.contains(r#"shop_incident{job="shop",kind="database_lock"} 1 30000"#), "{text}");
-        assert_eq!(meter.samples, 2 * 7);
+        assert!(text.contains(r#"instance="watch-0",kind="database_lock"} 1 30000"#), "{text}");
+        assert_eq!(text.lines().count(), 2 * 7);
         assert!(meter.sample(&mut counted, 60).contains(&format!("{series} 14 45000")));
         assert!(meter.sample(&mut counted, 90).is_empty());
+    }
+
+    #[test]
+    fn every_instance_shows_what_it_counted() {
+        let (mut meter, mut counted) = (Meter::default(), Counted::default());
+        let instance = ("api".to_owned(), "api-0".to_owned());
+        for slot in [15, 30] {
+            counted.lines.entry(slot).or_default().insert(instance.clone(), (2, 20));
+            counted.incidents.insert(slot, (slot == 30).then_some(Incident::DatabaseLock));
+        }
+        meter.count(counted);
+        assert_eq!(meter.instances(), [instance, ("watch".to_owned(), "watch-0".to_owned())]);
+        let page = meter.page("api-0").unwrap();
+        assert!(page.contains("# TYPE shop_lines_total counter\nshop_lines_total 4\n"), "{page}");
+        assert!(page.ends_with("\nshop_line_bytes_total 40\n"), "{page}");
+        assert!(meter.page("watch-0").unwrap().contains("shop_incident{kind=\"database_lock\"} 1\n"));
+        assert_eq!(meter.page("api-1"), None);
     }
 }

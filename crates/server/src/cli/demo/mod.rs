@@ -1,22 +1,24 @@
 //! `sandur demo`: a server on a local directory with real input, to look around in.
 //!
-//! It ships the machine's readable log files, the lines and the metrics of a made-up shop (an hour of the
-//! past quickly, then live) and its own metrics through the same HTTP API that everyone uses, and goes on
-//! until Ctrl-C.
+//! It ships the machine's readable log files, and the lines and the metrics of a made-up shop (an hour of the
+//! past quickly, then live) through the same HTTP API that everyone uses, scrapes the shop's services and
+//! itself, and goes on until Ctrl-C.
 
 mod machine_logs;
 mod metrics;
 mod queries;
 mod shop;
+mod targets;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::units::ByteSize;
-use sandur_base::{Env, Shutdown};
+use sandur_base::{Env, Shutdown, Task};
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_model::SECOND_NS;
 
@@ -27,8 +29,10 @@ use super::target::open_store;
 use crate::config::Settings;
 use crate::failed_command::Failed;
 use crate::roles::{self, Server};
-use metrics::{Counted, Meter};
+use metrics::Counted;
 use shop::Shop;
+use targets::SharedMeter;
+use tokio::net::TcpListener;
 
 /// Seconds of the past that are made up at the start.
 const PAST_S: i64 = 3_600;
@@ -77,15 +81,17 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let sender = Sender::new(env.clone(), Client::new(&address, None)?, Some(10));
     let now = env.now_ns().div_euclid(SECOND_NS);
     let shop = Shop::with_trouble(now - PAST_S, now);
-    let (counted, meter) = (Counted::default(), Meter::default());
+    let (counted, meter) = (Counted::default(), SharedMeter::default());
     let mut demo =
         Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0, counted, meter };
     let work = async {
         demo.load_past(now).await?;
+        let _scrapes = demo.scrape(&server).await?;
         demo.load_files().await;
         demo.introduce(&address, &paint).await?;
         demo.live().await
     };
+    // What is scraped ends with the work, before the server does.
     let outcome = tokio::select! {
         outcome = work => outcome,
         () = signal.triggered() => Ok(()),
@@ -137,7 +143,7 @@ struct Demo {
     bytes: u64,
     /// What was counted and not sampled yet.
     counted: Counted,
-    meter: Meter,
+    meter: SharedMeter,
 }
 
 impl Demo {
@@ -145,7 +151,11 @@ impl Demo {
     async fn load_past(&mut self, now: i64) -> Result<(), Failed> {
         eprintln!("loading the last hour of a made-up shop ...");
         while self.next < now {
-            self.ship((self.next + PIECE_S).min(now)).await?;
+            let to = (self.next + PIECE_S).min(now);
+            self.ship(to).await?;
+            let text =
+                self.meter.lock().unwrap_or_else(PoisonError::into_inner).sample(&mut self.counted, to);
+            metrics::send(self.sender.client(), text).await?;
             let minutes = (PAST_S - (now - self.next)) / 60;
             show_progress(&format!("{minutes} of {} minutes, {} lines", PAST_S / 60, self.lines));
         }
@@ -188,8 +198,24 @@ impl Demo {
         self.lines += written.lines;
         self.bytes += written.bytes;
         self.count(written.counted);
-        let text = self.meter.sample(&mut self.counted, to);
-        metrics::send(self.sender.client(), text).await
+        Ok(())
+    }
+
+    /// Has the server scrape itself and the services, which count from now on what they show.
+    async fn scrape(&mut self, server: &Server) -> Result<[Task<()>; 2], Failed> {
+        self.show_counted();
+        let failed = |error: std::io::Error| Failed::new(format!("no port for the shop's services: {error}"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+        let services = listener.local_addr().map_err(failed)?;
+        let file = targets::scraped(server.address, services, &self.meter);
+        let serving = targets::serve(listener, SharedMeter::clone(&self.meter));
+        Ok([self.env.spawn("services of the demo", serving), server.scrape(file)])
+    }
+
+    /// Lets services show all that was counted.
+    fn show_counted(&mut self) {
+        let counted = std::mem::take(&mut self.counted);
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner).count(counted);
     }
 
     /// Adds what services counted to what is not sampled yet.
@@ -209,7 +235,7 @@ impl Demo {
 
     /// Address and queries, each tried once.
     async fn introduce(&self, address: &str, paint: &Paint) -> Result<(), Failed> {
-        metrics::send_own(self.sender.client(), self.env.now_ns()).await?;
+        queries::wait_for_scrapes(&self.env, self.sender.client()).await?;
         let proposals = queries::propose(&self.env, self.sender.client()).await?;
         let program = std::env::args().next().unwrap_or_else(|| "sandur".to_owned());
         let named = match address {
@@ -243,12 +269,7 @@ impl Demo {
                 eprintln!("a push failed, going on: {}", failed.message());
                 self.next = to;
             }
-            if to % metrics::SLOT_S == 0
-                && let Err(failed) = metrics::send_own(self.sender.client(), self.env.now_ns()).await
-            {
-                end_progress();
-                eprintln!("the server's own metrics are left out: {}", failed.message());
-            }
+            self.show_counted();
             show_progress(&format!("{} lines, {} shipped", self.lines, ByteSize(self.bytes)));
         }
     }

@@ -3,6 +3,7 @@
 use sandur_base::Env;
 use sandur_model::{HOUR_NS, MILLISECOND_NS, SECOND_NS};
 
+use super::targets::SCRAPE_EVERY;
 use crate::cli::client::Client;
 use crate::cli::results;
 use crate::failed_command::Failed;
@@ -119,6 +120,19 @@ impl Proposal {
     pub fn command(&self, program: &str, options: &str) -> String {
         format!("{program} query{options} '{}'{}", self.query.text, self.query.ask.options())
     }
+}
+
+/// Waits until the server has scraped itself, for three intervals.
+pub async fn wait_for_scrapes(env: &Env, client: &Client) -> Result<(), Failed> {
+    let deadline = env.monotonic() + 3 * SCRAPE_EVERY;
+    while env.monotonic() < deadline {
+        let of_itself = client.get("/api/v1/query", &[("query", r#"up{job="sandur"}"#.to_owned())]).await?;
+        if !results::read(&of_itself)?.data.is_empty() {
+            break;
+        }
+        env.sleep(SCRAPE_EVERY / 20).await;
+    }
+    Ok(())
 }
 
 /// The first [`PROPOSED`] queries that find something, each tried once.
