@@ -166,11 +166,11 @@ pub enum Error {
 impl Error {
     /// Whether a push that failed so may be stored all the same, now or later.
     pub fn may_be_stored(&self) -> bool {
-        match self {
-            Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. } => false,
-            Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. } => false,
-            _ => true,
-        }
+        let refused =
+            matches!(self, Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. });
+        let not_written =
+            matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
+        !refused && !not_written
     }
 
     /// The kind that decides status codes and retries.
