@@ -76,7 +76,7 @@ fn every_stage_is_asked_whether_it_is_to_go_on() {
     for (name, stages, line) in cases {
         let query = format!("{{app=\"s\"}} {stages}");
         // Where an expression is simulated few lines are enough.
-        let rows = (if line.starts_with("aaa") { 20_000 } else { 240_000 }) / line.len();
+        let rows = (if line.starts_with("aaa") { 40_000 } else { 480_000 }) / line.len();
         let owner = Counting::new(u64::MAX, u64::MAX);
         job::run(owner.clone(), || _ = run_rows(&query, &line, rows)).unwrap();
         let (asked, bytes) = (owner.asked.load(Ordering::Relaxed), (rows * line.len()) as u64);
