@@ -115,9 +115,11 @@ impl FloatHistogram {
     }
 }
 
-/// The index of a bucket in a coarser schema.
+/// The index of a bucket in a coarser schema. Schemas may be further apart than an index has bits: then all
+/// buckets above one are one bucket, and all others another.
 pub fn coarser_index(index: i32, schema: i32, coarser: i32) -> i32 {
-    ((index - 1) >> (schema - coarser)) + 1
+    let apart = schema.saturating_sub(coarser).clamp(0, 31);
+    (index.wrapping_sub(1) >> apart).wrapping_add(1)
 }
 
 impl Buckets {

@@ -107,3 +107,14 @@ fn numbers_and_histograms_are_written_as_go_does() {
     histogram.zero_threshold = 0.001;
     assert_eq!(histogram.to_string(), "{count:2, sum:2, [-0.001,0.001]:1, (1,2]:2}");
 }
+
+#[test]
+fn schemas_may_be_further_apart_than_an_index_has_bits() {
+    use super::iterate::coarser_index;
+    assert_eq!(coarser_index(5, 3, 1), 2);
+    for (index, expected) in [(i32::MAX, 1), (1_000, 1), (1, 1), (0, 0), (-1_000, 0)] {
+        assert_eq!(coarser_index(index, 52, 8), expected, "{index}");
+    }
+    // An index at the end of its type has a bucket, too.
+    coarser_index(i32::MIN, 52, 8);
+}
