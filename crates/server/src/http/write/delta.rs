@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Claim, ErrorKind, Lane};
+use sandur_base::{Claim, ErrorKind};
 use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
 
-use super::intake::{Stored, count};
+use super::intake::{self, Stored, count};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-
-/// Series of delta temporality from which adding up leaves the I/O threads.
-const INLINE_SERIES_MAX: usize = 1_000;
 
 /// Waits until no other batch with the same series is being stored, adds up and stores. The states of the
 /// series change when the batch is stored.
@@ -24,12 +21,12 @@ pub(super) async fn store(
     let mut place = app.deltas.queue(&decoded);
     place.wait().await;
     let (deltas, limits, now) = (Arc::clone(&app.deltas), limits.clone(), app.env.monotonic());
-    let small = decoded.batch.series.len() <= INLINE_SERIES_MAX;
+    let series = decoded.batch.series.len();
     let add_up = move || {
         let added = deltas.add_up(place, &limits, now, &mut decoded);
         (decoded, added)
     };
-    let (decoded, added) = if small { add_up() } else { app.env.run_cpu(Lane::Query, add_up).await };
+    let (decoded, added) = intake::compute(app, series, add_up).await;
     let mut added = added.map_err(|error| Failure::new(ErrorKind::Busy, error.to_string()))?;
     let DecodedSamples { batch, refused, written, .. } = decoded;
     added.storing();

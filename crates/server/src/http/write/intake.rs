@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use sandur_base::Claim;
+use sandur_base::{Claim, Lane};
 use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Push, Refused, SamplePush, Written};
 use sandur_model::TenantId;
 
@@ -34,6 +34,18 @@ impl decoding::Decoded for DecodedSamples {
     fn memory_bytes(&self) -> u64 {
         self.batch.memory_bytes() + self.batch.series.len() as u64 * SERIES_BYTES + self.adding_bytes()
     }
+}
+
+/// Series of a batch from which work on it leaves the I/O threads.
+const INLINE_SERIES_MAX: usize = 1_000;
+
+/// Does work on so many series of a batch: at once when they are few, else on the CPU pool.
+pub(super) async fn compute<T: Send + 'static>(
+    app: &App,
+    series: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if series <= INLINE_SERIES_MAX { work() } else { app.env.run_cpu(Lane::Query, work).await }
 }
 
 /// Reads, decodes and stores one push.

@@ -15,7 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
-use sandur_base::{Claim, Lane, Place};
+use sandur_base::{Claim, Place};
 use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
 use sandur_model::{
     Labels, MILLISECOND_NS, MetricKind, MetricMetadata, STALE_BITS, SampleBatch, StreamId, TenantId,
@@ -53,9 +53,6 @@ pub static ROUTE: Route = Route {
     several_tenants: false,
     handler: |verbs| on(verbs, gateway),
 };
-
-/// Series from which putting a push together leaves the I/O threads.
-const INLINE_SERIES_MAX: usize = 1_000;
 
 async fn gateway(
     State(app): State<App>,
@@ -140,14 +137,13 @@ impl Asked<'_> {
     ) -> Result<Stored, Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;
         let key = self.key.clone();
-        let small = decoded.batch.series.len() + group.series.len() <= INLINE_SERIES_MAX;
+        let series = decoded.batch.series.len() + group.series.len();
         let put_together = move || {
             let written = complete(&mut decoded.batch, &group, &key, (all, now_ms));
             decoded.written.samples = written;
             (decoded, group)
         };
-        let (decoded, _group) =
-            if small { put_together() } else { self.app.env.run_cpu(Lane::Query, put_together).await };
+        let (decoded, _group) = intake::compute(self.app, series, put_together).await;
         intake::store(self.app, self.tenant, decoded, memory).await
     }
 
