@@ -275,56 +275,8 @@ mod tests {
     use sandur_model::TenantId;
 
     use super::*;
-    use crate::source::Found;
+    use crate::source::testing::Made;
     use crate::zone::{Moment, Zone};
-
-    /// One series of ones.
-    struct Ones;
-
-    impl Source for Ones {
-        fn fetch<'a>(
-            &'a self,
-            context: &'a QueryContext,
-            _: Selector<'a>,
-            window: Window,
-        ) -> BoxFuture<'a, std::result::Result<Vec<Fetched>, sandur_query::Error>> {
-            async move {
-                let (start, end) = (window.from, window.until);
-                let count = usize::try_from((end - start) / 60).unwrap_or(0);
-                let ones = std::iter::repeat_n(Some(1.0), count);
-                let values = crate::column::Column::in_budget(context.budget(), ones)?;
-                Ok(vec![Fetched { name: "a.b".to_owned(), start, end, step: 60, values }])
-            }
-            .boxed()
-        }
-
-        fn find<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a Pattern,
-            _: Option<(i64, i64)>,
-        ) -> BoxFuture<'a, std::result::Result<Vec<Found>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-
-        fn tagged<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a [TagExpression],
-        ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-
-        fn events<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a [String],
-            _: i64,
-            _: i64,
-        ) -> BoxFuture<'a, std::result::Result<Vec<i64>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-    }
 
     fn evaluated(target: &str, seconds: i64) -> Result<Vec<String>> {
         let budget = MemoryBudget::root("query", 8 << 20);
@@ -334,7 +286,8 @@ mod tests {
         let (from, until) = (Moment::utc(0), Moment::utc(seconds));
         let scope = Scope::new(from, until, seconds, Zone::utc(), 0.0);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let evaluator = Evaluator::new(&Ones, &context, &[]);
+        let source = Made::default();
+        let evaluator = Evaluator::new(&source, &context, &[]);
         let list = runtime.block_on(evaluator.series(target, &scope));
         let names = list.map(|list| list.into_iter().map(|series| series.name).collect());
         assert_eq!(budget.used(), 0, "{target}");

@@ -88,3 +88,63 @@ pub trait Source: Send + Sync {
         until: i64,
     ) -> BoxFuture<'a, Result<Vec<i64>, Error>>;
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::column::Column;
+
+    /// One series of ones, and so many nodes of which every other one is a series; no tags, no events.
+    #[derive(Default)]
+    pub(crate) struct Made {
+        pub(crate) nodes: usize,
+    }
+
+    impl Source for Made {
+        fn fetch<'a>(
+            &'a self,
+            context: &'a QueryContext,
+            _: Selector<'a>,
+            window: Window,
+        ) -> BoxFuture<'a, Result<Vec<Fetched>, Error>> {
+            async move {
+                let (start, end) = (window.from, window.until);
+                let count = usize::try_from((end - start) / 60).unwrap_or(0);
+                let values = Column::in_budget(context.budget(), std::iter::repeat_n(Some(1.0), count))?;
+                Ok(vec![Fetched { name: "a.b".to_owned(), start, end, step: 60, values }])
+            }
+            .boxed()
+        }
+
+        fn find<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a Pattern,
+            _: Option<(i64, i64)>,
+        ) -> BoxFuture<'a, Result<Vec<Found>, Error>> {
+            let node = |n| Found { path: format!("a.n{n}"), is_leaf: n % 2 == 0 };
+            let found = (0..self.nodes).map(node).collect();
+            async { Ok(found) }.boxed()
+        }
+
+        fn tagged<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a [TagExpression],
+        ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+
+        fn events<'a>(
+            &'a self,
+            _: &'a QueryContext,
+            _: &'a [String],
+            _: i64,
+            _: i64,
+        ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
+            async { Ok(Vec::new()) }.boxed()
+        }
+    }
+}

@@ -117,57 +117,12 @@ fn write(request: &FindRequest, nodes: &[Node]) -> Result<Rendered> {
 mod tests {
     use std::time::Duration;
 
-    use futures_util::FutureExt;
-    use futures_util::future::BoxFuture;
     use sandur_base::{Env, MemoryBudget};
     use sandur_model::TenantId;
 
     use super::*;
-    use crate::source::{Fetched, Selector, Window};
-    use crate::tags::TagExpression;
+    use crate::source::testing::Made;
     use crate::zone::Zone;
-
-    /// So many series in one branch.
-    struct Wide(usize);
-
-    impl Source for Wide {
-        fn fetch<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: Selector<'a>,
-            _: Window,
-        ) -> BoxFuture<'a, std::result::Result<Vec<Fetched>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-
-        fn find<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a Pattern,
-            _: Option<(i64, i64)>,
-        ) -> BoxFuture<'a, std::result::Result<Vec<Found>, sandur_query::Error>> {
-            let found = (0..self.0).map(|n| Found { path: format!("a.n{n}"), is_leaf: n % 2 == 0 }).collect();
-            async { Ok(found) }.boxed()
-        }
-
-        fn tagged<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a [TagExpression],
-        ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-
-        fn events<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a [String],
-            _: i64,
-            _: i64,
-        ) -> BoxFuture<'a, std::result::Result<Vec<i64>, sandur_query::Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-    }
 
     fn found(count: usize, pairs: &[(&str, &str)]) -> Result<Vec<u8>> {
         let budget = MemoryBudget::root("query", 64 << 10);
@@ -177,7 +132,7 @@ mod tests {
         let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let request = FindRequest::read(&pairs, 1000, &Zone::utc())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let answer = runtime.block_on(find(&Wide(count), &context, &request));
+        let answer = runtime.block_on(find(&Made { nodes: count }, &context, &request));
         assert_eq!(budget.used(), 0);
         answer.map(|rendered| rendered.body)
     }
