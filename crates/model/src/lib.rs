@@ -33,6 +33,7 @@ mod batch_builder;
 mod bounded_regex;
 mod exemplar;
 pub mod go_regex;
+mod graphite_path;
 pub mod histogram;
 mod labels;
 mod level;
@@ -52,6 +53,11 @@ pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use exemplar::Exemplar;
+pub use graphite_path::{
+    GRAPHITE_MARK, GRAPHITE_NODES_MAX, GRAPHITE_PATH_BYTES_MAX, GRAPHITE_TAGGED, GraphitePathError,
+    graphite_level, graphite_path, graphite_path_labels, graphite_tagged_labels, is_graphite_label,
+    last_write_wins,
+};
 pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
