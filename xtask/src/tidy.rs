@@ -43,6 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("graphite", &["base", "model", "query"]),
     ("ingest", &["base", "model", "format"]),
     ("scrape", &["base", "model", "ingest"]),
+    ("relay", &["base"]),
     ("s3-server", &[]),
 ];
 

@@ -13,6 +13,7 @@ mod functions;
 mod memory;
 mod recorded;
 mod render;
+mod rings;
 mod second;
 mod vm;
 
@@ -128,7 +129,7 @@ pub struct Report {
 
 /// Runs every kind of case of a folder.
 pub fn run(folder: &Path) -> Result<Vec<Report>, String> {
-    let kinds = [attime::run, find::run, functions::run, render::run, vm::run, carbonapi::run];
+    let kinds = [attime::run, find::run, functions::run, render::run, vm::run, carbonapi::run, rings::run];
     kinds.iter().map(|run| run(folder)).collect()
 }
 

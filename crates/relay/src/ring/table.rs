@@ -1,0 +1,113 @@
+//! Every ring, in one table that makes the reference page, the names in configuration files and the tests.
+
+use super::{
+    Ring, RingError, carbon_carbon_ch, carbon_fast, carbon_fnv1a_ch, carbon_mmh3_ch, jump_fnv1a_ch,
+    relay_carbon_ch, relay_fnv1a_ch, relay_ng_v1, relay_ng_v2,
+};
+use crate::node::Node;
+
+/// Makes a ring of nodes.
+pub type Build = fn(&[Node]) -> Result<Box<dyn Ring>, RingError>;
+
+/// A kind of ring.
+pub struct Kind {
+    /// The program that it comes from.
+    pub origin: &'static str,
+    /// What that program calls it.
+    pub name: &'static str,
+    /// What it hashes and what to mind.
+    pub about: &'static str,
+    /// Makes one.
+    pub build: Build,
+}
+
+/// Every kind.
+pub static RINGS: &[Kind] = &[
+    Kind {
+        origin: "carbon",
+        name: "carbon_ch",
+        about: "MD5 of host and instance; ports do not count; the order of members decides who moves on from \
+                a taken position",
+        build: carbon_carbon_ch::build,
+    },
+    Kind {
+        origin: "carbon",
+        name: "fnv1a_ch",
+        about: "FNV-1a of the instance alone: without instances all members stand side by side, and one gets \
+                nearly everything",
+        build: carbon_fnv1a_ch::build,
+    },
+    Kind {
+        origin: "carbon",
+        name: "mmh3_ch",
+        about: "MurmurHash3 of host and instance over 32 bits",
+        build: carbon_mmh3_ch::build,
+    },
+    Kind {
+        origin: "carbon-fast",
+        name: "carbon_ch",
+        about: "`fast-hashing` by MD5: a change of the members moves most names",
+        build: carbon_fast::carbon_ch,
+    },
+    Kind {
+        origin: "carbon-fast",
+        name: "fnv1a_ch",
+        about: "`fast-hashing` by FNV-1a of host and instance",
+        build: carbon_fast::fnv1a_ch,
+    },
+    Kind {
+        origin: "carbon-fast",
+        name: "mmh3_ch",
+        about: "`fast-hashing` by MurmurHash3, its default",
+        build: carbon_fast::mmh3_ch,
+    },
+    Kind {
+        origin: "carbon-c-relay",
+        name: "carbon_ch",
+        about: "as carbon's, but a taken position belongs to the first by host and instance",
+        build: relay_carbon_ch::build,
+    },
+    Kind {
+        origin: "carbon-c-relay",
+        name: "fnv1a_ch",
+        about: "FNV-1a of host and port, or of the instance where there is one",
+        build: relay_fnv1a_ch::build,
+    },
+    Kind {
+        origin: "carbon-c-relay",
+        name: "jump_fnv1a_ch",
+        about: "jump hashing over members in the order of their instances: balanced, only the last can go",
+        build: jump_fnv1a_ch::build,
+    },
+    Kind {
+        origin: "carbon-relay-ng",
+        name: "consistentHashing",
+        about: "carbon's ring of before 2013: a taken position belongs to the first by host",
+        build: relay_ng_v1::build,
+    },
+    Kind {
+        origin: "carbon-relay-ng",
+        name: "consistentHashing-v2",
+        about: "nearly carbon's: positions go round, and a member's own are not seen while it is added",
+        build: relay_ng_v2::build,
+    },
+];
+
+impl Kind {
+    /// The kind of a program and a name.
+    pub fn named(origin: &str, name: &str) -> Option<&'static Self> {
+        RINGS.iter().find(|kind| kind.origin == origin && kind.name == name)
+    }
+
+    /// The kind that a text like `carbon-c-relay/fnv1a_ch` names; without a program, carbon is meant.
+    pub fn of(text: &str) -> Option<&'static Self> {
+        let (origin, name) = text.split_once('/').unwrap_or(("carbon", text));
+        Self::named(origin, name)
+    }
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.origin, self.name)
+    }
+}
