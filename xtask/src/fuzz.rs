@@ -25,6 +25,8 @@ const TARGETS: &[&str] = &[
     "sample_block",
     "chains",
     "wal",
+    "whisper",
+    "whisper_compressed",
 ];
 
 /// Seconds for each target when nothing else is said.

@@ -18,6 +18,7 @@ mod suites;
 mod test;
 mod test_binaries;
 mod tidy;
+mod whisper_fixtures;
 
 use std::process::ExitCode;
 
@@ -91,6 +92,12 @@ const COMMANDS: &[Command] = &[
         arguments: "--damage N [--first SEED]",
         about: "N kinds of damage to copied stores: nothing undamaged is lost or called sound wrongly",
         run: suites::damage,
+    },
+    Command {
+        name: "whisper-fixtures",
+        arguments: "",
+        about: "let whisper and go-carbon write the files of the tests of crates/whisper anew",
+        run: whisper_fixtures::run,
     },
     Command {
         name: "nightly",

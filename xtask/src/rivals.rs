@@ -93,6 +93,11 @@ const PROGRAMS: &[Program] = &[
         origin: Origin::Ours { folder: "crates/server/tests/it/memcached_clients" },
     },
     Program {
+        name: "whisperfiles",
+        about: "writes files with go-carbon's whisper, for tests of the reader",
+        origin: Origin::Ours { folder: "crates/whisper/tests/fixtures/make" },
+    },
+    Program {
         name: "loki",
         about: "the rival itself, for benchmarks",
         origin: Origin::Published {

@@ -44,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ingest", &["base", "model", "format"]),
     ("scrape", &["base", "model", "ingest"]),
     ("relay", &["base"]),
+    ("whisper", &[]),
     ("s3-server", &[]),
 ];
 

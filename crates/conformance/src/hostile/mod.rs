@@ -15,6 +15,7 @@ mod samples;
 mod stages;
 mod template;
 mod wal;
+mod whisper;
 pub mod whole;
 
 /// A target: its name, and what it does with an input.
@@ -39,6 +40,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },
     Target { name: "wal", run: wal::run },
+    Target { name: "whisper", run: whisper::run },
+    Target { name: "whisper_compressed", run: whisper::run_compressed },
     Target { name: "sample_block", run: sample_block::run },
 ];
 

@@ -1,0 +1,120 @@
+//! go-carbon's compressed form: blocks of coded points, and a buffer of those that are not coded yet.
+//!
+//! A block holds points in order of time and is written to its end before the next one is begun; the oldest
+//! is written over when all are full. The index in the header tells where each begins and ends in time. The
+//! last points wait in the archive's buffer, plain, until all of a coarser interval are there.
+
+mod bits;
+mod block;
+mod header;
+
+use crate::archive::Archive;
+use crate::error::Error;
+use crate::file::Checks;
+use crate::point::{Point, in_order};
+use crate::source::ReadAt;
+use block::Coded;
+pub(crate) use header::{HEADER_BYTES_MAX, header, is_so};
+
+/// What the header of a compressed file says beyond that of any other.
+#[derive(Clone, Debug)]
+pub(crate) struct Compressed {
+    /// For each archive.
+    archives: Vec<Blocks>,
+}
+
+/// The blocks of an archive.
+#[derive(Clone, Debug)]
+struct Blocks {
+    /// Seconds of a point.
+    step: u32,
+    /// Bytes of a block.
+    size: u32,
+    /// The block that is being written.
+    current: u32,
+    index: Vec<Range>,
+    /// Points that are not in blocks yet.
+    buffered: Vec<Point>,
+}
+
+/// What the index says of a block.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u32,
+    end: u32,
+    checksum: u32,
+}
+
+impl Range {
+    fn is_empty(&self) -> bool {
+        self.start == 0
+    }
+
+    /// The most points that a block can have between its first and its last one.
+    fn points_max(&self, step: u32, size: u32) -> u64 {
+        let between = u64::from(self.end.saturating_sub(self.start)) / u64::from(step.max(1)) + 1;
+        // The first is plain; each of the others has two bits or more.
+        let coded = u64::from(size).saturating_sub(Point::BYTES as u64) * 4 + 1;
+        between.min(coded)
+    }
+}
+
+impl Compressed {
+    /// The most points that are read.
+    pub(crate) fn points_max(&self) -> u64 {
+        self.archives.iter().map(Blocks::points_max).sum()
+    }
+
+    /// The points of an archive up to a time, in order.
+    pub(crate) fn points(
+        &self,
+        source: &impl ReadAt,
+        (number, archive): (usize, &Archive),
+        until: u32,
+        checks: Checks,
+    ) -> Result<Vec<Point>, Error> {
+        let Some(blocks) = self.archives.get(number) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let mut bytes = vec![0; blocks.size as usize];
+        let mut order: Vec<usize> = (0..blocks.index.len()).collect();
+        order.retain(|block| !blocks.index[*block].is_empty());
+        order.sort_by_key(|block| blocks.index[*block].start);
+        for block in order {
+            let range = blocks.index[block];
+            let damaged = |what: String| Error::Block { archive: number, block, what };
+            source.read_at(&mut bytes, archive.offset + block as u64 * u64::from(blocks.size))?;
+            // Where the block ends that is being written is not known until it is read.
+            let is_whole = block as u64 != u64::from(blocks.current);
+            let checksum = if is_whole { checksum_of(&bytes) } else { range.checksum };
+            if checks == Checks::All && checksum != range.checksum {
+                return Err(damaged(format!(
+                    "its checksum is {checksum:08x} and not {:08x}",
+                    range.checksum
+                )));
+            }
+            let coded = Coded { bytes: &bytes, step: archive.step, start: range.start, end: range.end };
+            coded.read(&mut found).map_err(|what| damaged(what.to_owned()))?;
+        }
+        found.extend(blocks.buffered.iter().filter(|point| point.time % archive.step == 0));
+        found.retain(|point| point.time <= until);
+        in_order(&mut found);
+        if let Some(newest) = found.last().map(|point| point.time) {
+            found.retain(|point| archive.holds(point.time, newest));
+        }
+        Ok(found)
+    }
+}
+
+impl Blocks {
+    /// The most points that are read of them.
+    fn points_max(&self) -> u64 {
+        let blocks: u64 = self.index.iter().map(|range| range.points_max(self.step, self.size)).sum();
+        blocks + self.buffered.len() as u64
+    }
+}
+
+fn checksum_of(bytes: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}

@@ -1,0 +1,54 @@
+//! Files of whisper, Graphite's store: one file per metric, several archives of points in it.
+//!
+//! **What it is.** [`Whisper`] reads a file of whisper (rings of points of twelve bytes) or of go-carbon's
+//! compressed form (blocks of coded points), whichever it finds; [`History`] puts its archives together so
+//! that no time is told twice; [`metric_of`] tells the metric that a file's name stands for.
+//!
+//! **What it is not.** No writer, no server: nothing here knows where points go. No I/O of its own beyond
+//! [`ReadAt`], and no waiting.
+//!
+//! **Life of a call.** [`Whisper::open`] reads the header and refuses what cannot be: archives that overlap,
+//! reach beyond the file's end, or whose steps do not divide each other. [`Whisper::memory_bytes`] says how
+//! much [`Whisper::history`] takes, so that the caller reserves it first.
+//!
+//! ```
+//! use sandur_whisper::{Checks, Whisper};
+//!
+//! let mut file: Vec<u8> = Vec::new();
+//! for word in [1, 180, 0.5f32.to_bits(), 1, 28, 60, 3] {
+//!     file.extend(u32::to_be_bytes(word)); // average, 180 s, xFilesFactor; one archive of 3 points of 60 s
+//! }
+//! for (time, value) in [(1_795_176_000u32, 1.5f64), (0, 0.0), (1_795_175_940, 2.5)] {
+//!     file.extend(time.to_be_bytes());
+//!     file.extend(value.to_be_bytes());
+//! }
+//! let whisper = Whisper::open(&file[..], Checks::All).unwrap();
+//! let history = whisper.history(1_795_176_030).unwrap();
+//! let points: Vec<(u32, f64)> = history.archives[0].points.iter().map(|p| (p.time, p.value)).collect();
+//! assert_eq!(points, [(1_795_175_940, 2.5), (1_795_176_000, 1.5)]);
+//! ```
+//!
+//! **Invariants.** Memory is in proportion to what the file holds, and bounded by what was announced. Points
+//! of an archive rise in time, stand at multiples of its step, and lie within its retention before the newest
+//! of them. No input makes a function panic.
+
+mod archive;
+mod classic;
+mod compressed;
+mod error;
+mod field;
+mod file;
+mod history;
+mod method;
+mod name;
+mod point;
+mod source;
+
+pub use archive::Archive;
+pub use error::Error;
+pub use file::{Checks, Form, Whisper};
+pub use history::{History, Kept, Left};
+pub use method::Method;
+pub use name::{NameError, metric_of};
+pub use point::Point;
+pub use source::ReadAt;
