@@ -2,7 +2,8 @@
 //!
 //! An untagged path `a.b.c` is `{__name__="a.b.c", __g0__="a", __g1__="b", __g2__="c"}`: the whole path, and
 //! each node under the label of its level, so that a pattern of paths is a condition for each level. A tagged
-//! series `name;t=v` is `{__name__="name", __graphite__="tagged", t="v"}`.
+//! series `name;t=v` is `{__name__="name", __graphite__="tagged", t="v"}`. History of coarse archives stands
+//! in a series of its own for each step, which has [`GRAPHITE_ARCHIVE`] beside the labels of its path.
 //!
 //! **Invariants.** A path has at most [`GRAPHITE_NODES_MAX`] nodes, none of them empty, and
 //! [`GRAPHITE_PATH_BYTES_MAX`] bytes. Levels are without gaps: a path of `n` nodes has the labels
@@ -20,6 +21,10 @@ pub const GRAPHITE_PATH_BYTES_MAX: usize = 4096;
 pub const GRAPHITE_MARK: &str = "__graphite__";
 /// The value of [`GRAPHITE_MARK`].
 pub const GRAPHITE_TAGGED: &str = "tagged";
+
+/// The label that tells the step, in seconds, of points that stand for whole steps: those of a coarse archive
+/// of whisper. A series without it has points as they were sent.
+pub const GRAPHITE_ARCHIVE: &str = "__archive__";
 
 const NAME: &str = "__name__";
 
@@ -69,10 +74,11 @@ pub fn graphite_level(level: usize) -> Option<&'static str> {
     LEVELS.get(level).copied()
 }
 
-/// Whether a label is of this mapping and no tag: that of a level, or [`GRAPHITE_MARK`].
+/// Whether a label is of this mapping and no tag: that of a level, [`GRAPHITE_MARK`], or
+/// [`GRAPHITE_ARCHIVE`].
 pub fn is_graphite_label(name: &str) -> bool {
     let level = || name.strip_prefix("__g")?.strip_suffix("__");
-    name == GRAPHITE_MARK
+    matches!(name, GRAPHITE_MARK | GRAPHITE_ARCHIVE)
         || level().is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
@@ -171,7 +177,7 @@ mod tests {
             of(&[("t", "v"), ("b", "1"), ("b", "2")]),
             r#"{__graphite__="tagged", __name__="m", b="2", t="v"}"#
         );
-        for tag in ["__name__", "__g7__", "__graphite__"] {
+        for tag in ["__name__", "__g7__", "__graphite__", "__archive__"] {
             assert!(of(&[(tag, "v")]).contains(tag), "{tag}");
         }
         let long = "v".repeat(5000);

@@ -54,9 +54,9 @@ pub use batch_builder::LogBatchBuilder;
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use exemplar::Exemplar;
 pub use graphite_path::{
-    GRAPHITE_MARK, GRAPHITE_NODES_MAX, GRAPHITE_PATH_BYTES_MAX, GRAPHITE_TAGGED, GraphitePathError,
-    graphite_level, graphite_path, graphite_path_labels, graphite_tagged_labels, is_graphite_label,
-    last_write_wins,
+    GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_NODES_MAX, GRAPHITE_PATH_BYTES_MAX, GRAPHITE_TAGGED,
+    GraphitePathError, graphite_level, graphite_path, graphite_path_labels, graphite_tagged_labels,
+    is_graphite_label, last_write_wins,
 };
 pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};

@@ -27,8 +27,8 @@ pub enum Error {
     },
     /// A block of a compressed archive cannot be decoded.
     #[error(
-        "archive {archive}, block {block} is damaged, or was being written: {what}; read it again, or without \
-         checksums"
+        "archive {archive}, block {block} is damaged, or was being written: {what}; read it again, or \
+         without checksums"
     )]
     Block {
         /// Which archive.
