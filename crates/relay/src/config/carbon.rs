@@ -1,0 +1,302 @@
+//! `carbon.conf`: its `[relay]` section, or `[aggregator]`, with the rule files beside it.
+//!
+//! As in carbon, a relay uses aggregation rules only to find the key of `aggregated-consistent-hashing`, and
+//! rewrites nothing; an aggregator does both and hashes consistently.
+
+use std::time::Duration;
+
+use super::carbon_rules::{aggregates, expressions, relay_rules, rewrites};
+use super::destination;
+use super::ini::{self, Section};
+use super::source::{ConfigError, Source};
+use crate::model::aggregate::Output;
+use crate::model::matcher::Matcher;
+use crate::model::rewrite::{Pattern, Rewrite};
+use crate::model::{Listener, Method, Protocol, Route, Routing, Stage, Statistics, Target, Transport};
+use crate::node::Node;
+use crate::replicas::Rule;
+use crate::ring::Kind;
+
+/// Settings that are honoured; others are ignored with a note.
+const HONOURED: &[&str] = &[
+    "LINE_RECEIVER_INTERFACE",
+    "LINE_RECEIVER_PORT",
+    "ENABLE_UDP_LISTENER",
+    "UDP_RECEIVER_INTERFACE",
+    "UDP_RECEIVER_PORT",
+    "PICKLE_RECEIVER_INTERFACE",
+    "PICKLE_RECEIVER_PORT",
+    "RELAY_METHOD",
+    "ROUTER_HASH_TYPE",
+    "REPLICATION_FACTOR",
+    "DIVERSE_REPLICAS",
+    "DYNAMIC_ROUTER",
+    "DESTINATIONS",
+    "DESTINATION_PROTOCOL",
+    "DESTINATION_TRANSPORT",
+    "DESTINATION_POOL_REPLICAS",
+    "TAG_RELAY_NORMALIZED",
+    "USE_WHITELIST",
+    "CARBON_METRIC_PREFIX",
+    "CARBON_METRIC_INTERVAL",
+    "WRITE_BACK_FREQUENCY",
+    "MAX_AGGREGATION_INTERVALS",
+    "FORWARD_ALL",
+    "RELAY_RULES",
+    "AGGREGATION_RULES",
+    "REWRITE_RULES",
+];
+
+/// Settings whose other meaning is told in the documentation of the relay.
+const OTHERWISE: &str = "the relay bounds queues, messages and connections by itself (see docs/relay.md)";
+
+struct Settings<'a> {
+    source: &'a Source,
+    section: &'a Section,
+}
+
+impl Settings<'_> {
+    fn text(&self, key: &str) -> Option<&str> {
+        self.section.get(key).map(|entry| entry.value.as_str())
+    }
+
+    fn truth(&self, key: &str, default: bool) -> Result<bool, ConfigError> {
+        let Some(entry) = self.section.get(key) else { return Ok(default) };
+        let wrong =
+            || self.source.wrong(entry.line, format!("{key} is True or False, not '{}'", entry.value));
+        ini::truth(&entry.value).ok_or_else(wrong)
+    }
+
+    fn number(&self, key: &str, default: u64) -> Result<u64, ConfigError> {
+        let Some(entry) = self.section.get(key).filter(|entry| entry.value != "None") else {
+            return Ok(default);
+        };
+        let wrong = |_| self.source.wrong(entry.line, format!("{key} is a number, not '{}'", entry.value));
+        entry.value.parse().map_err(wrong)
+    }
+
+    fn line(&self, key: &str) -> usize {
+        self.section.get(key).map_or(self.section.line, |entry| entry.line)
+    }
+
+    fn beside(&self, key: &str, default: &str) -> Result<Option<Source>, ConfigError> {
+        self.source.beside(self.text(key).unwrap_or(default))
+    }
+}
+
+/// Reads the file and those beside it.
+pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing) -> Result<(), ConfigError> {
+    let sections = ini::sections(source)?;
+    let names: &[&str] = match &wanted {
+        Some(name) => &[name],
+        None => &["relay", "aggregator"],
+    };
+    let found = names.iter().find_map(|name| sections.iter().find(|section| section.name == *name));
+    let Some(section) = found else {
+        return Err(source.wrong(1, format!("there is no section [{}]", names.join("] or ["))));
+    };
+    let settings = Settings { source, section };
+    let aggregates_too = section.name.starts_with("aggregator");
+    unhonoured(&settings, routing);
+    listeners(&settings, routing)?;
+    statistics(&settings, aggregates_too, routing)?;
+    let known = targets(&settings, routing)?;
+    lists(&settings, routing)?;
+    let keys = match aggregates_too {
+        true => {
+            aggregator(&settings, routing)?;
+            Vec::new()
+        }
+        false => keys(&settings, routing)?,
+    };
+    routes(&settings, aggregates_too, &known, keys, routing)
+}
+
+fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
+    for entry in &settings.section.entries {
+        if !HONOURED.iter().any(|key| entry.key.eq_ignore_ascii_case(key)) {
+            routing.note(settings.source, entry.line, &entry.key, OTHERWISE, false);
+        }
+    }
+    let grave = [
+        ("TAG_RELAY_NORMALIZED", "tags are passed on in the order in which they came"),
+        ("DESTINATION_TRANSPORT", "connections to targets are not encrypted"),
+    ];
+    for (key, why) in grave {
+        let differs = settings
+            .text(key)
+            .is_some_and(|value| ini::truth(value).unwrap_or(!value.eq_ignore_ascii_case("none")));
+        if differs {
+            routing.note(settings.source, settings.line(key), key, why, true);
+        }
+    }
+}
+
+fn listeners(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
+    let kinds = [
+        ("LINE", Transport::Tcp, Protocol::Line, 2003, true),
+        ("UDP", Transport::Udp, Protocol::Line, 2003, settings.truth("ENABLE_UDP_LISTENER", false)?),
+        ("PICKLE", Transport::Tcp, Protocol::Pickle, 2004, true),
+    ];
+    for (kind, transport, protocol, default, is_on) in kinds {
+        let port = settings.number(&format!("{kind}_RECEIVER_PORT"), default)?;
+        let interface = settings.text(&format!("{kind}_RECEIVER_INTERFACE")).unwrap_or("0.0.0.0");
+        if !is_on || port == 0 {
+            continue;
+        }
+        let is_ipv6 = interface.contains(':') && !interface.starts_with('[');
+        let interface = if is_ipv6 { format!("[{interface}]") } else { interface.to_owned() };
+        routing.listeners.push(Listener { address: format!("{interface}:{port}"), transport, protocol });
+    }
+    Ok(())
+}
+
+fn statistics(
+    settings: &Settings<'_>,
+    aggregates_too: bool,
+    routing: &mut Routing,
+) -> Result<(), ConfigError> {
+    let prefix = settings.text("CARBON_METRIC_PREFIX").unwrap_or("carbon");
+    let kind = if aggregates_too { "aggregator" } else { "relays" };
+    let every = settings.number("CARBON_METRIC_INTERVAL", 60)?;
+    routing.statistics = Statistics {
+        prefix: format!("{prefix}.{kind}.HOST"),
+        every: (every > 0).then(|| Duration::from_secs(every)),
+        clusters: None,
+    };
+    Ok(())
+}
+
+/// Targets with the nodes that name them.
+fn targets(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<(Node, usize)>, ConfigError> {
+    let line = settings.line("DESTINATIONS");
+    let Some(list) = settings.text("DESTINATIONS").filter(|list| !list.is_empty()) else {
+        return Err(settings.source.wrong(line, "DESTINATIONS names no target"));
+    };
+    let (protocol, transport) = match settings.text("DESTINATION_PROTOCOL").unwrap_or("pickle") {
+        "pickle" => (Protocol::Pickle, Transport::Tcp),
+        "line" => (Protocol::Line, Transport::Tcp),
+        "udp" => (Protocol::Line, Transport::Udp),
+        other => {
+            let why = "targets take line, udp or pickle";
+            routing.note(settings.source, settings.line("DESTINATION_PROTOCOL"), other, why, true);
+            (Protocol::Pickle, Transport::Tcp)
+        }
+    };
+    let mut known = Vec::new();
+    for text in list.split(',') {
+        let node = destination::carbon(text).map_err(|why| settings.source.wrong(line, why))?;
+        let target = Target { protocol, transport, ..Target::new(node.clone()) };
+        known.push((node, routing.target(target)));
+    }
+    Ok(known)
+}
+
+fn lists(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
+    if !settings.truth("USE_WHITELIST", false)? {
+        return Ok(());
+    }
+    if let Some(file) = settings.source.beside("blacklist.conf")? {
+        let found = expressions(&file, routing);
+        routing.stages.extend(found.map(Stage::Block));
+    }
+    if let Some(file) = settings.source.beside("whitelist.conf")? {
+        let found = expressions(&file, routing);
+        routing.stages.extend(found.map(Stage::Allow));
+    }
+    Ok(())
+}
+
+/// The stages of an aggregator before its routes.
+fn aggregator(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
+    let rewriting = settings.beside("REWRITE_RULES", "rewrite-rules.conf")?;
+    if let Some(file) = &rewriting {
+        rewrites(file, "pre", routing);
+    }
+    let forwards = settings.truth("FORWARD_ALL", true)?;
+    if let Some(file) = settings.beside("AGGREGATION_RULES", "aggregation-rules.conf")? {
+        let write_back = settings.number("WRITE_BACK_FREQUENCY", u64::MAX)?;
+        let intervals = u32::try_from(settings.number("MAX_AGGREGATION_INTERVALS", 5)?).unwrap_or(u32::MAX);
+        let rules = aggregates(&file, Some(write_back), intervals.min(1_000), routing);
+        let after = routing.stages.len() + rules.len() + usize::from(!forwards);
+        for mut rule in rules {
+            rule.output = Output::Stage(after);
+            routing.stages.push(Stage::Aggregate(rule));
+        }
+    }
+    if !forwards {
+        routing.stages.push(Stage::Block(Matcher::everything()));
+    }
+    if let Some(file) = &rewriting {
+        rewrites(file, "post", routing);
+    }
+    Ok(())
+}
+
+/// What rings hash in place of names.
+fn keys(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<Rewrite>, ConfigError> {
+    if !settings.text("RELAY_METHOD").unwrap_or("rules").contains("aggregated") {
+        return Ok(Vec::new());
+    }
+    let Some(file) = settings.beside("AGGREGATION_RULES", "aggregation-rules.conf")? else {
+        return Ok(Vec::new());
+    };
+    let rules = aggregates(&file, None, 1, routing);
+    let mut keys = Vec::new();
+    for rule in rules {
+        let expression = rule.expressions.into_iter().next();
+        let name = rule.computes.into_iter().next();
+        if let (Some(expression), Some(compute)) = (expression, name) {
+            let pattern = Pattern::Expression(expression);
+            keys.push(Rewrite { pattern, replacement: compute.name, times: Some(1), except: None });
+        }
+    }
+    Ok(keys)
+}
+
+fn routes(
+    settings: &Settings<'_>,
+    aggregates_too: bool,
+    known: &[(Node, usize)],
+    keys: Vec<Rewrite>,
+    routing: &mut Routing,
+) -> Result<(), ConfigError> {
+    let method = match aggregates_too {
+        true => "consistent-hashing",
+        false => settings.text("RELAY_METHOD").unwrap_or("rules"),
+    };
+    let hash = settings.text("ROUTER_HASH_TYPE").filter(|hash| !hash.is_empty() && *hash != "None");
+    let (origin, hash) = match method {
+        "rules" => {
+            return match settings.beside("RELAY_RULES", "relay-rules.conf")? {
+                Some(file) => relay_rules(&file, known, routing),
+                None => {
+                    let reason = "RELAY_METHOD is rules, and there is no relay-rules.conf beside this file";
+                    Err(settings.source.wrong(settings.line("RELAY_METHOD"), reason))
+                }
+            };
+        }
+        "consistent-hashing" | "aggregated-consistent-hashing" => ("carbon", hash.unwrap_or("carbon_ch")),
+        "fast-hashing" | "fast-aggregated-hashing" => ("carbon-fast", hash.unwrap_or("mmh3_ch")),
+        other => {
+            let reason = format!(
+                "RELAY_METHOD '{other}' is none of rules, consistent-hashing, aggregated-consistent-hashing, \
+                 fast-hashing and fast-aggregated-hashing"
+            );
+            return Err(settings.source.wrong(settings.line("RELAY_METHOD"), reason));
+        }
+    };
+    // Carbon takes every other text for carbon_ch.
+    let hash = if ["fnv1a_ch", "mmh3_ch"].contains(&hash) { hash } else { "carbon_ch" };
+    let kind = Kind::named(origin, hash)
+        .ok_or_else(|| settings.source.wrong(settings.line("ROUTER_HASH_TYPE"), "there is no such ring"))?;
+    let copies = settings.number("REPLICATION_FACTOR", 1)?.min(crate::ring::NODES_MAX as u64) as usize;
+    let rule = if settings.truth("DIVERSE_REPLICAS", true)? { Rule::Hosts } else { Rule::Ring };
+    let moves = settings.truth("DYNAMIC_ROUTER", false)?;
+    let targets = known.iter().map(|(_, target)| *target).collect();
+    let method = Method::Ring { kind, copies, rule, moves };
+    let cluster = routing.add_cluster("destinations", method, targets);
+    let matcher = Matcher::everything();
+    routing.stages.push(Stage::Route(Route { matcher, clusters: vec![cluster], stops: true, keys }));
+    Ok(())
+}

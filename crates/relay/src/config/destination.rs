@@ -1,0 +1,58 @@
+//! Carbon's destinations: `HOST:PORT` or `HOST:PORT:INSTANCE`, an IPv6 address in brackets.
+
+use crate::node::Node;
+
+/// Bytes of a host's name.
+pub(super) const HOST_BYTES_MAX: usize = 253;
+
+/// Reads one.
+pub(super) fn carbon(text: &str) -> Result<Node, String> {
+    let text = text.trim();
+    let wrong = || format!("'{text}' is not HOST:PORT or HOST:PORT:INSTANCE");
+    let (host, rest) = host_and_rest(text).ok_or_else(wrong)?;
+    let (port, instance) = match rest.split_once(':') {
+        Some((port, instance)) => (port, Some(instance.to_owned())),
+        None => (rest, None),
+    };
+    let port = port.trim().parse().map_err(|_| wrong())?;
+    check_host(host)?;
+    Ok(Node { host: host.to_owned(), port, instance, zone: None })
+}
+
+/// Splits at the colon behind the host.
+fn host_and_rest(text: &str) -> Option<(&str, &str)> {
+    match text.strip_prefix('[') {
+        Some(inner) => inner.split_once("]:"),
+        None => text.split_once(':'),
+    }
+}
+
+/// Refuses what no host is called.
+pub(super) fn check_host(host: &str) -> Result<(), String> {
+    let is_bad = host.is_empty() || host.len() > HOST_BYTES_MAX || host.contains(char::is_whitespace);
+    if is_bad { Err(format!("'{host}' is not the name or address of a host")) } else { Ok(()) }
+}
+
+/// Our own and carbon-c-relay's: `HOST[:PORT][=INSTANCE]`, with a port unless it is 2003.
+pub(super) fn relay(text: &str) -> Result<Node, String> {
+    let (address, instance) = match text.split_once('=') {
+        Some((address, instance)) => (address, Some(instance.to_owned())),
+        None => (text, None),
+    };
+    let (host, port) = match address.strip_prefix('[') {
+        Some(inner) => {
+            let (host, rest) = inner.split_once(']').ok_or(format!("'{address}' has no ']'"))?;
+            (host, rest.strip_prefix(':'))
+        }
+        None => match address.rsplit_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    let port = match port {
+        Some(port) => port.parse().map_err(|_| format!("'{port}' is not a port"))?,
+        None => 2003,
+    };
+    check_host(host)?;
+    Ok(Node { host: host.to_owned(), port, instance, zone: None })
+}

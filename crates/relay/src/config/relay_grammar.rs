@@ -1,0 +1,459 @@
+//! carbon-c-relay's configuration: statements of words, each ended by `;`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::destination;
+use super::relay_words::{Word, words};
+use super::source::{ConfigError, Source};
+use crate::model::aggregate::{Aggregate, Closing, Compute, Function, Output, Stamp};
+use crate::model::matcher::{Matcher, compile};
+use crate::model::rewrite::{Pattern, Rewrite};
+use crate::model::template::Template;
+use crate::model::{Listener, Method, Protocol, Route, Routing, Stage, Target, Transport};
+use crate::replicas::Rule;
+use crate::ring::{Kind, NODES_MAX};
+
+/// Words that begin a statement.
+pub(super) const STATEMENTS: &[&str] =
+    &["cluster", "match", "rewrite", "aggregate", "send", "statistics", "listen", "include"];
+
+/// Files that may be read, included ones counted.
+const FILES_MAX: usize = 1_000;
+
+/// Reads a file and those that it includes.
+pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigError> {
+    // Included files are read in place; the stack holds what is left of those around them.
+    let mut stack = vec![Statements::of(source)?];
+    let mut files = 1;
+    while let Some(top) = stack.last_mut() {
+        let Some(statement) = top.next()? else {
+            stack.pop();
+            continue;
+        };
+        let name = top.source_name.clone();
+        let reader = Source { name, path: top.path.clone(), text: String::new() };
+        if statement[0].text != "include" {
+            Statement { source: &reader, words: &statement, at: 1 }.read(routing)?;
+            continue;
+        }
+        let mut included = Vec::new();
+        for path in includes(&reader, &statement)? {
+            files += 1;
+            if files > FILES_MAX {
+                let reason = format!("more than {FILES_MAX} files are included: is one its own part?");
+                return Err(reader.wrong(statement[0].line, reason));
+            }
+            included.push(Statements::of(&Source::open(&path)?)?);
+        }
+        stack.extend(included.into_iter().rev());
+    }
+    if routing.listeners.is_empty() {
+        for transport in [Transport::Tcp, Transport::Udp] {
+            let address = "0.0.0.0:2003".to_owned();
+            routing.listeners.push(Listener { address, transport, protocol: Protocol::Line });
+        }
+    }
+    Ok(())
+}
+
+/// Files of an include, a pattern of which may name several.
+fn includes(source: &Source, statement: &[Word]) -> Result<Vec<PathBuf>, ConfigError> {
+    let line = statement[0].line;
+    let [_, path] = statement else {
+        return Err(source.wrong(line, "include names one file or pattern"));
+    };
+    let absolute = source.path.parent().unwrap_or(&PathBuf::new()).join(&path.text);
+    if !path.text.contains(['*', '?', '[']) {
+        return Ok(vec![absolute]);
+    }
+    let found =
+        glob::glob(&absolute.to_string_lossy()).map_err(|error| source.wrong(line, error.to_string()))?;
+    Ok(found.filter_map(Result::ok).take(FILES_MAX).collect())
+}
+
+/// Statements of a file that are left.
+struct Statements {
+    source_name: String,
+    path: PathBuf,
+    words: std::vec::IntoIter<Word>,
+}
+
+impl Statements {
+    fn of(source: &Source) -> Result<Self, ConfigError> {
+        let words = words(source)?.into_iter();
+        Ok(Self { source_name: source.name.clone(), path: source.path.clone(), words })
+    }
+
+    /// The words of the next statement without its `;`.
+    fn next(&mut self) -> Result<Option<Vec<Word>>, ConfigError> {
+        let mut statement = Vec::new();
+        for word in self.words.by_ref() {
+            if word.text == ";" && !word.is_quoted {
+                if statement.is_empty() {
+                    continue;
+                }
+                return Ok(Some(statement));
+            }
+            statement.push(word);
+        }
+        match statement.last() {
+            None => Ok(None),
+            Some(last) => {
+                let (file, line) = (self.source_name.clone(), last.line);
+                Err(ConfigError::Line { file, line, reason: "the last statement has no ';'".to_owned() })
+            }
+        }
+    }
+}
+
+struct Statement<'a> {
+    source: &'a Source,
+    words: &'a [Word],
+    at: usize,
+}
+
+impl Statement<'_> {
+    fn read(mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        match self.words[0].text.as_str() {
+            "cluster" => self.cluster(routing)?,
+            "match" => self.matches(routing)?,
+            "rewrite" => self.rewrite(routing)?,
+            "aggregate" => self.aggregate(routing)?,
+            "send" | "statistics" => self.statistics(routing)?,
+            "listen" => self.listen(routing)?,
+            other => return Err(self.wrong(format!("no statement begins with '{other}'"))),
+        }
+        match self.words.get(self.at) {
+            None => Ok(()),
+            Some(word) => Err(self.source.wrong(word.line, format!("'{}' is not expected here", word.text))),
+        }
+    }
+
+    fn line(&self) -> usize {
+        self.words.get(self.at).or(self.words.last()).map_or(1, |word| word.line)
+    }
+
+    fn wrong(&self, reason: impl Into<String>) -> ConfigError {
+        self.source.wrong(self.line(), reason)
+    }
+
+    fn peek(&self) -> Option<&str> {
+        self.words.get(self.at).filter(|word| !word.is_quoted).map(|word| word.text.as_str())
+    }
+
+    /// The next word, whatever it is.
+    fn word(&mut self, what: &str) -> Result<String, ConfigError> {
+        let Some(word) = self.words.get(self.at) else {
+            return Err(self.wrong(format!("{what} is missing")));
+        };
+        self.at += 1;
+        Ok(word.text.clone())
+    }
+
+    /// Takes the words if they come next.
+    fn take(&mut self, expected: &[&str]) -> bool {
+        let next = self.words.iter().skip(self.at).take(expected.len());
+        let found = next.filter(|word| !word.is_quoted).map(|word| word.text.as_str());
+        let is_next = found.eq(expected.iter().copied());
+        self.at += if is_next { expected.len() } else { 0 };
+        is_next
+    }
+
+    fn expect(&mut self, expected: &[&str]) -> Result<(), ConfigError> {
+        let missing = self.wrong(format!("'{}' is expected here", expected.join(" ")));
+        if self.take(expected) { Ok(()) } else { Err(missing) }
+    }
+
+    fn number(&mut self, what: &str) -> Result<u32, ConfigError> {
+        let text = self.word(what)?;
+        text.parse().map_err(|_| self.wrong(format!("'{text}' is not {what}")))
+    }
+
+    fn cluster(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        let name = self.word("a cluster's name")?;
+        if routing.cluster(&name).is_some() {
+            return Err(self.wrong(format!("there is another cluster '{name}'")));
+        }
+        let kind = self.word("a cluster's type")?;
+        let mut method = match kind.as_str() {
+            "forward" => Method::All,
+            "any_of" => Method::AnyOf,
+            "failover" => Method::Failover,
+            "file" => {
+                routing.note(self.source, self.line(), &name, "points are not written to files", true);
+                routing.add_cluster(&name, Method::Nowhere, Vec::new());
+                self.at = self.words.len();
+                return Ok(());
+            }
+            ring => {
+                let reason = self.wrong(format!("there is no cluster type '{ring}'"));
+                let kind = Kind::named("carbon-c-relay", ring).ok_or(reason)?;
+                Method::Ring { kind, copies: 1, rule: Rule::Ring, moves: false }
+            }
+        };
+        if let Method::Ring { copies, moves, .. } = &mut method {
+            if self.take(&["replication"]) {
+                *copies = (self.number("a count of replicas")? as usize).clamp(1, NODES_MAX);
+            }
+            *moves = self.take(&["dynamic"]);
+        } else if self.take(&["useall"]) {
+            let why = "a target connects to one address of a name";
+            routing.note(self.source, self.line(), "useall", why, true);
+        }
+        let mut targets = Vec::new();
+        while self.at < self.words.len() {
+            let target = self.target(routing)?;
+            targets.push(routing.target(target));
+        }
+        if targets.is_empty() {
+            return Err(self.wrong(format!("cluster '{name}' has no members")));
+        }
+        routing.add_cluster(&name, method, targets);
+        Ok(())
+    }
+
+    fn target(&mut self, routing: &mut Routing) -> Result<Target, ConfigError> {
+        let mut text = self.word("a host")?;
+        if self.take(&["="]) {
+            text = format!("{text}={}", self.word("an instance")?);
+        }
+        let node = destination::relay(&text).map_err(|why| self.wrong(why))?;
+        let mut target = Target::new(node);
+        target.transport = self.protocol()?.unwrap_or_default();
+        if self.take(&["type"]) {
+            let kind = self.word("a type")?;
+            if kind != "linemode" {
+                routing.note(self.source, self.line(), &kind, "targets take lines", true);
+            }
+        }
+        self.transport(routing)?;
+        Ok(target)
+    }
+
+    fn protocol(&mut self) -> Result<Option<Transport>, ConfigError> {
+        if !self.take(&["proto"]) {
+            return Ok(None);
+        }
+        match self.word("udp or tcp")?.as_str() {
+            "udp" => Ok(Some(Transport::Udp)),
+            "tcp" => Ok(Some(Transport::Tcp)),
+            other => Err(self.wrong(format!("'{other}' is neither udp nor tcp"))),
+        }
+    }
+
+    /// Skips what wraps a connection; everything but plain is noted.
+    fn transport(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        if !self.take(&["transport"]) {
+            return Ok(());
+        }
+        let kind = self.word("a transport")?;
+        if kind != "plain" {
+            let why = "connections of the relay are plain";
+            routing.note(self.source, self.line(), &kind, why, true);
+        }
+        let files = match self.peek() {
+            Some("ssl") => 0,
+            Some("mtls") => 2,
+            _ => return Ok(()),
+        };
+        routing.note(self.source, self.line(), "ssl", "connections of the relay are not encrypted", true);
+        self.at += 1 + files;
+        Ok(())
+    }
+
+    /// Expressions up to a keyword; `None` stands for one that is not understood.
+    fn expressions(&mut self, ends: &[&str], routing: &mut Routing) -> Option<Vec<regex::bytes::Regex>> {
+        let (mut all, mut is_whole) = (Vec::new(), true);
+        while let Some(word) = self.words.get(self.at) {
+            if !word.is_quoted && ends.contains(&word.text.as_str()) {
+                break;
+            }
+            match compile(&word.text, false) {
+                Ok(expression) => all.push(expression),
+                Err(error) => {
+                    routing.note(self.source, word.line, &word.text, error.to_string(), true);
+                    is_whole = false;
+                }
+            }
+            self.at += 1;
+        }
+        is_whole.then_some(all)
+    }
+
+    fn clusters(&mut self, routing: &mut Routing) -> Result<Vec<usize>, ConfigError> {
+        let mut clusters = Vec::new();
+        while let Some(name) = self.peek().filter(|name| !["stop", "prefix"].contains(name)) {
+            let known = routing.cluster(name);
+            let cluster = match (known, name) {
+                (Some(cluster), _) => cluster,
+                (None, "blackhole") => routing.add_cluster("blackhole", Method::Nowhere, Vec::new()),
+                (None, name) => return Err(self.wrong(format!("there is no cluster '{name}' above"))),
+            };
+            clusters.push(cluster);
+            self.at += 1;
+        }
+        if clusters.is_empty() {
+            return Err(self.wrong("'send to' names no cluster"));
+        }
+        Ok(clusters)
+    }
+
+    fn matches(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        let start = self.line();
+        let is_all = self.take(&["*"]);
+        let ends = ["validate", "send", "route", "stop"];
+        let found = if is_all { Some(Vec::new()) } else { self.expressions(&ends, routing) };
+        if found.as_ref().is_some_and(|found| found.is_empty() != is_all) {
+            return Err(self.source.wrong(start, "match names no expression; '*' is every name"));
+        }
+        if self.take(&["validate"]) {
+            let what = self.word("an expression")?;
+            self.expect(&["else"])?;
+            self.word("log or drop")?;
+            let why = "data is checked as carbon checks it: a number and a timestamp";
+            routing.note(self.source, start, &what, why, false);
+        }
+        let masquerade = if self.take(&["route", "using"]) { Some(self.word("a template")?) } else { None };
+        let clusters = if self.take(&["send", "to"]) { self.clusters(routing)? } else { Vec::new() };
+        let ends_here = |cluster: &usize| matches!(routing.clusters[*cluster].method, Method::Nowhere);
+        let stops = self.take(&["stop"]) || clusters.iter().any(ends_here);
+        let Some(expressions) = found else { return Ok(()) };
+        let replacement = masquerade.map(|template| Template::relay(&template));
+        let keys =
+            expressions.iter().zip(replacement.into_iter().cycle()).map(|(expression, replacement)| {
+                let pattern = Pattern::Expression(expression.clone());
+                Rewrite { pattern, replacement, times: Some(1), except: None }
+            });
+        let keys = keys.collect();
+        let matcher = if is_all { Matcher::everything() } else { Matcher::any_of(expressions) };
+        routing.stages.push(Stage::Route(Route { matcher, clusters, stops, keys }));
+        Ok(())
+    }
+
+    fn rewrite(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        let (line, text) = (self.line(), self.word("an expression")?);
+        self.expect(&["into"])?;
+        let replacement = Template::relay(&self.word("a replacement")?);
+        match compile(&text, false) {
+            Ok(expression) => {
+                let pattern = Pattern::Expression(expression);
+                let rewrite = Rewrite { pattern, replacement, times: Some(1), except: None };
+                routing.stages.push(Stage::Rewrite(rewrite));
+            }
+            Err(error) => routing.note(self.source, line, &text, error.to_string(), true),
+        }
+        Ok(())
+    }
+
+    fn aggregate(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        let found = self.expressions(&["every"], routing);
+        self.expect(&["every"])?;
+        let interval = self.number("a number of seconds")?;
+        self.expect(&["seconds", "expire", "after"])?;
+        let expire = self.number("a number of seconds")?;
+        self.expect(&["seconds"])?;
+        if interval == 0 || expire < interval {
+            return Err(self.wrong("an interval is at least 1 second and expires no earlier than it ends"));
+        }
+        let stamp = match self.take(&["timestamp", "at"]) {
+            false => Stamp::End,
+            true => {
+                let stamp = match self.word("start, middle or end")?.as_str() {
+                    "start" => Stamp::Start,
+                    "middle" => Stamp::Middle,
+                    "end" => Stamp::End,
+                    other => return Err(self.wrong(format!("'{other}' is none of start, middle and end"))),
+                };
+                self.expect(&["of", "bucket"])?;
+                stamp
+            }
+        };
+        let mut computes = Vec::new();
+        while self.take(&["compute"]) {
+            let name = self.word("a function")?;
+            let function =
+                function(&name).ok_or_else(|| self.wrong(format!("there is no function '{name}'")))?;
+            self.expect(&["write", "to"])?;
+            computes.push(Compute { function, name: Template::relay(&self.word("a name")?) });
+        }
+        if computes.is_empty() {
+            return Err(self.wrong("aggregate computes nothing"));
+        }
+        let output = match self.take(&["send", "to"]) {
+            true => Output::Clusters(self.clusters(routing)?),
+            false => Output::Stage(0),
+        };
+        let stops = self.take(&["stop"]);
+        let closing = Closing::After(Duration::from_secs(expire.into()));
+        let matcher = Matcher::everything();
+        if let Some(expressions) = found {
+            let aggregate =
+                Aggregate { matcher, expressions, interval, closing, stamp, computes, output, stops };
+            routing.stages.push(Stage::Aggregate(aggregate));
+        }
+        Ok(())
+    }
+
+    fn statistics(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        if self.words[0].text == "send" {
+            self.expect(&["statistics", "to"])?;
+            routing.statistics.clusters = Some(self.clusters(routing)?);
+        }
+        while self.at < self.words.len() {
+            if self.take(&["submit", "every"]) {
+                let seconds = self.number("a number of seconds")?;
+                routing.statistics.every = (seconds > 0).then(|| Duration::from_secs(seconds.into()));
+                self.expect(&["seconds"])?;
+            } else if self.take(&["prefix", "with"]) {
+                let prefix = self.word("a prefix")?;
+                routing.statistics.prefix = prefix.replace("\\.1", "HOST").replace("\\1", "HOST");
+            } else if self.take(&["send", "to"]) {
+                routing.statistics.clusters = Some(self.clusters(routing)?);
+            } else if !self.take(&["stop"]) && !self.take(&["reset", "counters", "after", "interval"]) {
+                // Counters of the relay count one interval in any case, as carbon's do.
+                return Err(self.wrong("this is no part of 'statistics'"));
+            }
+        }
+        Ok(())
+    }
+
+    fn listen(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+        self.expect(&["type", "linemode"])?;
+        self.transport(routing)?;
+        while self.at < self.words.len() {
+            let (line, place) = (self.line(), self.word("an address")?);
+            if self.take(&["proto", "unix"]) {
+                routing.note(self.source, line, &place, "the relay listens on addresses alone", false);
+                continue;
+            }
+            let Some(transport) = self.protocol()? else {
+                return Err(self.wrong("'proto udp', 'proto tcp' or 'proto unix' is expected here"));
+            };
+            let address = match place.parse::<u16>() {
+                Ok(port) => format!("0.0.0.0:{port}"),
+                Err(_) if place.contains(':') => place,
+                Err(_) => format!("{place}:2003"),
+            };
+            routing.listeners.push(Listener { address, transport, protocol: Protocol::Line });
+        }
+        Ok(())
+    }
+}
+
+fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "sum" => Function::Sum,
+        "count" | "cnt" => Function::Count,
+        "max" => Function::Max,
+        "min" => Function::Min,
+        "average" | "avg" => Function::Average,
+        "median" => Function::NearestRank(50),
+        "variance" => Function::Variance,
+        "stddev" => Function::Deviation,
+        _ => {
+            let percent: u8 = name.strip_prefix("percentile")?.trim_end_matches('%').parse().ok()?;
+            Function::NearestRank(Some(percent).filter(|percent| (1..=100).contains(percent))?)
+        }
+    })
+}

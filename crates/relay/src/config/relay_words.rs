@@ -1,0 +1,80 @@
+//! Words of carbon-c-relay's configuration: runs of what is not space, `;` apart, comments from `#` to the
+//! end of the line, texts in quotation marks.
+
+use super::source::{ConfigError, Source};
+
+/// A word with its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) line: usize,
+    /// Whether it stood in quotation marks, and so is no keyword.
+    pub(super) is_quoted: bool,
+}
+
+/// Splits a file into words; `;` is one by itself.
+pub(super) fn words(source: &Source) -> Result<Vec<Word>, ConfigError> {
+    let mut words: Vec<Word> = Vec::new();
+    for (index, text) in source.text.lines().enumerate() {
+        let line = index + 1;
+        let mut rest = text;
+        loop {
+            rest = rest.trim_start();
+            let Some(first) = rest.chars().next() else { break };
+            match first {
+                '#' => break,
+                ';' => {
+                    words.push(Word { text: ";".to_owned(), line, is_quoted: false });
+                    rest = &rest[1..];
+                }
+                '"' => {
+                    let (text, end) = quoted(&rest[1..]).ok_or_else(|| {
+                        source.wrong(line, "a text in quotation marks has no end on its line")
+                    })?;
+                    words.push(Word { text, line, is_quoted: true });
+                    rest = &rest[1 + end..];
+                }
+                _ => {
+                    let end = plain_end(rest);
+                    words.push(Word { text: rest[..end].to_owned(), line, is_quoted: false });
+                    rest = &rest[end..];
+                }
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// Where a word without quotation marks ends: at a space, a comment or a `;` that ends the statement. An
+/// expression may hold `;` (tags) only in quotation marks, and `\;` and `\#` as they are.
+fn plain_end(text: &str) -> usize {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices() {
+        if letter.is_whitespace() || (matches!(letter, ';' | '#') && !is_escaped) {
+            return at;
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    text.len()
+}
+
+/// The text up to the closing mark, and where what follows begins.
+fn quoted(text: &str) -> Option<(String, usize)> {
+    let mut found = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((found, at + 1)),
+            '\\' => match letters.next() {
+                Some((_, '"')) => found.push('"'),
+                Some((_, next)) => {
+                    found.push('\\');
+                    found.push(next);
+                }
+                None => return None,
+            },
+            _ => found.push(letter),
+        }
+    }
+    None
+}

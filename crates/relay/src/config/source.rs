@@ -1,0 +1,67 @@
+//! A configuration file's text with its name, and what can be wrong with it.
+
+use std::path::{Path, PathBuf};
+
+/// Bytes of a file.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Why a configuration cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read {file}: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// A line cannot be understood.
+    #[error("{file}:{line}: {reason}")]
+    Line {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+}
+
+/// A file's text.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+}
+
+impl Source {
+    pub(super) fn open(path: &Path) -> Result<Self, ConfigError> {
+        let name = path.display().to_string();
+        let wrong = |reason: String| ConfigError::Unreadable { file: name.clone(), reason };
+        let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+        if size.len() > FILE_BYTES_MAX {
+            return Err(wrong(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
+        }
+        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
+        Ok(Self { path: path.to_owned(), text, name })
+    }
+
+    /// A file beside this one, if it is there.
+    pub(super) fn beside(&self, name: &str) -> Result<Option<Self>, ConfigError> {
+        let path = self.path.parent().unwrap_or(Path::new(".")).join(name);
+        if path.exists() { Self::open(&path).map(Some) } else { Ok(None) }
+    }
+
+    /// An error at a line.
+    pub(super) fn wrong(&self, line: usize, reason: impl Into<String>) -> ConfigError {
+        ConfigError::Line { file: self.name.clone(), line, reason: reason.into() }
+    }
+
+    /// The line of an offset.
+    pub(super) fn line_of(&self, offset: usize) -> usize {
+        let before = &self.text.as_bytes()[..offset.min(self.text.len())];
+        1 + memchr::memchr_iter(b'\n', before).count()
+    }
+}

@@ -1,0 +1,45 @@
+//! Where names would go, without sending anything: for `lookup` and `diff`.
+
+use crate::router::{End, Hands, Router, Scratch};
+
+/// Where a name goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Destinations {
+    /// Targets with the names that they get.
+    pub targets: Vec<(String, String)>,
+    /// Computed series that the name is a part of.
+    pub computed: Vec<String>,
+    /// Why it ended, if it did.
+    pub end: Option<End>,
+}
+
+struct Collect<'a> {
+    router: &'a Router,
+    found: Destinations,
+}
+
+impl Hands for Collect<'_> {
+    fn is_live(&self, _target: usize) -> bool {
+        true
+    }
+
+    fn send(&mut self, target: usize, name: &[u8]) {
+        let target = self.router.routing().targets[target].node.to_string();
+        self.found.targets.push((target, String::from_utf8_lossy(name).into_owned()));
+    }
+
+    fn aggregate(&mut self, _stage: usize, _compute: usize, name: &[u8]) {
+        self.found.computed.push(String::from_utf8_lossy(name).into_owned());
+    }
+
+    fn ended(&mut self, end: End) {
+        self.found.end = Some(end);
+    }
+}
+
+/// Where a name goes while every target is live.
+pub fn lookup(router: &Router, name: &[u8], scratch: &mut Scratch) -> Destinations {
+    let mut collect = Collect { router, found: Destinations::default() };
+    router.route(0, name, scratch, &mut collect);
+    collect.found
+}

@@ -1,0 +1,258 @@
+//! Names that are put together of texts and of what groups of an expression matched.
+//!
+//! **Invariants.** A name that is made is at most [`NAME_BYTES_MAX`] long.
+
+use regex::bytes::{Captures, Regex};
+
+/// Bytes of a name, made or received.
+pub const NAME_BYTES_MAX: usize = 4_096;
+
+/// What is done to the letters of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Case {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// ASCII letters become small.
+    Lower,
+    /// ASCII letters become large.
+    Upper,
+}
+
+/// A piece of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Bytes as they are.
+    Text(Vec<u8>),
+    /// What a group matched; nothing if it took no part.
+    Group {
+        /// The group's number; 0 is the whole match.
+        index: usize,
+        /// What is done to its letters.
+        case: Case,
+        /// Whether dots become underscores.
+        dots: bool,
+    },
+}
+
+/// Pieces in order.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Template(Vec<Piece>);
+
+impl Template {
+    /// Text alone.
+    pub fn text(text: &str) -> Self {
+        Self(vec![Piece::Text(text.into())])
+    }
+
+    fn push_text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match self.0.last_mut() {
+            Some(Piece::Text(last)) => last.extend_from_slice(text.as_bytes()),
+            _ => self.0.push(Piece::Text(text.into())),
+        }
+    }
+
+    fn push_group(&mut self, index: usize, case: Case, dots: bool) {
+        self.0.push(Piece::Group { index, case, dots });
+    }
+
+    /// Python's form: `\1`, `\g<1>`, `\g<name>`, `\\`.
+    pub fn python(text: &str, expression: &Regex) -> Result<Self, String> {
+        let mut made = Self::default();
+        let mut rest = text;
+        while let Some(at) = rest.find('\\') {
+            made.push_text(&rest[..at]);
+            let after = &rest[at + 1..];
+            let digits = after.bytes().take(2).take_while(u8::is_ascii_digit).count();
+            if digits > 0 && !after.starts_with('0') {
+                made.push_known(&after[..digits], expression)?;
+                rest = &after[digits..];
+            } else if let Some(named) = after.strip_prefix("g<") {
+                let end = named.find('>').ok_or("a group reference '\\g<' has no end")?;
+                made.push_known(&named[..end], expression)?;
+                rest = &named[end + 1..];
+            } else if let Some(next) = after.strip_prefix('\\') {
+                made.push_text("\\");
+                rest = next;
+            } else {
+                let escape: String = after.chars().take(1).collect();
+                return Err(format!("the escape '\\{escape}' is not understood"));
+            }
+        }
+        made.push_text(rest);
+        Ok(made)
+    }
+
+    fn push_known(&mut self, name: &str, expression: &Regex) -> Result<(), String> {
+        let index = name.parse().ok().filter(|index| *index < expression.captures_len());
+        let named = || expression.capture_names().position(|own| own == Some(name));
+        let index: usize = index.or_else(named).ok_or(format!("there is no group '{name}'"))?;
+        self.push_group(index, Case::Kept, false);
+        Ok(())
+    }
+
+    /// The form of carbon's aggregation rules: `<name>` in a text.
+    pub fn fields(text: &str, expression: &Regex) -> Result<Self, String> {
+        let mut made = Self::default();
+        let mut rest = text;
+        while let Some(at) = rest.find('<') {
+            made.push_text(&rest[..at]);
+            let after = &rest[at + 1..];
+            let end = after.find('>').ok_or("a field has no '>'")?;
+            let name = &after[..end];
+            let index = expression.capture_names().position(|own| own == Some(name));
+            made.push_group(index.ok_or(format!("the input has no field <{name}>"))?, Case::Kept, false);
+            rest = &after[end + 1..];
+        }
+        made.push_text(rest);
+        Ok(made)
+    }
+
+    /// carbon-c-relay's form: `\1`, `\g{1}`, `\_1` small, `\^1` large, `\.1` with underscores for dots, and
+    /// `\_.1`, `\^.1`. What names no group, or one that is not there, is nothing, as there.
+    pub fn relay(text: &str) -> Self {
+        let mut made = Self::default();
+        let mut rest = text;
+        while let Some(at) = rest.find('\\') {
+            made.push_text(&rest[..at]);
+            rest = &rest[at + 1..];
+            let (mut case, mut dots) = (Case::Kept, false);
+            let marks: [(char, Case); 2] = [('_', Case::Lower), ('^', Case::Upper)];
+            for (mark, meant) in marks {
+                if case == Case::Kept && rest.starts_with(mark) {
+                    (case, rest) = (meant, &rest[1..]);
+                }
+            }
+            if rest.starts_with('.') {
+                (dots, rest) = (true, &rest[1..]);
+            }
+            let braced = rest.strip_prefix("g{").and_then(|inner| inner.split_once('}'));
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let number = match braced {
+                Some((number, after)) => {
+                    rest = after;
+                    number
+                }
+                None => {
+                    let (number, after) = rest.split_at(digits);
+                    rest = after;
+                    number
+                }
+            };
+            if let Some(index) = number.parse::<usize>().ok().filter(|index| *index > 0) {
+                made.push_group(index, case, dots);
+            }
+        }
+        made.push_text(rest);
+        made
+    }
+
+    /// Go's form: `$1`, `${1}`, `$name`, `${name}`, `$$`. What names no group is nothing, as there.
+    pub fn go(text: &str, expression: &Regex) -> Self {
+        let mut made = Self::default();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            made.push_text(&rest[..at]);
+            let after = &rest[at + 1..];
+            let word =
+                |text: &str| text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+            let braced = after.strip_prefix('{').and_then(|inner| {
+                let end = word(inner);
+                (end > 0 && inner[end..].starts_with('}')).then(|| (&inner[..end], &inner[end + 1..]))
+            });
+            let plain = Some(after.split_at(word(after))).filter(|(name, _)| !name.is_empty());
+            if let Some(next) = after.strip_prefix('$') {
+                made.push_text("$");
+                rest = next;
+            } else if let Some((name, next)) = braced.or(plain) {
+                let named = expression.capture_names().position(|own| own == Some(name));
+                if let Some(index) = name.parse().ok().or(named) {
+                    made.push_group(index, Case::Kept, false);
+                }
+                rest = next;
+            } else {
+                made.push_text("$");
+                rest = after;
+            }
+        }
+        made.push_text(rest);
+        made
+    }
+
+    /// Adds the name of a match to `out`; false, with `out` of no use, when it would be too long.
+    pub fn expand(&self, groups: &Captures<'_>, out: &mut Vec<u8>) -> bool {
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Group { index, case, dots } => {
+                    let start = out.len();
+                    let found = groups.get(*index).map_or(&b""[..], |group| group.as_bytes());
+                    out.extend_from_slice(found);
+                    let own = &mut out[start..];
+                    match case {
+                        Case::Kept => {}
+                        Case::Lower => own.make_ascii_lowercase(),
+                        Case::Upper => own.make_ascii_uppercase(),
+                    }
+                    if *dots {
+                        own.iter_mut().filter(|byte| **byte == b'.').for_each(|byte| *byte = b'_');
+                    }
+                }
+            }
+            if out.len() > NAME_BYTES_MAX {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The text, where there is no group in it.
+    pub fn as_text(&self) -> Option<&[u8]> {
+        match self.0.as_slice() {
+            [] => Some(b""),
+            [Piece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::matcher::compile;
+    use super::*;
+
+    fn expanded(template: &Template, expression: &Regex, name: &str) -> String {
+        let mut out = Vec::new();
+        assert!(template.expand(&expression.captures(name.as_bytes()).unwrap(), &mut out));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_form_means_what_its_program_means() {
+        let expression = compile(r"^(?P<env>[^.]+)\.(\w+)\.(.*)$", false).unwrap();
+        let name = "Prod.web.Cpu.idle";
+        let python =
+            |text| Template::python(text, &expression).map(|made| expanded(&made, &expression, name));
+        assert_eq!(python(r"x.\2.\g<env>\\\g<3>0").unwrap(), r"x.web.Prod\Cpu.idle0");
+        assert!(python(r"\9").is_err() && python(r"\g<no>").is_err() && python(r"\q").is_err());
+        let relay = |text| expanded(&Template::relay(text), &expression, name);
+        assert_eq!(relay(r"a.\1.\_1.\^2.\.3.\_.3.\g{2}7.\9."), "a.Prod.prod.WEB.Cpu_idle.cpu_idle.web7..");
+        let go = |text| expanded(&Template::go(text, &expression), &expression, name);
+        assert_eq!(go("$2.${env}_x.$$.$2x.$"), "web.Prod_x.$..$");
+        let fields = Template::fields("<env>.all", &expression).unwrap();
+        assert_eq!(expanded(&fields, &expression, name), "Prod.all");
+        assert!(Template::fields("<app>", &expression).is_err());
+    }
+
+    #[test]
+    fn a_name_that_grows_too_long_is_not_made() {
+        let expression = compile("(.*)", false).unwrap();
+        let (template, name) = (Template::relay(&"\\1".repeat(3_000)), vec![b'a'; 3_000]);
+        let mut out = Vec::new();
+        assert!(!template.expand(&expression.captures(&name).unwrap(), &mut out));
+        assert!(out.len() <= NAME_BYTES_MAX + 3_000);
+    }
+}

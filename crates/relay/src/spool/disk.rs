@@ -1,0 +1,113 @@
+//! The few things that a spool asks of a directory, so that tests can have one that is full or cut.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A directory of files that grow at their ends. Calls block.
+pub trait Disk: Send + Sync {
+    /// Names and lengths of files.
+    fn list(&self) -> io::Result<Vec<(String, u64)>>;
+    /// Adds bytes to the end of a file, which is made if it is not there. After an error, any part of the
+    /// bytes may have been added.
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Reads bytes from an offset until the buffer is full or the file ends.
+    fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// Cuts a file.
+    fn truncate(&self, name: &str, length: u64) -> io::Result<()>;
+    /// Makes what was added survive a loss of power.
+    fn sync(&self, name: &str) -> io::Result<()>;
+    /// Writes a small file anew, whole or not at all.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// A directory of the system.
+pub struct Directory {
+    path: PathBuf,
+    /// Files that are being written or read.
+    open: Mutex<HashMap<String, File>>,
+}
+
+impl Directory {
+    /// Makes the directory if it is not there.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        std::fs::create_dir_all(&path)?;
+        Ok(Self { path, open: Mutex::default() })
+    }
+
+    fn with<T>(
+        &self,
+        name: &str,
+        makes: bool,
+        call: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !open.contains_key(name) {
+            let options = OpenOptions::new().read(true).append(true).create(makes).clone();
+            open.insert(name.to_owned(), options.open(self.path.join(name))?);
+        }
+        match open.get_mut(name) {
+            Some(file) => call(file),
+            None => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    }
+}
+
+impl Disk for Directory {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                files.push((name, entry.metadata()?.len()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.with(name, true, |file| file.write_all(bytes))
+    }
+
+    fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.with(name, false, |file| {
+            file.seek(SeekFrom::Start(offset))?;
+            let mut filled = 0;
+            while filled < buffer.len() {
+                match file.read(&mut buffer[filled..]) {
+                    Ok(0) => break,
+                    Ok(more) => filled += more,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(filled)
+        })
+    }
+
+    fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
+        self.with(name, false, |file| file.set_len(length))
+    }
+
+    fn sync(&self, name: &str) -> io::Result<()> {
+        self.with(name, false, |file| file.sync_data())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.path.join(format!("{name}.new"));
+        std::fs::write(&temporary, bytes)?;
+        std::fs::rename(temporary, self.path.join(name))?;
+        // An open file is the one of before.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        std::fs::remove_file(self.path.join(name))
+    }
+}
