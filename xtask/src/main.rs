@@ -12,6 +12,7 @@ mod fuzz;
 mod memcached;
 mod nightly;
 mod process;
+mod rings;
 mod rivals;
 mod s3;
 mod suites;
@@ -74,6 +75,12 @@ const COMMANDS: &[Command] = &[
         arguments: "logql|promql|memcached PATH...",
         about: "run query scripts over all kinds of blocks, or memcached's tests on our server",
         run: suites::conformance,
+    },
+    Command {
+        name: "rings",
+        arguments: "[--relay-ng FOLDER] [--clusters N] [--seed N]",
+        about: "compare the relay's rings with carbon, carbon-c-relay and carbon-relay-ng, all positions",
+        run: rings::run,
     },
     Command {
         name: "attack",

@@ -1,13 +1,15 @@
 //! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks;
 //! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests over the same places;
-//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over memory.
+//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over memory;
+//! `cargo xtask rings`: compares the relay's rings with the programs that they come from.
 //!
 //! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sandur_conformance::graphite;
+use sandur_conformance::graphite::originals::{self, Programs};
 use sandur_conformance::promql::{self, Passed, Runs};
 use sandur_conformance::run::{run_file, scripts};
 use sandur_conformance::world::Place;
@@ -18,7 +20,8 @@ fn main() -> ExitCode {
         Some((language, paths)) if language == "logql" && !paths.is_empty() => run(paths),
         Some((language, paths)) if language == "promql" && !paths.is_empty() => run_promql(paths),
         Some((language, paths)) if language == "graphite" && !paths.is_empty() => run_graphite(paths),
-        _ => Err("usage: sandur-conformance logql|promql|graphite PATH...".to_owned()),
+        Some((suite, arguments)) if suite == "rings" => run_rings(arguments),
+        _ => Err("usage: sandur-conformance logql|promql|graphite PATH... | rings ...".to_owned()),
     };
     match outcome {
         Ok(0) => ExitCode::SUCCESS,
@@ -72,6 +75,32 @@ fn run_graphite(paths: &[String]) -> Result<usize, String> {
         println!("\n{failure}");
     }
     Ok(failures.len())
+}
+
+/// Gives the number of rings that differ.
+fn run_rings(arguments: &[String]) -> Result<usize, String> {
+    let mut programs = Programs::default();
+    let (mut folder, mut clusters, mut seed) = (PathBuf::from("rings"), 200, 1);
+    for pair in arguments.chunks(2) {
+        let [name, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
+        let number = || value.parse::<u64>().map_err(|_| format!("{name}: '{value}' is no number"));
+        match name.as_str() {
+            "--python" => programs.python = Some(value.into()),
+            "--relay-ng" => programs.relay_ng = Some(value.into()),
+            "--c-relay" => programs.c_relay = Some(value.into()),
+            "--folder" => folder = value.into(),
+            "--clusters" => clusters = number()?.min(256) as usize,
+            "--seed" => seed = number()?,
+            _ => return Err(format!("unknown option '{name}'")),
+        }
+    }
+    let mut different = 0;
+    for compared in originals::compare(&programs, &folder, clusters, seed)? {
+        println!("{:<40} {:>10} places {:>8} differ", compared.ring, compared.places, compared.different);
+        compared.differences.iter().for_each(|one| println!("  {one}"));
+        different += usize::from(compared.different > 0);
+    }
+    Ok(different)
 }
 
 /// Gives the number of failures.

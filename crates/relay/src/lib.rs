@@ -3,22 +3,41 @@
 //!
 //! **What it is.** Rings that place names exactly as carbon, carbon-c-relay and carbon-relay-ng do
 //! ([`ring`]), rules for replicas that need no patch ([`replicas`]), readers of those programs' configuration
-//! files ([`config`]) into one routing ([`model`]), and the walk of a name through it ([`router`]).
+//! files ([`config`]) into one routing ([`model`]), the walk of a name through it ([`router`]), and the
+//! relay that runs ([`relay`]): intake, lanes in memory, spools on disk ([`spool`]), one worker for each
+//! connection.
 //!
 //! **What it is not.** It stores no metrics and knows no engine, no tenants and no HTTP.
+//!
+//! **Life of a line.** [`intake`] cuts a stream into lines and gives each to a [`relay::Sorter`], which
+//! parses it, walks the stages and appends it to the buffer of each target's lane. After every read the
+//! buffers go into the lanes. A worker writes its lane to the target; while it cannot, it moves what waits to
+//! the spool, and writes the spool first once it can.
+//!
+//! **Invariants.** Taking a line never waits for a target. A name's points stay in their order on each
+//! target. Memory and disk are bounded, and what is dropped is counted.
 
 pub mod aggregation;
 pub mod config;
+pub mod connect;
 pub mod counters;
+pub mod intake;
 pub mod line;
 pub mod lookup;
 pub mod model;
 pub mod node;
+pub mod relay;
 pub mod replicas;
 pub mod ring;
 pub mod router;
 pub mod spool;
 
+mod delivery;
 mod hash;
+mod lane;
+mod pickle;
 
 pub use node::Node;
+
+#[cfg(test)]
+mod relay_tests;

@@ -11,6 +11,7 @@ mod compare;
 mod find;
 mod functions;
 mod memory;
+pub mod originals;
 mod recorded;
 mod render;
 mod rings;

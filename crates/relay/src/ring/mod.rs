@@ -69,3 +69,13 @@ pub(crate) fn check(nodes: &[Node]) -> Result<(), RingError> {
         _ => Ok(()),
     }
 }
+
+/// The position of a name on carbon's `carbon_ch` and its relatives: for tests that need names of positions.
+pub fn carbon_position(name: &[u8]) -> u16 {
+    crate::hash::md5::position(name)
+}
+
+/// The position of a name on carbon-c-relay's `fnv1a_ch`.
+pub fn fnv1a_position(name: &[u8]) -> u16 {
+    crate::hash::fnv1a::folded(crate::hash::fnv1a::fnv1a_32_signed(name))
+}

@@ -239,14 +239,19 @@ impl Spool {
         self.write_position();
     }
 
-    /// Makes what was written durable if its time has come.
-    pub fn sync_if_due(&mut self, now: Duration) -> io::Result<()> {
+    /// Whether something was written whose time to be made durable has come.
+    pub fn is_sync_due(&self, now: Duration) -> bool {
         let is_due = match self.options.sync {
             Sync::Always => true,
             Sync::Every(every) => now.saturating_sub(self.synced_at) >= every,
             Sync::Never => false,
         };
-        if is_due { self.sync(now) } else { Ok(()) }
+        is_due && !self.is_synced
+    }
+
+    /// Makes what was written durable if its time has come.
+    pub fn sync_if_due(&mut self, now: Duration) -> io::Result<()> {
+        if self.is_sync_due(now) { self.sync(now) } else { Ok(()) }
     }
 
     fn sync(&mut self, now: Duration) -> io::Result<()> {

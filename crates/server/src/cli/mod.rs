@@ -120,7 +120,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
     Entry { command: repair::command, run: |m| Box::pin(repair::run(env(), m)) },
     Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
-    Entry { command: relay::command, run: |m| Box::pin(relay::run(m)) },
+    Entry { command: relay::command, run: |m| Box::pin(relay::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
     Entry { command: token::command, run: |m| Box::pin(async move { token::run(env(), m) }) },
     Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m) }) },

@@ -1,30 +1,34 @@
-//! `sandur relay`: what belongs to the relay of carbon points.
+//! `sandur relay`: the relay of carbon points, and what it would do with a name.
 
 mod configuration;
 mod diff;
 mod lookup;
+mod serve;
 
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
+use sandur_base::Env;
 
 use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {
     Command::new("relay")
-        .about("Say where carbon points go, by configuration files of carbon, carbon-c-relay and others")
-        .subcommand_required(true)
+        .about("Relay carbon points, by configuration files of carbon, carbon-c-relay and carbon-relay-ng")
+        .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true)
+        .args(serve::arguments())
+        .args(configuration::arguments())
         .subcommand(lookup::command())
         .subcommand(diff::command())
 }
 
 /// Runs the command.
-pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     match matches.subcommand() {
         Some(("lookup", m)) => lookup::run(m),
         Some(("diff", m)) => diff::run(m),
-        _ => unreachable!("clap requires a subcommand"),
+        _ => serve::run(env, matches).await,
     }
 }

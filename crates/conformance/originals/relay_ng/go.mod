@@ -1,0 +1,3 @@
+module github.com/grafana/carbon-relay-ng
+
+go 1.21

@@ -1,0 +1,102 @@
+//! Connections to targets: how one is made and what it can do, so that tests can have targets of their own.
+//!
+//! **Invariants.** `write` returns once the system has taken everything. `ended` may be dropped and asked
+//! again.
+
+use std::io;
+use std::sync::Arc;
+
+use sandur_base::BoxFuture;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+use crate::model::{Target, Transport};
+
+/// Bytes of a datagram, below what every network carries in one piece.
+const DATAGRAM_BYTES: usize = 1_400;
+
+/// One connection.
+pub trait Connection: Send {
+    /// Writes all of it.
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+    /// Completes when the other side has ended the connection.
+    fn ended(&mut self) -> BoxFuture<'_, ()>;
+}
+
+/// Makes connections.
+pub trait Connector: Send + Sync {
+    /// Connects to a target.
+    fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>>;
+}
+
+/// The network of the system.
+pub struct Network;
+
+impl Connector for Network {
+    fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        Box::pin(async move {
+            let address = (target.node.host.as_str(), target.node.port);
+            match target.transport {
+                Transport::Tcp => {
+                    let stream = TcpStream::connect(address).await?;
+                    stream.set_nodelay(true)?;
+                    Ok(Box::new(Streamed(stream)) as Box<dyn Connection>)
+                }
+                Transport::Udp => {
+                    let socket = UdpSocket::bind("0.0.0.0:0").await;
+                    let socket = match target.node.host.contains(':') {
+                        true => UdpSocket::bind("[::]:0").await?,
+                        false => socket?,
+                    };
+                    socket.connect(address).await?;
+                    Ok(Box::new(Datagrams(socket)) as Box<dyn Connection>)
+                }
+            }
+        })
+    }
+}
+
+/// A connection over any stream.
+pub struct Streamed<S>(pub S);
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for Streamed<S> {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            self.0.write_all(bytes).await?;
+            self.0.flush().await
+        })
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Targets say nothing; what one says all the same is read and dropped.
+            let mut answer = [0; 256];
+            while matches!(self.0.read(&mut answer).await, Ok(read) if read > 0) {}
+        })
+    }
+}
+
+struct Datagrams(UdpSocket);
+
+impl Connection for Datagrams {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                let within = &rest[..rest.len().min(DATAGRAM_BYTES)];
+                let end = match memchr::memrchr(b'\n', within) {
+                    Some(at) => at + 1,
+                    // A line that is longer than a datagram should be goes by itself.
+                    None => memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1),
+                };
+                self.0.send(&rest[..end]).await?;
+                rest = &rest[end..];
+            }
+            Ok(())
+        })
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}

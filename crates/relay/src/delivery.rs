@@ -1,0 +1,348 @@
+//! The worker of one lane: connects, writes what waits, and puts on disk what cannot be written.
+//!
+//! **Invariants.** Lines leave in the order in which they came: first those that the last connection may have
+//! lost, then the disk's, then memory's; a line goes to disk only behind all that are there. What lies in
+//! memory while nothing can be written goes to disk within a [`TICK`], so a relay that is killed loses no
+//! more than a tick's lines and what the target's system had not read.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sandur_base::{Backoff, Env, ShutdownSignal};
+
+use crate::connect::{Connection, Connector};
+use crate::counters::TargetCounters;
+use crate::lane::{Chunk, Lane};
+use crate::model::{Protocol, Target};
+use crate::pickle;
+use crate::spool::{Batch, Spool};
+
+/// How long lines wait in memory while they cannot be written.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Bytes that are read of a spool at once.
+const REPLAY_BYTES: usize = 256 << 10;
+/// Bytes and age of what was written and may be lost with its connection: it is written again.
+const RESEND_BYTES: usize = 1 << 20;
+const RESEND_AGE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a stop waits for a target that takes what waits.
+const DRAIN: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+
+/// What a worker needs.
+pub(crate) struct Delivery {
+    pub(crate) env: Env,
+    pub(crate) target: Arc<Target>,
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) live: Arc<AtomicBool>,
+    pub(crate) counters: Arc<TargetCounters>,
+    pub(crate) connector: Arc<dyn Connector>,
+    pub(crate) stopping: ShutdownSignal,
+    pub(crate) store: Store,
+}
+
+/// What waits outside of the lane.
+pub(crate) struct Store {
+    env: Env,
+    lane: Arc<Lane>,
+    counters: Arc<TargetCounters>,
+    spool: Option<Spool>,
+    /// Written before the connection was lost.
+    resend: VecDeque<Chunk>,
+    /// Written to this connection, with the time.
+    written: VecDeque<(Chunk, Duration)>,
+    written_bytes: usize,
+    has_failed: bool,
+}
+
+/// What is written next.
+enum Next {
+    Chunk(Chunk),
+    Spooled(Batch),
+}
+
+impl Next {
+    fn lines(&self) -> (&[u8], u64) {
+        match self {
+            Self::Chunk(chunk) => (&chunk.lines, chunk.points.into()),
+            Self::Spooled(batch) => (&batch.lines, batch.points),
+        }
+    }
+}
+
+impl Delivery {
+    /// Runs until the shutdown.
+    pub(crate) async fn run(mut self) {
+        let mut pauses = BACKOFF.pauses();
+        loop {
+            let connecting = self.connector.connect(Arc::clone(&self.target));
+            let connecting = self.env.timeout(CONNECT_TIMEOUT, connecting);
+            let stopping = self.stopping.clone();
+            let connected = tokio::select! {
+                biased;
+                () = stopping.triggered() => break,
+                connected = self.store.while_spilling(connecting) => connected,
+            };
+            match connected {
+                Some(Ok(connection)) => {
+                    self.live.store(true, Ordering::Relaxed);
+                    pauses.reset();
+                    let is_over = self.write_to(connection).await;
+                    self.counters.disconnects.add(1);
+                    self.store.lost();
+                    if is_over {
+                        break;
+                    }
+                }
+                Some(Err(error)) => self.failed(&error),
+                None => self.failed(&io::ErrorKind::TimedOut.into()),
+            }
+            self.live.store(false, Ordering::Relaxed);
+            let pause = self.env.sleep(pauses.after_failure_with_jitter(&self.env));
+            tokio::select! {
+                biased;
+                () = stopping.triggered() => break,
+                () = self.store.while_spilling(pause) => {}
+            }
+        }
+        self.store.keep_everything().await;
+    }
+
+    fn failed(&self, error: &io::Error) {
+        if self.live.load(Ordering::Relaxed) {
+            tracing::warn!(target = %self.target.node, %error, "a target cannot be reached");
+        }
+    }
+
+    /// Writes until the connection fails; true when everything was written after the shutdown, or its time
+    /// is over.
+    async fn write_to(&mut self, mut connection: Box<dyn Connection>) -> bool {
+        let mut bytes = Vec::new();
+        let mut stop_at = None;
+        loop {
+            if self.stopping.is_triggered() && stop_at.is_none() {
+                stop_at = Some(self.env.monotonic() + DRAIN);
+            }
+            let is_late = stop_at.is_some_and(|at| self.env.monotonic() >= at);
+            let next = if is_late { None } else { self.store.next().await };
+            let Some(next) = next else {
+                if stop_at.is_some() {
+                    return true;
+                }
+                let stopping = self.stopping.clone();
+                tokio::select! {
+                    biased;
+                    () = connection.ended() => return false,
+                    () = stopping.triggered() => {}
+                    () = self.lane.wake.notified() => {}
+                    () = self.env.sleep(TICK) => self.store.tick(),
+                }
+                continue;
+            };
+            let has_ended = tokio::select! {
+                biased;
+                () = connection.ended() => true,
+                () = std::future::ready(()) => false,
+            };
+            let (lines, points) = next.lines();
+            let outcome = if has_ended {
+                None
+            } else {
+                encode(&self.target, lines, self.env.now_ns(), &mut bytes);
+                let writing = self.env.timeout(WRITE_TIMEOUT, connection.write(&bytes));
+                self.store.while_spilling(writing).await
+            };
+            if !matches!(outcome, Some(Ok(()))) {
+                self.store.unsent(next);
+                return false;
+            }
+            self.counters.sent.add(points);
+            self.counters.batches.add(1);
+            self.store.sent(next).await;
+        }
+    }
+}
+
+/// The bytes of lines as the target takes them.
+fn encode(target: &Target, lines: &[u8], now_ns: i64, out: &mut Vec<u8>) {
+    out.clear();
+    match target.protocol {
+        Protocol::Line => out.extend_from_slice(lines),
+        Protocol::Pickle => {
+            let all: Vec<&[u8]> =
+                lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+            for some in all.chunks(pickle::POINTS_MAX) {
+                pickle::message(some, now_ns as f64 / 1e9, out);
+            }
+        }
+    }
+}
+
+impl Store {
+    pub(crate) fn new(
+        env: Env,
+        lane: Arc<Lane>,
+        counters: Arc<TargetCounters>,
+        spool: Option<Spool>,
+    ) -> Self {
+        let (resend, written) = (VecDeque::new(), VecDeque::new());
+        Self { env, lane, counters, spool, resend, written, written_bytes: 0, has_failed: false }
+    }
+
+    /// Waits for something while lines that wait too long, or are too many, go to disk.
+    async fn while_spilling<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let (env, lane) = (self.env.clone(), Arc::clone(&self.lane));
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut future => return outcome,
+                () = lane.crowded.notified() => {}
+                () = env.sleep(TICK) => {}
+            }
+            self.spill(TICK).await;
+            self.tick();
+        }
+    }
+
+    /// What is written next.
+    async fn next(&mut self) -> Option<Next> {
+        if let Some(chunk) = self.resend.pop_front() {
+            return Some(Next::Chunk(chunk));
+        }
+        let has_spooled = self.spool.as_ref().is_some_and(|spool| !spool.is_empty());
+        if has_spooled && let Some(batch) = self.with_spool(|spool| spool.peek(REPLAY_BYTES)).await.flatten()
+        {
+            return Some(Next::Spooled(batch));
+        }
+        self.lane.take().map(Next::Chunk)
+    }
+
+    /// Calls the spool off the I/O threads.
+    async fn with_spool<T: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut Spool) -> io::Result<T> + Send + 'static,
+    ) -> Option<T> {
+        let mut spool = self.spool.take()?;
+        let (spool, outcome) = self
+            .env
+            .run_blocking(move || {
+                let outcome = call(&mut spool);
+                (spool, outcome)
+            })
+            .await;
+        let spool = self.spool.insert(spool);
+        self.counters.lost.add(spool.take_lost());
+        match outcome {
+            Ok(value) => {
+                self.has_failed = false;
+                Some(value)
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::warn!(%error, "a spool cannot be used; lines wait in memory as far as they fit");
+                }
+                None
+            }
+        }
+    }
+
+    /// Puts lines that wait longer than `age` on disk, behind what is there.
+    async fn spill(&mut self, age: Duration) {
+        let Some(spool) = &self.spool else { return };
+        if spool.is_empty() {
+            while let Some(chunk) = self.resend.pop_front() {
+                if !self.put(&chunk).await {
+                    return self.resend.push_front(chunk);
+                }
+            }
+        }
+        let now = self.env.monotonic();
+        while self.lane.oldest().is_some_and(|since| now.saturating_sub(since) >= age) {
+            let Some(chunk) = self.lane.take() else { return };
+            if !self.put(&chunk).await {
+                return self.lane.put_back(chunk);
+            }
+        }
+        if self.spool.as_ref().is_some_and(|spool| spool.is_sync_due(now)) {
+            self.with_spool(move |spool| spool.sync_if_due(now)).await;
+        }
+    }
+
+    async fn put(&mut self, chunk: &Chunk) -> bool {
+        let (lines, points, now) = (chunk.lines.clone(), chunk.points, self.env.monotonic());
+        let is_put = self.with_spool(move |spool| spool.push(&lines, points, now)).await.is_some();
+        if is_put {
+            self.counters.spooled.add(points.into());
+        }
+        is_put
+    }
+
+    /// Forgets what was written long enough ago.
+    fn tick(&mut self) {
+        let now = self.env.monotonic();
+        let is_old = |at: &Duration| now.saturating_sub(*at) >= RESEND_AGE;
+        while self.written_bytes > RESEND_BYTES || self.written.front().is_some_and(|(_, at)| is_old(at)) {
+            let Some((chunk, _)) = self.written.pop_front() else { return };
+            self.written_bytes -= chunk.lines.len();
+        }
+    }
+
+    async fn sent(&mut self, next: Next) {
+        let chunk = match next {
+            Next::Chunk(chunk) => chunk,
+            Next::Spooled(batch) => {
+                let points = u32::try_from(batch.points).unwrap_or(u32::MAX);
+                let lines = batch.lines.clone();
+                self.with_spool(move |spool| {
+                    spool.confirm(&batch);
+                    Ok(())
+                })
+                .await;
+                Chunk { lines, points, since: Duration::ZERO }
+            }
+        };
+        self.written_bytes += chunk.lines.len();
+        self.written.push_back((chunk, self.env.monotonic()));
+        self.tick();
+    }
+
+    /// What could not be written is the first to be written next.
+    fn unsent(&mut self, next: Next) {
+        // A batch of the spool is still there.
+        if let Next::Chunk(chunk) = next {
+            self.resend.push_front(chunk);
+        }
+    }
+
+    /// The connection is gone, and with it perhaps what was written last.
+    fn lost(&mut self) {
+        while let Some((chunk, _)) = self.written.pop_back() {
+            self.resend.push_front(chunk);
+        }
+        self.written_bytes = 0;
+    }
+
+    /// Puts everything on disk.
+    async fn keep_everything(&mut self) {
+        self.written.clear();
+        self.spill(Duration::ZERO).await;
+        let left = self.lane.bytes() + self.resend.iter().map(|chunk| chunk.lines.len()).sum::<usize>();
+        if left > 0 {
+            tracing::warn!(
+                bytes = left,
+                "lines that waited in memory are lost: there is no room on disk for them"
+            );
+        }
+        self.with_spool(|spool| {
+            spool.write_position();
+            spool.sync_if_due(Duration::MAX)
+        })
+        .await;
+    }
+}

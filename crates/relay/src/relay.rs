@@ -1,0 +1,383 @@
+//! A relay that runs: lines come in, are routed and wait in lanes; workers deliver them.
+//!
+//! **Invariants.** Taking a line never waits for a target: what finds no room in memory or on disk is dropped
+//! and counted, so a dead target slows down no other. Memory is bounded by the lanes, the connections and the
+//! open intervals of aggregation rules.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::{Env, Shutdown, Task};
+
+use crate::aggregation::{Aggregation, Computed};
+use crate::connect::Connector;
+use crate::counters::{Counters, TargetCounters};
+use crate::delivery::{Delivery, Store};
+use crate::hash::jump::{bucket, rehash};
+use crate::lane::{CHUNK_BYTES, Lane};
+use crate::line::{Point, parse};
+use crate::model::aggregate::Output;
+use crate::model::{Routing, Stage};
+use crate::router::{BadCluster, End, Hands, Router, Scratch};
+use crate::spool::Spool;
+
+/// Bytes of a lane's queue in memory, unless the configuration says otherwise.
+const LANE_BYTES: u64 = 8 << 20;
+/// Bytes of one connection's queue at least: a chunk and a line more must fit.
+const LANE_BYTES_MIN: u64 = 1 << 20;
+const COMPUTE_EVERY: Duration = Duration::from_secs(1);
+
+/// Opens the spool of a target's connection; `None` where there is none.
+pub type OpenSpool<'a> = &'a dyn Fn(&str) -> std::io::Result<Option<Spool>>;
+
+/// Why a relay does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A cluster makes no ring.
+    #[error(transparent)]
+    Cluster(#[from] BadCluster),
+    /// A spool cannot be opened.
+    #[error("the spool of {target} cannot be opened: {reason}")]
+    Spool {
+        /// The target.
+        target: String,
+        /// Why.
+        reason: std::io::Error,
+    },
+}
+
+/// What takes lines. Cheap to clone.
+#[derive(Clone)]
+pub struct Relay(Arc<Inner>);
+
+struct Inner {
+    env: Env,
+    router: Router,
+    targets: Vec<Outgoing>,
+    counters: Counters,
+    connections: std::sync::atomic::AtomicU64,
+    aggregation: Mutex<Aggregation>,
+    host: String,
+}
+
+/// A target with its lanes.
+struct Outgoing {
+    lanes: Vec<Arc<Lane>>,
+    live: Arc<AtomicBool>,
+    counters: Arc<TargetCounters>,
+}
+
+/// A relay and its tasks.
+pub struct Running {
+    /// What takes lines.
+    pub relay: Relay,
+    shutdown: Shutdown,
+    workers: Vec<Task<()>>,
+    background: Vec<Task<()>>,
+}
+
+impl Running {
+    /// Starts the workers of every target. `host` stands in the names of the relay's own metrics.
+    pub fn start(
+        env: &Env,
+        routing: Routing,
+        connector: Arc<dyn Connector>,
+        open_spool: OpenSpool<'_>,
+        host: &str,
+    ) -> Result<Self, StartError> {
+        let router = Router::new(routing)?;
+        let shutdown = Shutdown::default();
+        let (mut targets, mut workers) = (Vec::new(), Vec::new());
+        let limit = router.routing().queue_bytes.unwrap_or(LANE_BYTES).max(LANE_BYTES_MIN) as usize;
+        for target in &router.routing().targets {
+            let target = Arc::new(target.clone());
+            let live = Arc::new(AtomicBool::new(true));
+            let counters = Arc::new(TargetCounters::default());
+            let mut lanes = Vec::new();
+            for number in 0..target.connections.max(1) {
+                let lane = Arc::new(Lane::new(limit));
+                let name = spool_name(&target.metric_name(), number);
+                let spool = if target.spools { open_spool(&name) } else { Ok(None) };
+                let spool =
+                    spool.map_err(|reason| StartError::Spool { target: target.node.to_string(), reason })?;
+                let delivery = Delivery {
+                    env: env.clone(),
+                    target: Arc::clone(&target),
+                    lane: Arc::clone(&lane),
+                    live: Arc::clone(&live),
+                    counters: Arc::clone(&counters),
+                    connector: Arc::clone(&connector),
+                    stopping: shutdown.signal(),
+                    store: Store::new(env.clone(), Arc::clone(&lane), Arc::clone(&counters), spool),
+                };
+                workers.push(env.spawn("delivery to a target", delivery.run()));
+                lanes.push(lane);
+            }
+            targets.push(Outgoing { lanes, live, counters });
+        }
+        let relay = Relay(Arc::new(Inner {
+            env: env.clone(),
+            router,
+            targets,
+            counters: Counters::default(),
+            connections: Default::default(),
+            aggregation: Mutex::default(),
+            host: host.replace('.', "_"),
+        }));
+        let background = vec![
+            env.spawn("aggregation", relay.clone().aggregate()),
+            env.spawn("own metrics of the relay", relay.clone().report()),
+        ];
+        Ok(Self { relay, shutdown, workers, background })
+    }
+
+    /// Writes what waits, for some seconds, and puts the rest on disk.
+    pub async fn stop(self) {
+        drop(self.background);
+        self.shutdown.trigger();
+        for worker in self.workers {
+            if let Err(error) = worker.join().await {
+                tracing::error!(%error, "the delivery to a target ended badly");
+            }
+        }
+    }
+}
+
+/// A name for a directory.
+fn spool_name(target: &str, connection: u16) -> String {
+    let safe =
+        |letter: char| if letter.is_ascii_alphanumeric() || "_-".contains(letter) { letter } else { '+' };
+    let name: String = target.chars().map(safe).collect();
+    format!("{name}.{connection}")
+}
+
+/// Lines of one source on their way into lanes, and the buffers of routing them.
+pub struct Sorter {
+    relay: Relay,
+    scratch: Option<Scratch>,
+    /// Lines by target and lane.
+    lanes: Vec<Vec<(Vec<u8>, u32)>>,
+    /// Lanes that hold lines.
+    filled: Vec<(usize, usize)>,
+}
+
+impl Relay {
+    /// For one source of lines.
+    pub fn sorter(&self) -> Sorter {
+        let lanes = self.0.targets.iter().map(|target| vec![(Vec::new(), 0); target.lanes.len()]).collect();
+        Sorter { relay: self.clone(), scratch: Some(Scratch::default()), lanes, filled: Vec::new() }
+    }
+
+    /// What it counts.
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// What it counts of a target.
+    pub fn target_counters(&self, target: usize) -> Option<&TargetCounters> {
+        self.0.targets.get(target).map(|target| &*target.counters)
+    }
+
+    /// Whether a target takes points.
+    pub fn is_live(&self, target: usize) -> bool {
+        self.0.targets.get(target).is_some_and(|target| target.live.load(Ordering::Relaxed))
+    }
+
+    /// Connections that send lines to this relay.
+    pub(crate) fn connections(&self) -> &std::sync::atomic::AtomicU64 {
+        &self.0.connections
+    }
+
+    fn now(&self) -> i64 {
+        self.0.env.now_ns() / 1_000_000_000
+    }
+
+    /// Computes what is due, every second.
+    async fn aggregate(self) {
+        let mut sorter = self.sorter();
+        loop {
+            self.0.env.sleep(COMPUTE_EVERY).await;
+            sorter.compute();
+        }
+    }
+
+    /// Sends the relay's own metrics.
+    async fn report(self) {
+        let Some(every) = self.0.router.routing().statistics.every else { return };
+        let mut sorter = self.sorter();
+        loop {
+            self.0.env.sleep(every).await;
+            sorter.report();
+        }
+    }
+}
+
+impl Sorter {
+    /// Takes one line without its end.
+    pub fn take(&mut self, line: &[u8]) {
+        let now = self.relay.0.env.now_ns() as f64 / 1e9;
+        match parse(line, now) {
+            Ok(point) => {
+                self.relay.0.counters.received.add(1);
+                self.route(&point, 0, None);
+            }
+            Err(_) if line.is_empty() => {}
+            Err(reason) => {
+                self.relay.0.counters.rejected.add(1);
+                let line = String::from_utf8_lossy(&line[..line.len().min(200)]);
+                tracing::debug!(%reason, %line, "a line is no point");
+            }
+        }
+    }
+
+    /// Through the stages from one on, or into clusters.
+    fn route(&mut self, point: &Point<'_>, first: usize, clusters: Option<&[usize]>) {
+        let relay = self.relay.clone();
+        let Some(mut scratch) = self.scratch.take() else { return };
+        let mut hands = Sorting { point, sorter: self };
+        match clusters {
+            None => relay.0.router.route(first, point.name, &mut scratch, &mut hands),
+            Some(clusters) => {
+                let router = &relay.0.router;
+                clusters.iter().for_each(|one| router.send_to(*one, point.name, &mut scratch, &mut hands));
+            }
+        }
+        self.scratch = Some(scratch);
+    }
+
+    /// Hands what was taken over to the workers.
+    pub fn flush(&mut self) {
+        let now = self.relay.0.env.monotonic();
+        for (target, lane) in std::mem::take(&mut self.filled) {
+            self.hand_over(target, lane, now);
+        }
+    }
+
+    fn hand_over(&mut self, target: usize, lane: usize, now: Duration) {
+        let outgoing = &self.relay.0.targets[target];
+        let (lines, points) = &mut self.lanes[target][lane];
+        match outgoing.lanes[lane].push(lines, *points, now) {
+            Some(bytes) => outgoing.counters.queued.most(bytes as u64),
+            None => outgoing.counters.dropped.add(u64::from(*points)),
+        }
+        lines.clear();
+        *points = 0;
+    }
+
+    fn send(&mut self, target: usize, name: &[u8], point: &Point<'_>) {
+        let lanes = self.lanes[target].len();
+        let lane = if lanes == 1 { 0 } else { bucket(rehash(hash_of(name)), lanes) };
+        self.relay.0.targets[target].counters.attempted.add(1);
+        let (lines, points) = &mut self.lanes[target][lane];
+        if lines.is_empty() {
+            self.filled.push((target, lane));
+        }
+        point.write(name, lines);
+        *points += 1;
+        if lines.len() >= CHUNK_BYTES {
+            self.filled.retain(|own| *own != (target, lane));
+            let now = self.relay.0.env.monotonic();
+            self.hand_over(target, lane, now);
+        }
+    }
+
+    fn compute(&mut self) {
+        let (relay, now) = (self.relay.clone(), self.relay.now());
+        let stages = &relay.0.router.routing().stages;
+        let mut computed = Vec::new();
+        let rule = |stage: usize| match stages.get(stage) {
+            Some(Stage::Aggregate(aggregate)) => Some(aggregate.clone()),
+            _ => None,
+        };
+        let open = &relay.0.aggregation;
+        open.lock().unwrap_or_else(PoisonError::into_inner).compute(&rule, now, &mut computed);
+        for Computed { stage, name, value, time } in computed {
+            let Some(Stage::Aggregate(rule)) = stages.get(stage) else { continue };
+            relay.0.counters.computed.add(1);
+            match &rule.output {
+                Output::Stage(first) => self.made(&name, value, time, *first, None),
+                Output::Clusters(clusters) => self.made(&name, value, time, 0, Some(clusters)),
+            }
+        }
+        self.flush();
+    }
+
+    /// Routes a point that the relay made.
+    fn made(&mut self, name: &[u8], value: f64, time: i64, first: usize, clusters: Option<&[usize]>) {
+        let (value_text, time_text) = (value.to_string(), time.to_string());
+        let point = Point {
+            name,
+            value_text: value_text.as_bytes(),
+            value,
+            time_text: time_text.as_bytes(),
+            time: time as f64,
+        };
+        self.route(&point, first, clusters);
+    }
+
+    fn report(&mut self) {
+        let (relay, now) = (self.relay.clone(), self.relay.now());
+        let statistics = &relay.0.router.routing().statistics;
+        let prefix = statistics.prefix.replace("HOST", &relay.0.host);
+        let clusters = statistics.clusters.as_deref();
+        let mut all: Vec<(String, f64)> = Vec::new();
+        let own = relay.0.counters.named();
+        all.extend(own.map(|(name, counter)| (name.to_owned(), counter.take() as f64)));
+        all.push(("activeConnections".to_owned(), relay.0.connections.load(Ordering::Relaxed) as f64));
+        for (target, outgoing) in relay.0.router.routing().targets.iter().zip(&relay.0.targets) {
+            let name = target.metric_name();
+            let waiting: usize = outgoing.lanes.iter().map(|lane| lane.bytes()).sum();
+            all.push((format!("destinations.{name}.queuedBytes"), waiting as f64));
+            let counted = outgoing.counters.named();
+            all.extend(
+                counted.map(|(own, counter)| (format!("destinations.{name}.{own}"), counter.take() as f64)),
+            );
+        }
+        for (name, value) in all {
+            self.made(format!("{prefix}.{name}").as_bytes(), value, now, 0, clusters);
+        }
+        self.flush();
+    }
+}
+
+fn hash_of(name: &[u8]) -> u64 {
+    u64::from(crate::hash::fnv1a::fnv1a_32(name)) | 1 << 40
+}
+
+/// One point on its way.
+struct Sorting<'a, 'b> {
+    point: &'a Point<'a>,
+    sorter: &'b mut Sorter,
+}
+
+impl Hands for Sorting<'_, '_> {
+    fn is_live(&self, target: usize) -> bool {
+        self.sorter.relay.is_live(target)
+    }
+
+    fn send(&mut self, target: usize, name: &[u8]) {
+        self.sorter.send(target, name, self.point);
+    }
+
+    fn aggregate(&mut self, stage: usize, compute: usize, name: &[u8]) {
+        let inner = Arc::clone(&self.sorter.relay.0);
+        let Some(Stage::Aggregate(rule)) = inner.router.routing().stages.get(stage) else { return };
+        let now = self.sorter.relay.now();
+        let point = (self.point.time, self.point.value);
+        let mut open = inner.aggregation.lock().unwrap_or_else(PoisonError::into_inner);
+        if !open.add((stage, compute), rule, name, point, now) {
+            inner.counters.not_computed.add(1);
+        }
+    }
+
+    fn ended(&mut self, end: End) {
+        let counters = &self.sorter.relay.0.counters;
+        match end {
+            End::Blocked => counters.blocked.add(1),
+            End::NotAllowed => counters.not_allowed.add(1),
+            End::Unrouted => counters.unrouted.add(1),
+            End::Nowhere => {}
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! A relay under accelerated time: targets that are away, that stall, that lose what was written last, and
+//! disks that are full.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sandur_base::{BoxFuture, Env};
+
+use crate::config::{Format, read};
+use crate::connect::{Connection, Connector};
+use crate::model::{Routing, Target};
+use crate::relay::{Running, Sorter};
+use crate::spool::tests::MemoryDisk;
+use crate::spool::{Disk, Options, Spool};
+
+#[derive(Default)]
+struct Remote {
+    is_up: bool,
+    stalls: bool,
+    received: Vec<u8>,
+    lines: u64,
+    /// Grows with every loss of all connections.
+    epoch: u64,
+}
+
+/// Targets by their hosts.
+#[derive(Clone)]
+struct Remotes {
+    env: Env,
+    all: Arc<Mutex<HashMap<String, Remote>>>,
+}
+
+impl Remotes {
+    fn new(env: &Env) -> Self {
+        Self { env: env.clone(), all: Arc::default() }
+    }
+
+    fn with<T>(&self, host: &str, change: impl FnOnce(&mut Remote) -> T) -> T {
+        change(self.all.lock().unwrap().entry(host.to_owned()).or_default())
+    }
+
+    fn set_up(&self, host: &str, is_up: bool) {
+        self.with(host, |remote| remote.is_up = is_up);
+    }
+
+    /// Values that came, by name.
+    fn values(&self, host: &str) -> BTreeMap<String, Vec<u64>> {
+        let text = self.with(host, |remote| String::from_utf8(remote.received.clone()).unwrap());
+        let mut values = BTreeMap::<String, Vec<u64>>::new();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            values.entry(fields[0].to_owned()).or_default().push(fields[1].parse().unwrap());
+        }
+        values
+    }
+}
+
+impl Connector for Remotes {
+    fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        let remotes = self.clone();
+        Box::pin(async move {
+            let host = target.node.host.clone();
+            let (is_up, epoch) = remotes.with(&host, |remote| (remote.is_up, remote.epoch));
+            if !is_up {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            Ok(Box::new(Open { remotes, host, epoch }) as Box<dyn Connection>)
+        })
+    }
+}
+
+struct Open {
+    remotes: Remotes,
+    host: String,
+    epoch: u64,
+}
+
+impl Connection for Open {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            while self.remotes.with(&self.host, |remote| remote.stalls) {
+                self.remotes.env.sleep(Duration::from_millis(50)).await;
+            }
+            let epoch = self.epoch;
+            self.remotes.with(&self.host, |remote| match remote.is_up && remote.epoch == epoch {
+                true => {
+                    remote.received.extend_from_slice(bytes);
+                    remote.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+                    Ok(())
+                }
+                false => Err(io::ErrorKind::BrokenPipe.into()),
+            })
+        })
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let epoch = self.epoch;
+            while self.remotes.with(&self.host, |remote| remote.is_up && remote.epoch == epoch) {
+                self.remotes.env.sleep(Duration::from_millis(20)).await;
+            }
+        })
+    }
+}
+
+fn routing(text: &str) -> Routing {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("relay.conf");
+    std::fs::write(&path, text).unwrap();
+    read(&path, Some(Format::CarbonCRelay), None).unwrap()
+}
+
+struct World {
+    env: Env,
+    remotes: Remotes,
+    disks: Arc<Mutex<HashMap<String, Arc<MemoryDisk>>>>,
+    options: Options,
+}
+
+impl World {
+    fn start(&self, text: &str) -> Running {
+        let disks = Arc::clone(&self.disks);
+        let options = self.options;
+        let open = move |name: &str| {
+            let disk = Arc::clone(disks.lock().unwrap().entry(name.to_owned()).or_default());
+            Spool::open(disk as Arc<dyn Disk>, options).map(Some)
+        };
+        let mut routing = routing(text);
+        (routing.statistics.every, routing.queue_bytes) = (None, Some(1 << 20));
+        Running::start(&self.env, routing, Arc::new(self.remotes.clone()), &open, "host.example").unwrap()
+    }
+
+    async fn seconds(&self, seconds: f64) {
+        self.env.sleep(Duration::from_secs_f64(seconds)).await;
+    }
+}
+
+fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let env = Env::simulated(7, 1_600_000_000_000_000_000);
+        let remotes = Remotes::new(&env);
+        test(World { env, remotes, disks: Arc::default(), options: Options::default() }).await;
+    });
+}
+
+const NAMES: u64 = 20;
+
+/// Sends one value of every name.
+fn send(sorter: &mut Sorter, value: u64) {
+    (0..NAMES).for_each(|name| sorter.take(format!("a.n{name}.cpu {value} {value}").as_bytes()));
+    sorter.flush();
+}
+
+fn assert_each_once(values: &BTreeMap<String, Vec<u64>>, count: u64) {
+    assert_eq!(values.len() as u64, NAMES);
+    values.iter().for_each(|(name, own)| assert!(own.iter().copied().eq(0..count), "{name}: {own:?}"));
+}
+
+const TWO: &str = "cluster legacy forward old; cluster new forward new; match * send to legacy new;";
+
+#[test]
+fn a_target_that_was_away_for_ten_minutes_gets_every_point_once_and_in_order() {
+    in_world(|world| async move {
+        world.remotes.set_up("new", true);
+        let running = world.start(TWO);
+        let mut sorter = running.relay.sorter();
+        for second in 0..600 {
+            send(&mut sorter, second);
+            world.seconds(1.0).await;
+            assert_eq!(world.remotes.with("new", |remote| remote.lines), (second + 1) * NAMES);
+        }
+        world.remotes.set_up("old", true);
+        for second in 600..660 {
+            send(&mut sorter, second);
+            world.seconds(1.0).await;
+        }
+        assert_each_once(&world.remotes.values("old"), 660);
+        assert_each_once(&world.remotes.values("new"), 660);
+        let counters = running.relay.target_counters(0).unwrap();
+        assert_eq!((counters.sent.get(), counters.attempted.get()), (660 * NAMES, 660 * NAMES));
+        assert_eq!(counters.dropped.get() + counters.lost.get(), 0);
+        assert!(counters.spooled.get() >= 590 * NAMES);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_target_that_stalls_slows_down_no_other_and_gets_everything_in_order() {
+    in_world(|world| async move {
+        world.remotes.set_up("new", true);
+        world.remotes.set_up("old", true);
+        let running = world.start(TWO);
+        let mut sorter = running.relay.sorter();
+        for second in 0..200 {
+            world.remotes.with("old", |remote| remote.stalls = (50..150).contains(&second));
+            send(&mut sorter, second);
+            world.seconds(1.0).await;
+            assert_eq!(world.remotes.with("new", |remote| remote.lines), (second + 1) * NAMES);
+        }
+        world.seconds(60.0).await;
+        let old = world.remotes.values("old");
+        for (name, values) in &old {
+            let all: BTreeSet<u64> = values.iter().copied().collect();
+            assert_eq!(all.len(), 200, "{name}");
+        }
+        running.stop().await;
+    });
+}
+
+#[test]
+fn what_a_broken_connection_lost_is_written_again() {
+    in_world(|world| async move {
+        world.remotes.set_up("new", true);
+        world.remotes.set_up("old", true);
+        let running = world.start(TWO);
+        let mut sorter = running.relay.sorter();
+        for second in 0..100 {
+            send(&mut sorter, second);
+            world.seconds(1.0).await;
+            if second % 10 == 5 {
+                // The last lines were in the target's buffers only.
+                world.remotes.with("old", |remote| {
+                    let keep = remote.received.len().saturating_sub(900);
+                    let end = remote.received[..keep]
+                        .iter()
+                        .rposition(|byte| *byte == b'\n')
+                        .map_or(0, |at| at + 1);
+                    remote.received.truncate(end);
+                    remote.epoch += 1;
+                });
+            }
+        }
+        world.seconds(20.0).await;
+        for (name, values) in world.remotes.values("old") {
+            let all: BTreeSet<u64> = values.iter().copied().collect();
+            assert_eq!(all.len(), 100, "{name}: {values:?}");
+            assert_eq!(values.last(), Some(&99), "{name}: the newest value is the last");
+        }
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_killed_relay_loses_a_tick_and_a_stopped_one_nothing() {
+    for is_killed in [true, false] {
+        in_world(|world| async move {
+            let text = "cluster legacy forward old; match * send to legacy;";
+            let running = world.start(text);
+            let mut sorter = running.relay.sorter();
+            for second in 0..50 {
+                send(&mut sorter, second);
+                world.seconds(1.0).await;
+            }
+            send(&mut sorter, 50);
+            match is_killed {
+                true => drop(running),
+                false => running.stop().await,
+            }
+            world.remotes.set_up("old", true);
+            let running = world.start(text);
+            world.seconds(10.0).await;
+            assert_each_once(&world.remotes.values("old"), if is_killed { 50 } else { 51 });
+            running.stop().await;
+        });
+    }
+}
+
+#[test]
+fn what_a_full_disk_cannot_take_is_counted() {
+    in_world(|world| async move {
+        let running = world.start("cluster legacy forward old; match * send to legacy;");
+        let disks: Vec<Arc<MemoryDisk>> = world.disks.lock().unwrap().values().cloned().collect();
+        disks[0].set_room(Some(20_000));
+        let mut sorter = running.relay.sorter();
+        let padding = "x".repeat(2_000);
+        for second in 0..600_u64 {
+            for name in 0..5 {
+                sorter.take(format!("a.{padding}.n{name} {second} {second}").as_bytes());
+            }
+            sorter.flush();
+            world.seconds(0.2).await;
+        }
+        world.remotes.set_up("old", true);
+        world.seconds(30.0).await;
+        let counters = running.relay.target_counters(0).unwrap();
+        let received: usize = world.remotes.values("old").values().map(Vec::len).sum();
+        assert_eq!(received as u64 + counters.dropped.get(), 3_000);
+        assert_eq!(counters.sent.get(), received as u64);
+        assert!(counters.dropped.get() > 500, "a megabyte of memory holds {received}");
+        assert!(world.remotes.values("old").values().all(|values| values.is_sorted()));
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_point_reaches_one_of_the_targets_that_are_live() {
+    let clusters = ["failover h1 h2", "any_of h1 h2", "carbon_ch dynamic h1 h2"];
+    for cluster in clusters {
+        in_world(|world| async move {
+            let running = world.start(&format!("cluster main {cluster}; match * send to main;"));
+            world.remotes.set_up("h2", true);
+            world.seconds(1.0).await;
+            let mut sorter = running.relay.sorter();
+            (0..30).for_each(|value| send(&mut sorter, value));
+            world.seconds(1.0).await;
+            assert_each_once(&world.remotes.values("h2"), 30);
+            world.remotes.set_up("h1", true);
+            world.seconds(10.0).await;
+            send(&mut sorter, 30);
+            world.seconds(1.0).await;
+            assert!(!world.remotes.values("h1").is_empty(), "{cluster}");
+            running.stop().await;
+        });
+    }
+}
+
+#[test]
+fn sums_and_own_metrics_are_sent_as_points() {
+    in_world(|world| async move {
+        world.remotes.set_up("h1", true);
+        let text = "cluster main forward h1:2003=a;
+            aggregate ^a\\.n[0-9]+\\.(.*) every 10 seconds expire after 20 seconds
+                compute sum write to sum.\\1 send to main stop;
+            match * send to main;
+            statistics submit every 30 seconds;";
+        let open = |_: &str| Ok(None);
+        let connector = Arc::new(world.remotes.clone());
+        let running = Running::start(&world.env, routing(text), connector, &open, "host.example").unwrap();
+        let mut sorter = running.relay.sorter();
+        let now = world.env.now_ns() / 1_000_000_000;
+        for (name, value) in [(1, 2), (2, 3), (3, 5)] {
+            sorter.take(format!("a.n{name}.cpu {value} {now}").as_bytes());
+        }
+        sorter.take(b"no point");
+        world.seconds(40.0).await;
+        let values = world.remotes.values("h1");
+        assert_eq!(values["sum.cpu"], [10]);
+        assert_eq!(values["carbon.relays.host_example.metricsReceived"], [3]);
+        assert_eq!(values["carbon.relays.host_example.invalidMetrics"], [1]);
+        assert_eq!(values["carbon.relays.host_example.destinations.h1:2003:a.sent"], [1]);
+        running.stop().await;
+    });
+}

@@ -1,0 +1,157 @@
+//! `sandur relay --config FILE`: runs the relay until a signal.
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches};
+use sandur_base::units::{self, ByteSize};
+use sandur_base::{Env, Shutdown};
+use sandur_relay::connect::Network;
+use sandur_relay::intake::listen;
+use sandur_relay::model::{Listener, Protocol, Routing, Transport};
+use sandur_relay::relay::Running;
+use sandur_relay::spool::{Directory, Options, Spool, Sync};
+
+use super::configuration;
+use crate::config::Log;
+use crate::failed_command::Failed;
+use crate::{logging, roles};
+
+/// Options of the command without a subcommand.
+pub(super) fn arguments() -> Vec<Arg> {
+    let value = |id: &'static str, name: &'static str| Arg::new(id).long(id).value_name(name);
+    let flag = |id: &'static str| Arg::new(id).long(id).action(ArgAction::SetTrue);
+    vec![
+        value("config", "FILE").help("Configuration of carbon, carbon-c-relay or carbon-relay-ng, or ours"),
+        value("listen", "ADDRESS")
+            .action(ArgAction::Append)
+            .help("Listen for lines here, by TCP and UDP, in place of the file's listeners"),
+        value("spool-dir", "DIR")
+            .help("Where lines wait for targets that are away; without it, in memory alone"),
+        value("spool-size", "SIZE")
+            .default_value("10GiB")
+            .help("Bytes on disk of each connection to a target"),
+        value("spool-sync", "WHEN")
+            .default_value("1s")
+            .help("When lines on disk must survive a loss of power: always, never, or after a time"),
+        flag("check")
+            .help("Say which lines of the file are not honoured, and exit; 1 if points went elsewhere"),
+        flag("lenient").help("Run although lines of the file cannot be honoured"),
+        flag("insecure-listen").help("Listen beyond loopback: carbon's protocols know no credentials"),
+    ]
+}
+
+/// Runs the command.
+pub(super) async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let Some(path) = matches.get_one::<String>("config") else {
+        return Err(Failed::usage("sandur relay needs --config FILE, or the subcommand lookup or diff"));
+    };
+    let mut routing = configuration::routing(path, matches)?;
+    let graves = routing.notes.iter().filter(|note| note.is_grave).count();
+    routing.notes.iter().for_each(|note| eprintln!("sandur: {note}"));
+    if matches.get_flag("check") {
+        return Ok(if graves == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+    }
+    if graves > 0 && !matches.get_flag("lenient") {
+        return Err(Failed::new(format!(
+            "{graves} lines of {path} cannot be honoured (above): change them, or run with --lenient"
+        )));
+    }
+    listeners(&mut routing, matches)?;
+    let log = Log { format: "text".to_owned(), level: "info".to_owned() };
+    logging::start(&log, env.clone(), None).map_err(Failed::new)?;
+    serve(&env, path, routing, matches).await
+}
+
+async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let (directory, options) = spool(&routing, matches)?;
+    let open = |name: &str| match &directory {
+        None => Ok(None),
+        Some(directory) => {
+            let disk = Directory::open(directory.join(name))?;
+            Spool::open(Arc::new(disk), options).map(Some)
+        }
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let (listening, targets) = (routing.listeners.clone(), routing.targets.len());
+    let started = Running::start(env, routing, Arc::new(Network), &open, &host);
+    let running = started.map_err(|error| Failed::new(format!("{path}: {error}")))?;
+    let shutdown = Shutdown::default();
+    let mut accepting = Vec::new();
+    for listener in &listening {
+        let bound = listen(env, &running.relay, listener, shutdown.signal()).await;
+        let (address, task) =
+            bound.map_err(|error| Failed::new(format!("cannot listen on {}: {error}", listener.address)))?;
+        let kind = if listener.transport == Transport::Udp { "udp" } else { "tcp" };
+        tracing::info!(%address, kind, "the relay listens");
+        accepting.push(task);
+    }
+    let spool = directory.as_ref().map(|own| own.display().to_string()).unwrap_or_default();
+    tracing::info!(targets, spool, "the relay is ready");
+    let _signals = env.spawn("signals", roles::watch_signals(shutdown.clone()));
+    shutdown.signal().triggered().await;
+    for task in accepting {
+        // A listener that ended badly took lines until then.
+        let _ = task.join().await;
+    }
+    running.stop().await;
+    tracing::info!("the relay has stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The listeners that are asked for, none beyond loopback unless allowed.
+fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> {
+    if let Some(addresses) = matches.get_many::<String>("listen") {
+        let both = |address: &String| {
+            [Transport::Tcp, Transport::Udp].map(|transport| Listener {
+                address: address.clone(),
+                transport,
+                protocol: Protocol::Line,
+            })
+        };
+        routing.listeners = addresses.flat_map(both).collect();
+    }
+    routing.listeners.retain(|listener| {
+        let is_line = listener.protocol == Protocol::Line;
+        if !is_line {
+            eprintln!("sandur: {}: the relay takes lines; it does not listen for pickles", listener.address);
+        }
+        is_line
+    });
+    if routing.listeners.is_empty() {
+        return Err(Failed::new("the relay listens nowhere: give --listen ADDRESS"));
+    }
+    for listener in &routing.listeners {
+        let found = listener.address.to_socket_addrs();
+        let mut found = found.map_err(|error| Failed::new(format!("{}: {error}", listener.address)))?;
+        if !matches.get_flag("insecure-listen") && !found.all(|address| address.ip().is_loopback()) {
+            return Err(Failed::new(format!(
+                "{} is not loopback, and carbon's protocols know no credentials: \
+                 say --insecure-listen if its network is trusted",
+                listener.address
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn spool(routing: &Routing, matches: &ArgMatches) -> Result<(Option<PathBuf>, Options), Failed> {
+    let directory = matches.get_one::<String>("spool-dir").or(routing.spool_directory.as_ref());
+    let text = |id: &str| matches.get_one::<String>(id).map_or("", String::as_str);
+    let size: ByteSize =
+        text("spool-size").parse().map_err(|error| Failed::usage(format!("--spool-size: {error}")))?;
+    let sync = match text("spool-sync") {
+        "always" => Sync::Always,
+        "never" => Sync::Never,
+        every => {
+            let every = units::parse_duration(every);
+            let every = every.map_err(|error| Failed::usage(format!("--spool-sync: {error}")))?;
+            Sync::Every(every.max(Duration::from_millis(1)))
+        }
+    };
+    let options = Options { bytes_max: size.0.max(1 << 20), sync, ..Options::default() };
+    Ok((directory.map(PathBuf::from), options))
+}
