@@ -14,7 +14,7 @@ use sandur_format::sample_block::{
 use sandur_model::{Exemplar, TimeRange};
 
 /// A block of the format, whose parts inputs take the place of.
-const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/sample-block-v3.bin");
+const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/sample-block-v4.bin");
 /// Longest input: a page becomes up to some hundred times as long when it is read.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 

@@ -7,6 +7,7 @@ pub mod bitpack;
 pub mod checksum;
 pub mod compress;
 pub(crate) mod labels;
+pub mod number_page;
 pub mod numbers;
 pub mod reader;
 pub mod timestamps;

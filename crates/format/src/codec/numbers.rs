@@ -2,13 +2,15 @@
 //! readable alone.
 //!
 //! Only numbers of 64 bits in its classic mode, as they are or as distances from row to row: the caller has
-//! chosen what to code, so nothing is searched for, and a reader refuses anything else. One page is decoded
-//! at about a nanosecond per number.
+//! chosen what to code, so nothing is searched for, and a reader refuses anything else. Pages are read by
+//! [`super::number_page`].
 
-use pco::metadata::{DeltaEncoding, Mode};
-use pco::wrapped::{ChunkDecompressor, FileCompressor, FileDecompressor};
+use pco::metadata::DeltaEncoding;
+use pco::wrapped::FileCompressor;
 use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
+use super::number_page::{BATCH, Moments, NumberScratch, NumberTable, PageError};
+use super::varint::put_signed;
 use crate::error::Error;
 
 /// Most numbers of a chunk.
@@ -27,12 +29,14 @@ pub struct NumberChunk {
     pub ends: Vec<usize>,
 }
 
-/// Codes pages of so many numbers each, as distances of an order (0: as they are).
+/// Codes pages of so many numbers each, as distances of an order (0: as they are). Without stored moments
+/// each page begins with a zero.
 pub fn compress(
     numbers: &[i64],
     lengths: Vec<usize>,
     order: usize,
     level: usize,
+    moments: Moments,
 ) -> Result<NumberChunk, Error> {
     let refused = |_| Error::Misuse("numbers do not fit a chunk");
     let delta = if order == 0 { DeltaSpec::NoOp } else { DeltaSpec::TryConsecutive(order) };
@@ -46,40 +50,56 @@ pub fn compress(
     file.write_header(&mut chunk.table).map_err(refused)?;
     let mut compressor = file.chunk_compressor(numbers, &config).map_err(refused)?;
     compressor.write_meta(&mut chunk.table).map_err(refused)?;
-    for page in 0..lengths.len() {
-        compressor.write_page(page, &mut chunk.pages).map_err(refused)?;
+    let order = order_of(&compressor.meta().delta_encoding).unwrap_or(0);
+    let (mut page, mut row) = (Vec::new(), 0);
+    for (number, length) in lengths.iter().enumerate() {
+        page.clear();
+        compressor.write_page(number, &mut page).map_err(refused)?;
+        let own = numbers.get(row..row + length).unwrap_or_default();
+        match moments {
+            Moments::Stored => chunk.pages.extend_from_slice(&page),
+            Moments::FromZero => put_from_zero(&mut chunk.pages, &page, own, order)?,
+        }
         chunk.ends.push(chunk.pages.len());
+        row += length;
     }
     Ok(chunk)
 }
 
-/// Decodes the pages of a chunk.
+/// The order of distances of a chunk, which may be another one than was asked for; `None` if it is not read.
+pub(super) fn order_of(encoding: &DeltaEncoding) -> Option<usize> {
+    match encoding {
+        DeltaEncoding::NoOp => Some(0),
+        DeltaEncoding::Consecutive { order, .. } => Some(*order).filter(|order| *order <= ORDER_MAX),
+        _ => None,
+    }
+}
+
+/// Appends a page without the first of its distances.
+fn put_from_zero(out: &mut Vec<u8>, page: &[u8], numbers: &[i64], order: usize) -> Result<(), Error> {
+    let rest =
+        page.get(order * size_of::<u64>()..).filter(|_| numbers.first().is_none_or(|first| *first == 0));
+    let rest = rest.ok_or(Error::Misuse("a page of numbers does not begin with zero"))?;
+    if order == 2 {
+        put_signed(out, numbers.get(1).copied().unwrap_or(0));
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+/// Decodes the pages of a chunk as a whole.
 pub struct NumberDecoder {
-    chunk: ChunkDecompressor<i64>,
+    table: NumberTable,
+    scratch: Box<NumberScratch>,
 }
 
 impl NumberDecoder {
     /// Reads the table of a chunk, which stands at `offset`.
     pub fn new(table: &[u8], part: &'static str, offset: u64) -> Result<Self, Error> {
-        let malformed = |what| Error::Malformed { part, offset, what };
-        let damaged = |_| malformed("a table of numbers is damaged");
-        let (file, rest) = FileDecompressor::new(table).map_err(damaged)?;
-        let (chunk, rest) = file.chunk_decompressor::<i64, _>(rest).map_err(damaged)?;
-        if !rest.is_empty() {
-            return Err(malformed("bytes follow a table of numbers"));
-        }
-        let plain = match chunk.meta().delta_encoding {
-            DeltaEncoding::NoOp => true,
-            DeltaEncoding::Consecutive { order, .. } => order <= ORDER_MAX,
-            _ => false,
-        };
-        if !plain || !matches!(chunk.meta().mode, Mode::Classic) {
-            return Err(malformed("numbers are coded in a way that is not written"));
-        }
-        Ok(Self { chunk })
+        Ok(Self { table: NumberTable::new(table, part, offset)?, scratch: Box::default() })
     }
 
-    /// The numbers of a page; `count` is bounded by the caller.
+    /// The numbers of a page with stored moments; `count` is bounded by the caller.
     pub fn page(
         &mut self,
         bytes: &[u8],
@@ -87,31 +107,58 @@ impl NumberDecoder {
         part: &'static str,
         offset: u64,
     ) -> Result<Vec<i64>, Error> {
-        let malformed = |what| Error::Malformed { part, offset, what };
-        let damaged = |_| malformed("a page of numbers is damaged");
-        let mut page = self.chunk.page_decompressor(bytes, count).map_err(damaged)?;
-        let mut numbers = vec![0; count];
-        page.read(&mut numbers).map_err(damaged)?;
-        match page.into_src().is_empty() {
-            true => Ok(numbers),
-            false => Err(malformed("bytes follow a page of numbers")),
+        self.read(bytes, count, Moments::Stored).map_err(|error| error.within(part, offset))
+    }
+
+    fn read(&mut self, bytes: &[u8], count: usize, moments: Moments) -> Result<Vec<i64>, PageError> {
+        let mut page = self.table.page(bytes, count, moments, &mut self.scratch)?;
+        let (mut numbers, mut batch) = (Vec::with_capacity(count), [0; BATCH]);
+        while numbers.len() < count {
+            numbers.extend_from_slice(page.next(&mut batch)?);
         }
+        Ok(numbers)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pco::wrapped::FileDecompressor;
     use proptest::prelude::*;
 
     use super::*;
 
     fn round_trip(numbers: &[i64], lengths: &[usize], order: usize) {
-        let chunk = compress(numbers, lengths.to_vec(), order, 8).unwrap();
+        let chunk = compress(numbers, lengths.to_vec(), order, 8, Moments::Stored).unwrap();
+        check(numbers, lengths, &chunk, Moments::Stored);
+        let (mut moved, mut row) = (Vec::new(), 0);
+        for length in lengths {
+            let run = &numbers[row..row + length];
+            moved.extend(run.iter().map(|number| number.wrapping_sub(run[0])));
+            row += length;
+        }
+        let from_zero = compress(&moved, lengths.to_vec(), order, 8, Moments::FromZero).unwrap();
+        check(&moved, lengths, &from_zero, Moments::FromZero);
+    }
+
+    /// Also with the library's own reader, and that a page that is cut short or longer is refused.
+    fn check(numbers: &[i64], lengths: &[usize], chunk: &NumberChunk, moments: Moments) {
         let mut decoder = NumberDecoder::new(&chunk.table, "test", 0).unwrap();
+        let file = FileDecompressor::new(&chunk.table[..]).unwrap();
+        let mut library = file.0.chunk_decompressor::<i64, _>(file.1).unwrap().0;
         let (mut from, mut row) = (0, 0);
         for (end, length) in chunk.ends.iter().zip(lengths) {
-            let found = decoder.page(&chunk.pages[from..*end], *length, "test", 0).unwrap();
-            assert_eq!(found, numbers[row..row + length]);
+            let (bytes, expected) = (&chunk.pages[from..*end], &numbers[row..row + length]);
+            assert_eq!(decoder.read(bytes, *length, moments).unwrap(), expected);
+            if moments == Moments::Stored {
+                let mut found = vec![0; *length];
+                library.page_decompressor(bytes, *length).unwrap().read(&mut found).unwrap();
+                assert_eq!(found, expected);
+            }
+            if let Some((_, cut)) = bytes.split_last() {
+                let _ = decoder.read(cut, *length, moments);
+                let longer = [bytes, &[1]].concat();
+                assert!(decoder.read(&longer, *length, moments).is_err());
+            }
             (from, row) = (*end, row + length);
         }
     }
@@ -126,8 +173,9 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_fit_are_refused() {
-        assert!(compress(&[], Vec::new(), 1, 8).is_err());
-        assert!(compress(&[1], vec![2], 1, 8).is_err());
+        assert!(compress(&[], Vec::new(), 1, 8, Moments::Stored).is_err());
+        assert!(compress(&[1], vec![2], 1, 8, Moments::Stored).is_err());
+        assert!(compress(&[1, 2], vec![2], 1, 8, Moments::FromZero).is_err());
     }
 
     proptest! {
@@ -148,10 +196,13 @@ mod tests {
             at in any::<prop::sample::Index>(),
             with in any::<u8>(),
         ) {
-            let read = |mut decoder: NumberDecoder| decoder.page(&page, 500, "test", 0);
+            let read = |mut decoder: NumberDecoder| {
+                let _ = decoder.read(&page, 500, Moments::Stored);
+                decoder.read(&page, 500, Moments::FromZero)
+            };
             let _ = NumberDecoder::new(&table, "test", 0).map(read);
             let numbers: Vec<i64> = page.iter().map(|byte| i64::from(*byte)).chain([1, 2]).collect();
-            let mut chunk = compress(&numbers, vec![numbers.len()], 1, 8).unwrap();
+            let mut chunk = compress(&numbers, vec![numbers.len()], 1, 8, Moments::Stored).unwrap();
             let at = at.index(chunk.table.len());
             chunk.table[at] = with;
             if let Ok(mut decoder) = NumberDecoder::new(&chunk.table, "test", 0) {

@@ -14,7 +14,10 @@ use super::index::{Index, IndexSections, PART_INDEX};
 use super::metadata::{self, MetadataPage};
 use super::times::TimePageEntry;
 use super::writer::BlockOptions;
-use super::{GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION};
+use super::{
+    GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION,
+    VERSION_MIN,
+};
 use crate::block::{BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, PART_FOOTER};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::put_varint;
@@ -90,7 +93,7 @@ impl BlockIndex for Footer {
     fn open(bytes: Bytes) -> Result<Self, Error> {
         let mut body = Bytes::new();
         let (mut base, trailer, mut sections) = IndexBase::open(&LAYOUT, &bytes, &mut body)?;
-        if trailer.version != VERSION {
+        if trailer.version < VERSION_MIN {
             return Err(Error::Version { part: PART_FOOTER, found: trailer.version, supported: VERSION });
         }
         let (plain, offset) = sections.take(GROUPS)?;

@@ -10,7 +10,8 @@
 //! does not pay for the large ones of its neighbours, and a page stays decodable alone.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
@@ -19,13 +20,14 @@ use sandur_model::TimeRange;
 use super::footer::touches;
 use super::histograms::HistogramColumns;
 use super::page::{
-    Draft, KIND_CONSTANT, KIND_HISTOGRAMS, PageEntry, SamplePage, TABLES_MAX, TimeTable, check_entry,
-    runs_with_times,
+    Draft, FROM_ZERO, KIND_CONSTANT, KIND_HISTOGRAMS, PageEntry, SamplePage, TABLES_MAX, TimeTable,
+    check_entry, runs_with_times,
 };
-use super::scaling::{Form, STARTS};
+use super::scaling::{Form, Numbers, STARTS};
 use super::{GROUP_HEAD_MAX, GROUP_PAGES_MAX, PART_GROUP, PART_PAGE, starts};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
-use crate::codec::numbers::{NumberDecoder, compress};
+use crate::codec::number_page::{Moments, NumberScratch, NumberTable};
+use crate::codec::numbers::compress;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Piece, Reader, compress as bytes_codec};
 use crate::error::Error;
@@ -89,7 +91,7 @@ impl GroupHead {
         let plain = Bytes::from(plain);
         let mut reader = Reader::new(PART_GROUP, offset, &plain);
         let pages = get_pages(&mut reader, entry)?;
-        let count = reader.count("tables of a group", TABLES_MAX)?;
+        let count = reader.count("tables of a group", usize::from(FROM_ZERO))?;
         let mut tables = Vec::with_capacity(count);
         for _ in 0..count {
             tables.push(plain.slice_ref(reader.blob()?));
@@ -108,9 +110,19 @@ impl GroupHead {
         &self.pages
     }
 
+    /// Tables of the group that several decoders share.
+    pub fn tables(&self) -> Arc<GroupTables> {
+        Arc::new(GroupTables(self.tables.iter().map(|_| OnceLock::new()).collect()))
+    }
+
     /// Decodes pages of the group.
     pub fn decoder(&self) -> PageDecoder<'_> {
-        PageDecoder { head: self, tables: self.tables.iter().map(|_| None).collect() }
+        self.decoder_with(self.tables())
+    }
+
+    /// Decodes pages of the group with its tables.
+    pub fn decoder_with(&self, tables: Arc<GroupTables>) -> PageDecoder<'_> {
+        PageDecoder { head: self, tables, scratch: Box::default() }
     }
 }
 
@@ -158,10 +170,15 @@ fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntr
     Ok(pages)
 }
 
-/// Decodes pages of one group: the tables are built once.
+/// The tables of one group, each built when the first page needs it.
+#[derive(Debug)]
+pub struct GroupTables(Vec<OnceLock<Option<NumberTable>>>);
+
+/// Decodes pages of one group.
 pub struct PageDecoder<'a> {
     head: &'a GroupHead,
-    tables: Vec<Option<NumberDecoder>>,
+    tables: Arc<GroupTables>,
+    scratch: Box<NumberScratch>,
 }
 
 impl PageDecoder<'_> {
@@ -172,10 +189,22 @@ impl PageDecoder<'_> {
         bytes: &[u8],
         times: &TimeTable,
     ) -> Result<SamplePage, Error> {
+        self.decode_between(entry, bytes, times, (i64::MIN, i64::MAX))
+    }
+
+    /// The same of the rows from the first to the last of these milliseconds. Of histograms all rows are
+    /// decoded.
+    pub fn decode_between(
+        &mut self,
+        entry: &PageEntry,
+        bytes: &[u8],
+        times: &TimeTable,
+        (first_ms, last_ms): (i64, i64),
+    ) -> Result<SamplePage, Error> {
         entry.piece.check(PART_PAGE, bytes)?;
         let offset = entry.piece.offset;
         let mut reader = Reader::new(PART_PAGE, offset, bytes);
-        let runs = runs_with_times(&mut reader, entry, times)?;
+        let mut runs = runs_with_times(&mut reader, entry, times)?;
         let ends: Vec<u32> = runs.iter().map(|run| run.end).collect();
         if entry.kind == KIND_HISTOGRAMS {
             let HistogramColumns { histograms, integers, starts } =
@@ -185,30 +214,57 @@ impl PageDecoder<'_> {
         }
         let (form, flags) = Form::get(&mut reader, &ends)?;
         let count = entry.rows as usize;
-        let starts = if flags & STARTS != 0 { starts::get(&mut reader, count)? } else { Vec::new() };
-        let rest = match entry.kind {
+        let mut starts = if flags & STARTS != 0 { starts::get(&mut reader, count)? } else { Vec::new() };
+        let kept: Vec<Range<u32>> = runs
+            .iter()
+            .map(|run| {
+                let rows = run.between(first_ms, last_ms);
+                run.start + rows.start as u32..run.start + rows.end as u32
+            })
+            .collect();
+        let values = match entry.kind {
             KIND_CONSTANT => {
                 reader.finish()?;
-                vec![0; count]
+                form.values(Numbers::Zeros(count), &ends, &kept)
             }
-            table => self.table(table)?.page(reader.rest(), count, PART_PAGE, offset)?,
+            kind => {
+                let moments = if kind < FROM_ZERO { Moments::Stored } else { Moments::FromZero };
+                let table = self.tables.table(self.head, kind % FROM_ZERO)?;
+                let page = table.page(reader.rest(), count, moments, &mut self.scratch);
+                page.and_then(|page| form.values(Numbers::Page(page), &ends, &kept))
+            }
         };
-        let values = form.values(rest, &ends);
+        let values = values.map_err(|error| error.within(PART_PAGE, offset))?;
+        if !starts.is_empty() && values.len() < count {
+            starts = kept
+                .iter()
+                .flat_map(|rows| &starts[rows.start as usize..rows.end as usize])
+                .copied()
+                .collect();
+        }
+        let mut start = 0;
+        for (run, rows) in runs.iter_mut().zip(kept) {
+            run.skipped = rows.start - run.start;
+            (run.start, run.end) = (start, start + rows.len() as u32);
+            start = run.end;
+        }
         Ok(SamplePage { runs, values, starts, ..SamplePage::default() })
     }
+}
 
-    fn table(&mut self, number: u8) -> Result<&mut NumberDecoder, Error> {
-        let offset = self.head.offset;
+impl GroupTables {
+    fn table(&self, head: &GroupHead, number: u8) -> Result<&NumberTable, Error> {
+        let offset = head.offset;
         let missing = Error::Malformed { part: PART_GROUP, offset, what: "a table is missing" };
         let (Some(slot), Some(bytes)) =
-            (self.tables.get_mut(usize::from(number)), self.head.tables.get(usize::from(number)))
+            (self.0.get(usize::from(number)), head.tables.get(usize::from(number)))
         else {
             return Err(missing);
         };
-        if slot.is_none() {
-            *slot = Some(NumberDecoder::new(bytes, PART_GROUP, offset)?);
+        match slot.get_or_init(|| NumberTable::new(bytes, PART_GROUP, offset).ok()) {
+            Some(table) => Ok(table),
+            None => Err(NumberTable::new(bytes, PART_GROUP, offset).err().unwrap_or(missing)),
         }
-        slot.as_mut().ok_or(missing)
     }
 }
 
@@ -276,12 +332,12 @@ impl GroupDraft {
             let order = usize::from(self.pages[members[0]].class.0);
             let numbers: Vec<i64> =
                 members.iter().flat_map(|page| std::mem::take(&mut self.pages[*page].numbers)).collect();
-            let chunk = compress(&numbers, lengths, order, level)?;
+            let chunk = compress(&numbers, lengths, order, level, Moments::FromZero)?;
             let mut start = 0;
             for (page, end) in members.iter().zip(&chunk.ends) {
                 let page = &mut self.pages[*page];
                 page.head.extend_from_slice(&chunk.pages[start..*end]);
-                page.entry.kind = tables.len() as u8;
+                page.entry.kind = tables.len() as u8 | FROM_ZERO;
                 start = *end;
             }
             tables.push(chunk.table);

@@ -8,17 +8,19 @@
 //! their counts, then their zero counts, then those of each bucket, so that what grows slowly stands
 //! together. Sums and counts are coded as the values of floats are, each with a table of its own.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
 use sandur_model::histogram::{Buckets, CounterReset, FloatHistogram};
 
 use super::PART_PAGE;
-use super::scaling::{Form, STARTS, Scaled};
+use super::scaling::{Form, Numbers, STARTS, Scaled};
 use super::{page::ends_of, starts};
 use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
-use crate::codec::numbers::{NumberDecoder, compress};
+use crate::codec::number_page::{Moments, NumberScratch, NumberTable};
+use crate::codec::numbers::compress;
 use crate::codec::varint::{put_blob, put_signed, put_varint, unzigzag, zigzag};
 use crate::error::Error;
 
@@ -127,7 +129,7 @@ fn put_values(out: &mut Vec<u8>, values: &[f64], ends: &[u32]) -> Result<(), Err
         put_varint(out, 0);
         return Ok(());
     }
-    let chunk = compress(&scaled.rest, vec![values.len()], 1, LEVEL)?;
+    let chunk = compress(&scaled.rest, vec![values.len()], 1, LEVEL, Moments::Stored)?;
     put_blob(out, &chunk.table);
     put_blob(out, &chunk.pages);
     Ok(())
@@ -137,13 +139,17 @@ fn get_values(reader: &mut Reader<'_>, ends: &[u32]) -> Result<Vec<f64>, Error> 
     let (form, _) = Form::get(reader, ends)?;
     let count = ends.last().copied().unwrap_or(0) as usize;
     let (offset, table) = (reader.offset(), reader.blob()?);
-    let rest = match table.is_empty() {
-        true => vec![0; count],
-        false => {
-            NumberDecoder::new(table, PART_PAGE, offset)?.page(reader.blob()?, count, PART_PAGE, offset)?
-        }
-    };
-    Ok(form.values(rest, ends))
+    let begins = std::iter::once(0).chain(ends.iter().copied());
+    let kept: Vec<Range<u32>> = begins.zip(ends).map(|(begin, end)| begin..*end).collect();
+    if table.is_empty() {
+        return form
+            .values(Numbers::Zeros(count), ends, &kept)
+            .map_err(|error| error.within(PART_PAGE, offset));
+    }
+    let (table, mut scratch) = (NumberTable::new(table, PART_PAGE, offset)?, NumberScratch::default());
+    let page = table.page(reader.blob()?, count, Moments::Stored, &mut scratch);
+    let values = page.and_then(|page| form.values(Numbers::Page(page), ends, &kept));
+    values.map_err(|error| error.within(PART_PAGE, offset))
 }
 
 /// Appends histograms, whose runs end before the rows in `run_ends`; how many numbers they have.

@@ -43,7 +43,7 @@ mod writer;
 
 pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exemplars_of_plain};
 pub use footer::{Footer, check_header};
-pub use group::{GroupEntry, GroupHead, OpenGroup, PageDecoder};
+pub use group::{GroupEntry, GroupHead, GroupTables, OpenGroup, PageDecoder};
 pub use metadata::{MetadataPage, metadata_of_plain};
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;
@@ -51,8 +51,10 @@ pub use whole::{beside_of_object, pages_of_object};
 pub use whole_series::WholeSeries;
 pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
 
-/// The version that is written and read. Those before were never released.
-pub const VERSION: u16 = 3;
+/// The version that is written.
+pub const VERSION: u16 = 4;
+/// The first version that is read. Those before were never released.
+const VERSION_MIN: u16 = 3;
 /// Most samples of a page.
 pub const PAGE_ROWS_MAX: u32 = 1 << 13;
 /// Most times of a list, which is that of one run of a page.

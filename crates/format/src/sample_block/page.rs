@@ -21,8 +21,10 @@ use crate::error::Error;
 /// these two.
 pub(super) const KIND_CONSTANT: u8 = 254;
 pub(super) const KIND_HISTOGRAMS: u8 = 255;
+/// Added to the number of the table of a page that begins with zero, which is not stored.
+pub(super) const FROM_ZERO: u8 = 128;
 /// Most tables of a group.
-pub(super) const TABLES_MAX: usize = 128;
+pub(super) const TABLES_MAX: usize = 126;
 
 /// One page of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +75,24 @@ pub struct Run {
     pub start: u32,
     /// Row after the last one.
     pub end: u32,
-    /// Milliseconds since the epoch, rising; one for each row.
+    /// Milliseconds since the epoch, rising: those of rows that were skipped, one for each row, and others.
     pub times: Arc<Vec<i64>>,
+    /// Rows before the first one, which were not asked for.
+    pub skipped: u32,
 }
 
 impl Run {
     /// Its rows in the columns of the page.
     pub fn rows(&self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
+    }
+
+    /// The rows at these times, as places in the list of times: none outside of the rows that are there.
+    pub fn between(&self, first_ms: i64, last_ms: i64) -> std::ops::Range<usize> {
+        let skipped = self.skipped as usize;
+        let own = &self.times[skipped..skipped + self.rows().len()];
+        let first = skipped + own.partition_point(|time| *time < first_ms);
+        first..first.max(skipped + own.partition_point(|time| *time <= last_ms))
     }
 }
 
@@ -250,7 +262,7 @@ fn class_of(numbers: &[i64]) -> (u8, u8) {
 
 /// Fails unless an entry is within the bounds that readers count on.
 pub(super) fn check_entry(entry: &PageEntry, tables: usize) -> bool {
-    let kind = usize::from(entry.kind) < tables || entry.kind >= KIND_CONSTANT;
+    let kind = usize::from(entry.kind % FROM_ZERO) < tables || entry.kind >= KIND_CONSTANT;
     let numbers = match entry.kind {
         KIND_HISTOGRAMS => entry.numbers <= super::histograms::NUMBERS_MAX,
         _ => entry.numbers == entry.rows,
@@ -306,7 +318,7 @@ pub(super) fn runs_with_times(
         if list[0] < entry.min_ms || list[list.len() - 1] > entry.max_ms {
             return Err(malformed("a time is not within those of the directory entry"));
         }
-        runs.push(Run { series, start, end: start + rows, times: Arc::clone(list) });
+        runs.push(Run { series, start, end: start + rows, times: Arc::clone(list), skipped: 0 });
         start += rows;
     }
     Ok(runs)

@@ -9,7 +9,11 @@
 //! A run that continues a classic histogram may be coded as its distance from the run before: what is left
 //! are the observations of one bucket. Then the run's first integer is taken away, and what divides all.
 
+use std::ops::Range;
+
+use super::page::ends_of;
 use crate::codec::Reader;
+use crate::codec::number_page::{BATCH, NumberPage, PageError};
 use crate::codec::varint::{put_signed, put_varint};
 use crate::error::Error;
 
@@ -257,32 +261,158 @@ impl Form {
         Ok((Self { places, chained, step, firsts, exceptions }, flags & STARTS))
     }
 
-    /// The values that the integers stand for, one for each row of the runs.
-    pub(super) fn values(&self, mut rest: Vec<i64>, ends: &[u32]) -> Vec<f64> {
-        let (step, mut start) = (self.step as i64, 0);
-        let width = if self.chained { ends.first().copied().unwrap_or(0) as usize } else { 0 };
-        for (first, end) in self.firsts.iter().zip(ends) {
-            let (before, run) = rest[..*end as usize].split_at_mut(start);
-            let scale = |value: &mut i64| *value = value.wrapping_mul(step).wrapping_add(*first);
-            run.iter_mut().for_each(scale);
-            if self.chained && start > 0 {
-                let below = &before[start - width..];
-                run.iter_mut().zip(below).for_each(|(value, below)| *value = value.wrapping_add(*below));
-            }
-            start = *end as usize;
+    /// The values of these rows of each run, which ends before the row in `ends`.
+    pub(super) fn values(
+        &self,
+        numbers: Numbers<'_>,
+        ends: &[u32],
+        kept: &[Range<u32>],
+    ) -> Result<Vec<f64>, PageError> {
+        let mut values = Vec::with_capacity(kept.iter().map(Range::len).sum());
+        match self.chained {
+            true => self.chained_values(numbers, ends, kept, &mut values)?,
+            false => self.plain_values(numbers, ends, kept, &mut values)?,
         }
-        let mut values: Vec<f64> = match self.places {
-            BY_BITS => rest.into_iter().map(from_ordered).collect(),
-            0 => rest.into_iter().map(|value| value as f64).collect(),
-            places => {
-                let power = POWERS[places as usize];
-                rest.into_iter().map(|value| value as f64 / power).collect()
-            }
-        };
+        let mut begins = Vec::new();
+        if !self.exceptions.is_empty() {
+            begins.extend(ends_of(kept.iter().map(|rows| rows.len() as u32)));
+        }
         for (row, bits) in &self.exceptions {
-            values[*row as usize] = f64::from_bits(*bits);
+            let run = ends.partition_point(|end| end <= row);
+            if kept[run].contains(row) {
+                values[(begins[run] - (kept[run].end - row)) as usize] = f64::from_bits(*bits);
+            }
         }
-        values
+        Ok(values)
+    }
+
+    fn plain_values(
+        &self,
+        mut numbers: Numbers<'_>,
+        ends: &[u32],
+        kept: &[Range<u32>],
+        values: &mut Vec<f64>,
+    ) -> Result<(), PageError> {
+        let last = kept.iter().map(|rows| rows.end).max().unwrap_or(0);
+        let (mut buffer, mut start, mut run) = ([0; BATCH], 0u32, 0);
+        while start < last {
+            let batch = numbers.next(&mut buffer)?;
+            let end = start + batch.len() as u32;
+            while run < ends.len() {
+                let rows = kept[run].start.max(start)..kept[run].end.min(end);
+                if !rows.is_empty() {
+                    let rest = &mut batch[(rows.start - start) as usize..(rows.end - start) as usize];
+                    self.scale(rest, self.firsts[run]);
+                    extend_values(values, rest, self.places);
+                }
+                if ends[run] > end {
+                    break;
+                }
+                run += 1;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Of runs that are told by the one before: the rows that some of them keep are made of all.
+    fn chained_values(
+        &self,
+        mut numbers: Numbers<'_>,
+        ends: &[u32],
+        kept: &[Range<u32>],
+        values: &mut Vec<f64>,
+    ) -> Result<(), PageError> {
+        let width = ends.first().copied().unwrap_or(0);
+        let begins = (0..).map(|run| run * width);
+        let inside = |(rows, begin): (&Range<u32>, u32)| (!rows.is_empty()).then(|| rows.start - begin);
+        let first = kept.iter().zip(begins.clone()).filter_map(inside).min().unwrap_or(0) as usize;
+        let (mut rest, mut buffer) = (Vec::with_capacity(ends.len() * width as usize), [0; BATCH]);
+        while rest.len() < ends.len() * width as usize {
+            rest.extend_from_slice(numbers.next(&mut buffer)?);
+        }
+        let mut below: Vec<i64> = Vec::new();
+        for ((run, rows), begin) in rest.chunks_exact_mut(width.max(1) as usize).zip(kept).zip(begins) {
+            let (run, number) = (&mut run[first..], (begin / width.max(1)) as usize);
+            self.scale(run, self.firsts[number]);
+            run.iter_mut().zip(&below).for_each(|(value, below)| *value = value.wrapping_add(*below));
+            below.clear();
+            below.extend_from_slice(run);
+            if !rows.is_empty() {
+                let own = (rows.start - begin) as usize - first..(rows.end - begin) as usize - first;
+                extend_values(values, &run[own], self.places);
+            }
+        }
+        Ok(())
+    }
+
+    fn scale(&self, rest: &mut [i64], first: i64) {
+        match self.step as i64 {
+            1 => rest.iter_mut().for_each(|value| *value = value.wrapping_add(first)),
+            step => rest.iter_mut().for_each(|value| *value = value.wrapping_mul(step).wrapping_add(first)),
+        }
+    }
+}
+
+/// What is left of the values of a page.
+pub(super) enum Numbers<'a> {
+    /// Nothing of so many.
+    Zeros(usize),
+    /// What is coded.
+    Page(NumberPage<'a>),
+}
+
+impl Numbers<'_> {
+    fn next<'o>(&mut self, out: &'o mut [i64; BATCH]) -> Result<&'o mut [i64], PageError> {
+        match self {
+            Self::Zeros(left) => {
+                let count = (*left).min(BATCH);
+                *left -= count;
+                out.fill(0);
+                Ok(&mut out[..count])
+            }
+            Self::Page(page) => page.next(out),
+        }
+    }
+}
+
+/// Appends the values that integers stand for.
+#[allow(unsafe_code)]
+fn extend_values(values: &mut Vec<f64>, integers: &[i64], places: u8) {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has what the function needs.
+        return unsafe { extend_avx2(values, integers, places) };
+    }
+    extend(values, integers, places);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn extend_avx2(values: &mut Vec<f64>, integers: &[i64], places: u8) {
+    extend(values, integers, places);
+}
+
+#[inline(always)]
+fn extend(values: &mut Vec<f64>, integers: &[i64], places: u8) {
+    /// Integers nearer to zero are converted several at once: put into the lowest bits of 3 x 2^51.
+    const NEAR: i64 = 1 << 51;
+    const BASE: f64 = (3u64 << 51) as f64;
+    if places == BY_BITS {
+        return values.extend(integers.iter().map(|integer| from_ordered(*integer)));
+    }
+    let start = values.len();
+    let away = integers.iter().fold(0, |all, integer| all | integer.wrapping_add(NEAR) as u64);
+    if away < 2 * NEAR as u64 {
+        let near =
+            |integer: &i64| f64::from_bits((*integer).wrapping_add(BASE.to_bits() as i64) as u64) - BASE;
+        values.extend(integers.iter().map(near));
+    } else {
+        values.extend(integers.iter().map(|integer| *integer as f64));
+    }
+    if places > 0 {
+        let power = POWERS[places as usize];
+        values[start..].iter_mut().for_each(|value| *value /= power);
     }
 }
 
@@ -304,6 +434,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::codec::number_page::{Moments, NumberScratch, NumberTable};
+    use crate::codec::numbers::compress;
 
     fn bits(values: &[f64]) -> Vec<u64> {
         values.iter().map(|value| value.to_bits()).collect()
@@ -317,8 +449,32 @@ mod tests {
         let (form, flags) = Form::get(&mut reader, ends).unwrap();
         reader.finish().unwrap();
         assert_eq!((&form, flags), (&scaled.form, STARTS));
-        assert_eq!(bits(&form.values(scaled.rest.clone(), ends)), bits(values));
+        check_values(&scaled, &form, values, ends);
         scaled
+    }
+
+    /// All rows, and the middle ones of some runs alone.
+    fn check_values(scaled: &Scaled, form: &Form, values: &[f64], ends: &[u32]) {
+        let moved = scaled.rest.clone();
+        let chunk = compress(&moved, vec![moved.len()], 1, 4, Moments::Stored).unwrap();
+        let table = NumberTable::new(&chunk.table, "test", 0).unwrap();
+        let begins = || std::iter::once(0).chain(ends.iter().copied());
+        let all: Vec<Range<u32>> = begins().zip(ends).map(|(begin, end)| begin..*end).collect();
+        let some = all.iter().enumerate().map(|(n, rows)| match n % 3 {
+            0 => rows.start + rows.len() as u32 / 3..rows.end - rows.len() as u32 / 4,
+            1 => rows.start..rows.start,
+            _ => rows.clone(),
+        });
+        for kept in [all.clone(), some.collect()] {
+            let mut scratch = NumberScratch::default();
+            let page = table.page(&chunk.pages, moved.len(), Moments::Stored, &mut scratch).unwrap();
+            let found = form.values(Numbers::Page(page), ends, &kept).unwrap();
+            let expected: Vec<f64> = kept
+                .iter()
+                .flat_map(|rows| values[rows.start as usize..rows.end as usize].to_vec())
+                .collect();
+            assert_eq!(bits(&found), bits(&expected), "{kept:?}");
+        }
     }
 
     const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);

@@ -52,14 +52,18 @@ fn open(block: &Bytes, summary: &BlockSummary) -> Footer {
 }
 
 fn read(block: &Bytes) -> Result<Samples, crate::Error> {
+    read_between(block, (i64::MIN, i64::MAX))
+}
+
+fn read_between(block: &Bytes, wanted: (i64, i64)) -> Result<Samples, crate::Error> {
     let mut found = Samples::new();
-    let (footer, pages) = pages_of_object(block)?;
+    let (footer, pages) = super::whole::pages_between(block, wanted)?;
     let series = WholeSeries::of_object(block, &footer)?;
     for page in pages {
         for run in &page.runs {
             let labels = series.labels(run.series);
             let key = (labels.get("__name__").unwrap().to_owned(), labels.get("le").unwrap().to_owned());
-            let samples = run.times.iter().zip(&page.values[run.rows()]);
+            let samples = run.times[run.skipped as usize..].iter().zip(&page.values[run.rows()]);
             found.entry(key).or_default().extend(samples.map(|(time, value)| (*time, value.to_bits())));
         }
     }
@@ -250,6 +254,7 @@ proptest! {
         buckets in 1usize..9,
         page_rows in 1..5_000u32,
         odd in any::<u64>(),
+        between in (0usize..400, 0usize..400),
     ) {
         let mut samples = Samples::new();
         for bucket in 0..buckets {
@@ -260,7 +265,13 @@ proptest! {
             samples.insert(("m".to_owned(), bucket.to_string()), rows);
         }
         let (block, _) = block_of(&samples, page_rows);
-        prop_assert_eq!(read(&block).unwrap(), samples);
+        prop_assert_eq!(read(&block).unwrap(), samples.clone());
+        let (first, last) = (between.0 as i64 * 15_000, between.1 as i64 * 15_000);
+        samples.values_mut().for_each(|rows| rows.retain(|time, _| (first..=last).contains(time)));
+        samples.retain(|_, rows| !rows.is_empty());
+        let mut found = read_between(&block, (first, last)).unwrap();
+        found.retain(|_, rows| !rows.is_empty());
+        prop_assert_eq!(found, samples);
     }
 
     #[test]

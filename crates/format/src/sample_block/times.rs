@@ -11,6 +11,7 @@ use foldhash::HashMap;
 
 use super::{LIST_ROWS_MAX, PART_TIMES};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
+use crate::codec::number_page::Moments;
 use crate::codec::numbers::{NumberDecoder, compress};
 use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader};
@@ -195,7 +196,7 @@ fn put_distances(out: &mut Vec<u8>, lists: &[Arc<Vec<i64>>]) -> Result<(), Error
         put_varint(out, 0);
         return Ok(());
     }
-    let chunk = compress(&numbers, vec![numbers.len()], 0, LEVEL)?;
+    let chunk = compress(&numbers, vec![numbers.len()], 0, LEVEL, Moments::Stored)?;
     put_blob(out, &chunk.table);
     out.extend_from_slice(&chunk.pages);
     Ok(())

@@ -37,7 +37,7 @@ fn log_file(path: &Path, from: u32, to: u32) {
 
 #[test]
 fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
-    let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v3.bin");
+    let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v4.bin");
     let shown = sandur(&["inspect", block, "--rows", "3"]);
     let text = out(&shown);
     assert!(shown.status.success(), "{}", err(&shown));

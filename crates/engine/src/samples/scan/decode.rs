@@ -57,7 +57,8 @@ pub(super) fn decode(
     for of_block in fetched {
         let number = of_block.holder;
         let Some(series) = series_in(found, number) else { continue };
-        blocks[number] = decode_block(&holders[number], of_block, &series, &mut damaged)?;
+        let times = (selection.first_ms, selection.last_ms);
+        blocks[number] = decode_block(&holders[number], of_block, &series, times, &mut damaged)?;
     }
     let mut assembly = Assembly { holders, blocks: &blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
@@ -90,6 +91,7 @@ fn decode_block(
     holder: &Holder,
     fetched: &FetchedBlock,
     series: &RangeInclusive<u32>,
+    times: (i64, i64),
     damaged: &mut Vec<String>,
 ) -> Result<BlockPages, Stopped> {
     let Holder::Block { block, .. } = holder else { return Ok(BlockPages::default()) };
@@ -103,11 +105,11 @@ fn decode_block(
         if due.peek().is_none() {
             continue;
         }
-        let mut decoder = group.head.decoder();
+        let mut decoder = group.head.decoder_with(Arc::clone(&group.tables));
         for (number, bytes) in due {
             sandur_base::job::spend(bytes.len())?;
             let entry = entry(*number);
-            match decoder.decode(entry, bytes, &fetched.times) {
+            match decoder.decode_between(entry, bytes, &fetched.times, times) {
                 Ok(page) => {
                     let number = all.pages.len() as u32;
                     let runs = page.runs.iter().enumerate();
@@ -224,10 +226,10 @@ impl Assembly<'_> {
         histograms: &mut Vec<HistogramPart<'p>>,
     ) {
         let run = &page.runs[run];
-        let first = run.times.partition_point(|time| *time < self.selection.first_ms);
-        let last = run.times.partition_point(|time| *time <= self.selection.last_ms);
-        for rows in visible(&run.times, first..last.max(first), hidden) {
-            let stored = run.start as usize + rows.start..run.start as usize + rows.end;
+        let within = run.between(self.selection.first_ms, self.selection.last_ms);
+        for rows in visible(&run.times, within, hidden) {
+            let skipped = run.skipped as usize;
+            let stored = run.rows().start + rows.start - skipped..run.rows().start + rows.end - skipped;
             let starts = page.starts.get(stored.clone()).unwrap_or_default();
             if page.histograms.is_empty() {
                 let values = &page.values[stored];

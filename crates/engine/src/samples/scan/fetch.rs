@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::{join, join_all, try_join_all};
+use futures_util::future::{join, join_all};
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
 use sandur_cache::Hint;
 use sandur_format::codec::Piece as StoredPiece;
-use sandur_format::sample_block::{GroupEntry, GroupHead, TimePageEntry, TimeTable};
+use sandur_format::sample_block::{GroupEntry, GroupHead, GroupTables, TimePageEntry, TimeTable};
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
 
@@ -38,8 +38,16 @@ pub(super) struct FetchedBlock {
 /// Pages of one group, as they are stored.
 pub(super) struct FetchedGroup {
     pub(super) head: Arc<GroupHead>,
+    /// Tables of its pages, which all parts of the batch decode with.
+    pub(super) tables: Arc<GroupTables>,
     /// Numbers of pages and their bytes, rising.
     pub(super) pages: Vec<(u32, Bytes)>,
+}
+
+impl FetchedGroup {
+    fn new(head: Arc<GroupHead>, pages: Vec<(u32, Bytes)>) -> Self {
+        Self { tables: head.tables(), head, pages }
+    }
 }
 
 /// Reads batches of one scan. Cheap to clone.
@@ -138,7 +146,7 @@ impl Fetcher {
             };
             let pages: Vec<(u32, Bytes)> = head.pages_of(series, self.range).into_iter().map(of).collect();
             decoded += memory_of(&head, pages.iter().map(|(page, _)| *page));
-            groups.push((*number, FetchedGroup { head: Arc::new(head), pages }));
+            groups.push((*number, FetchedGroup::new(Arc::new(head), pages)));
         }
         let heads = heads?;
         let wanted: Vec<Vec<u32>> = heads.iter().map(|(_, head)| head.pages_of(series, self.range)).collect();
@@ -151,13 +159,14 @@ impl Fetcher {
             Ok(memory) => memory,
             Err(refusal) => return Ok((Vec::new(), Err(refusal.into()))),
         };
-        let reads = heads.iter().zip(&wanted).map(|((_, head), pages)| {
-            let pieces: Vec<_> = pages.iter().map(|page| head.pages()[*page as usize].piece).collect();
-            async move { self.pieces(block, &pieces).await }
-        });
-        let stored = try_join_all(reads).await?;
-        for (((number, head), pages), stored) in heads.into_iter().zip(wanted).zip(stored) {
-            groups.push((number, FetchedGroup { head, pages: pages.into_iter().zip(stored).collect() }));
+        // Those of all groups together: what is near each other is read with one request.
+        let of_group = |((_, head), pages): (&(u32, Arc<GroupHead>), &Vec<u32>)| {
+            pages.iter().map(|page| head.pages()[*page as usize].piece).collect::<Vec<StoredPiece>>()
+        };
+        let pieces: Vec<StoredPiece> = heads.iter().zip(&wanted).flat_map(of_group).collect();
+        let mut stored = self.pieces(block, &pieces).await?.into_iter();
+        for ((number, head), pages) in heads.into_iter().zip(wanted) {
+            groups.push((number, FetchedGroup::new(head, pages.into_iter().zip(stored.by_ref()).collect())));
         }
         Ok((groups, Ok(memory)))
     }

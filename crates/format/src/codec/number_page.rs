@@ -1,0 +1,417 @@
+//! Reads pages of numbers as `pco` writes them in its classic mode: whole numbers, or their distances, each
+//! as the number of a bin (entropy coded, four states taking turns) and an offset within it.
+//!
+//! A page: for each order of distances the first of them (8 bytes each, unless they are left out: then the
+//! first number is zero, and of order 2 a signed varint tells the second); the four states; then batches of
+//! 256 numbers: what states read, then all offsets. The library would do, too: this reader shares a table
+//! between threads, stops where nothing more is wanted, and has a copy for processors with BMI2.
+//!
+//! Invariants: a state stays below the number of states by how tables are built; every read is checked
+//! against the end of the page; no bytes make it panic.
+
+use pco::metadata::{Bin, DynBins, Mode};
+use pco::wrapped::FileDecompressor;
+
+use super::numbers::{ORDER_MAX, order_of};
+use super::varint::unzigzag;
+use crate::error::Error;
+
+/// Numbers that are decoded together.
+pub const BATCH: usize = 256;
+/// States that take turns.
+const TURNS: usize = 4;
+/// Added to a distance so that small ones of both signs are near each other; and what tells signed numbers
+/// from unsigned ones.
+const CENTER: u64 = 1 << 63;
+/// Zero bytes behind a page, so that words are read at its end.
+const PADDING: usize = 16;
+/// Most bits that one word has behind any bit of its first byte.
+const WORD_BITS: u8 = 57;
+
+/// What a state stands for: the lowest number of its bin, and packed the next state less the bits that are
+/// read for it (16 bits), how many of these there are (8) and bits of an offset (8).
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    lower: u64,
+    packed: u32,
+}
+
+impl State {
+    fn new(lower: u64, next: u16, bits: u8, offset_bits: u8) -> Self {
+        Self { lower, packed: u32::from(next) | u32::from(bits) << 16 | u32::from(offset_bits) << 24 }
+    }
+}
+
+/// What all pages of a chunk need.
+#[derive(Clone, Debug)]
+pub struct NumberTable {
+    order: usize,
+    /// The logarithm of the number of states.
+    size_log: u32,
+    states: Vec<State>,
+    /// Whether offsets may reach over a word.
+    is_wide: bool,
+    is_empty: bool,
+}
+
+impl NumberTable {
+    /// Reads the table of a chunk, which stands at `offset`.
+    pub fn new(table: &[u8], part: &'static str, offset: u64) -> Result<Self, Error> {
+        let malformed = |what| Error::Malformed { part, offset, what };
+        let damaged = |_| malformed("a table of numbers is damaged");
+        let (file, rest) = FileDecompressor::new(table).map_err(damaged)?;
+        let (chunk, rest) = file.chunk_decompressor::<i64, _>(rest).map_err(damaged)?;
+        if !rest.is_empty() {
+            return Err(malformed("bytes follow a table of numbers"));
+        }
+        let meta = chunk.meta();
+        let order = order_of(&meta.delta_encoding);
+        let (Some(order), Mode::Classic, DynBins::U64(bins)) =
+            (order, &meta.mode, &meta.per_latent_var.primary.bins)
+        else {
+            return Err(malformed("numbers are coded in a way that is not written"));
+        };
+        let size_log = meta.per_latent_var.primary.ans_size_log;
+        let states = states_of(bins, size_log).ok_or_else(|| malformed("a table of numbers is damaged"))?;
+        let is_wide = bins.iter().any(|bin| bin.offset_bits > u32::from(WORD_BITS));
+        Ok(Self { order, size_log, states, is_wide, is_empty: bins.is_empty() })
+    }
+
+    /// Begins to read a page of so many numbers, which the caller bounds.
+    pub fn page<'a>(
+        &'a self,
+        bytes: &[u8],
+        count: usize,
+        moments: Moments,
+        scratch: &'a mut NumberScratch,
+    ) -> Result<NumberPage<'a>, PageError> {
+        scratch.bytes.clear();
+        scratch.bytes.extend_from_slice(bytes);
+        scratch.bytes.extend_from_slice(&[0; PADDING]);
+        let mut page = NumberPage {
+            table: self,
+            scratch,
+            bits: bytes.len() * 8,
+            at: 0,
+            states: [0; TURNS],
+            moments: [0; ORDER_MAX],
+            coded: count.saturating_sub(self.order),
+            left: count,
+        };
+        if self.is_empty && page.coded > 0 {
+            return Err(PageError::Damaged);
+        }
+        page.read_moments(moments)?;
+        for turn in 0..TURNS {
+            page.states[turn] = page.read(self.size_log as u8)? as u32;
+        }
+        page.at = page.at.next_multiple_of(8);
+        Ok(page)
+    }
+}
+
+/// What each state stands for: bins are spread over states by steps of three fifths of their number.
+fn states_of(bins: &[Bin<u64>], size_log: u32) -> Option<Vec<State>> {
+    let none = [Bin { weight: 1, lower: 0, offset_bits: 0 }];
+    let bins = if bins.is_empty() { &none } else { bins };
+    let size = 1usize << size_log.min(16);
+    let all: u64 = bins.iter().map(|bin| u64::from(bin.weight)).sum();
+    if all != size as u64 || size_log > 15 || bins.iter().any(|bin| bin.weight == 0) {
+        return None;
+    }
+    let step = (3 * size / 5) | 1;
+    let mut of_state = vec![0usize; size];
+    let turns = bins.iter().enumerate().flat_map(|(bin, of)| std::iter::repeat_n(bin, of.weight as usize));
+    for (turn, bin) in turns.enumerate() {
+        of_state[(turn * step) & (size - 1)] = bin;
+    }
+    let mut seen: Vec<u32> = bins.iter().map(|bin| bin.weight).collect();
+    let states = of_state.into_iter().map(|bin| {
+        let (number, Bin { lower, offset_bits, .. }) = (seen[bin], bins[bin]);
+        seen[bin] += 1;
+        let bits = size_log - number.ilog2();
+        let next = ((number << bits) - size as u32) as u16;
+        State::new(lower, next, bits as u8, offset_bits as u8)
+    });
+    Some(states.collect())
+}
+
+/// Whether a page begins with the first of its distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moments {
+    /// It does.
+    Stored,
+    /// Its first number is zero; of order 2 a signed varint tells the second.
+    FromZero,
+}
+
+/// Why a page cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageError {
+    /// It is cut short, or its bits are not those of its table.
+    Damaged,
+    /// Bytes follow it.
+    Longer,
+}
+
+impl PageError {
+    /// The error of a page of numbers within a part.
+    pub fn within(self, part: &'static str, offset: u64) -> Error {
+        let what = match self {
+            Self::Damaged => "a page of numbers is damaged",
+            Self::Longer => "bytes follow a page of numbers",
+        };
+        Error::Malformed { part, offset, what }
+    }
+}
+
+/// Memory for reading pages one after the other.
+#[derive(Debug)]
+pub struct NumberScratch {
+    bytes: Vec<u8>,
+    lowers: [u64; BATCH],
+    widths: [u8; BATCH],
+}
+
+impl Default for NumberScratch {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), lowers: [0; BATCH], widths: [0; BATCH] }
+    }
+}
+
+/// A page that is read, batch by batch.
+pub struct NumberPage<'a> {
+    table: &'a NumberTable,
+    scratch: &'a mut NumberScratch,
+    /// Bits of the page.
+    bits: usize,
+    /// The next bit.
+    at: usize,
+    states: [u32; TURNS],
+    /// The next number, and the next distance of order 2.
+    moments: [u64; ORDER_MAX],
+    /// Numbers left that are coded: the last ones follow from distances.
+    coded: usize,
+    left: usize,
+}
+
+impl NumberPage<'_> {
+    fn read(&mut self, bits: u8) -> Result<u64, PageError> {
+        let value = wide(&self.scratch.bytes, self.at, bits).ok_or(PageError::Damaged)?;
+        self.at += usize::from(bits);
+        if self.at > self.bits { Err(PageError::Damaged) } else { Ok(value) }
+    }
+
+    fn read_moments(&mut self, moments: Moments) -> Result<(), PageError> {
+        let order = self.table.order;
+        match moments {
+            Moments::Stored => {
+                for number in 0..order {
+                    self.moments[number] = self.read(64)?;
+                }
+            }
+            Moments::FromZero => {
+                self.moments[0] = CENTER;
+                if order == 2 {
+                    self.moments[1] = self.read_signed()? as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_signed(&mut self) -> Result<i64, PageError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.read(8)?;
+            let bits = byte & 0x7f;
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(unzigzag(value));
+            }
+        }
+        Err(PageError::Damaged)
+    }
+
+    /// The next numbers: [`BATCH`] of them, or those that are left.
+    pub fn next<'o>(&mut self, out: &'o mut [i64; BATCH]) -> Result<&'o mut [i64], PageError> {
+        let count = self.left.min(BATCH);
+        let coded = self.coded.min(BATCH);
+        let ends = self.decode(coded, out)?;
+        (self.left, self.coded) = (self.left - count, self.coded - coded);
+        if self.left == 0 {
+            self.check_end(ends)?;
+        }
+        Ok(&mut out[..count])
+    }
+
+    fn check_end(&self, ends: usize) -> Result<(), PageError> {
+        let last = self.scratch.bytes.get(ends / 8).copied().unwrap_or(0);
+        if ends.div_ceil(8) * 8 != self.bits {
+            return Err(PageError::Longer);
+        }
+        if !ends.is_multiple_of(8) && last >> (ends % 8) != 0 { Err(PageError::Damaged) } else { Ok(()) }
+    }
+
+    /// Decodes a batch; the bit after it.
+    #[allow(unsafe_code)]
+    fn decode(&mut self, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("bmi2") && std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function needs.
+            return unsafe { decode_avx2(self, coded, out) };
+        }
+        decode_batch(self, coded, out)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2")]
+fn decode_avx2(page: &mut NumberPage<'_>, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
+    decode_batch(page, coded, out)
+}
+
+#[inline(always)]
+fn decode_batch(page: &mut NumberPage<'_>, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
+    let offsets = read_states(page, coded)?;
+    let start = page.at;
+    let end = start + offsets;
+    if end > page.bits {
+        return Err(PageError::Damaged);
+    }
+    match (page.table.is_wide, page.table.order) {
+        (false, 0) => read_offsets::<0>(page, coded, out, word),
+        (false, 1) => read_offsets::<1>(page, coded, out, word),
+        (false, _) => read_offsets::<2>(page, coded, out, word),
+        (true, 0) => read_offsets::<0>(page, coded, out, wide_or_zero),
+        (true, 1) => read_offsets::<1>(page, coded, out, wide_or_zero),
+        (true, _) => read_offsets::<2>(page, coded, out, wide_or_zero),
+    }
+    page.at = end;
+    Ok(end)
+}
+
+/// Reads the bins of a batch; how many bits their offsets take.
+#[inline(always)]
+fn read_states(page: &mut NumberPage<'_>, coded: usize) -> Result<usize, PageError> {
+    let (table, NumberScratch { bytes, lowers, widths }) = (&page.table.states[..], &mut *page.scratch);
+    let (mut at, mut states) = (page.at, page.states);
+    let (lowers, widths) = (&mut lowers[..coded], &mut widths[..coded]);
+    let mut pairs = lowers.chunks_exact_mut(TURNS).zip(widths.chunks_exact_mut(TURNS));
+    for (lowers, widths) in pairs.by_ref() {
+        at = read_turn(bytes, at, table, &mut states, lowers, widths)?;
+    }
+    let rest = coded / TURNS * TURNS;
+    at = read_turn(bytes, at, table, &mut states, &mut lowers[rest..], &mut widths[rest..])?;
+    (page.at, page.states) = (at, states);
+    Ok(widths.iter().map(|width| usize::from(*width)).sum())
+}
+
+/// Each state reads once, as far as there are slots; the bit after that.
+#[inline(always)]
+fn read_turn(
+    bytes: &[u8],
+    at: usize,
+    table: &[State],
+    states: &mut [u32; TURNS],
+    lowers: &mut [u64],
+    widths: &mut [u8],
+) -> Result<usize, PageError> {
+    let word = bytes.get(at / 8..).and_then(|rest| rest.first_chunk::<8>()).ok_or(PageError::Damaged)?;
+    let word = u64::from_le_bytes(*word);
+    let mut shift = (at % 8) as u32;
+    for (state, (lower, width)) in states.iter_mut().zip(lowers.iter_mut().zip(widths)) {
+        let State { lower: of_bin, packed } = *table.get(*state as usize).ok_or(PageError::Damaged)?;
+        let bits = packed >> 16 & 0xff;
+        *state = (packed & 0xffff) + ((word >> (shift & 63)) as u32 & ((1 << (bits & 31)) - 1));
+        shift += bits;
+        (*lower, *width) = (of_bin, (packed >> 24) as u8);
+    }
+    Ok(at - at % 8 + shift as usize)
+}
+
+/// Adds the offsets of a batch, which end before the page does, and the distances of an order.
+#[inline(always)]
+fn read_offsets<const ORDER: usize>(
+    page: &mut NumberPage<'_>,
+    coded: usize,
+    out: &mut [i64; BATCH],
+    read: impl Fn(&[u8], usize, u8) -> u64,
+) {
+    let NumberScratch { bytes, lowers, widths } = &*page.scratch;
+    let (mut at, [mut next, mut distance]) = (page.at, page.moments);
+    let mut number = |coded: u64| {
+        let number = if ORDER == 0 { coded } else { next };
+        if ORDER == 2 {
+            next = next.wrapping_add(distance);
+            distance = distance.wrapping_add(coded ^ CENTER);
+        } else {
+            next = next.wrapping_add(coded ^ CENTER);
+        }
+        (number ^ CENTER) as i64
+    };
+    let (decoded, behind) = out.split_at_mut(coded);
+    for ((slot, lower), width) in decoded.iter_mut().zip(lowers).zip(widths) {
+        *slot = number(lower.wrapping_add(read(bytes, at, *width)));
+        at += usize::from(*width);
+    }
+    // The last ones follow from the distances before.
+    behind.iter_mut().take(ORDER).for_each(|slot| *slot = number(CENTER));
+    page.moments = [next, distance];
+}
+
+/// Bits of one word, which begin before the end of the page: padding follows.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn word(bytes: &[u8], at: usize, bits: u8) -> u64 {
+    debug_assert!(at / 8 + size_of::<u64>() <= bytes.len());
+    // SAFETY: the offsets of a batch end within the page, and more bytes than a word has are behind it.
+    let word = unsafe { bytes.as_ptr().add(at / 8).cast::<[u8; 8]>().read_unaligned() };
+    (u64::from_le_bytes(word) >> (at % 8)) & ((1 << (bits & 63)) - 1)
+}
+
+#[inline(always)]
+fn wide_or_zero(bytes: &[u8], at: usize, bits: u8) -> u64 {
+    wide(bytes, at, bits).unwrap_or(0)
+}
+
+/// Up to 64 bits.
+#[inline]
+fn wide(bytes: &[u8], at: usize, bits: u8) -> Option<u64> {
+    let word = u128::from_le_bytes(*bytes.get(at / 8..)?.first_chunk::<16>()?) >> (at % 8);
+    Some((word & ((1 << bits) - 1)) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::numbers::compress;
+
+    proptest! {
+        #[test]
+        fn processors_of_all_kinds_read_the_same(
+            numbers in prop::collection::vec(any::<i64>(), 1..600),
+            shift in 0..64u32,
+            order in 0..3usize,
+        ) {
+            let numbers: Vec<i64> = numbers.iter().map(|number| number >> shift).collect();
+            let chunk = compress(&numbers, vec![numbers.len()], order, 8, Moments::Stored).unwrap();
+            let table = NumberTable::new(&chunk.table, "test", 0).unwrap();
+            let mut scratch = NumberScratch::default();
+            let mut page = table.page(&chunk.pages, numbers.len(), Moments::Stored, &mut scratch).unwrap();
+            let (mut found, mut out) = (Vec::new(), [0; BATCH]);
+            while page.left > 0 {
+                let (count, coded) = (page.left.min(BATCH), page.coded.min(BATCH));
+                decode_batch(&mut page, coded, &mut out).unwrap();
+                (page.left, page.coded) = (page.left - count, page.coded - coded);
+                found.extend_from_slice(&out[..count]);
+            }
+            prop_assert_eq!(found, numbers);
+        }
+    }
+}
