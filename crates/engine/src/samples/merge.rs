@@ -26,7 +26,7 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use super::exemplars::are_some_hidden;
 use super::hidden::HiddenSamples;
-use super::index::{HeldPage, IndexReader};
+use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
     FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms,
     keep_one_of_each_instant, visible,
@@ -531,7 +531,7 @@ impl Merging for SampleMerging {
             PageRef::Group(group) => group,
             PageRef::Series(input, page) => {
                 let index = IndexReader::for_upkeep(reader, budget, &inputs[input]);
-                return Ok(PageBytes::Series(index.page(page, false).await?));
+                return Ok(PageBytes::Series(index.page(page, &WantedLabels::All, false).await?));
             }
             PageRef::Beside(page) => return Ok(PageBytes::Beside(fetch(reader, inputs, page).await?)),
         };

@@ -24,7 +24,7 @@ use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::{Index, Part, Place};
 use sandur_query::{Error, QueryContext, QueryStats};
 
-pub(crate) use page::HeldPage;
+pub(crate) use page::{HeldPage, WantedLabels};
 pub(crate) use values::ValueStream;
 
 use super::OpenSamples;

@@ -15,6 +15,25 @@ const KEPT_TEXT_PAGES: usize = 16;
 /// Pages of series that are read at once to see which series hold something.
 const SPANS_AT_ONCE: usize = 256;
 
+/// Labels that are read of series.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum WantedLabels {
+    /// All.
+    #[default]
+    All,
+    /// These.
+    Some(Arc<[String]>),
+}
+
+impl WantedLabels {
+    pub(crate) fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(names) => names.iter().any(|wanted| wanted == name),
+        }
+    }
+}
+
 /// A page of series, and what pays for it.
 #[derive(Clone)]
 pub(crate) struct HeldPage {
@@ -23,20 +42,28 @@ pub(crate) struct HeldPage {
 }
 
 impl IndexReader {
-    /// A page of series with all labels; it is kept decoded when few pages are wanted.
-    pub(crate) async fn page(&self, number: u32, keep: bool) -> Result<HeldPage, IndexError> {
+    /// A page of series with all labels, or with those that are wanted. With all it is kept decoded when few
+    /// pages are wanted.
+    pub(crate) async fn page(
+        &self,
+        number: u32,
+        wanted: &WantedLabels,
+        keep: bool,
+    ) -> Result<HeldPage, IndexError> {
         let (cache, id) = (self.reader.cache(), self.block.meta.id);
         if let Some(page) = cache.get::<SeriesPage>(id, Piece::Series(number)) {
             let memory = self.reserve(page.memory_bytes())?;
             return Ok(HeldPage { page, _memory: Arc::new(memory) });
         }
         self.check()?;
-        let parts = SeriesColumns::parts(self.index(), number, &|_| true);
+        let parts = SeriesColumns::parts(self.index(), number, &|name| wanted.has(name));
         let mut memory = self.reserve(memory_of(&parts))?;
         let stored = self.stored(&parts).await?;
         let plain = plain_of(&parts);
-        let work =
-            move |index: &_| SeriesColumns::decode(index, number, &|_| true, &open_all(&parts, &stored)?);
+        let of = wanted.clone();
+        let work = move |index: &_| {
+            SeriesColumns::decode(index, number, &|name| of.has(name), &open_all(&parts, &stored)?)
+        };
         let columns = self.decode(plain, work).await?;
         memory.grow(columns.memory_bytes())?;
         let texts = self.texts(columns.texts(self.index()), &mut memory).await?;
@@ -44,7 +71,7 @@ impl IndexReader {
         let page = self.decode(bytes, move |index| columns.finish(index, &texts)).await?;
         memory.resize(page.memory_bytes())?;
         let page = Arc::new(page);
-        if keep {
+        if keep && matches!(wanted, WantedLabels::All) {
             cache.insert(id, Piece::Series(number), Arc::clone(&page), page.memory_bytes());
         }
         Ok(HeldPage { page, _memory: Arc::new(memory) })

@@ -13,7 +13,7 @@ use sandur_model::Matcher;
 
 use super::columns::{Verdicts, columns_cost};
 use super::dictionary::{Lookup, Passing};
-use super::{IndexError, IndexReader, plain_of, stored_of};
+use super::{IndexError, IndexReader, WantedLabels, plain_of, stored_of};
 
 /// Series in at most so many pages are looked at one by one.
 const FEW_PAGES: usize = 2;
@@ -219,7 +219,7 @@ impl IndexReader {
     ) -> Result<RoaringBitmap, IndexError> {
         let mut passing = RoaringBitmap::new();
         for number in pages {
-            let held = self.page(*number, true).await?;
+            let held = self.page(*number, &WantedLabels::All, true).await?;
             let mut of = self.of_pages(&selected, &[*number]);
             let matchers = matchers.clone();
             let steps = matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;

@@ -15,7 +15,7 @@ use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
 use sandur_query::{Error, QueryContext, QueryStats};
 use sandur_store::{Intent, Store, StoreOptions};
 
-use super::{IndexError, IndexReader};
+use super::{IndexError, IndexReader, WantedLabels};
 use crate::block_bytes::BlockBytes;
 use crate::block_cache::BlockCache;
 use crate::block_meta;
@@ -213,7 +213,7 @@ async fn a_query_that_is_too_small_is_refused_by_its_budget() {
     let refused = index.select(&[Matcher::new("pod", MatchOp::Regex, ".*7.*").unwrap()]).await.unwrap_err();
     let IndexError::Query(Error::OverBudget(refusal)) = refused else { panic!("{refused:?}") };
     assert_eq!(refusal.budget, "query");
-    let refused = index.page(0, false).await.err().unwrap();
+    let refused = index.page(0, &WantedLabels::All, false).await.err().unwrap();
     assert!(matches!(refused, IndexError::Query(Error::OverBudget(_))), "{refused:?}");
 }
 
@@ -247,7 +247,7 @@ async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
             assert_eq!(selected, expected);
             index.touching(selected.clone(), TimeRange::new(0, 5_000_000_000)).await?;
             for page in index.pages_of(&selected) {
-                index.page(page, false).await?;
+                index.page(page, &WantedLabels::All, false).await?;
             }
             Ok::<_, IndexError>(())
         };

@@ -126,6 +126,7 @@ impl SeriesScan {
                 holders.push(Holder::Head { series });
             }
         }
+        walk.narrow(selection.labels.as_deref());
         let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
         let (holders, walk) = (Arc::new(holders), Some(walk));
         let (parts, ahead) = (VecDeque::new(), None);

@@ -17,7 +17,7 @@ use sandur_query::{Error, QueryContext, TEXT_BYTES};
 use super::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
 use crate::samples::head::SelectedSeries;
-use crate::samples::index::{HeldPage, IndexError, IndexReader, or_warn};
+use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels, or_warn};
 
 /// Bytes that a label takes beside its texts: as ids and texts of the batch.
 const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
@@ -171,9 +171,9 @@ impl Cursor {
     }
 
     /// A page of series; none of a head.
-    async fn read(&self, number: u32) -> Result<Option<HeldPage>, IndexError> {
+    async fn read(&self, number: u32, wanted: &WantedLabels) -> Result<Option<HeldPage>, IndexError> {
         match self {
-            Self::Block { reader, keep, .. } => reader.page(number, *keep).await.map(Some),
+            Self::Block { reader, keep, .. } => reader.page(number, wanted, *keep).await.map(Some),
             Self::Head { .. } => Ok(None),
         }
     }
@@ -195,6 +195,8 @@ impl Cursor {
 pub(super) struct Walk {
     context: QueryContext,
     cursors: Vec<Cursor>,
+    /// Labels that the query looks at. Several holders are put in order by all labels.
+    wanted: WantedLabels,
     /// Series that were found for the next batch.
     found: Vec<Found>,
     rows: u64,
@@ -202,7 +204,16 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(context: &QueryContext) -> Self {
-        Self { context: context.clone(), cursors: Vec::new(), found: Vec::new(), rows: 0 }
+        let (cursors, wanted) = (Vec::new(), WantedLabels::All);
+        Self { context: context.clone(), cursors, wanted, found: Vec::new(), rows: 0 }
+    }
+
+    /// Reads no other labels than these, once all holders were added, if the order of series is that of the
+    /// only holder.
+    pub(super) fn narrow(&mut self, labels: Option<&[String]>) {
+        if let (Some(labels), [_]) = (labels, &self.cursors[..]) {
+            self.wanted = WantedLabels::Some(labels.into());
+        }
     }
 
     /// Adds these series of a block, which is the next holder.
@@ -244,10 +255,11 @@ impl Walk {
         }
         self.context.check()?;
         due.iter().for_each(|(at, _)| self.cursors[*at].drop_page());
-        let read = join_all(due.iter().map(|(at, number)| self.cursors[*at].read(*number))).await;
+        let read =
+            join_all(due.iter().map(|(at, number)| self.cursors[*at].read(*number, &self.wanted))).await;
         for ((at, number), mut held) in due.into_iter().zip(read) {
             if let Err(IndexError::Query(Error::OverBudget(_))) = held {
-                held = self.cursors[at].read(number).await;
+                held = self.cursors[at].read(number, &self.wanted).await;
             }
             let held = or_warn(&self.context, held)?.flatten();
             if let Cursor::Block { page, series, .. } = &mut self.cursors[at] {
@@ -276,7 +288,8 @@ impl Walk {
         let bytes_of = |(name, value): (&str, &str)| (name.len() + value.len()) as u64 + LABEL_BYTES;
         let (labels, label_bytes) = match &self.cursors[first] {
             Cursor::Block { page, .. } => {
-                let labels = OwnLabels::of(page.iter().flat_map(|held| held.page.pairs(place)));
+                let pairs = page.iter().flat_map(|held| held.page.pairs(place));
+                let labels = OwnLabels::of(pairs.filter(|(name, _)| self.wanted.has(name)));
                 let bytes = labels.pairs().map(bytes_of).sum();
                 (Some(labels), bytes)
             }
