@@ -27,6 +27,8 @@ struct Listener {
 
 impl HttpConnector for Listening {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        // An error says that the process has a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let usual = ReqwestConnector::default().connect(options)?;
         let brief = options.clone().with_timeout(METADATA_TIMEOUT).with_connect_timeout(METADATA_TIMEOUT);
         let metadata = ReqwestConnector::default().connect(&brief)?;

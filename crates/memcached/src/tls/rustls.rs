@@ -90,7 +90,7 @@ fn configuration(settings: &TlsSettings, verify_mode: u8) -> Result<ServerConfig
     let newest: &[&'static SupportedProtocolVersion] = &[&version::TLS13];
     let both: &[&'static SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = if settings.least_version >= 3 { newest } else { both };
-    let provider = Arc::new(::rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(::rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
         .map_err(|error| failed(&error))?;

@@ -3,10 +3,11 @@
 //! Tokens are 256 random bits, which cannot be guessed, so a plain SHA-256 of them is safe to keep. Passwords
 //! are chosen by people and need bcrypt, which is slow by intention (`htpasswd -B` makes the same hashes).
 
-use aws_lc_rs::{constant_time, digest, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::{digest, hmac};
 use sandur_base::Env;
+use subtle::ConstantTimeEq;
 
 /// What tokens begin with, so that people and scanners know them when they see one.
 const TOKEN_PREFIX: &str = "sandur_";
@@ -91,7 +92,7 @@ pub fn sha256(bytes: &[u8]) -> Digest {
 
 /// Whether both are the same, in a time that does not tell where they differ.
 pub fn same(a: &Digest, b: &Digest) -> bool {
-    constant_time::verify_slices_are_equal(a, b).is_ok()
+    a.ct_eq(b).into()
 }
 
 /// A keyed hash whose key lives and dies with the process: what it makes cannot be foreseen outside.

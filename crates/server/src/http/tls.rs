@@ -132,7 +132,7 @@ fn configuration(settings: &TlsSettings, files: &Files) -> Result<ServerConfig, 
     let chain = certificates("tls.cert_file", &files.chain)?;
     let key = PrivateKeyDer::from_pem_slice(&files.key)
         .map_err(|error| TlsError(format!("no key can be read from tls.key_file: {error}")))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
         .map_err(|error| wrong(&error))?;

@@ -102,7 +102,7 @@ fn tls_server(
 ) -> (SocketAddr, Receiver<String>) {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().unwrap();
     let builder = match clients {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::load;
+use crate::cli::client::Client;
 use crate::failed_command::Failed;
 
 /// Segments of a simulated flash tier.
@@ -82,7 +83,8 @@ fn medium(matches: &ArgMatches) -> Medium {
 
 async fn running(url: &str, medium: Medium) -> Result<Situation, Failed> {
     let failed = |e: reqwest::Error| Failed::new(format!("cannot read {url}: {e}"));
-    let answer = reqwest::get(url).await.and_then(reqwest::Response::error_for_status).map_err(failed)?;
+    let answer = Client::of_targets(None, false)?.get(url).send().await;
+    let answer = answer.and_then(reqwest::Response::error_for_status).map_err(failed)?;
     let text = answer.text().await.map_err(failed)?;
     let report = Report::from_exposition(&text);
     let report = report.ok_or_else(|| {
