@@ -19,8 +19,8 @@ need-go:
 	@command -v go >/dev/null 2>&1 || { echo "go is missing (tests build a real S3 server and logcli from the Go module registry): install Go 1.24 or newer"; exit 1; }
 
 demo: need-cargo
-	$(CARGO) build --release --package sandur-server
-	./target/release/sandur demo
+	$(CARGO) build --profile demo --package sandur-server
+	./target/demo/sandur demo
 
 test: need-cargo need-go
 	$(CARGO) xtask test
