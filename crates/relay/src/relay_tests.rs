@@ -99,7 +99,7 @@ impl Connection for Open {
         Box::pin(async move {
             let epoch = self.epoch;
             while self.remotes.with(&self.host, |remote| remote.is_up && remote.epoch == epoch) {
-                self.remotes.env.sleep(Duration::from_millis(20)).await;
+                self.remotes.env.sleep(Duration::from_millis(200)).await;
             }
         })
     }

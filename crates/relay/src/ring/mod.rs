@@ -20,7 +20,7 @@ mod table;
 
 use std::ops::ControlFlow;
 
-pub use table::{Build, Kind, RINGS};
+pub use table::{Build, Kind, RINGS, rings_page};
 
 use crate::node::Node;
 

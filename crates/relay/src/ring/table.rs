@@ -106,8 +106,54 @@ impl Kind {
     }
 }
 
+/// The table of rings as it stands in `docs/relay.md`.
+pub fn rings_page() -> String {
+    let mut page = String::from("| program | ring | what it hashes, and what to mind |\n|---|---|---|\n");
+    for kind in RINGS {
+        page.push_str(&format!("| {} | `{}` | {} |\n", kind.origin, kind.name, kind.about));
+    }
+    page
+}
+
 impl std::fmt::Debug for Kind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.origin, self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_the_relay_has_this_table() {
+        let page = include_str!("../../../../docs/relay.md");
+        assert!(page.contains(&rings_page()), "docs/relay.md is to have:\n{}", rings_page());
+    }
+
+    #[test]
+    fn every_ring_is_found_by_its_name_and_refuses_no_nodes() {
+        for kind in RINGS {
+            let found = Kind::of(&format!("{}/{}", kind.origin, kind.name)).unwrap();
+            assert_eq!(format!("{found:?}"), format!("{kind:?}"));
+            assert!((kind.build)(&[]).is_err());
+        }
+        assert_eq!(Kind::of("mmh3_ch").unwrap().origin, "carbon");
+    }
+
+    #[test]
+    fn rings_of_the_most_members_are_made_and_larger_ones_refused() {
+        let node = |index: usize| Node { host: format!("h{index}"), port: 1, ..Node::default() };
+        let mut nodes: Vec<Node> = (0..super::super::NODES_MAX).map(node).collect();
+        for kind in RINGS {
+            let made = (kind.build)(&nodes);
+            // 102,400 positions do not fit into 65,536 where each is to be free.
+            let is_full = matches!(made, Err(RingError::Full(_)));
+            assert_eq!(is_full, kind.name == "consistentHashing-v2", "{kind:?}");
+        }
+        nodes.push(node(9_999));
+        for kind in RINGS {
+            assert!(matches!((kind.build)(&nodes), Err(RingError::TooMany(_))), "{kind:?}");
+        }
     }
 }
