@@ -100,3 +100,23 @@ impl Connection for Datagrams {
         Box::pin(std::future::pending())
     }
 }
+
+/// A network in which one host is this process.
+pub struct WithSelf {
+    /// What targets in this process are called.
+    pub host: String,
+    /// Makes a connection to this process.
+    pub open: Box<dyn Fn() -> Box<dyn Connection> + Send + Sync>,
+    /// All other hosts.
+    pub network: Arc<dyn Connector>,
+}
+
+impl Connector for WithSelf {
+    fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        if target.node.host != self.host {
+            return self.network.connect(target);
+        }
+        let connection = (self.open)();
+        Box::pin(std::future::ready(Ok(connection)))
+    }
+}

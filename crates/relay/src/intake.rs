@@ -22,7 +22,9 @@ pub const LINE_BYTES_MAX: usize = 16 << 10;
 pub const IDLE: Duration = Duration::from_secs(600);
 /// Connections at a time.
 pub const CONNECTIONS_MAX: usize = 4_096;
-const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 32 << 10;
+/// Bytes of the largest datagram.
+const DATAGRAM_BYTES: usize = 64 << 10;
 
 /// Takes lines of a stream until it ends.
 pub async fn take_stream(
@@ -149,7 +151,7 @@ async fn accept(env: Env, relay: Relay, socket: TcpListener, stopping: ShutdownS
 
 async fn datagrams(relay: Relay, socket: UdpSocket, stopping: ShutdownSignal) {
     let mut sorter = relay.sorter();
-    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut buffer = vec![0; DATAGRAM_BYTES];
     loop {
         let received = tokio::select! {
             () = stopping.triggered() => break,

@@ -26,6 +26,8 @@ use crate::spool::Spool;
 const LANE_BYTES: u64 = 8 << 20;
 /// Bytes of one connection's queue at least: a chunk and a line more must fit.
 const LANE_BYTES_MIN: u64 = 1 << 20;
+/// Bytes of a buffer that a source keeps for a lane.
+const KEPT_BYTES: usize = 4 << 10;
 const COMPUTE_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens the spool of a target's connection; `None` where there is none.
@@ -261,7 +263,11 @@ impl Sorter {
             Some(bytes) => outgoing.counters.queued.most(bytes as u64),
             None => outgoing.counters.dropped.add(u64::from(*points)),
         }
-        lines.clear();
+        // Sources are many, and most of them send little: none keeps a large buffer for each target.
+        match lines.capacity() > KEPT_BYTES {
+            true => *lines = Vec::new(),
+            false => lines.clear(),
+        }
         *points = 0;
     }
 

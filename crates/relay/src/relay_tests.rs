@@ -344,3 +344,19 @@ fn sums_and_own_metrics_are_sent_as_points() {
         running.stop().await;
     });
 }
+
+#[test]
+fn an_endless_line_costs_itself_alone() {
+    in_world(|world| async move {
+        world.remotes.set_up("h1", true);
+        let running = world.start("cluster main forward h1; match * send to main;");
+        let mut bytes = vec![b'x'; 1 << 20];
+        bytes.extend_from_slice(b" 1 2\na.b 3 4\n");
+        let stopping = sandur_base::Shutdown::default();
+        crate::intake::take_stream(&world.env, &running.relay, bytes.as_slice(), stopping.signal()).await;
+        world.seconds(1.0).await;
+        assert_eq!(world.remotes.values("h1").into_iter().collect::<Vec<_>>(), [("a.b".to_owned(), vec![3])]);
+        assert_eq!(running.relay.counters().rejected.get(), 1);
+        running.stop().await;
+    });
+}

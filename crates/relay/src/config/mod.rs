@@ -55,8 +55,10 @@ impl Format {
         let lines = text.lines().map(str::trim);
         let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
         let first = lines.clone().next().unwrap_or_default();
-        let word = first.split_whitespace().next().unwrap_or_default();
-        if relay_grammar::STATEMENTS.contains(&word) {
+        let mut words = first.split_whitespace();
+        let word = words.next().unwrap_or_default();
+        // `listen = ` is a key of our own file.
+        if relay_grammar::STATEMENTS.contains(&word) && words.next() != Some("=") {
             return Self::CarbonCRelay;
         }
         let is_ours =

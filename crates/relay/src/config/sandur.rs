@@ -8,6 +8,7 @@ use sandur_base::units;
 use super::source::{ConfigError, Source};
 use super::tables::{self, Table};
 use super::{Format, destination};
+use crate::model::aggregate::{Aggregate, Output};
 use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
 use crate::model::template::Template;
@@ -40,11 +41,12 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         cluster(source, &mut table, routing)?;
         refuse_rest(source, &table)?;
     }
+    let mut own = Vec::new();
     for mut table in file.tables("stage")? {
-        let stage = stage(source, &mut table, routing)?;
-        routing.stages.push(stage);
+        own.push(stage(source, &mut table, routing)?);
         refuse_rest(source, &table)?;
     }
+    before(own, routing);
     if let Some(mut table) = file.table("statistics")? {
         if let Some(prefix) = table.text("prefix")? {
             routing.statistics.prefix = prefix.to_owned();
@@ -57,6 +59,17 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         refuse_rest(source, &table)?;
     }
     refuse_rest(source, &file)
+}
+
+/// Our own stages come before those of an imported file, whose routes often stop. Places of stages that the
+/// imported ones name move along.
+fn before(own: Vec<Stage>, routing: &mut Routing) {
+    for imported in &mut routing.stages {
+        if let Stage::Aggregate(Aggregate { output: Output::Stage(first), .. }) = imported {
+            *first += own.len();
+        }
+    }
+    routing.stages.splice(0..0, own);
 }
 
 /// In our own file an unknown key is a mistake.

@@ -252,7 +252,11 @@ fn our_own_file_knows_zones_and_begins_with_one_of_theirs() {
     let router = Router::new(folder.read("sandur.toml").unwrap()).unwrap();
     assert_eq!(router.routing().listeners.len(), 4, "those of the imported file too");
     let found = sent(&router, "x.1");
-    assert!(found.contains("10.0.0.3:2003=x:y.1") && found.starts_with('h'), "{found}");
+    assert!(
+        found.contains("10.0.0.3:2003=x:y.1") && !found.contains('h'),
+        "our own stages are first: {found}"
+    );
+    assert!(sent(&router, "z").starts_with('h'));
     assert_eq!(folder.read("wrong.toml").unwrap_err(), "wrong.toml:5: there is no key 'node' here");
     assert_eq!(folder.read("ring.toml").unwrap_err(), "ring.toml:1: there is no ring 'foo'");
 }
@@ -264,6 +268,7 @@ fn forms_are_told_apart_and_mistakes_are_placed() {
         (RELAY_NG, Format::CarbonRelayNg),
         ("[relay]\nDESTINATIONS = h:1\n", Format::Carbon),
         ("[[cluster]]\n", Format::Sandur),
+        ("listen = ['127.0.0.1:1']\n[[cluster]]\n", Format::Sandur),
     ];
     for (text, format) in forms {
         assert_eq!(Format::of(text), format);

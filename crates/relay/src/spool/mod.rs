@@ -119,7 +119,9 @@ impl Spool {
         let last = segments.last().map_or(0, |last| last.number.saturating_add(1));
         spool.next = last.max(position.map_or(0, |(number, _)| number));
         for segment in segments {
-            spool.recover(segment, position)?;
+            // Only the last one can have been cut by a crash; what others hold is verified when it is read.
+            let verifies = segment.number.saturating_add(1) == last;
+            spool.recover(segment, position, verifies)?;
         }
         spool.start_at(position);
         Ok(spool)
@@ -135,13 +137,23 @@ impl Spool {
     }
 
     /// Walks the frames of a segment; what is behind the last whole one is cut off.
-    fn recover(&mut self, mut segment: Segment, position: Option<(u64, u64)>) -> io::Result<()> {
+    fn recover(
+        &mut self,
+        mut segment: Segment,
+        position: Option<(u64, u64)>,
+        verifies: bool,
+    ) -> io::Result<()> {
         let file = name(segment.number);
         if position.is_some_and(|(number, _)| segment.number < number) {
             return self.disk.remove(&file);
         }
         let (mut end, mut lines) = (0, Vec::new());
-        while let Some(header) = self.frame(&file, end, segment.bytes, &mut lines)? {
+        loop {
+            let found = match verifies {
+                true => self.frame(&file, end, segment.bytes, &mut lines)?,
+                false => self.header(&file, end, segment.bytes)?,
+            };
+            let Some(header) = found else { break };
             end += (HEADER_BYTES + header.bytes) as u64;
             segment.points += u64::from(header.points);
         }
@@ -172,17 +184,18 @@ impl Spool {
         }
     }
 
-    /// Reads the frame at an offset; `None` where there is no whole one.
-    fn frame(&self, file: &str, at: u64, end: u64, lines: &mut Vec<u8>) -> io::Result<Option<Header>> {
+    /// Reads the header at an offset; `None` where no frame fits.
+    fn header(&self, file: &str, at: u64, end: u64) -> io::Result<Option<Header>> {
         let mut header = [0; HEADER_BYTES];
         if at + HEADER_BYTES as u64 > end || self.disk.read(file, at, &mut header)? < HEADER_BYTES {
             return Ok(None);
         }
-        let Some(header) =
-            Header::read(&header).filter(|header| at + (HEADER_BYTES + header.bytes) as u64 <= end)
-        else {
-            return Ok(None);
-        };
+        Ok(Header::read(&header).filter(|header| at + (HEADER_BYTES + header.bytes) as u64 <= end))
+    }
+
+    /// Reads the frame at an offset; `None` where there is no whole one.
+    fn frame(&self, file: &str, at: u64, end: u64, lines: &mut Vec<u8>) -> io::Result<Option<Header>> {
+        let Some(header) = self.header(file, at, end)? else { return Ok(None) };
         lines.resize(header.bytes, 0);
         let read = self.disk.read(file, at + HEADER_BYTES as u64, lines)?;
         Ok(Some(header).filter(|header| read == header.bytes && header.holds(lines)))

@@ -43,6 +43,12 @@ pub struct Settings {
     pub scrape: Vec<String>,
     /// Prometheus configuration file whose `scrape_configs` are scraped; empty: none.
     pub scrape_config: String,
+    /// Configuration file of the relay inside of the server; empty: none.
+    pub relay_config: String,
+    /// Where the relay keeps lines for targets that are away; empty: as its file says.
+    pub relay_spool_dir: String,
+    /// Tenant that points belong to which the relay stores here.
+    pub relay_tenant: String,
     /// How often the targets of `scrape` are scraped.
     pub scrape_interval: Duration,
     /// Tenant that scraped samples belong to.
@@ -300,6 +306,9 @@ impl Default for Settings {
             self_logs_tenant: TenantId::default_tenant().to_string(),
             scrape: Vec::new(),
             scrape_config: String::new(),
+            relay_config: String::new(),
+            relay_spool_dir: String::new(),
+            relay_tenant: TenantId::default_tenant().to_string(),
             scrape_interval: Duration::from_secs(15),
             scrape_tenant: TenantId::default_tenant().to_string(),
             http: Http::default(),

@@ -106,6 +106,20 @@ pub static OPTIONS: &[OptionSpec] = &[
          What is not honoured of it is named at the start. Empty: none.",
         |s| Slot::Text(&mut s.scrape_config),
     ),
+    option(
+        "relay_config",
+        "Configuration file of a relay of carbon points inside of the server: carbon's, carbon-c-relay's, \
+         carbon-relay-ng's or ours. Its target 'sandur' is this server. Empty: none.",
+        |s| Slot::Text(&mut s.relay_config),
+    ),
+    option(
+        "relay_spool_dir",
+        "Directory where the relay keeps lines for targets that are away. Empty: as its file says.",
+        |s| Slot::Text(&mut s.relay_spool_dir),
+    ),
+    option("relay_tenant", "Tenant that points belong to which the relay stores here.", |s| {
+        Slot::Text(&mut s.relay_tenant)
+    }),
     option("scrape_interval", "How often the targets of scrape are scraped.", |s| {
         Slot::Duration(&mut s.scrape_interval)
     }),

@@ -2,10 +2,12 @@
 
 mod engine;
 mod listen;
+mod relay;
 mod scrape;
 mod self_logs_shipper;
 mod serve;
 mod signals;
 
+pub use relay::check_listener;
 pub use serve::{Server, environment, serve};
 pub use signals::watch as watch_signals;

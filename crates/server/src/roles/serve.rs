@@ -19,6 +19,7 @@ use sandur_scrape::ScrapeFile;
 
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
+use super::relay::{self, Relaying};
 use super::scrape;
 use super::self_logs_shipper::Shipper;
 use super::signals;
@@ -44,6 +45,7 @@ pub struct Server {
     accepting: Vec<Task<()>>,
     background: Vec<Task<()>>,
     shipper: Option<Shipper>,
+    relaying: Option<Relaying>,
     durability: String,
 }
 
@@ -133,10 +135,12 @@ impl Server {
         let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
         let mut background = vec![governor, following, forgetting];
         background.extend(scrape::start(&app, scraped));
+        let relaying = relay::start(&app).await?;
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
-        let listening = doors.iter().map(|door| door.address).collect();
-        Ok(Self { address, listening, app, shutdown, accepting, background, shipper, durability })
+        let mut listening: Vec<SocketAddr> = doors.iter().map(|door| door.address).collect();
+        listening.extend(relaying.iter().flat_map(|relaying| relaying.listening.clone()));
+        Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }
 
     /// Scrapes for the default tenant until the task is dropped, beside what the options ask for.
@@ -178,7 +182,7 @@ impl Server {
 
     /// Stops in order; the error says what could not be flushed.
     pub async fn stop(self) -> Result<(), Failed> {
-        let Self { app, shutdown, accepting, background, shipper, .. } = self;
+        let Self { app, shutdown, accepting, background, shipper, relaying, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
         shutdown.trigger();
         for loop_ in accepting {
@@ -189,6 +193,9 @@ impl Server {
         wait_for_followers(&app).await;
         if let Some(shipper) = shipper {
             shipper.finish().await;
+        }
+        if let Some(relaying) = relaying {
+            relaying.stop().await;
         }
         drop(background);
         app.intake.shutdown().await.map_err(|failure| {

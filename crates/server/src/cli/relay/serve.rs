@@ -1,6 +1,5 @@
 //! `sandur relay --config FILE`: runs the relay until a signal.
 
-use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -85,7 +84,11 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
         let bound = listen(env, &running.relay, listener, shutdown.signal()).await;
         let (address, task) =
             bound.map_err(|error| Failed::new(format!("cannot listen on {}: {error}", listener.address)))?;
-        let kind = if listener.transport == Transport::Udp { "udp" } else { "tcp" };
+        let kind = match (listener.transport, listener.protocol) {
+            (_, Protocol::Pickle) => "pickle",
+            (Transport::Udp, _) => "udp",
+            (Transport::Tcp, _) => "tcp",
+        };
         tracing::info!(%address, kind, "the relay listens");
         accepting.push(task);
     }
@@ -114,28 +117,25 @@ fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> 
         };
         routing.listeners = addresses.flat_map(both).collect();
     }
-    routing.listeners.retain(|listener| {
-        let is_line = listener.protocol == Protocol::Line;
-        if !is_line {
-            eprintln!("sandur: {}: the relay takes lines; it does not listen for pickles", listener.address);
-        }
-        is_line
-    });
+    without_pickles(routing);
     if routing.listeners.is_empty() {
         return Err(Failed::new("the relay listens nowhere: give --listen ADDRESS"));
     }
     for listener in &routing.listeners {
-        let found = listener.address.to_socket_addrs();
-        let mut found = found.map_err(|error| Failed::new(format!("{}: {error}", listener.address)))?;
-        if !matches.get_flag("insecure-listen") && !found.all(|address| address.ip().is_loopback()) {
-            return Err(Failed::new(format!(
-                "{} is not loopback, and carbon's protocols know no credentials: \
-                 say --insecure-listen if its network is trusted",
-                listener.address
-            )));
-        }
+        roles::check_listener(&listener.address, matches.get_flag("insecure-listen"))?;
     }
     Ok(())
+}
+
+/// The relay takes lines.
+fn without_pickles(routing: &mut Routing) {
+    routing.listeners.retain(|listener| {
+        let is_line = listener.protocol == Protocol::Line;
+        if !is_line {
+            eprintln!("sandur: {}: the relay does not listen for pickles", listener.address);
+        }
+        is_line
+    });
 }
 
 fn spool(routing: &Routing, matches: &ArgMatches) -> Result<(Option<PathBuf>, Options), Failed> {

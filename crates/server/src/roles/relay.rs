@@ -1,0 +1,240 @@
+//! The relay inside of `serve`: points go to other targets and, under the host name [`SELF`], into this
+//! server's own store, where written means stored.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use sandur_base::{BoxFuture, MemoryBudget, Task};
+use sandur_model::{
+    GraphitePathError, Labels, SampleBatch, TenantId, graphite_path_labels, graphite_tagged_labels,
+};
+use sandur_relay::config::read;
+use sandur_relay::connect::{Connection, Network, WithSelf};
+use sandur_relay::intake::listen;
+use sandur_relay::line::parse;
+use sandur_relay::relay::Running;
+use sandur_relay::spool::{Directory, Options, Spool};
+
+use crate::config::Settings;
+use crate::failed_command::Failed;
+use crate::http::App;
+
+/// What this server is called among the targets of its relay.
+pub const SELF: &str = "sandur";
+
+/// Bytes of memory for a point on its way into the store.
+const POINT_BYTES: u64 = 512;
+
+/// A relay that runs beside the server.
+pub struct Relaying {
+    running: Running,
+    accepting: Vec<Task<()>>,
+    /// Where it listens.
+    pub listening: Vec<SocketAddr>,
+}
+
+/// Starts the relay that the options ask for.
+pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
+    let settings = &app.settings;
+    if settings.relay_config.is_empty() {
+        return Ok(None);
+    }
+    let path = &settings.relay_config;
+    let wrong = |why: String| Failed::new(format!("relay_config: {why}"));
+    let routing = read(Path::new(path), None, None).map_err(|error| wrong(error.to_string()))?;
+    for note in &routing.notes {
+        tracing::warn!("{note}");
+    }
+    if routing.notes.iter().any(|note| note.is_grave) {
+        return Err(wrong(format!(
+            "lines of {path} cannot be honoured: `sandur relay --config {path} --check`"
+        )));
+    }
+    let tenant = TenantId::new(&settings.relay_tenant)
+        .map_err(|error| Failed::new(format!("relay_tenant: {error}")))?;
+    let listeners = routing.listeners.clone();
+    for listener in &listeners {
+        check_listener(&listener.address, settings.insecure_listen)?;
+    }
+    let budget = app.request_memory.budget();
+    let memory = budget.child("relay", budget.limit() / 4);
+    let own = Own { app: App::clone(app), tenant, memory };
+    let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
+    let connector = WithSelf { host: SELF.to_owned(), open, network: Arc::new(Network) };
+    let directory = spool_directory(settings, routing.spool_directory.as_deref());
+    let open_spool = |name: &str| match &directory {
+        None => Ok(None),
+        Some(directory) => {
+            let disk = Directory::open(directory.join(name))?;
+            Spool::open(Arc::new(disk), Options::default()).map(Some)
+        }
+    };
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let running = Running::start(&app.env, routing, Arc::new(connector), &open_spool, &host)
+        .map_err(|error| wrong(error.to_string()))?;
+    let (mut accepting, mut listening) = (Vec::new(), Vec::new());
+    for listener in &listeners {
+        let bound = listen(&app.env, &running.relay, listener, app.stopping.clone()).await;
+        let (address, task) = bound.map_err(|error| wrong(format!("{}: {error}", listener.address)))?;
+        tracing::info!(%address, "the relay listens");
+        accepting.push(task);
+        listening.push(address);
+    }
+    Ok(Some(Relaying { running, accepting, listening }))
+}
+
+fn spool_directory(settings: &Settings, of_file: Option<&str>) -> Option<PathBuf> {
+    let own = Some(settings.relay_spool_dir.as_str()).filter(|own| !own.is_empty());
+    own.or(of_file).map(PathBuf::from)
+}
+
+/// Carbon's protocols know no credentials.
+pub fn check_listener(address: &str, is_insecure_allowed: bool) -> Result<(), Failed> {
+    let found = std::net::ToSocketAddrs::to_socket_addrs(address);
+    let mut found = found.map_err(|error| Failed::new(format!("{address}: {error}")))?;
+    if is_insecure_allowed || found.all(|address| address.ip().is_loopback()) {
+        return Ok(());
+    }
+    Err(Failed::new(format!(
+        "{address} is not loopback, and carbon's protocols know no credentials: say --insecure-listen if its \
+         network is trusted"
+    )))
+}
+
+impl Relaying {
+    /// Takes no more, writes what waits, and puts the rest on disk.
+    pub async fn stop(self) {
+        for task in self.accepting {
+            if let Err(error) = task.join().await {
+                tracing::error!(%error, "a listener of the relay ended badly");
+            }
+        }
+        self.running.stop().await;
+    }
+}
+
+/// The way into this server's store.
+#[derive(Clone)]
+struct Own {
+    app: App,
+    tenant: TenantId,
+    memory: MemoryBudget,
+}
+
+impl Connection for Own {
+    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
+            // What is refused for now waits in the relay and comes again.
+            let _held = self.memory.reserve(lines * POINT_BYTES).map_err(io::Error::other)?;
+            if self.app.pressure.is_high() {
+                self.app.metrics.pressure_refusals.inc();
+                return Err(io::Error::other("the server is short of memory (memory_limit)"));
+            }
+            let batch = self.within_limits(batch(&self.tenant, bytes, self.app.env.now_ns()));
+            let samples = batch.rows() as u64;
+            if samples == 0 {
+                return Ok(());
+            }
+            match self.app.intake.push(batch.into(), None).await {
+                Ok(()) => drop(self.app.metrics.pushed_samples.inc_by(samples)),
+                // The same points would be refused again, and nothing behind them would be stored.
+                Err(failure) if failure.status.is_client_error() && failure.status != TRY_LATER => {
+                    self.refused("relay_refused", samples, &failure.message);
+                }
+                Err(failure) => return Err(io::Error::other(failure.message)),
+            }
+            Ok(())
+        })
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// The status of what may succeed when it comes again.
+const TRY_LATER: StatusCode = StatusCode::TOO_MANY_REQUESTS;
+
+impl Own {
+    /// Leaves out new series of a tenant that has as many as it may have.
+    fn within_limits(&self, batch: SampleBatch) -> SampleBatch {
+        let most = self.app.limits(&self.tenant).metrics.max_global_series_per_user;
+        if most == 0 {
+            return batch;
+        }
+        let beyond = self.app.intake.series_beyond(&batch, most);
+        if beyond.is_empty() {
+            return batch;
+        }
+        let before = batch.rows() as u64;
+        let within = batch.without_series(&beyond);
+        self.refused("per_user_series_limit", before - within.rows() as u64, "max_global_series_per_user");
+        within
+    }
+
+    fn refused(&self, reason: &'static str, samples: u64, why: &str) {
+        self.app.metrics.refused_samples(reason, samples);
+        self.app.refusals.note(&self.tenant, reason, samples, why);
+    }
+}
+
+/// The points of lines, series by series in the order of their first points.
+fn batch(tenant: &TenantId, bytes: &[u8], now_ns: i64) -> SampleBatch {
+    let mut order: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for line in bytes.split(|byte| *byte == b'\n') {
+        let Ok(point) = parse(line, now_ns as f64 / 1e9) else { continue };
+        let Ok(name) = std::str::from_utf8(point.name) else { continue };
+        let place = *places.entry(name).or_insert_with(|| {
+            order.push((name, Vec::new()));
+            order.len() - 1
+        });
+        order[place].1.push(((point.time.trunc() * 1_000.0) as i64, point.value));
+    }
+    let mut batch = SampleBatch::new(tenant.clone());
+    for (name, points) in order {
+        match labels(name) {
+            Ok(labels) => batch.push(Arc::new(labels), points),
+            Err(error) => tracing::debug!(name, %error, "a name of the relay is not stored"),
+        }
+    }
+    batch
+}
+
+fn labels(name: &str) -> Result<Labels, GraphitePathError> {
+    match name.split_once(';') {
+        None => graphite_path_labels(name),
+        Some((name, tags)) => {
+            graphite_tagged_labels(name, tags.split(';').filter_map(|tag| tag.split_once('=')))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_samples_of_graphites_series() {
+        let lines = b"a.b 1 10\na.c 2 10\na.b 3 11.9\nx;t=v 4 12\nno line\na\xff.b 1 1\n";
+        let batch = batch(&TenantId::default_tenant(), lines, 0);
+        let series: Vec<String> = batch.series.iter().map(|series| series.labels.to_string()).collect();
+        assert_eq!(series.len(), 3, "{series:?}");
+        assert_eq!(batch.timestamps, [10_000, 11_000, 10_000, 12_000]);
+        assert_eq!(batch.values, [1.0, 3.0, 2.0, 4.0]);
+        assert_eq!(batch.series[0].labels.get("__g1__"), Some("b"));
+        assert_eq!(batch.series[2].labels.get("t"), Some("v"));
+    }
+
+    #[test]
+    fn a_listener_beyond_loopback_is_asked_for() {
+        assert!(check_listener("127.0.0.1:0", false).is_ok());
+        assert!(check_listener("0.0.0.0:0", false).is_err());
+        assert!(check_listener("0.0.0.0:0", true).is_ok());
+    }
+}
