@@ -89,6 +89,6 @@ pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};
 pub use samples::{
     DecodedSamples, ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample,
-    ImportOptions, LineExemplar, RemoteWriteVersion, SamplePush, SeriesCache, Written, import, otlp_metrics,
-    remote_write, remote_write_version, series_pairs,
+    ImportOptions, LineExemplar, REMOTE_WRITE_2_TYPE, RemoteWriteEncoder, RemoteWriteVersion, SamplePush,
+    SeriesCache, Written, import, otlp_metrics, remote_write, remote_write_version, series_pairs,
 };

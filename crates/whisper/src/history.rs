@@ -65,8 +65,13 @@ impl History {
             let (finer, rest) = all.split_at_mut(coarser);
             let Some((kept, _)) = rest.first_mut() else { continue };
             let before = kept.points.len();
-            for (told, retention) in finer.iter() {
-                leave_out(kept, &told.points, *retention);
+            let begin = |(told, retention): &(Kept, u64)| known_from(&told.points, *retention);
+            let begins: Vec<Option<u64>> = finer.iter().map(begin).collect();
+            let cuts: Vec<u64> = begins.iter().flatten().copied().collect();
+            for ((told, _), begin) in finer.iter().zip(begins) {
+                if let Some(begin) = begin {
+                    leave_out(kept, &told.points, begin, &cuts);
+                }
             }
             left.told_finer += (before - kept.points.len()) as u64;
         }
@@ -79,10 +84,15 @@ impl History {
     }
 }
 
-/// Leaves out the points whose intervals finer points tell of that are kept for `retention` seconds.
-fn leave_out(kept: &mut Kept, told: &[Point], retention: u64) {
-    let Some(newest) = told.last() else { return };
-    let known_from = u64::from(newest.time).saturating_sub(retention) + 1;
+/// The first second that points with a retention tell of.
+fn known_from(points: &[Point], retention: u64) -> Option<u64> {
+    let newest = points.last()?;
+    Some((u64::from(newest.time) + 1).saturating_sub(retention))
+}
+
+/// Leaves out the points whose intervals finer points tell of, which begin at `known_from`, unless an
+/// interval is cut where some finer archive begins.
+fn leave_out(kept: &mut Kept, told: &[Point], known_from: u64, cuts: &[u64]) {
     let (step, mut at) = (u64::from(kept.step), 0);
     kept.points.retain(|point| {
         let start = u64::from(point.time);
@@ -90,6 +100,7 @@ fn leave_out(kept: &mut Kept, told: &[Point], retention: u64) {
             at += 1;
         }
         let has_finer = told.get(at).is_some_and(|finer| u64::from(finer.time) < start + step);
-        !(has_finer && start >= known_from)
+        let is_cut = cuts.iter().any(|cut| (start + 1..start + step).contains(cut));
+        is_cut || start < known_from || !has_finer
     });
 }

@@ -13,6 +13,7 @@ mod otlp;
 mod remote_write;
 mod remote_write_1;
 mod remote_write_2;
+mod remote_write_encoder;
 mod series_cache;
 
 pub(crate) use builder::DeltaSeries;
@@ -23,4 +24,5 @@ pub use exposition::{
 };
 pub use otlp::otlp_metrics;
 pub use remote_write::{RemoteWriteVersion, remote_write, remote_write_version};
+pub use remote_write_encoder::{REMOTE_WRITE_2_TYPE, RemoteWriteEncoder};
 pub use series_cache::SeriesCache;

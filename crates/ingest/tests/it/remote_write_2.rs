@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
-use sandur_ingest::{DecodedSamples, PushHeaders, SeriesCache};
+use sandur_ingest::{DecodedSamples, PushHeaders, RemoteWriteEncoder, SeriesCache};
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset};
-use sandur_model::{LabelText, Limits, MetricKind, MetricLimits};
+use sandur_model::{LabelText, Labels, Limits, MetricKind, MetricLimits};
 
 use crate::remote_write::{NOON_MS, V1, cache, label, sample, stored, time_series, write_to};
 use crate::wire::*;
@@ -284,4 +284,26 @@ fn endless_lists_are_refused() {
     let request = time_series(&[label("__name__", "m"), exemplar]);
     let error = write_to(&cache(), &Limits::default(), V1, &request).unwrap_err();
     assert!(error.to_string().contains("labels of one series"), "{error}");
+}
+
+#[test]
+fn what_commands_write_is_read_back() {
+    let mut encoder = RemoteWriteEncoder::new();
+    let labels = |name: &str| Labels::from_pairs([("__name__", name), ("__g0__", name)]);
+    encoder.series(&labels("a"), [(NOON_MS, 1.5), (NOON_MS + 1, 0.0), (0, f64::INFINITY)]);
+    encoder.series(&labels("b"), [(-1, -0.0)]);
+    assert_eq!(encoder.samples(), 4);
+    let body = encoder.finish().unwrap();
+    let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
+    let decoded = write(&cache(), &plain);
+    assert!(decoded.refused.text().is_none());
+    let batch = decoded.batch;
+    assert_eq!(
+        batch.series.iter().map(|s| s.labels.get("__g0__")).collect::<Vec<_>>(),
+        [Some("a"), Some("b")]
+    );
+    assert_eq!(batch.timestamps, [NOON_MS, NOON_MS + 1, 0, -1]);
+    let bits: Vec<u64> = batch.values.iter().map(|value| value.to_bits()).collect();
+    assert_eq!(bits, [1.5, 0.0, f64::INFINITY, -0.0].map(f64::to_bits));
+    assert_eq!(encoder.samples(), 0);
 }

@@ -17,6 +17,7 @@ mod completions;
 mod delete;
 mod demo;
 mod escape;
+mod import;
 mod inspect;
 mod labels;
 mod man;
@@ -109,6 +110,7 @@ static COMMANDS: &[Entry] = &[
         run: |m| Box::pin(async move { roles::serve(config::load(m)?).await }),
     },
     Entry { command: push::command, run: |m| Box::pin(push::run(env(), m)) },
+    Entry { command: import::command, run: |m| Box::pin(import::run(env(), m)) },
     Entry { command: query::command, run: |m| Box::pin(query::run(env(), m)) },
     Entry { command: tail::command, run: |m| Box::pin(tail::run(env(), m)) },
     Entry { command: labels::command, run: |m| Box::pin(labels::run(env(), m)) },

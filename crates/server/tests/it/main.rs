@@ -17,6 +17,7 @@ mod grafana;
 mod harness;
 mod http2_hostile;
 mod http_contract;
+mod import_whisper;
 mod listeners;
 mod logcli;
 mod memcached_clients;

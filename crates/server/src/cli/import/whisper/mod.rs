@@ -1,0 +1,124 @@
+//! `sandur import whisper`: sends what files of whisper and of go-carbon hold, and compares it afterwards.
+//!
+//! [`tree`] finds files, [`load`] reads some of them and writes requests, [`shipper`] sends these and keeps
+//! the score, [`state`] remembers files that are stored, [`verify`] compares both sides. Sending a file again
+//! stores nothing twice: its points have the same instants and values.
+
+mod file;
+mod labels;
+mod load;
+mod pace;
+mod report;
+mod shipper;
+mod state;
+mod tree;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use sandur_base::Env;
+use sandur_base::units::ByteSize;
+use sandur_whisper::Checks;
+
+use crate::cli::client::{self, Client};
+use crate::failed_command::Failed;
+use file::Reader;
+use pace::Pace;
+use report::Report;
+use shipper::Shipper;
+use state::State;
+use verify::Verification;
+
+/// Files or groups of small files that are under way at once.
+const PARALLEL_DEFAULT: u64 = 4;
+/// Memory for files that are under way.
+const MEMORY_DEFAULT: u64 = 1 << 30;
+/// Repetitions of a request before the import gives up.
+const RETRIES_DEFAULT: u32 = 10;
+/// Points that are compared of an archive.
+const WINDOW_DEFAULT: u64 = 2_000;
+/// Most of them.
+const WINDOW_MAX: u64 = 100_000;
+
+/// The command.
+pub fn command() -> Command {
+    let folder = Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
+    let folder = folder.help("The folder that paths begin below: carbon's LOCAL_DATA_DIR");
+    let resume = Arg::new("resume").long("resume").value_name("STATE-FILE");
+    let resume = resume.value_parser(value_parser!(PathBuf)).help(
+        "Remember in this file which files are stored, and pass over them as long as they do not change",
+    );
+    let rate = number("rate", "POINTS/S", "Send at most so many points a second [default: no limit]");
+    let parallel = number("parallel", "N", format!("Files under way at once [default: {PARALLEL_DEFAULT}]"));
+    let memory = Arg::new("memory").long("memory").value_name("BYTES").value_parser(value_parser!(ByteSize));
+    let memory = memory.help(format!(
+        "Memory for files under way, shared among them [default: {}]",
+        ByteSize(MEMORY_DEFAULT)
+    ));
+    let retries = Arg::new("retries").long("retries").value_name("N").value_parser(value_parser!(u32));
+    let retries =
+        retries.help(format!("Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
+    let dry_run = flag("dry-run", "Read all files and send nothing");
+    let unchecked = flag("ignore-checksums", "Read compressed files whose checksums do not fit");
+    let verify = flag("verify", "Send nothing; compare random windows of every archive with the server");
+    let seed = number("seed", "N", "Compare the windows of an earlier --verify").requires("verify");
+    let window = number("window", "POINTS", format!("Points of a window [default: {WINDOW_DEFAULT}]"));
+    let window = window.requires("verify").value_parser(value_parser!(u64).range(1..=WINDOW_MAX));
+    let command = Command::new("whisper")
+        .about("Import the files of whisper and of go-carbon, compressed ones among them")
+        .after_help(
+            "Example: sandur import whisper --resume moved.state /var/lib/graphite/whisper\n\
+             Every archive is imported: the finest as it is, coarser ones where nothing finer is known, as \
+             series with the label __archive__. Run it again for files that changed; nothing is stored \
+             twice.\n\
+             Exit codes: 0 everything is stored, or equal; 1 some files are not; 2 wrong usage.",
+        );
+    let arguments =
+        [folder, resume, rate, parallel, memory, retries, dry_run, unchecked, verify, seed, window];
+    client::arguments(command.args(arguments))
+}
+
+fn number(name: &'static str, value: &'static str, help: impl Into<String>) -> Arg {
+    let parser = value_parser!(u64).range(1..);
+    Arg::new(name).long(name).value_name(value).value_parser(parser).help(help.into())
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// Runs the command.
+pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let folder = matches.get_one::<PathBuf>("folder").cloned().unwrap_or_default();
+    if !folder.is_dir() {
+        return Err(Failed::new(format!("'{}' is no folder", folder.display())));
+    }
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let parallel = number("parallel").unwrap_or(PARALLEL_DEFAULT).min(1_024);
+    let memory = matches.get_one::<ByteSize>("memory").map_or(MEMORY_DEFAULT, |size| size.0);
+    let checks = if matches.get_flag("ignore-checksums") { Checks::None } else { Checks::All };
+    let now_s = env.now_ns() / sandur_model::SECOND_NS;
+    let until = u32::try_from(now_s).unwrap_or(if now_s < 0 { 0 } else { u32::MAX });
+    let reader = Reader { checks, until, memory: memory / parallel, parallel };
+    let client = Client::from_arguments(matches)?;
+    let retries = matches.get_one::<u32>("retries").copied().unwrap_or(RETRIES_DEFAULT);
+    if matches.get_flag("verify") {
+        let seed = number("seed").unwrap_or_else(|| env.random_u64() >> 11);
+        let window = number("window").unwrap_or(WINDOW_DEFAULT) as usize;
+        let verification = Verification { env, client, retries, reader, seed, window };
+        return verification.run(&folder, parallel as usize).await;
+    }
+    let is_dry = matches.get_flag("dry-run");
+    let state = match matches.get_one::<PathBuf>("resume").filter(|_| !is_dry) {
+        Some(path) => State::load(path, client.base())?,
+        None => State::none(),
+    };
+    let pace = Pace::new(env.clone(), number("rate"));
+    let report = Report::new(&env);
+    let client = (!is_dry).then_some(client);
+    Shipper { env, client, retries, reader, pace, state, report, parallel: parallel as usize }
+        .run(&folder)
+        .await
+}

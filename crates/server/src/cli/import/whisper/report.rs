@@ -1,0 +1,103 @@
+//! What an import says: how it goes on, what is stored, what is not and why.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sandur_base::Env;
+
+/// Files with failures that are named one by one.
+const FAILURES_SHOWN_MAX: u64 = 100;
+
+/// The score of an import.
+pub struct Report {
+    bar: ProgressBar,
+    began: Duration,
+    /// Files that are stored.
+    pub files: u64,
+    /// Points of them.
+    pub points: u64,
+    /// Files that an earlier import has stored.
+    pub known: u64,
+    /// Points of coarser archives that finer ones tell.
+    pub told_finer: u64,
+    /// Points that are no number.
+    pub not_a_number: u64,
+    /// Archives beside others of their step.
+    pub archives_beside: u64,
+    failures: u64,
+}
+
+impl Report {
+    /// Nothing so far; people see how it goes on.
+    pub fn new(env: &Env) -> Self {
+        let target = match std::io::stderr().is_terminal() {
+            true => ProgressDrawTarget::stderr(),
+            false => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self {
+            bar,
+            began: env.monotonic(),
+            files: 0,
+            points: 0,
+            known: 0,
+            told_finer: 0,
+            not_a_number: 0,
+            archives_beside: 0,
+            failures: 0,
+        }
+    }
+
+    /// Shows how far it is.
+    pub fn progress(&self, now: Duration, at: &str) {
+        let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
+        let rate = (self.points as f64 / seconds) as u64;
+        let (files, points, rate) = (HumanCount(self.files), HumanCount(self.points), HumanCount(rate));
+        self.bar.set_message(format!("{files} files, {points} points, {rate} points/s: {at}"));
+        self.bar.tick();
+    }
+
+    /// Says that a file is not imported, and why.
+    pub fn failure(&mut self, name: &str, text: &str) {
+        self.failures += 1;
+        if self.failures <= FAILURES_SHOWN_MAX {
+            let text = crate::cli::escape::escaped(text);
+            self.bar.suspend(|| eprintln!("sandur: {}: {text}", crate::cli::escape::escaped(name)));
+        }
+    }
+
+    /// Says what was done; the code of the process.
+    pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
+        self.bar.finish_and_clear();
+        let seconds = now.saturating_sub(self.began).as_secs_f64();
+        let rate = HumanCount((self.points as f64 / seconds.max(0.001)) as u64);
+        let (files, points) = (HumanCount(self.files), HumanCount(self.points));
+        let done = if is_dry { "read, and sent nothing of," } else { "stored" };
+        eprintln!("{done} {files} files with {points} points in {seconds:.1} s ({rate} points/s)");
+        for (count, what) in [
+            (self.known, "files were stored before and have not changed"),
+            (self.told_finer, "points of coarser archives were left out: finer ones tell of their intervals"),
+            (self.not_a_number, "points were left out: they are no numbers"),
+            (self.archives_beside, "archives were left out: go-carbon's further methods for the same step"),
+        ] {
+            if count > 0 {
+                eprintln!("{} {what}", HumanCount(count));
+            }
+        }
+        if self.failures > FAILURES_SHOWN_MAX {
+            eprintln!("{} more failures are not shown", HumanCount(self.failures - FAILURES_SHOWN_MAX));
+        }
+        if self.failures > 0 {
+            eprintln!(
+                "{} files or folders were not imported; run it again for them",
+                HumanCount(self.failures)
+            );
+            return ExitCode::FAILURE;
+        }
+        ExitCode::SUCCESS
+    }
+}

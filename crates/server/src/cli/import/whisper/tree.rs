@@ -1,0 +1,106 @@
+//! Finds the files of a tree, folder by folder in the order of their names.
+//!
+//! Links to folders are not followed, so that the walk ends; links to files are. Memory holds the names of
+//! the folders on the way and of one folder each.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Folders within each other.
+const DEPTH_MAX: usize = 256;
+/// Ending of the files.
+const ENDING: &str = "wsp";
+
+/// A file that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes.
+    pub size: u64,
+    /// When it was changed last, in nanoseconds since the epoch.
+    pub modified_ns: i128,
+}
+
+/// Goes through a tree; an item is a file, or says what could not be read.
+pub struct Tree {
+    /// What is still to be visited, the next last.
+    open: Vec<(PathBuf, usize)>,
+}
+
+impl Tree {
+    /// The tree below a folder.
+    pub fn below(folder: &Path) -> Self {
+        Self { open: vec![(folder.to_owned(), 0)] }
+    }
+
+    fn enter(&mut self, folder: &Path, depth: usize) -> Result<(), String> {
+        let shown = folder.display();
+        if depth >= DEPTH_MAX {
+            return Err(format!("{shown}: {DEPTH_MAX} folders within each other: what is below is left out"));
+        }
+        let unreadable = |error: std::io::Error| format!("{shown}: cannot read the folder: {error}");
+        let entries = fs::read_dir(folder).map_err(unreadable)?;
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for entry in entries {
+            paths.push(entry.map_err(unreadable)?.path());
+        }
+        paths.sort_unstable_by(|a, b| b.cmp(a));
+        self.open.extend(paths.into_iter().map(|path| (path, depth + 1)));
+        Ok(())
+    }
+}
+
+impl Iterator for Tree {
+    type Item = Result<Found, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while let Some((path, depth)) = self.open.pop() {
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+            if is_folder || depth == 0 {
+                if let Err(text) = self.enter(&path, depth) {
+                    return Some(Err(text));
+                }
+                continue;
+            }
+            if path.extension().is_none_or(|ending| ending != ENDING) {
+                continue;
+            }
+            let metadata = match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_file() => metadata,
+                Ok(_) => continue,
+                Err(error) => return Some(Err(format!("{}: {error}", path.display()))),
+            };
+            let modified_ns =
+                i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+            return Some(Ok(Found { path, size: metadata.len(), modified_ns }));
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_order_and_links_to_folders_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for path in ["b/c.wsp", "b/a.wsp", "a.wsp", "b/other.txt", "_tagged/0/1/x;y=z.wsp"] {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), "x").unwrap();
+        }
+        std::os::unix::fs::symlink(root, root.join("b/loop")).unwrap();
+        std::os::unix::fs::symlink("nowhere", root.join("z.wsp")).unwrap();
+        let all: Vec<_> = Tree::below(root).collect();
+        let names: Vec<String> = all
+            .iter()
+            .filter_map(|one| one.as_ref().ok())
+            .map(|found| found.path.strip_prefix(root).unwrap().display().to_string())
+            .collect();
+        assert_eq!(names, ["_tagged/0/1/x;y=z.wsp", "a.wsp", "b/a.wsp", "b/c.wsp"]);
+        assert!(all.last().unwrap().as_ref().unwrap_err().contains("z.wsp"));
+    }
+}

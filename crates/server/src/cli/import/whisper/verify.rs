@@ -1,0 +1,222 @@
+//! `--verify`: every file is read again, and a random window of each archive is asked for and compared.
+//!
+//! A window runs from one point to another, and the server must have every point of it, with the same bits.
+//! It may have others: those that senders have sent meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use sandur_base::{Backoff, BoxFuture, Env};
+use sandur_model::Labels;
+use sandur_whisper::Point;
+use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::file::Reader;
+use super::tree::{Found, Tree};
+use crate::cli::client::Client;
+use crate::cli::escape::escaped;
+use crate::failed_command::Failed;
+
+/// Pauses between attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// Differences that are shown one by one.
+const SHOWN_MAX: u64 = 100;
+
+/// A comparison of files with a server.
+pub struct Verification {
+    /// The world.
+    pub env: Env,
+    /// The server.
+    pub client: Client,
+    /// Repetitions of a request.
+    pub retries: u32,
+    /// How files are read.
+    pub reader: Reader,
+    /// Where windows begin and end depends on it and on the file.
+    pub seed: u64,
+    /// Points of a window.
+    pub window: usize,
+}
+
+/// What was compared.
+#[derive(Default)]
+struct Tally {
+    files: u64,
+    archives: u64,
+    points: u64,
+    further: u64,
+    differing: u64,
+}
+
+/// Points of an archive that are compared.
+struct Window {
+    labels: Labels,
+    points: Vec<Point>,
+}
+
+impl Verification {
+    /// Compares every file below a folder.
+    pub async fn run(self, folder: &Path, parallel: usize) -> Result<ExitCode, Failed> {
+        eprintln!("comparing windows of up to {} points, --seed {}", self.window, self.seed);
+        let mut pending: FuturesUnordered<BoxFuture<'_, Result<Tally, Failed>>> = FuturesUnordered::new();
+        let mut tally = Tally::default();
+        for found in Tree::below(folder) {
+            match found {
+                Ok(found) => pending.push(Box::pin(self.file(folder, found))),
+                Err(text) => tally.differs(&text),
+            }
+            while pending.len() >= parallel {
+                tally.add(pending.next().await.transpose()?);
+            }
+        }
+        while !pending.is_empty() {
+            tally.add(pending.next().await.transpose()?);
+        }
+        let Tally { files, archives, points, further, differing } = tally;
+        eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
+        if further > 0 {
+            eprintln!("the server has {further} points beside them, as of senders that send to both");
+        }
+        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn file(&self, folder: &Path, found: Found) -> Result<Tally, Failed> {
+        let mut tally = Tally { files: 1, ..Tally::default() };
+        let (reader, seed, length) = (self.reader, self.seed, self.window);
+        let (folder, path) = (PathBuf::from(folder), found.path.clone());
+        let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
+        let read = self.env.run_blocking(move || windows(&reader, &folder, &path, (seed, length))).await;
+        let windows = match read {
+            Ok(windows) => windows,
+            Err(text) => {
+                tally.differs(&format!("{name}: {text}"));
+                return Ok(tally);
+            }
+        };
+        for window in windows {
+            tally.archives += 1;
+            tally.points += window.points.len() as u64;
+            let stored = self.ask(&window).await?;
+            window.compare(&name, stored, &mut tally);
+        }
+        Ok(tally)
+    }
+
+    /// What the server has of a window, by milliseconds.
+    async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, f64>, Failed> {
+        let bounds = window.points.first().zip(window.points.last());
+        let Some((first, last)) = bounds else { return Ok(BTreeMap::new()) };
+        // A range ends at its time, and begins behind its length before it.
+        let length = i64::from(last.time) - i64::from(first.time) + 1;
+        let query = format!("{}[{length}s]", selector(&window.labels));
+        let pairs = [("query", query), ("time", last.time.to_string())];
+        let mut attempt = 0;
+        let body = loop {
+            match self.client.get("/api/v1/query", &pairs).await {
+                Ok(body) => break body,
+                Err(refusal) if refusal.is_retryable() && attempt < self.retries => {
+                    let pause = PAUSES.half_jitter(attempt, &self.env);
+                    self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+                    attempt += 1;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        };
+        let answer: Answer = serde_json::from_slice(&body)
+            .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
+        let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
+        let is_wanted = |metric: &BTreeMap<String, String>| {
+            metric.len() == wanted.len() && metric.iter().all(|(n, v)| wanted.get(&**n) == Some(&&**v))
+        };
+        let series = answer.data.result.into_iter().find(|series| is_wanted(&series.metric));
+        let values = series.map(|series| series.values).unwrap_or_default();
+        let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
+        Ok(values.into_iter().filter_map(point).collect())
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    result: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+}
+
+/// A window of each archive that has points.
+fn windows(
+    reader: &Reader,
+    folder: &Path,
+    path: &Path,
+    (seed, length): (u64, usize),
+) -> Result<Vec<Window>, String> {
+    let contents = reader.read(folder, path)?;
+    let windows = contents.series.into_iter().filter(|(_, kept)| !kept.points.is_empty());
+    let windows = windows.map(|(labels, kept)| {
+        let places = kept.points.len().saturating_sub(length) as u64 + 1;
+        let start = (xxh3_64_with_seed(labels.to_string().as_bytes(), seed) % places) as usize;
+        let end = (start + length).min(kept.points.len());
+        Window { labels, points: kept.points[start..end].to_vec() }
+    });
+    Ok(windows.collect())
+}
+
+/// The series of these labels; others may have further ones.
+fn selector(labels: &Labels) -> String {
+    let mut text = String::from("{");
+    for (name, value) in labels.iter() {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        text.push_str(&format!("{}={},", quoted(name), quoted(value)));
+    }
+    text.push('}');
+    text
+}
+
+impl Window {
+    fn compare(&self, name: &str, mut stored: BTreeMap<i64, f64>, tally: &mut Tally) {
+        for point in &self.points {
+            let value = stored.remove(&(i64::from(point.time) * 1_000));
+            let is_equal = value.is_some_and(|value| value.to_bits() == point.value.to_bits());
+            if !is_equal {
+                let archive = self.labels.get(sandur_model::GRAPHITE_ARCHIVE).unwrap_or("the finest");
+                let stored = value.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
+                let Point { time, value } = point;
+                let text = format!("{name}: archive {archive}, {time}: {value}, and the server has {stored}");
+                tally.differs(&text);
+            }
+        }
+        tally.further += stored.len() as u64;
+    }
+}
+
+impl Tally {
+    fn differs(&mut self, text: &str) {
+        self.differing += 1;
+        if self.differing <= SHOWN_MAX {
+            eprintln!("sandur: {}", escaped(text));
+        }
+    }
+
+    fn add(&mut self, other: Option<Self>) {
+        let Some(other) = other else { return };
+        self.files += other.files;
+        self.archives += other.archives;
+        self.points += other.points;
+        self.further += other.further;
+        self.differing += other.differing;
+    }
+}

@@ -1,0 +1,102 @@
+//! Goal: history of whisper is moved over whole, and nothing of it twice, however an import is interrupted;
+//! what cannot be read is told, and a comparison finds what differs.
+//!
+//! Method: the real binary against a real server, over files that this test writes with times of today.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::process::{Random, Server, Setup, encode, now_ns};
+
+const FILES: u32 = 12;
+const FINE: u32 = 60;
+const COARSE: u32 = 48;
+
+/// An hour by the minute and two days by the hour, which ends at `now`.
+fn whisper(now: u32, value: f64) -> Vec<u8> {
+    let header = 16 + 2 * 12;
+    let words = [1, 3600 * COARSE, 0.5f32.to_bits(), 2, header, 60, FINE, header + FINE * 12, 3600, COARSE];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    for (step, count) in [(60, FINE), (3600, COARSE)] {
+        let last = now - now % step;
+        for n in 0..count {
+            bytes.extend((last - (count - 1 - n) * step).to_be_bytes());
+            bytes.extend((value + f64::from(n) / 7.0).to_be_bytes());
+        }
+    }
+    bytes
+}
+
+/// How many points of such a file stay: hours that lie within the last one by the minute are left out.
+fn points(now: u32) -> u32 {
+    let last = now - now % 60;
+    let hours = (0..COARSE).map(|n| now - now % 3600 - n * 3600).filter(|hour| *hour <= last - 3600);
+    FINE + hours.count() as u32
+}
+
+fn run(server: &Server, tree: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    command.args(["import", "whisper", "--addr", &format!("http://{}", server.address)]);
+    command.arg(tree).args(arguments).output().unwrap()
+}
+
+fn told(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).replace(',', ""))
+}
+
+fn stored(server: &Server, now: u32) -> u32 {
+    let query = encode(r#"sum(count_over_time({__name__=~".+"}[3d]))"#);
+    let answer = server.get_json(&format!("/api/v1/query?query={query}&time={now}"));
+    let count = answer["data"]["result"][0]["value"][1].as_str().map(|text| text.parse().unwrap());
+    count.unwrap_or(0)
+}
+
+#[test]
+fn history_is_stored_once_however_the_import_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, state) = (folder.path().join("whisper"), folder.path().join("state"));
+    let now = (now_ns() / 1_000_000_000) as u32;
+    for n in 0..FILES {
+        let name = match n {
+            0 => "_tagged/abc/def/cpu_DOT_load;host=a;dc=b.wsp".to_owned(),
+            1 => "_tagged/abc/def/cpu_DOT_load;host=a.wsp".to_owned(),
+            n => format!("servers/s{}/load{n}.wsp", n % 3),
+        };
+        fs::create_dir_all(tree.join(&name).parent().unwrap()).unwrap();
+        fs::write(tree.join(name), whisper(now, f64::from(n))).unwrap();
+    }
+    let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
+    let (code, text) = told(&run(&server, &tree, &["--dry-run"]));
+    let all = FILES * points(now);
+    assert!(code == Some(0) && text.contains("sent nothing") && text.contains(&all.to_string()), "{text}");
+    assert_eq!(stored(&server, now), 0);
+
+    let resumed = ["--resume", state.to_str().unwrap()];
+    let (code, text) = told(&run(&server, &tree, &resumed));
+    assert!(code == Some(0) && text.contains("stored 12 files"), "{text}");
+    assert_eq!(stored(&server, now), all);
+    let (code, text) = told(&run(&server, &tree, &["--verify", "--window", "20", "--seed", "7"]));
+    assert!(code == Some(0) && text.contains("24 archives of 12 files: 0 differ"), "{text}");
+
+    let (lines, mut random) = (fs::read(&state).unwrap(), Random(19));
+    for _ in 0..3 {
+        fs::write(&state, &lines[..200 + random.below(lines.len() as u64 - 200) as usize]).unwrap();
+        let (code, text) = told(&run(&server, &tree, &resumed));
+        assert!(code == Some(0) && text.contains("stored before"), "{text}");
+        assert_eq!(stored(&server, now), all);
+    }
+
+    fs::write(tree.join("servers/s2/load2.wsp"), whisper(now, 99.0)).unwrap();
+    fs::write(tree.join("servers/cut.wsp"), &whisper(now, 1.0)[..500]).unwrap();
+    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    assert!(
+        code == Some(1) && text.contains("load2.wsp: archive 3600") && text.contains("cut.wsp"),
+        "{text}"
+    );
+    let (code, text) = told(&run(&server, &tree, &resumed));
+    assert!(code == Some(1) && text.contains("cut.wsp") && text.contains("is cut"), "{text}");
+    assert!(text.contains("stored 1 files") && text.contains("11 files were stored before"), "{text}");
+}

@@ -1,0 +1,66 @@
+//! Points per second of reading whole files: `cargo run --release --example read_speed FILE...`.
+//!
+//! Without files it makes one of whisper's form: 10 s for 30 days, a minute for a year, an hour for ten.
+
+#![allow(clippy::disallowed_methods)] // a measurement: real time
+
+use std::fs::File;
+use std::time::Instant;
+
+use sandur_whisper::{Checks, ReadAt, Whisper};
+
+const NOW: u32 = 1_795_176_000;
+
+fn main() {
+    let paths: Vec<String> = std::env::args().skip(1).collect();
+    if paths.is_empty() {
+        measure("made up", &made_up()[..]);
+    }
+    for path in paths {
+        match File::open(&path) {
+            Ok(file) => measure(&path, file),
+            Err(error) => eprintln!("{path}: {error}"),
+        }
+    }
+}
+
+fn measure(name: &str, source: impl ReadAt) {
+    let whisper = match Whisper::open(source, Checks::All) {
+        Ok(whisper) => whisper,
+        Err(error) => return eprintln!("{name}: {error}"),
+    };
+    let mut best = f64::MAX;
+    let mut points = 0;
+    for _ in 0..5 {
+        let began = Instant::now();
+        match whisper.history(u32::MAX) {
+            Ok(history) => points = history.points() + history.left.told_finer,
+            Err(error) => return eprintln!("{name}: {error}"),
+        }
+        best = best.min(began.elapsed().as_secs_f64());
+    }
+    let rate = points as f64 / best / 1e6;
+    println!("{name}: {points} points in {:.1} ms, {rate:.1} M points/s", best * 1e3);
+}
+
+fn made_up() -> Vec<u8> {
+    let archives = [(10u32, 259_200u32), (60, 525_600), (3600, 87_600)];
+    let mut bytes: Vec<u8> = Vec::new();
+    let words = [1, 315_360_000, 0.5f32.to_bits(), 3];
+    bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    let mut offset = 16 + 3 * 12;
+    for (step, points) in archives {
+        bytes.extend([offset, step, points].iter().flat_map(|word| word.to_be_bytes()));
+        offset += points * 12;
+    }
+    for (step, points) in archives {
+        let last = NOW - NOW % step;
+        // The ring goes round in the middle.
+        for slot in 0..points {
+            let back = (points + points / 2 - slot) % points;
+            bytes.extend((last - back * step).to_be_bytes());
+            bytes.extend((f64::from(slot % 977) * 0.25).to_be_bytes());
+        }
+    }
+    bytes
+}
