@@ -81,13 +81,8 @@ impl Delivery {
         let mut pauses = BACKOFF.pauses();
         loop {
             let connecting = self.connector.connect(Arc::clone(&self.target));
-            let connecting = self.env.timeout(CONNECT_TIMEOUT, connecting);
-            let stopping = self.stopping.clone();
-            let connected = tokio::select! {
-                biased;
-                () = stopping.triggered() => break,
-                connected = self.store.while_spilling(connecting) => connected,
-            };
+            let connecting = unless_stopped(&self.stopping, self.env.timeout(CONNECT_TIMEOUT, connecting));
+            let Some(connected) = self.store.while_spilling(connecting).await else { break };
             match connected {
                 Some(Ok(connection)) => {
                     self.live.store(true, Ordering::Relaxed);
@@ -104,10 +99,8 @@ impl Delivery {
             }
             self.live.store(false, Ordering::Relaxed);
             let pause = self.env.sleep(pauses.after_failure_with_jitter(&self.env));
-            tokio::select! {
-                biased;
-                () = stopping.triggered() => break,
-                () = self.store.while_spilling(pause) => {}
+            if self.store.while_spilling(unless_stopped(&self.stopping, pause)).await.is_none() {
+                break;
             }
         }
         self.store.keep_everything().await;
@@ -165,6 +158,16 @@ impl Delivery {
             self.counters.batches.add(1);
             self.store.sent(next).await;
         }
+    }
+}
+
+/// Waits for something; nothing when the relay stops before it. Only the waiting is given up then: a call of
+/// the spool that is under way beside it ends, because the spool is in its hands.
+async fn unless_stopped<T>(stopping: &ShutdownSignal, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = stopping.triggered() => None,
+        outcome = future => Some(outcome),
     }
 }
 

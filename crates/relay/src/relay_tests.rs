@@ -360,3 +360,76 @@ fn an_endless_line_costs_itself_alone() {
         running.stop().await;
     });
 }
+
+/// A disk whose first write waits until it is let go.
+struct HeldDisk {
+    inner: MemoryDisk,
+    begins: Mutex<std::sync::mpsc::Sender<()>>,
+    may_go_on: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Disk for HeldDisk {
+    fn list(&self) -> io::Result<Vec<(String, u64)>> {
+        self.inner.list()
+    }
+    fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        _ = self.begins.lock().unwrap().send(());
+        // An error says that all may go on.
+        _ = self.may_go_on.lock().unwrap().recv();
+        self.inner.append(name, bytes)
+    }
+    fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(name, offset, buffer)
+    }
+    fn truncate(&self, name: &str, length: u64) -> io::Result<()> {
+        self.inner.truncate(name, length)
+    }
+    fn sync(&self, name: &str) -> io::Result<()> {
+        self.inner.sync(name)
+    }
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.inner.replace(name, bytes)
+    }
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+}
+
+#[test]
+fn a_stop_while_the_disk_writes_loses_nothing() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    runtime.block_on(async {
+        let env = Env::system(7);
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+        let (begins, may_go_on) = (Mutex::new(begins), Mutex::new(may_go_on));
+        let disk = Arc::new(HeldDisk { inner: MemoryDisk::default(), begins, may_go_on });
+        let kept = Arc::clone(&disk);
+        let open =
+            move |_: &str| Spool::open(Arc::clone(&kept) as Arc<dyn Disk>, Options::default()).map(Some);
+        let mut routing = routing("cluster old forward old; match * send to old;");
+        routing.statistics.every = None;
+        let remotes = Arc::new(Remotes::new(&env));
+        let running = Running::start(&env, routing, remotes, &open, "host.example").unwrap();
+        let mut sorter = running.relay.sorter();
+        send(&mut sorter, 0);
+        tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
+        send(&mut sorter, 1);
+        let mut stop = std::pin::pin!(running.stop());
+        tokio::select! {
+            biased;
+            () = &mut stop => panic!("stopped while the disk writes"),
+            () = std::future::ready(()) => {}
+        }
+        drop(go_on);
+        stop.await;
+        let mut spool = Spool::open(disk as Arc<dyn Disk>, Options::default()).unwrap();
+        let mut points = 0;
+        while let Some(batch) = spool.peek(1 << 20).unwrap() {
+            points += batch.points;
+            spool.confirm(&batch);
+        }
+        assert_eq!(points, 2 * NAMES);
+    });
+}
