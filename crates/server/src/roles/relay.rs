@@ -129,8 +129,9 @@ impl Connection for Own {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
             let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
-            // What is refused for now waits in the relay and comes again.
-            let _held = self.memory.reserve(lines * POINT_BYTES).map_err(io::Error::other)?;
+            // What is refused for now waits in the relay and comes again, so it must fit at some time.
+            let wanted = (lines * POINT_BYTES).min(self.memory.limit() / 2);
+            let _held = self.memory.reserve(wanted).map_err(io::Error::other)?;
             if self.app.pressure.is_high() {
                 self.app.metrics.pressure_refusals.inc();
                 return Err(io::Error::other("the server is short of memory (memory_limit)"));
