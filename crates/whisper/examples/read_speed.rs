@@ -1,4 +1,5 @@
-//! Points per second of reading whole files: `cargo run --release --example read_speed FILE...`.
+//! Points per second of reading whole files, and of making requests of them:
+//! `cargo run --release -p sandur-whisper --example read_speed FILE...`.
 //!
 //! Without files it makes one of whisper's form: 10 s for 30 days, a minute for a year, an hour for ten.
 
@@ -7,9 +8,13 @@
 use std::fs::File;
 use std::time::Instant;
 
-use sandur_whisper::{Checks, ReadAt, Whisper};
+use sandur_ingest::RemoteWriteEncoder;
+use sandur_model::graphite_path_labels;
+use sandur_whisper::{Checks, History, ReadAt, Whisper};
 
 const NOW: u32 = 1_795_176_000;
+/// Points of a request, as the import sends them.
+const REQUEST_POINTS: usize = 50_000;
 
 fn main() {
     let paths: Vec<String> = std::env::args().skip(1).collect();
@@ -29,18 +34,38 @@ fn measure(name: &str, source: impl ReadAt) {
         Ok(whisper) => whisper,
         Err(error) => return eprintln!("{name}: {error}"),
     };
-    let mut best = f64::MAX;
-    let mut points = 0;
+    let (mut read, mut both) = (f64::MAX, f64::MAX);
+    let (mut points, mut bytes) = (0, 0);
     for _ in 0..5 {
         let began = Instant::now();
-        match whisper.history(u32::MAX) {
-            Ok(history) => points = history.points() + history.left.told_finer,
+        let history = match whisper.history(u32::MAX) {
+            Ok(history) => history,
             Err(error) => return eprintln!("{name}: {error}"),
-        }
-        best = best.min(began.elapsed().as_secs_f64());
+        };
+        read = read.min(began.elapsed().as_secs_f64());
+        points = history.points();
+        bytes = encoded(&history);
+        both = both.min(began.elapsed().as_secs_f64());
     }
-    let rate = points as f64 / best / 1e6;
-    println!("{name}: {points} points in {:.1} ms, {rate:.1} M points/s", best * 1e3);
+    let rate = |seconds: f64| points as f64 / seconds / 1e6;
+    println!(
+        "{name}: {points} points, read at {:.1} M/s, encoded too at {:.1} M/s, {:.1} bytes sent each",
+        rate(read),
+        rate(both),
+        bytes as f64 / points.max(1) as f64
+    );
+}
+
+/// Bytes of the requests.
+fn encoded(history: &History) -> usize {
+    let Ok(labels) = graphite_path_labels("servers.web1.cpu.load") else { return 0 };
+    let mut encoder = RemoteWriteEncoder::new();
+    let parts = history.archives.iter().flat_map(|kept| kept.points.chunks(REQUEST_POINTS));
+    let requests = parts.map(|points| {
+        encoder.series(&labels, points.iter().map(|point| (i64::from(point.time) * 1_000, point.value)));
+        encoder.finish().map_or(0, |request| request.len())
+    });
+    requests.sum()
 }
 
 fn made_up() -> Vec<u8> {
