@@ -130,12 +130,12 @@ impl Server {
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
         let governed = Governed { limit, pressure, metrics, results, bodies, queries: running };
         let governor = env.spawn("memory governor", govern(env.clone(), governed));
+        let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
         let mut background = vec![governor, following, forgetting];
         background.extend(scrape::start(&app, scraped));
-        let relaying = relay::start(&app).await?;
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
         let mut listening: Vec<SocketAddr> = doors.iter().map(|door| door.address).collect();

@@ -31,6 +31,7 @@ mod push;
 mod pushgateway;
 mod query_admission;
 mod reaching_a_server;
+mod relay;
 mod repair;
 mod tail_load;
 mod two_signals;
