@@ -1,6 +1,6 @@
 //! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks;
 //! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests over the same places;
-//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over memory;
+//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over the same;
 //! `cargo xtask rings`: compares the relay's rings with the programs that they come from.
 //!
 //! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
@@ -63,10 +63,11 @@ fn run(paths: &[String]) -> Result<usize, String> {
 fn run_graphite(paths: &[String]) -> Result<usize, String> {
     let mut failures = Vec::new();
     for path in paths {
-        for report in graphite::run(Path::new(path))? {
+        for report in graphite::run(Path::new(path), &Place::EVERY)? {
             let (cases, failed, explained) = (report.cases, report.failures.len(), report.explained.len());
             let right = cases - failed - explained;
-            println!("{:<28} {cases:>5} cases   {right:>5} right   {explained:>3} explained", report.name);
+            let name = format!("{} ({})", report.name, report.place.name());
+            println!("{name:<28} {cases:>5} cases   {right:>5} right   {explained:>3} explained");
             report.explained.iter().for_each(|(id, why)| println!("  {id}: {why}"));
             failures.extend(report.failures);
         }

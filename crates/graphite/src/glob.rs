@@ -149,6 +149,14 @@ impl NodePattern {
         });
         names.collect()
     }
+
+    /// A regular expression of label matchers that takes the names that fit, the empty one left out; nothing
+    /// when there is none.
+    pub(crate) fn regex(&self) -> Option<String> {
+        let Self::Node(variants) = self else { return None };
+        let parts: Vec<String> = variants.iter().filter_map(Variant::regex).collect();
+        (!parts.is_empty()).then(|| parts.join("|"))
+    }
 }
 
 /// Writes braces out, the innermost first.
@@ -191,6 +199,14 @@ impl Variant {
         match text.contains(['*', '?', '[']) {
             true => Self::Glob(Glob::parse(text)),
             false => Self::Exact(text.to_owned()),
+        }
+    }
+
+    fn regex(&self) -> Option<String> {
+        match self {
+            Self::Exact(name) => (!name.is_empty()).then(|| regex::escape(name)),
+            Self::Glob(Glob(pieces)) if pieces.as_slice() == [Piece::Any] => Some(".+".to_owned()),
+            Self::Glob(Glob(pieces)) => pieces.iter().map(Piece::regex).collect(),
         }
     }
 
@@ -261,6 +277,31 @@ impl Glob {
 }
 
 impl Piece {
+    fn regex(&self) -> Option<String> {
+        let sign = |sign: char| match sign.is_ascii_alphanumeric() {
+            true => sign.to_string(),
+            false => format!("\\x{{{:x}}}", u32::from(sign)),
+        };
+        match self {
+            Self::Char(own) => Some(regex::escape(&own.to_string())),
+            Self::One => Some(".".to_owned()),
+            Self::Any => Some(".*".to_owned()),
+            Self::Class { negated, ranges } => {
+                let ranges = ranges.iter().filter(|(low, high)| low <= high);
+                let parts = ranges.map(|(low, high)| match low == high {
+                    true => sign(*low),
+                    false => format!("{}-{}", sign(*low), sign(*high)),
+                });
+                match (negated, parts.collect::<String>()) {
+                    (false, parts) if parts.is_empty() => None,
+                    (true, parts) if parts.is_empty() => Some(".".to_owned()),
+                    (false, parts) => Some(format!("[{parts}]")),
+                    (true, parts) => Some(format!("[^{parts}]")),
+                }
+            }
+        }
+    }
+
     fn takes(&self, sign: char) -> bool {
         match self {
             Self::Char(own) => *own == sign,

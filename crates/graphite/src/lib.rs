@@ -5,8 +5,8 @@
 //! renderings of `/render` that are not drawn. Answers are graphite-web's to the name, the time and the last
 //! digit, as far as graphite-web has an answer.
 //!
-//! **What it is not.** It knows no store, no block and no HTTP, and draws nothing. Series come from a
-//! [`Source`].
+//! **What it is not.** It knows no block and no HTTP, and draws nothing. Series come from a [`Source`]; the
+//! one over the storage of samples is [`StoredSeries`], with the steps and retentions of [`StorageRules`].
 //!
 //! **Life of a request.** [`RenderRequest`] reads parameters, [`render`] evaluates its targets in order: a
 //! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are
@@ -25,6 +25,7 @@
 mod aggregation;
 mod attime;
 mod call;
+mod carbonserver;
 mod column;
 mod combine;
 mod encoding;
@@ -40,15 +41,18 @@ mod parameter;
 mod pattern;
 mod reference;
 mod render;
+mod schemas;
 mod scope;
 mod series;
 mod source;
+mod stored;
 mod tag_api;
 mod tags;
 mod zone;
 
 pub use attime::{Unit, parse_offset, parse_time};
 pub use call::Call;
+pub use carbonserver::{CarbonserverForm, capabilities, info, metric_list};
 pub use column::Column;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
@@ -64,9 +68,11 @@ pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};
 pub use reference::{functions_json, reference};
 pub use render::{FORMATS, FetchRequest, Format, RenderRequest, Rendered, read_fetches, render};
+pub use schemas::{Archive, Method, Reading, Rule, RulesError, RulesFile, StorageRules};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};
 pub use source::{Fetched, Found, Selector, Source, Window};
+pub use stored::{StoredOptions, StoredSeries};
 pub use tag_api::{
     LIMIT_MAX, NameFilter, Names, Wanted, complete_tags, complete_values, delete_series, find_series,
     functions, list_tags, tag_details, tag_multi_series, tag_series,

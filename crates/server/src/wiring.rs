@@ -3,6 +3,7 @@
 //! Handlers name nothing of those crates but what stands here, so that a change of an entry point is
 //! a change of this file.
 
+pub mod graphite;
 pub mod promql;
 
 use bytes::Bytes;

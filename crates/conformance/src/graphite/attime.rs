@@ -6,11 +6,12 @@ use sandur_graphite::{Unit, Zone, parse_offset, parse_time};
 use serde_json::Value;
 
 use super::{Report, cases, string};
+use crate::world::Place;
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {
     let cases = cases(&folder.join("attime.jsonl"))?;
     let failures = cases.iter().filter_map(difference).collect();
-    Ok(Report::new("attime", cases.len(), failures))
+    Ok(Report::new("attime", Place::Memory, cases.len(), failures))
 }
 
 fn difference(case: &Value) -> Option<String> {

@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::MemoryBudget;
 use sandur_graphite::{
     Error, ExpandRequest, FindRequest, Rendered, Zone, complete_tags, complete_values, delete_series, expand,
     find, find_series, index, list_tags, tag_details, tag_multi_series, tag_series,
 };
-use sandur_model::TenantId;
 use sandur_query::QueryContext;
 use serde_json::Value;
 
-use super::memory::Stored;
+use super::place::{Series, World};
 use super::{Report, cases, string, text};
+use crate::world::Place;
 
 /// The clock of the recorded server.
 const NOW: i64 = 1_615_809_637;
@@ -21,28 +21,34 @@ const NOW: i64 = 1_615_809_637;
 /// Bytes of a text that were recorded.
 const RECORDED_BYTES: usize = 400;
 
-pub(super) fn run(folder: &Path) -> Result<Report, String> {
-    let stored = Stored::read(&text(&folder.join("stored.json.gz"))?)?;
+pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
+    let stored = text(&folder.join("stored.json.gz"))?;
     let cases = cases(&folder.join("find.jsonl"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
-    let mut failures = Vec::new();
-    for case in &cases {
-        let alone = [case.clone()];
-        let steps = case["steps"].as_array().map_or(alone.as_slice(), Vec::as_slice);
-        let wrong = steps.iter().find_map(|step| runtime.block_on(wrong_in(&stored, step)));
-        if let Some(wrong) = wrong {
-            failures.push(format!("{}: {}\n  {wrong}", string(case, "id"), case["params"]));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let failures = runtime.block_on(async {
+        let world = World::open(place, &stored).await?;
+        let mut failures = Vec::new();
+        for case in &cases {
+            let alone = [case.clone()];
+            for step in case["steps"].as_array().map_or(alone.as_slice(), Vec::as_slice) {
+                if let Some(wrong) = wrong_in(&world, step).await {
+                    failures.push(format!("{}: {}\n  {wrong}", string(case, "id"), step["params"]));
+                    break;
+                }
+            }
         }
-    }
-    Ok(Report::new("find, tags", cases.len(), failures))
+        world.close().await?;
+        Ok::<_, String>(failures)
+    })?;
+    Ok(Report::new("find, tags", place, cases.len(), failures))
 }
 
 /// What is wrong with the answer to one request.
-async fn wrong_in(stored: &Stored, case: &Value) -> Option<String> {
+async fn wrong_in(world: &World, case: &Value) -> Option<String> {
     let budget = MemoryBudget::root("query", 16 << 20);
-    let tenant = TenantId::default_tenant();
-    let context = QueryContext::new(Env::simulated(1, 0), tenant, budget.clone(), Duration::from_secs(60));
-    let answer = answer(stored, &context, case).await;
+    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(60));
+    let answer = world.ask(async |series| answer(series, &context, case).await).await;
     if budget.used() > 0 {
         return Some(format!("{} bytes stay reserved", budget.used()));
     }
@@ -95,7 +101,12 @@ fn pairs(case: &Value) -> Vec<(String, String)> {
 }
 
 /// What the library answers; nothing where it knows no such request.
-async fn answer(stored: &Stored, context: &QueryContext, case: &Value) -> Option<Result<Rendered, Error>> {
+async fn answer(
+    series: &Series<'_>,
+    context: &QueryContext,
+    case: &Value,
+) -> Option<Result<Rendered, Error>> {
+    let (stored, names) = (series.source(), series.names());
     let pairs = &pairs(case);
     let is_post = string(case, "method") == "POST";
     Some(match string(case, "path") {
@@ -107,18 +118,18 @@ async fn answer(stored: &Stored, context: &QueryContext, case: &Value) -> Option
             Ok(request) => expand(stored, context, &request).await,
             Err(error) => Err(error),
         },
-        "/metrics/index.json" => index(stored, context, pairs).await,
-        "/tags" => list_tags(stored, context, pairs).await,
+        "/metrics/index.json" => index(names, context, pairs).await,
+        "/tags" => list_tags(names, context, pairs).await,
         "/tags/findSeries" => find_series(stored, context, pairs).await,
-        "/tags/autoComplete/tags" => complete_tags(stored, context, pairs).await,
-        "/tags/autoComplete/values" => complete_values(stored, context, pairs).await,
-        "/tags/tagSeries" if is_post => tag_series(stored, context, pairs).await,
-        "/tags/tagMultiSeries" if is_post => tag_multi_series(stored, context, pairs).await,
-        "/tags/delSeries" if is_post => delete_series(stored, context, pairs).await,
+        "/tags/autoComplete/tags" => complete_tags(names, context, pairs).await,
+        "/tags/autoComplete/values" => complete_values(names, context, pairs).await,
+        "/tags/tagSeries" if is_post => tag_series(names, context, pairs).await,
+        "/tags/tagMultiSeries" if is_post => tag_multi_series(names, context, pairs).await,
+        "/tags/delSeries" if is_post => delete_series(names, context, pairs).await,
         "/tags/tagSeries" | "/tags/tagMultiSeries" | "/tags/delSeries" => return None,
         path => {
             return match path.strip_prefix("/tags/") {
-                Some(tag) => Some(tag_details(stored, context, tag, pairs).await),
+                Some(tag) => Some(tag_details(names, context, tag, pairs).await),
                 None => None,
             };
         }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::recorded::{difference, difference_of_tags, list, series, value};
 use super::{Report, string, text};
+use crate::world::Place;
 
 /// Integers with more digits are larger than every float.
 const DIGITS_MAX: usize = 308;
@@ -29,7 +30,7 @@ pub(super) fn run(folder: &Path) -> Result<Report, String> {
             failures.push(format!("{}: {wrong}", string(&case, "id")));
         }
     }
-    Ok(Report::new("functions", count, failures))
+    Ok(Report::new("functions", Place::Memory, count, failures))
 }
 
 /// Integers that no float holds, which Python has, as infinity.

@@ -117,6 +117,16 @@ impl Names for Stored {
 
     fn values<'a>(
         &'a self,
+        context: &'a QueryContext,
+        tag: &'a str,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        let counted = self.counted_values(context, tag, wanted);
+        async move { Ok(counted.await?.into_iter().map(|(value, _)| value).collect()) }.boxed()
+    }
+
+    fn counted_values<'a>(
+        &'a self,
         _: &'a QueryContext,
         tag: &'a str,
         wanted: Wanted<'a>,

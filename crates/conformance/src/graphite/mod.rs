@@ -1,5 +1,5 @@
 //! Recorded answers of Graphite: requests of `/render`, paths, tags and times, over the stored series in
-//! memory.
+//! memory and in a real engine.
 //!
 //! The recordings are data beside the repository and do not lie in it; their own page says what each file
 //! holds and how answers compare.
@@ -12,6 +12,7 @@ mod find;
 mod functions;
 mod memory;
 pub mod originals;
+mod place;
 mod recorded;
 mod render;
 mod rings;
@@ -23,6 +24,8 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
+
+use crate::world::Place;
 
 /// Where an empty node stands for the folder it is in.
 const FOLDER: &str = "an empty node is not the folder that it stands in";
@@ -116,10 +119,15 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("carbonapi/sum/011", "the end of a given series is before its last value"),
 ];
 
+/// Cases that are answered otherwise where series are stored as samples, by the begin of their ids, and why.
+const EXPLAINED_OF_SAMPLES: &[(&str, &str)] = &[("fn/events/", "events are not stored")];
+
 /// What one file showed.
 pub struct Report {
     /// The file.
     pub name: &'static str,
+    /// Where the series lay.
+    pub place: Place,
     /// Cases in it.
     pub cases: usize,
     /// What was wrong, with the id of the case first.
@@ -128,25 +136,32 @@ pub struct Report {
     pub explained: Vec<(String, String)>,
 }
 
-/// Runs every kind of case of a folder.
-pub fn run(folder: &Path) -> Result<Vec<Report>, String> {
-    let kinds = [attime::run, find::run, functions::run, render::run, vm::run, carbonapi::run, rings::run];
-    kinds.iter().map(|run| run(folder)).collect()
+/// Runs every kind of case of a folder; those that read stored series in each of the places.
+pub fn run(folder: &Path, places: &[Place]) -> Result<Vec<Report>, String> {
+    let mut reports = Vec::new();
+    for place in places {
+        reports.push(find::run(folder, *place)?);
+        reports.push(render::run(folder, *place)?);
+    }
+    for run in [attime::run, functions::run, vm::run, carbonapi::run, rings::run] {
+        reports.push(run(folder)?);
+    }
+    Ok(reports)
 }
 
 impl Report {
-    fn new(name: &'static str, cases: usize, failures: Vec<String>) -> Self {
+    fn new(name: &'static str, place: Place, cases: usize, failures: Vec<String>) -> Self {
         let reason = |failure: &str| {
             let id = failure.split(':').next().unwrap_or_default();
-            EXPLAINED
-                .iter()
-                .find(|(own, _)| *own == id)
-                .map(|(id, why)| ((*id).to_owned(), (*why).to_owned()))
+            let of_samples = EXPLAINED_OF_SAMPLES.iter().filter(|_| place != Place::Memory);
+            let of_samples = of_samples.filter(|(begin, _)| id.starts_with(begin));
+            let alone = EXPLAINED.iter().filter(|(own, _)| *own == id);
+            alone.chain(of_samples).next().map(|(_, why)| (id.to_owned(), (*why).to_owned()))
         };
         let explained = failures.iter().filter_map(|failure| reason(failure)).collect();
         let failures: Vec<String> =
             failures.into_iter().filter(|failure| reason(failure).is_none()).collect();
-        Self { name, cases, failures, explained }
+        Self { name, place, cases, failures, explained }
     }
 }
 

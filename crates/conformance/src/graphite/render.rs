@@ -3,42 +3,41 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::MemoryBudget;
 use sandur_graphite::{RenderRequest, Rendered, Zone, render};
-use sandur_model::TenantId;
 use sandur_query::QueryContext;
 use serde_json::Value;
 
 use super::binary::{is_same, msgpack, pickle};
 use super::compare::difference;
-use super::memory::Stored;
+use super::place::World;
 use super::{Report, cases, string, text};
+use crate::world::Place;
 
 /// Memory of one request.
 pub(super) const BUDGET: u64 = 256 << 20;
 
-pub(super) fn run(folder: &Path) -> Result<Report, String> {
-    let stored = Stored::read(&text(&folder.join("stored.json.gz"))?)?;
+pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
+    let stored = text(&folder.join("stored.json.gz"))?;
     let cases = cases(&folder.join("render.jsonl.gz"))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let env = Env::simulated(1, 0);
-    let mut failures = Vec::new();
-    for case in &cases {
-        let answer = runtime.block_on(answer(&stored, &env, case));
-        if let Some(wrong) = wrong_in(case, &answer) {
-            failures.push(format!(
-                "{}: {} {}\n  {wrong}",
-                string(case, "id"),
-                case["target"],
-                case["params"]
-            ));
+    let failures = runtime.block_on(async {
+        let world = World::open(place, &stored).await?;
+        let mut failures = Vec::new();
+        for case in &cases {
+            if let Some(wrong) = wrong_in(case, &answer(&world, case).await) {
+                let (target, params) = (&case["target"], &case["params"]);
+                failures.push(format!("{}: {target} {params}\n  {wrong}", string(case, "id")));
+            }
         }
-    }
-    Ok(Report::new("render", cases.len(), failures))
+        world.close().await?;
+        Ok::<_, String>(failures)
+    })?;
+    Ok(Report::new("render", place, cases.len(), failures))
 }
 
-async fn answer(stored: &Stored, env: &Env, case: &Value) -> Result<Rendered, String> {
+async fn answer(world: &World, case: &Value) -> Result<Rendered, String> {
     let mut pairs = Vec::new();
     for target in case["target"].as_array().into_iter().flatten() {
         pairs.push(("target".to_owned(), target.as_str().unwrap_or_default().to_owned()));
@@ -48,9 +47,9 @@ async fn answer(stored: &Stored, env: &Env, case: &Value) -> Result<Rendered, St
     }
     let request = RenderRequest::read(&pairs, 0, &Zone::utc()).map_err(|error| error.to_string())?;
     let budget = MemoryBudget::root("query", BUDGET);
-    let tenant = TenantId::default_tenant();
-    let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(60));
-    let answer = render(stored, &context, &request).await.map_err(|error| error.to_string());
+    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(60));
+    let rendered = world.ask(async |series| render(series.source(), &context, &request).await).await;
+    let answer = rendered.map_err(|error| error.to_string());
     match budget.used() {
         0 => answer,
         kept => Err(format!("{kept} bytes stay reserved")),

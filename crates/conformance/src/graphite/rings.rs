@@ -19,7 +19,7 @@ pub(super) fn run(folder: &Path) -> Result<Report, String> {
         Some(format!("{}: {wrong}", string(case, "id")))
     };
     let failures = cases.iter().filter_map(failed).collect();
-    Ok(Report::new("rings.jsonl.gz", cases.len(), failures))
+    Ok(Report::new("rings.jsonl.gz", Place::Memory, cases.len(), failures))
 }
 
 fn check(case: &Value, names: &[String]) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Report, string};
+use crate::world::Place;
 
 /// What a case shows.
 pub(super) enum Verdict {
@@ -38,7 +39,7 @@ pub(super) fn report(name: &'static str, judged: Vec<(Value, Verdict)>) -> Repor
             Verdict::Wrong(wrong) => failures.push(format!("{id}: {}\n  {wrong}", string(&case, "target"))),
         }
     }
-    let mut report = Report::new(name, count, failures);
+    let mut report = Report::new(name, Place::Memory, count, failures);
     report.explained.extend(followed);
     report
 }

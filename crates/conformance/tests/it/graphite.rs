@@ -1,11 +1,12 @@
 //! Goal: targets and times mean what they mean to Graphite.
 //!
 //! Method: answers that a real Graphite gave, where they are at hand, are asked for again over the same
-//! series in memory.
+//! series in memory and in merged blocks.
 
 use std::path::Path;
 
 use sandur_conformance::graphite::run;
+use sandur_conformance::world::Place;
 
 #[test]
 fn every_recorded_answer_of_graphite_is_given_again() {
@@ -15,9 +16,9 @@ fn every_recorded_answer_of_graphite_is_given_again() {
         println!("skipped: no conformance data (../shared/conformance/graphite)");
         return;
     };
-    for report in run(&folder).unwrap_or_else(|error| panic!("{error}")) {
+    for report in run(&folder, &[Place::Memory, Place::Compacted]).unwrap_or_else(|error| panic!("{error}")) {
         assert!(report.cases > 0, "{}: no case", report.name);
-        let (name, count) = (report.name, report.failures.len());
+        let (name, count) = (format!("{} ({})", report.name, report.place.name()), report.failures.len());
         assert!(report.failures.is_empty(), "{name}: {count} failed:\n{}", report.failures.join("\n"));
     }
 }

@@ -49,7 +49,6 @@ pub async fn complete_values(
     let filter = parameters.prefix("valuePrefix");
     let wanted = Wanted { expressions: &expressions, filter: &filter, limit };
     let values = names.values(context, tag, wanted).await?;
-    let values: Vec<String> = values.into_iter().map(|(value, _)| value).collect();
     Ok(written(parameters, &values))
 }
 

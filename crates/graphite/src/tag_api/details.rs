@@ -17,7 +17,7 @@ pub async fn tag_details(
     let parameters = Parameters(pairs);
     let filter = parameters.filter()?;
     let wanted = Wanted { expressions: &[], filter: &filter, limit: parameters.limit(LIMIT_MAX)? };
-    let values = names.values(context, tag, wanted).await?;
+    let values = names.counted_values(context, tag, wanted).await?;
     if values.is_empty() {
         let all = NameFilter::Prefix(String::new());
         let any = Wanted { expressions: &[], filter: &all, limit: 1 };

@@ -81,8 +81,16 @@ pub trait Names: Send + Sync {
         wanted: Wanted<'a>,
     ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>>;
 
-    /// Values of a tag, in order, each with the number of series that have it.
+    /// Values of a tag, in order.
     fn values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        tag: &'a str,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>>;
+
+    /// The same, each with the number of series that have it.
+    fn counted_values<'a>(
         &'a self,
         context: &'a QueryContext,
         tag: &'a str,

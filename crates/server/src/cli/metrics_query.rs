@@ -123,7 +123,8 @@ fn unknown_name(words: &str) -> Option<&str> {
     words.strip_prefix("unknown function with name \"")?.strip_suffix('"')
 }
 
-fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> std::io::Result<()> {
+/// Writes an answer.
+pub fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> std::io::Result<()> {
     if let Data::Text(text) = data {
         return match form {
             Form::Jsonl => writeln!(out, "{}", serde_json::json!({ "value": text })),

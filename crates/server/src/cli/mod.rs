@@ -17,6 +17,7 @@ mod completions;
 mod delete;
 mod demo;
 mod escape;
+mod graphite_query;
 mod import;
 mod inspect;
 mod labels;

@@ -9,6 +9,7 @@ use sandur_base::Env;
 
 use super::caret;
 use super::client::{self, Client};
+use super::graphite_query;
 use super::metrics_query;
 use super::moment::{self, Window};
 use super::paging::{Ask, Paging};
@@ -41,7 +42,10 @@ pub fn command() -> Command {
     let logql = Arg::new("logql").long("logql").action(ArgAction::SetTrue);
     let logql = logql.help("The query is LogQL, over logs");
     let command = Command::new("query").about("Query logs, metrics of logs, and metrics").arg(query);
-    let command = command.args([promql, logql]);
+    let graphite = Arg::new("graphite").long("graphite").action(ArgAction::SetTrue);
+    let graphite = graphite.conflicts_with_all(["promql", "logql", "instant", "step"]);
+    let graphite = graphite.help("The query is a target of Graphite's, like 'scale(servers.*.load, 100)'");
+    let command = command.args([promql, logql, graphite]);
     let output = output_argument_with(&["table", "openmetrics"]);
     let command = moment::arguments(command).args([limit, batch, forward, step, instant, output]);
     client::arguments(command)
@@ -52,6 +56,9 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
     let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
+    if matches.get_flag("graphite") {
+        return graphite_query::run(&client, &query, &window, matches).await;
+    }
     if metrics_query::is_promql(matches, &query) {
         return metrics_query::run(&client, &query, &window, matches).await;
     }

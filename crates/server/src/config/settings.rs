@@ -57,6 +57,8 @@ pub struct Settings {
     pub http: Http,
     /// Queries.
     pub query: Query,
+    /// Graphite's files of rules.
+    pub graphite: Graphite,
     /// RequestLimits towards the store.
     pub storage: Storage,
     /// Pieces of blocks in memory and on flash.
@@ -165,6 +167,15 @@ pub struct Query {
     pub lookback_delta: Duration,
     /// Queries slower than this are logged with `latency=slow`.
     pub slow_threshold: Duration,
+}
+
+/// Graphite's files of rules.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graphite {
+    /// Path of a `storage-schemas.conf`; empty: none.
+    pub schemas: String,
+    /// Path of a `storage-aggregation.conf`; empty: none.
+    pub aggregation: String,
 }
 
 /// RequestLimits towards a store that others use too.
@@ -313,6 +324,7 @@ impl Default for Settings {
             scrape_tenant: TenantId::default_tenant().to_string(),
             http: Http::default(),
             query: Query::default(),
+            graphite: Graphite::default(),
             storage: Storage {
                 max_concurrent_reads: 128,
                 max_concurrent_writes: 32,

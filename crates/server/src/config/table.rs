@@ -231,6 +231,18 @@ pub static OPTIONS: &[OptionSpec] = &[
         Slot::Duration(&mut s.query.slow_threshold)
     }),
     option(
+        "graphite.schemas",
+        "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It holds \
+         for all that is stored. Empty: a value a minute, for ever.",
+        |s| Slot::Text(&mut s.graphite.schemas),
+    ),
+    option(
+        "graphite.aggregation",
+        "Carbon's storage-aggregation.conf: how values become those of coarser steps. Empty: their mean, of \
+         which half must be there.",
+        |s| Slot::Text(&mut s.graphite.aggregation),
+    ),
+    option(
         "storage.max_concurrent_reads",
         "In a bucket: block reads under way at once when the store keeps up; fewer when it does not.",
         |s| Slot::Count(&mut s.storage.max_concurrent_reads),

@@ -20,6 +20,7 @@ use crate::config::{Settings, TenantLimits};
 use crate::failed_request::Failure;
 use crate::memory::{Pressure, QueryMemory, RunningQueries};
 use crate::server_metrics::ServerMetrics;
+use crate::wiring::graphite::StorageRules;
 
 /// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
@@ -89,6 +90,8 @@ pub struct AppState {
     pub sources: Sources,
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
+    /// At which steps Graphite's series are read.
+    pub graphite: Arc<StorageRules>,
     /// Limits of tenants now.
     pub tenant_limits: Arc<TenantLimits>,
     /// Turns of queries; each piece of a query waits for one.

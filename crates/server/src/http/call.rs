@@ -12,7 +12,7 @@ use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
 
 use super::app::App;
-use super::body::{BodyLimits, parties};
+use super::body::{BodyLimits, Received, parties};
 use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
@@ -80,21 +80,26 @@ fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure
     Ok(Some(several))
 }
 
+/// The body of a request that asks, which is a form or no larger than one.
+pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, Failure> {
+    let limits = BodyLimits {
+        env: &app.env,
+        size_max: FORM_MAX,
+        size_limit: "size of a form",
+        idle: app.settings.http.body_idle_timeout,
+        rate_min: app.settings.http.min_client_rate,
+        memory: &app.request_memory,
+        parties: parties(text_of(&parts.headers, TENANT_HEADER), parts.extensions.get().copied()),
+    };
+    limits.read(&parts.headers, body).await
+}
+
 /// Parameters of the URL and, as in Go, of the form that a POST or a PUT carries.
 async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<Params, Failure> {
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let may_carry = matches!(parts.method, Method::POST | Method::PUT);
     let form = if may_carry && kind.starts_with("application/x-www-form-urlencoded") {
-        let limits = BodyLimits {
-            env: &app.env,
-            size_max: FORM_MAX,
-            size_limit: "size of a form",
-            idle: app.settings.http.body_idle_timeout,
-            rate_min: app.settings.http.min_client_rate,
-            memory: &app.request_memory,
-            parties: parties(text_of(&parts.headers, TENANT_HEADER), parts.extensions.get().copied()),
-        };
-        limits.read(&parts.headers, body).await?.bytes
+        body_of(app, parts, body).await?.bytes
     } else {
         Bytes::new()
     };

@@ -18,6 +18,7 @@ mod delete_requests;
 pub(crate) mod exposition;
 mod gate;
 mod gated;
+mod graphite;
 mod grpc;
 mod host;
 mod legacy;

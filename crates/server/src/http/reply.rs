@@ -41,17 +41,28 @@ pub fn json_with(status: StatusCode, body: Vec<u8>) -> Response {
     response
 }
 
-/// A JSON answer that may be large: compressed if the client wants it, its memory held until it is sent.
+/// A JSON answer that may be large.
 pub async fn large_json(app: &App, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
+    large(app, call, JSON, body, memory).await
+}
+
+/// An answer that may be large: compressed if the client wants it, its memory held until it is sent.
+pub async fn large(
+    app: &App,
+    call: &Call,
+    kind: HeaderValue,
+    body: Vec<u8>,
+    memory: Option<Reservation>,
+) -> Response {
     if body.len() >= COMPRESSED_FROM_BYTES && call.wants_gzip() {
         let packed = app.env.run_cpu(Lane::Query, move || gzip(&body)).await;
-        let mut response = with_type(JSON, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
+        let mut response = with_type(kind, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         return response;
     }
-    with_type(JSON, Bytes::from_owner(Held { bytes: body, _memory: memory }))
+    with_type(kind, Bytes::from_owner(Held { bytes: body, _memory: memory }))
 }
 
 /// Plain text with status 200.

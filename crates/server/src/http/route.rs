@@ -123,6 +123,8 @@ pub enum Group {
     Query,
     /// Prometheus's API over samples.
     Metrics,
+    /// Graphite's API over samples.
+    Graphite,
     /// Labels, series and sizes.
     Index,
     /// What Grafana and Logs Drilldown ask to offer choices.
@@ -139,10 +141,11 @@ pub enum Group {
 
 impl Group {
     /// All, in the order of the reference.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Write,
         Self::Query,
         Self::Metrics,
+        Self::Graphite,
         Self::Index,
         Self::Discovery,
         Self::Deletes,
@@ -157,6 +160,7 @@ impl Group {
             Self::Write => "Write",
             Self::Query => "Query",
             Self::Metrics => "Metrics",
+            Self::Graphite => "Graphite",
             Self::Index => "Labels, series and sizes",
             Self::Discovery => "Discovery",
             Self::Deletes => "Deletes",

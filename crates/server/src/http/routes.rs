@@ -2,7 +2,7 @@
 //! the router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{legacy, loki, operations, prometheus, rules, write};
+use super::{graphite, legacy, loki, operations, prometheus, rules, write};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
@@ -47,6 +47,27 @@ pub static ROUTES: &[&Route] = &[
     &prometheus::delete_series::ROUTE,
     &prometheus::clean_tombstones::ROUTE,
     &prometheus::snapshot::ROUTE,
+    &graphite::render::ROUTE,
+    &graphite::find::ROUTE,
+    &graphite::expand::ROUTE,
+    &graphite::index::ROUTE,
+    &graphite::tag_list::ROUTE,
+    &graphite::tag_details::ROUTE,
+    &graphite::tag_find_series::ROUTE,
+    &graphite::tag_complete_names::ROUTE,
+    &graphite::tag_complete_values::ROUTE,
+    &graphite::tag_series::ROUTE,
+    &graphite::tag_multi_series::ROUTE,
+    &graphite::tag_delete_series::ROUTE,
+    &graphite::functions::ROUTE,
+    &graphite::function::ROUTE,
+    &graphite::version::ROUTE,
+    &graphite::events::ROUTE,
+    &graphite::event_data::ROUTE,
+    &graphite::capabilities::ROUTE,
+    &graphite::info::ROUTE,
+    &graphite::metric_list::ROUTE,
+    &graphite::metric_details::ROUTE,
     &loki::label_names::ROUTE,
     &loki::label_values::ROUTE,
     &loki::series::ROUTE,

@@ -81,6 +81,7 @@ impl Server {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let scraped = scrape::file(&settings)?;
+        let graphite = Arc::new(super::graphite::rules(&settings.graphite)?);
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
@@ -102,6 +103,7 @@ impl Server {
         let running = RunningQueries::default();
         let app: App = Arc::new(AppState {
             env: env.clone(),
+            graphite,
             tenant_limits: limits,
             turns: query_queue(&settings),
             results: results.clone(),

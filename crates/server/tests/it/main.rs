@@ -14,6 +14,7 @@ mod demo;
 mod explain;
 mod faults;
 mod grafana;
+mod graphite_api;
 mod harness;
 mod http2_hostile;
 mod http_contract;

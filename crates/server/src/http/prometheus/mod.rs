@@ -47,4 +47,4 @@ mod steps;
 mod streamed;
 pub mod target_metadata;
 pub mod targets;
-mod visible;
+pub mod visible;

@@ -95,6 +95,12 @@ impl Asked {
         Self { range_type, step_ns: ns(times.step), limit, ..asked }.of_metrics()
     }
 
+    /// A request of Graphite's API: `render` reads values, the others names.
+    pub fn graphite(kind: &'static str, text: &str, times: Times) -> Self {
+        let what = if kind == "render" { What::Query } else { What::Other };
+        Self::new(what, kind, text, times).of_metrics()
+    }
+
     /// The same, asked of samples.
     pub fn of_metrics(self) -> Self {
         Self { signal: "metrics", ..self }

@@ -160,6 +160,7 @@ impl Server {
         let bodies = MemoryBudget::root("request bodies", 64 << 20);
         let app = Arc::new(AppState {
             env: env.clone(),
+            graphite: Default::default(),
             tenant_limits: Arc::new(TenantLimits::new(&settings)),
             settings,
             sources: sources.of_several_tenants(),

@@ -1,0 +1,185 @@
+//! `storage-schemas.conf` and `storage-aggregation.conf`: at which steps values are read, how far back, and
+//! how several values become one.
+//!
+//! The rules are applied to what is read, never to what is stored: a changed rule holds for all of the past.
+//! The first section whose pattern is found in a name counts, in the order of the file.
+//!
+//! **Invariants.** Archives of a rule have rising steps, each a multiple of the one before, and rising
+//! retentions. What cannot be honoured is refused with its file and line.
+
+mod aggregation;
+mod archive;
+mod file;
+mod retention;
+
+use crate::pattern::python_regex;
+
+pub use aggregation::Method;
+pub use archive::{Archive, Reading};
+pub use file::RulesError;
+
+use aggregation::Aggregation;
+use file::Section;
+use retention::archives_of;
+
+/// Step of values where no file says otherwise, in seconds.
+const STEP: i64 = 60;
+/// What carbon keeps of a name that no section fits: a value a minute for a week.
+const CARBON_DEFAULT: Archive = Archive { step: STEP, retention: 7 * 86_400 };
+/// Most sections of a file.
+const SECTIONS_MAX: usize = 1000;
+
+/// The rules of both files.
+#[derive(Debug, Default)]
+pub struct StorageRules {
+    /// Nothing when there is no file: then every value is kept for ever.
+    schemas: Option<Vec<Schema>>,
+    aggregations: Vec<Aggregation>,
+}
+
+/// A section of `storage-schemas.conf`.
+#[derive(Debug)]
+struct Schema {
+    pattern: regex::Regex,
+    archives: Vec<Archive>,
+}
+
+/// What holds for a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule<'a> {
+    /// The finest first.
+    pub archives: &'a [Archive],
+    /// How values of an archive become those of the next.
+    pub method: Method,
+    /// The share of them that must be there.
+    pub x_files_factor: f64,
+}
+
+/// A file with its name, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct RulesFile<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its content.
+    pub text: &'a str,
+}
+
+static WITHOUT_FILE: [Archive; 1] = [Archive { step: STEP, retention: i64::MAX }];
+static WITHOUT_SECTION: [Archive; 1] = [CARBON_DEFAULT];
+
+impl StorageRules {
+    /// Reads the files that there are.
+    pub fn read(
+        schemas: Option<RulesFile<'_>>,
+        aggregation: Option<RulesFile<'_>>,
+    ) -> Result<Self, RulesError> {
+        let schemas = schemas.map(|file| of_sections(file, Schema::of)).transpose()?;
+        let aggregations = aggregation.map(|file| of_sections(file, Aggregation::of)).transpose()?;
+        Ok(Self { schemas, aggregations: aggregations.unwrap_or_default() })
+    }
+
+    /// What holds for a name with its tags in canonical form.
+    pub fn of(&self, name: &str) -> Rule<'_> {
+        let archives = match &self.schemas {
+            None => WITHOUT_FILE.as_slice(),
+            Some(schemas) => match schemas.iter().find(|schema| schema.pattern.is_match(name)) {
+                Some(schema) => &schema.archives,
+                None => WITHOUT_SECTION.as_slice(),
+            },
+        };
+        let aggregation = self.aggregations.iter().find(|one| one.pattern.is_match(name));
+        let (method, x_files_factor) = aggregation.map_or((Method::Average, 0.5), Aggregation::rule);
+        Rule { archives, method, x_files_factor }
+    }
+
+    /// The archives of every rule that some name may have.
+    pub fn each_archives(&self) -> impl Iterator<Item = &[Archive]> {
+        let instead = if self.schemas.is_some() { &WITHOUT_SECTION } else { &WITHOUT_FILE };
+        let schemas = self.schemas.iter().flatten().map(|schema| schema.archives.as_slice());
+        schemas.chain([instead.as_slice()])
+    }
+}
+
+fn of_sections<T>(
+    file: RulesFile<'_>,
+    of: impl Fn(&Section<'_>) -> Result<T, RulesError>,
+) -> Result<Vec<T>, RulesError> {
+    let sections = file::sections(file)?;
+    if let Some(section) = sections.get(SECTIONS_MAX) {
+        return Err(section.wrong(format!("there are more than {SECTIONS_MAX} sections; join some")));
+    }
+    sections.iter().map(of).collect()
+}
+
+impl Schema {
+    fn of(section: &Section<'_>) -> Result<Self, RulesError> {
+        let pattern = pattern_of(section)?;
+        let retentions = section.needed("retentions")?;
+        let archives = archives_of(retentions.value).map_err(|why| retentions.wrong(why))?;
+        Ok(Self { pattern, archives })
+    }
+}
+
+fn pattern_of(section: &Section<'_>) -> Result<regex::Regex, RulesError> {
+    let pattern = section.needed("pattern")?;
+    python_regex(pattern.value).map_err(|error| pattern.wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMAS: &str = "# a comment\n[carbon]\npattern = ^carbon\\.\nretentions = 60:90d\n\n\
+        [fast]\nPattern: \\.cpu\\.\nretentions = 10s:6h,1m:7d,\n 10m:5y\n";
+
+    fn file(text: &str) -> Option<RulesFile<'_>> {
+        Some(RulesFile { name: "f.conf", text })
+    }
+
+    #[test]
+    fn the_first_section_whose_pattern_is_found_counts() {
+        let aggregation = "[max]\npattern = \\.max$\nxFilesFactor = 0\naggregationMethod = max\n";
+        let rules = StorageRules::read(file(SCHEMAS), file(aggregation)).unwrap();
+        let steps = |name| rules.of(name).archives.iter().map(|archive| archive.step).collect::<Vec<_>>();
+        assert_eq!(steps("carbon.cpu.x"), [60]);
+        assert_eq!(steps("a.cpu.max"), [10, 60, 600]);
+        assert_eq!(rules.of("other").archives, [Archive { step: 60, retention: 604_800 }]);
+        assert_eq!((rules.of("a.max").method, rules.of("a.max").x_files_factor), (Method::Max, 0.0));
+        assert_eq!((rules.of("a").method, rules.of("a").x_files_factor), (Method::Average, 0.5));
+        let none = StorageRules::read(None, None).unwrap();
+        assert_eq!(none.of("a").archives, [Archive { step: 60, retention: i64::MAX }]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_file_and_line() {
+        for (text, line, what) in [
+            ("pattern = a\n", 1, "section"),
+            ("[a\npattern = a\n", 1, "]"),
+            ("[a]\nretentions = 1s:1d\n", 1, "pattern"),
+            ("[a]\npattern = .*\n", 1, "retentions"),
+            ("[a]\n\npattern = (\nretentions = 1s:1d\n", 3, "regular expression"),
+            ("[a]\npattern = .*\nretentions = 1s\n", 3, "1s"),
+            ("[a]\npattern = .*\nretentions = 1m:1d,90s:7d\n", 3, "multiple"),
+            ("[a]\npattern = .*\nretentions = 1m:7d,10m:1d\n", 3, "longer"),
+            ("[a]\npattern = .*\nretentions = 1m:7d,1m:8d\n", 3, "twice"),
+            ("[a]\npattern = .*\nretentions = 0:7\n", 3, "0:7"),
+            ("[a]\npattern = .*\nretentions = 1s:99999999999999999999y\n", 3, "99999"),
+            ("[a]\npattern = .*\nretentions = 1s:9000000000000000000\n", 3, "long"),
+            ("[a]\npattern = a\nretentions = 1s:1d\n[a]\npattern = b\n", 4, "twice"),
+            ("[a]\nwhat\n", 2, "what"),
+            (" x\n", 1, "section"),
+        ] {
+            let error = StorageRules::read(file(text), None).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("f.conf:{line}: ")) && error.contains(what), "{error}");
+        }
+        for (text, what) in [
+            ("[a]\npattern = a\nxFilesFactor = 2\n", "xFilesFactor"),
+            ("[a]\npattern = a\naggregationMethod = mean\n", "average"),
+        ] {
+            let error = StorageRules::read(None, file(text)).unwrap_err().to_string();
+            assert!(error.starts_with("f.conf:3: ") && error.contains(what), "{error}");
+        }
+        let many: String = (0..=SECTIONS_MAX).map(|n| format!("[{n}]\npattern=a\n")).collect();
+        assert!(StorageRules::read(None, file(&many)).unwrap_err().to_string().contains("1000"));
+    }
+}

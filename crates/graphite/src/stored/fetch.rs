@@ -1,0 +1,133 @@
+//! Series with their values, at the steps of their rules.
+
+use std::sync::Arc;
+
+use sandur_base::job;
+use sandur_model::Matcher;
+use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
+
+use super::buckets::bucketed;
+use super::matchers::{NAME, of_expressions, of_pattern};
+use super::named::Meant;
+use super::{StoredSeries, TEXT_BYTES};
+use crate::evaluate::SERIES_MAX;
+use crate::schemas::{Reading, StorageRules};
+use crate::source::{Fetched, Selector, Window};
+use crate::tags::{TagExpression, canonical_name, parse_name};
+
+/// Samples that are brought into columns where they are.
+const LITTLE: usize = 4096;
+
+/// What a fetch asks for.
+struct Asked {
+    meant: Meant,
+    window: Window,
+    /// First and last millisecond that are looked at.
+    times_ms: (i64, i64),
+}
+
+impl StoredSeries<'_> {
+    pub(super) async fn fetch_series(
+        &self,
+        context: &QueryContext,
+        selector: Selector<'_>,
+        window: Window,
+    ) -> Result<Vec<Fetched>, Error> {
+        let Some((first, last)) = self.read_times(window) else { return Ok(Vec::new()) };
+        let Some((matchers, meant)) = conditions(selector) else { return Ok(Vec::new()) };
+        let first_ms = first.saturating_sub(self.options.lookback).saturating_mul(1000);
+        let last_ms = last.saturating_mul(1000).saturating_sub(1);
+        let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
+        selection.starts = false;
+        if matches!(meant, Meant::Path(_)) {
+            selection.labels = Some(vec![NAME.to_owned()]);
+        }
+        let asked = Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) });
+        let _turn = context.turn().await?;
+        let mut scan = self.samples.select(context, selection).await?;
+        let (mut found, mut samples) = (Vec::new(), 0u64);
+        while let Some(batch) = scan.next().await? {
+            context.check()?;
+            samples += batch.samples.iter().map(|samples| samples.values.len() as u64).sum::<u64>();
+            if samples > self.options.samples_max {
+                return Err(Error::Limit(format!(
+                    "the request reads more than {} samples (query.max_samples); ask for fewer series or a \
+                     shorter time",
+                    self.options.samples_max
+                )));
+            }
+            found.extend(self.fetched(context, batch, &asked).await?);
+            if found.len() > SERIES_MAX {
+                return Err(Error::Limit(format!("more than {SERIES_MAX} series fit; narrow the pattern")));
+            }
+        }
+        Ok(found)
+    }
+
+    /// First and last time that any rule reads, the last excluded.
+    fn read_times(&self, window: Window) -> Option<(i64, i64)> {
+        let readings = self.rules.each_archives().filter_map(|archives| Reading::of(archives, window));
+        readings.map(|reading| (reading.start, reading.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    async fn fetched(
+        &self,
+        context: &QueryContext,
+        batch: SeriesBatch,
+        asked: &Arc<Asked>,
+    ) -> Result<Vec<Fetched>, Error> {
+        let (asked, rules) = (Arc::clone(asked), Arc::clone(&self.rules));
+        let count: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
+        let fill = move || -> Result<_, Error> {
+            let (mut found, mut texts) = (Vec::new(), 0);
+            for series in 0..batch.labels.len() {
+                job::spend(64)?;
+                let Some(fetched) = asked.fetched(&rules, &batch, series)? else { continue };
+                texts += fetched.name.len() as u64 + TEXT_BYTES;
+                found.push(fetched);
+            }
+            Ok((found, job::reserve_exactly(texts)?))
+        };
+        let (found, texts) = context.compute_sized(count < LITTLE, fill).await?;
+        self.keep(texts);
+        Ok(found)
+    }
+}
+
+impl Asked {
+    /// A series of a batch at the steps of its rule, if it is meant and has a value in the times that are
+    /// looked at.
+    fn fetched(
+        &self,
+        rules: &StorageRules,
+        batch: &SeriesBatch,
+        series: usize,
+    ) -> Result<Option<Fetched>, Error> {
+        let samples = &batch.samples[series];
+        let (first_ms, last_ms) = self.times_ms;
+        let first = samples.times.partition_point(|time| *time < first_ms);
+        if samples.times.get(first).is_none_or(|time| *time > last_ms) {
+            return Ok(None);
+        }
+        let Some(name) = self.meant.name(batch, series) else { return Ok(None) };
+        let rule = rules.of(&name);
+        let Some(reading) = Reading::of(rule.archives, self.window) else { return Ok(None) };
+        let values = bucketed(rule, reading, &samples.times, &samples.values)?;
+        let step = rule.archives[reading.archive].step;
+        Ok(Some(Fetched { name, start: reading.start, end: reading.end, step, values }))
+    }
+}
+
+/// Conditions on labels, and what is meant by them; nothing when no series can be.
+fn conditions(selector: Selector<'_>) -> Option<(Vec<Matcher>, Meant)> {
+    Some(match selector {
+        Selector::Path(pattern) => (of_pattern(pattern)?.of_leaves(), Meant::by(selector)),
+        Selector::Tags(expressions) => (of_expressions(expressions).0, Meant::by(selector)),
+        Selector::Name(name) => {
+            let tags = parse_name(name).ok()?;
+            let texts: Vec<String> = tags.iter().map(|(tag, value)| format!("{tag}={value}")).collect();
+            let expressions = TagExpression::parse_all(texts.iter().map(String::as_str)).ok()?;
+            (of_expressions(&expressions).0, Meant::by(Selector::Name(&canonical_name(&tags))))
+        }
+    })
+}

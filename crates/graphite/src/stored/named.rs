@@ -1,0 +1,63 @@
+//! What a label set is called by Graphite, and whether it is meant.
+
+use sandur_model::graphite_level;
+use sandur_query::SeriesBatch;
+
+use super::matchers::{NAME, tag_of};
+use crate::glob::Pattern;
+use crate::source::Selector;
+use crate::tags::{TagExpression, Tags, canonical_name};
+
+/// Which series are meant, in full.
+#[derive(Clone, Debug)]
+pub(super) enum Meant {
+    Path(Pattern),
+    Name(String),
+    Tags(Vec<TagExpression>),
+}
+
+impl Meant {
+    pub(super) fn by(selector: Selector<'_>) -> Self {
+        match selector {
+            Selector::Path(pattern) => Self::Path(pattern.clone()),
+            Selector::Name(name) => Self::Name(name.to_owned()),
+            Selector::Tags(expressions) => Self::Tags(expressions.to_vec()),
+        }
+    }
+
+    /// The name of a series of a batch, if it is meant.
+    pub(super) fn name(&self, batch: &SeriesBatch, series: usize) -> Option<String> {
+        match self {
+            Self::Path(pattern) => {
+                let (_, path) = batch.pairs(series).find(|(label, _)| *label == NAME)?;
+                pattern.matches(path).then(|| path.to_owned())
+            }
+            Self::Name(wanted) => Some(name_of(batch, series)).filter(|name| name == wanted),
+            Self::Tags(expressions) => {
+                let tags = tags_of(batch, series);
+                let fits = |one: &TagExpression| one.fits(tags.get(&one.tag).unwrap_or_default());
+                expressions.iter().all(fits).then(|| name_of(batch, series))
+            }
+        }
+    }
+}
+
+/// The tags of a series; one with a path has its name alone.
+pub(super) fn tags_of(batch: &SeriesBatch, series: usize) -> Tags {
+    let mut tags = Tags::default();
+    for (label, value) in batch.pairs(series) {
+        if let Some(tag) = tag_of(label) {
+            tags.set(tag, value);
+        }
+    }
+    tags
+}
+
+/// The name of a series, with its tags in canonical form.
+pub(super) fn name_of(batch: &SeriesBatch, series: usize) -> String {
+    let is_path = batch.pairs(series).any(|(label, _)| Some(label) == graphite_level(0));
+    match batch.pairs(series).find(|(label, _)| *label == NAME).filter(|_| is_path) {
+        Some((_, path)) => path.to_owned(),
+        None => canonical_name(&tags_of(batch, series)),
+    }
+}

@@ -1,0 +1,211 @@
+//! Names of series by their tags, and what the tags API answers.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::BoxFuture;
+use sandur_model::{MatchOp, Matcher};
+use sandur_query::{Error, QueryContext, SeriesBatch};
+
+use super::StoredSeries;
+use super::matchers::{NAME, label_of, of_expressions, tag_of};
+use super::named::{Meant, name_of, tags_of};
+use crate::source::Selector;
+use crate::tag_api::{NameFilter, Names, Wanted};
+use crate::tags::TagExpression;
+
+impl StoredSeries<'_> {
+    /// Canonical names of the series whose tags fit, in order.
+    pub(super) async fn names_by_tags(
+        &self,
+        context: &QueryContext,
+        expressions: &[TagExpression],
+    ) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        self.each_series(context, expressions, |batch, series| {
+            found.push(name_of(batch, series));
+            self.pay(context, found.len(), found.last().map(String::as_str).into_iter())
+        })
+        .await?;
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Looks at the tags of each series whose tags fit.
+    async fn each_series(
+        &self,
+        context: &QueryContext,
+        expressions: &[TagExpression],
+        mut look: impl FnMut(&SeriesBatch, usize) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let meant = Meant::by(Selector::Tags(expressions));
+        let (matchers, is_exact) = of_expressions(expressions);
+        let _turn = context.turn().await?;
+        let mut scan = self.samples.series_scan(context, vec![matchers], self.names_range()).await?;
+        while let Some(batch) = scan.next().await? {
+            context.check()?;
+            context.compute_here(|| {
+                for series in 0..batch.labels.len() {
+                    sandur_base::job::spend(256)?;
+                    if is_exact || meant.name(&batch, series).is_some() {
+                        look(&batch, series)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Values of a label, the first so many that fit.
+    async fn values_of(
+        &self,
+        context: &QueryContext,
+        label: &str,
+        mut matchers: Vec<Matcher>,
+        wanted: (&NameFilter, usize),
+    ) -> Result<Vec<String>, Error> {
+        let (filter, limit) = wanted;
+        if let NameFilter::Prefix(prefix) = filter {
+            let narrowed = Matcher::new(label, MatchOp::Regex, format!("{}.+|{0}", regex::escape(prefix)));
+            matchers.extend(narrowed.ok().filter(|_| !prefix.is_empty()));
+        }
+        let mut found: Vec<String> = Vec::new();
+        let _turn = context.turn().await?;
+        let range = self.names_range();
+        let mut scan = self.samples.value_scan(context, label.to_owned(), vec![matchers], range).await?;
+        while let Some(batch) = scan.next().await? {
+            context.check()?;
+            let before = found.len();
+            let fitting = batch.iter().filter(|value| !value.is_empty() && filter.fits(value));
+            found.extend(fitting.take(limit - before).map(str::to_owned));
+            self.pay(context, found.len(), found[before..].iter().map(String::as_str))?;
+            if found.len() >= limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn tags_of_series(&self, context: &QueryContext, wanted: Wanted<'_>) -> Result<Vec<String>, Error> {
+        let (matchers, is_exact) = conditions(wanted.expressions);
+        let mut found = std::collections::BTreeSet::new();
+        if is_exact {
+            let _turn = context.turn().await?;
+            let labels = self.samples.label_names(context, matchers, self.names_range()).await?;
+            found.extend(labels.iter().filter_map(|label| tag_of(label)).map(str::to_owned));
+        } else {
+            self.each_series(context, wanted.expressions, |batch, series| {
+                for (tag, _) in tags_of(batch, series).iter() {
+                    if found.contains(tag) {
+                        continue;
+                    }
+                    self.pay(context, found.len() + 1, std::iter::once(tag))?;
+                    found.insert(tag.to_owned());
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(found.into_iter().filter(|tag| wanted.filter.fits(tag)).take(wanted.limit).collect())
+    }
+
+    /// Values with the number of series that have them, which takes a look at each.
+    async fn counted(
+        &self,
+        context: &QueryContext,
+        tag: &str,
+        wanted: Wanted<'_>,
+    ) -> Result<Vec<(String, u64)>, Error> {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        let has_tag = TagExpression::parse(&format!("{tag}!=")).map_err(invalid)?;
+        let expressions: Vec<TagExpression> = wanted.expressions.iter().cloned().chain([has_tag]).collect();
+        self.each_series(context, &expressions, |batch, series| {
+            let tags = tags_of(batch, series);
+            let Some(value) = tags.get(tag).filter(|value| wanted.filter.fits(value)) else { return Ok(()) };
+            match counts.get_mut(value) {
+                Some(count) => *count += 1,
+                None => {
+                    self.pay(context, counts.len() + 1, std::iter::once(value))?;
+                    counts.insert(value.to_owned(), 1);
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(counts.into_iter().take(wanted.limit).collect())
+    }
+}
+
+fn invalid(error: crate::Error) -> Error {
+    Error::Invalid(error.to_string())
+}
+
+/// Conditions of series whose tags fit, where there may be no expression; and whether they say all.
+fn conditions(expressions: &[TagExpression]) -> (Vec<Matcher>, bool) {
+    match expressions.is_empty() {
+        true => (Vec::new(), true),
+        false => of_expressions(expressions),
+    }
+}
+
+impl Names for StoredSeries<'_> {
+    fn paths<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            let is_path = sandur_model::graphite_level(0);
+            let is_path = is_path.and_then(|label| Matcher::new(label, MatchOp::NotEqual, "").ok());
+            let all = NameFilter::Prefix(String::new());
+            self.values_of(context, NAME, is_path.into_iter().collect(), (&all, limit)).await
+        })
+    }
+
+    fn tags<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(self.tags_of_series(context, wanted))
+    }
+
+    fn values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        tag: &'a str,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
+        Box::pin(async move {
+            let Some(label) = label_of(tag) else { return Ok(Vec::new()) };
+            let (matchers, is_exact) = conditions(wanted.expressions);
+            if is_exact {
+                return self.values_of(context, label, matchers, (wanted.filter, wanted.limit)).await;
+            }
+            let counted = self.counted(context, tag, wanted).await?;
+            Ok(counted.into_iter().map(|(value, _)| value).collect())
+        })
+    }
+
+    fn counted_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        tag: &'a str,
+        wanted: Wanted<'a>,
+    ) -> BoxFuture<'a, Result<Vec<(String, u64)>, Error>> {
+        Box::pin(self.counted(context, tag, wanted))
+    }
+
+    /// A series is known from its first value on: there is nothing to add before.
+    fn add<'a>(&'a self, _: &'a QueryContext, _: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn remove<'a>(&'a self, _: &'a QueryContext, _: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
+        let text = "series are not known apart from their values: delete both with \
+                    /api/v1/admin/tsdb/delete_series, or wait until their values are out of the time that is \
+                    asked about";
+        Box::pin(async move { Err(Error::Invalid(text.to_owned())) })
+    }
+}

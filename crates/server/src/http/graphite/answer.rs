@@ -1,0 +1,129 @@
+//! What the endpoints share: the series of a request, its log line, its answer.
+
+use std::sync::Arc;
+
+use axum::http::HeaderValue;
+use axum::response::Response;
+use sandur_query::QueryContext;
+
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::prometheus::visible::Visible;
+use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
+use crate::http::reply;
+use crate::http::route::{Parameter, parameter};
+use crate::wiring::graphite::{Error, Rendered, StoredOptions, StoredSeries, Zone, parse_time};
+
+/// How JSON is wrapped.
+pub const JSONP: Parameter = parameter("jsonp", "a function that JSON is wrapped in");
+/// First time.
+pub const FROM: Parameter =
+    parameter("from", "values after this: seconds since 1970, `-1h`, `noon yesterday`, ..");
+/// Last time.
+pub const UNTIL: Parameter = parameter("until", "values up to this; by default now");
+/// Conditions on tags.
+pub const EXPR: Parameter =
+    parameter("expr", "`tag=value`, `tag!=value`, `tag=~regex` or `tag!=~regex`; may stand several times");
+/// Most names.
+pub const LIMIT: Parameter = parameter("limit", "most names");
+
+/// What fails beside what every route has.
+pub const FAILS: &str = "400: a parameter, a limit; 429; 504.";
+
+/// What a request is called in the log of queries.
+pub struct Told {
+    /// The kind of request.
+    pub kind: &'static str,
+    /// What it asks for.
+    pub text: String,
+    /// Its times in seconds; nothing: all.
+    pub times: Option<(i64, i64)>,
+}
+
+impl Told {
+    /// All that parameters of these names say.
+    pub fn of(kind: &'static str, call: &GraphiteCall, names: &[&str]) -> Self {
+        let texts = call.pairs.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        let texts: Vec<&str> = texts.map(|(_, value)| value.as_str()).collect();
+        Self { kind, text: texts.join(" "), times: None }
+    }
+
+    /// With the times of the parameters, if there are any.
+    pub fn within(self, app: &App, call: &GraphiteCall) -> Result<Self, Failure> {
+        let (now, zone) = (now(app), Zone::utc());
+        let time = |name| call.last(name).map(|text| parse_time(text, &zone, now)).transpose();
+        let times = time("from").and_then(|from| Ok((from, time("until")?)));
+        let (from, until) = times.map_err(|error| failure(&error))?;
+        if from.is_none() && until.is_none() {
+            return Ok(self);
+        }
+        let times = (from.map_or(0, |time| time.epoch), until.map_or(now, |time| time.epoch));
+        Ok(Self { times: Some(times), ..self })
+    }
+
+    fn asked(&self, app: &App) -> Asked {
+        let ns = |seconds: i64| seconds.saturating_mul(1_000_000_000);
+        let (start_ns, end_ns) = match self.times {
+            Some((from, until)) => (ns(from), ns(until)),
+            None => (0, app.env.now_ns()),
+        };
+        Asked::graphite(self.kind, &self.text, Times { start_ns, end_ns })
+    }
+}
+
+/// Seconds since 1970.
+pub fn now(app: &App) -> i64 {
+    app.env.now_ns().div_euclid(1_000_000_000)
+}
+
+/// Does the work of a request over the series of its tenant, logs it, and answers.
+pub async fn answer(
+    app: &App,
+    call: &GraphiteCall,
+    told: Told,
+    work: impl AsyncFnOnce(&StoredSeries<'_>, &QueryContext) -> Result<Rendered, Error>,
+) -> Result<Response, Failure> {
+    let context = app.metrics_context(&call.call.tenant, None);
+    let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
+    let query = &app.settings.query;
+    let options = StoredOptions {
+        lookback: i64::try_from(query.lookback_delta.as_secs()).unwrap_or(i64::MAX),
+        samples_max: query.max_samples,
+        names_in: told.times,
+    };
+    let source = Visible(&*app.sources.samples);
+    let series = StoredSeries::new(&source, Arc::clone(&app.graphite), options);
+    let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
+    let done = async {
+        checked.map_err(Error::from)?;
+        let rendered = work(&series, &context).await?;
+        let memory = context.budget().reserve(rendered.body.len() as u64);
+        Ok((rendered, memory.map_err(sandur_query::Error::from)?))
+    };
+    let outcome = context.in_time(done).await.unwrap_or_else(|late| Err(late.into()));
+    let cost = log.cost();
+    match outcome {
+        Ok((Rendered { content_type, body }, memory)) => {
+            log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes: body.len() as u64 });
+            let kind = HeaderValue::from_static(content_type);
+            Ok(reply::large(app, &call.call, kind, body, Some(memory)).await)
+        }
+        Err(error) => {
+            let failure = failure(&error);
+            log.end(&cost, Outcome::of_status(failure.status.as_u16()));
+            Err(failure)
+        }
+    }
+}
+
+/// An answer that takes no series.
+pub fn known(rendered: Result<Rendered, Error>) -> Result<Response, Failure> {
+    let Rendered { content_type, body } = rendered.map_err(|error| failure(&error))?;
+    Ok(reply::with_type(HeaderValue::from_static(content_type), body.into()))
+}
+
+/// What a client is told.
+pub fn failure(error: &Error) -> Failure {
+    Failure::new(error.kind(), error.to_string())
+}

@@ -1,0 +1,34 @@
+//! `_internal/capabilities`: which protocols carbonapi may speak.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{failure, known};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{CarbonserverForm, capabilities as told};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &[
+        "/_internal/capabilities",
+        "/_internal/capabilities/",
+        "/graphite/_internal/capabilities",
+        "/graphite/_internal/capabilities/",
+    ],
+    group: Group::Graphite,
+    scope: Access::Credential,
+    does: "Which protocols carbonapi may speak to us.",
+    parameters: &[parameter("format", "`json`, or `carbonapi_v3_pb` (default)")],
+    answers: "200, what carbonserver answers.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, capabilities),
+};
+
+async fn capabilities(call: GraphiteCall) -> Result<Response, Failure> {
+    let form = CarbonserverForm::named(call.format().unwrap_or("carbonapi_v3_pb"));
+    known(Ok(told(form.map_err(|error| failure(&error))?, "sandur")))
+}

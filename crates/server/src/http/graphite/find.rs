@@ -1,0 +1,71 @@
+//! `metrics/find`: nodes of the tree of paths.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{
+    FindRequest, GlobAnswer, Pattern, Rendered, Source, Zone, find as nodes, read_globs, write_globs,
+};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/metrics/find", "/metrics/find/", "/graphite/metrics/find", "/graphite/metrics/find/"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Nodes of the tree of paths that fit a pattern. With times, those alone that have values then.",
+    parameters: &[
+        parameter("query", "the pattern; required"),
+        parameter(
+            "format",
+            "`treejson` (default), `completer`, `nodelist`, `json`, `pickle`, `msgpack`, `protobuf`, \
+             `carbonapi_v2_pb`, `carbonapi_v3_pb`",
+        ),
+        FROM,
+        UNTIL,
+        parameter("leavesOnly", "1: series alone"),
+        parameter("wildcards", "1: a node `*` beside several"),
+        parameter("position", "which node of the paths `nodelist` lists"),
+        JSONP,
+    ],
+    answers: "200, nodes in the format that was asked for.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, find),
+};
+
+async fn find(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    if !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb") {
+        return globs(&app, &call).await;
+    }
+    let mut pairs = call.pairs.clone();
+    pairs.extend(call.format().map(|format| ("format".to_owned(), format.to_owned())));
+    let request = FindRequest::read(&pairs, now(&app), &Zone::utc()).map_err(|error| failure(&error))?;
+    let told = Told { kind: "find", text: request.query.clone(), times: request.times };
+    answer(&app, &call, told, async |series, context| nodes(series, context, &request).await).await
+}
+
+/// Several patterns, as carbonapi asks for them in a body.
+async fn globs(app: &App, call: &GraphiteCall) -> Result<Response, Failure> {
+    let (patterns, from, until) = read_globs(&call.body).map_err(|error| failure(&error))?;
+    let until = if until == 0 { now(app) } else { until };
+    let times = (from != 0).then_some((from, until));
+    let told = Told { kind: "find", text: patterns.join(" "), times };
+    answer(app, call, told, async |series, context| {
+        let mut found = Vec::new();
+        for text in &patterns {
+            found.push(series.find(context, &Pattern::parse(text)?, times).await?);
+        }
+        let one = |(pattern, nodes)| GlobAnswer { pattern, nodes };
+        let globs: Vec<GlobAnswer<'_>> =
+            patterns.iter().map(String::as_str).zip(found.iter().map(Vec::as_slice)).map(one).collect();
+        Ok(Rendered { content_type: "application/x-carbonapi-v3-pb", body: write_globs(&globs)? })
+    })
+    .await
+}

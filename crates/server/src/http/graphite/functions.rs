@@ -1,0 +1,28 @@
+//! `functions`: what clients are told of the functions.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{JSONP, known};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::functions as told;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/functions", "/functions/", "/graphite/functions", "/graphite/functions/"],
+    group: Group::Graphite,
+    scope: Access::Credential,
+    does: "All functions with their parameters.",
+    parameters: &[parameter("grouped", "1: by group"), parameter("group", "one group"), JSONP],
+    answers: "200, functions by name.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, functions),
+};
+
+async fn functions(call: GraphiteCall) -> Result<Response, Failure> {
+    known(told(None, &call.pairs))
+}

@@ -1,0 +1,38 @@
+//! `info`: how a series is kept.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{FAILS, Told, answer, failure};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{CarbonserverForm, info as told_of};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/info", "/info/", "/graphite/info", "/graphite/info/"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Steps, retentions and aggregation of a path, by the rules of `graphite.schemas` and \
+           `graphite.aggregation`.",
+    parameters: &[
+        parameter("target", "the path; required"),
+        parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`"),
+    ],
+    answers: "200, what carbonserver answers.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, info),
+};
+
+async fn info(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    let target = call.last("target").filter(|target| !target.is_empty());
+    let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
+    let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
+    let told = Told { kind: "info", text: target.to_owned(), times: None };
+    answer(&app, &call, told, async |_, _| told_of(form, target, app.graphite.of(target))).await
+}

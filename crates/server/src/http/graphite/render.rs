@@ -1,0 +1,86 @@
+//! `render`: values of targets.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{
+    FetchRequest, RenderRequest, Rendered, Zone, read_fetches, render as rendered,
+};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/render", "/render/", "/graphite/render", "/graphite/render/"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Values of targets, as graphite-web has them; carbonapi's protocols ask for series in a body.",
+    parameters: &[
+        parameter("target", "a path, a pattern or a function of these; may stand several times"),
+        FROM,
+        UNTIL,
+        parameter(
+            "format",
+            "`json` (default), `raw`, `csv`, `pickle`, `msgpack`, `dygraph`, `rickshaw`, `protobuf`, \
+             `carbonapi_v2_pb`, `carbonapi_v3_pb`",
+        ),
+        parameter("maxDataPoints", "most points of a series"),
+        parameter("noNullPoints", "leaves points without a value out"),
+        parameter("xFilesFactor", "share of values that a point of several needs"),
+        parameter("template[NAME]", "the value of a place in `template()`"),
+        parameter("tz", "the zone of times"),
+        parameter("now", "the present"),
+        parameter("pretty", "JSON in lines"),
+        JSONP,
+    ],
+    answers: "200, series in the format that was asked for.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, render),
+};
+
+async fn render(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    let is_newer = !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb");
+    let requests = match is_newer {
+        true => read_fetches(&call.body).map(|fetches| fetches.iter().map(pairs_of).collect()),
+        false => Ok(vec![call.pairs.clone()]),
+    };
+    let requests: Vec<Vec<(String, String)>> = requests.map_err(|error| failure(&error))?;
+    let read = |pairs: &Vec<(String, String)>| RenderRequest::read(pairs, now(&app), &Zone::utc());
+    let requests =
+        requests.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|error| failure(&error))?;
+    let targets: Vec<&str> = requests.iter().flat_map(|one| &one.targets).map(String::as_str).collect();
+    let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
+    let told = Told { kind: "render", text: targets.join(" "), times };
+    let [request] = requests.as_slice() else {
+        // Messages behind each other are one message.
+        return answer(&app, &call, told, async |series, context| {
+            let mut whole = Rendered { content_type: "application/x-carbonapi-v3-pb", body: Vec::new() };
+            for request in &requests {
+                whole.body.extend_from_slice(&rendered(series, context, request).await?.body);
+            }
+            Ok(whole)
+        })
+        .await;
+    };
+    answer(&app, &call, told, async |series, context| rendered(series, context, request).await).await
+}
+
+/// What carbonapi asks for in a body, as parameters.
+fn pairs_of(fetch: &FetchRequest) -> Vec<(String, String)> {
+    let mut pairs = vec![
+        ("target", fetch.name.clone()),
+        ("from", fetch.from.to_string()),
+        ("until", fetch.until.to_string()),
+        ("format", "carbonapi_v3_pb".to_owned()),
+    ];
+    if fetch.max_data_points > 0 {
+        pairs.push(("maxDataPoints", fetch.max_data_points.to_string()));
+    }
+    pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}

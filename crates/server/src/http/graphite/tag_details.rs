@@ -1,0 +1,42 @@
+//! `tags/TAG`: values of a tag.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::on;
+
+use super::answer::{FAILS, FROM, JSONP, LIMIT, Told, UNTIL, answer};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::tag_details as details;
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/tags/{tag}", "/tags/{tag}/", "/graphite/tags/{tag}", "/graphite/tags/{tag}/"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Values of a tag, with the number of series that have them: a look at each of these series.",
+    parameters: &[
+        parameter("{tag}", "part of the path: the tag"),
+        parameter("filter", "a regular expression that the begin of values fits"),
+        LIMIT,
+        FROM,
+        UNTIL,
+        JSONP,
+    ],
+    answers: "200, `{\"tag\":..,\"values\":[{\"value\":..,\"count\":..},..]}`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, tag_details),
+};
+
+async fn tag_details(
+    State(app): State<App>,
+    Path(tag): Path<String>,
+    call: GraphiteCall,
+) -> Result<Response, Failure> {
+    let told = Told { kind: "tags", text: tag.clone(), times: None }.within(&app, &call)?;
+    answer(&app, &call, told, async |series, context| details(series, context, &tag, &call.pairs).await).await
+}

@@ -1,0 +1,25 @@
+//! `version`: the version of graphite-web whose API this is.
+
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::http::reply;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/version", "/version/", "/graphite/version", "/graphite/version/"],
+    group: Group::Graphite,
+    scope: Access::Credential,
+    does: "The version of graphite-web whose API this is: clients choose by it what they ask for.",
+    parameters: &[],
+    answers: "200, plain text.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, version),
+};
+
+async fn version() -> Response {
+    reply::text("1.1.10\n")
+}

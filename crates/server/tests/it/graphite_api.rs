@@ -1,0 +1,184 @@
+//! Graphite's HTTP API against series in memory: shapes and statuses that Grafana, graphite-web and carbonapi
+//! rely on.
+//!
+//! Method: requests go straight into the router. Answers of the language itself are compared with recorded
+//! ones elsewhere.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use sandur_model::{Labels, graphite_path_labels, graphite_tagged_labels};
+use sandur_query::MemorySeries;
+
+use crate::harness::{Answer, NOW, Server};
+
+/// Paths with a value every minute of the last five, one that ended two days ago, tagged series, and one that
+/// came otherwise.
+fn series() -> MemorySeries {
+    let mut series = MemorySeries::default();
+    let mut add = |labels: Labels, last: i64| {
+        series.edit(&labels, |samples| {
+            for minute in 0..5 {
+                samples.times.push((last - last % 60 - (4 - minute) * 60) * 1000 + 7);
+                samples.values.push(minute as f64);
+            }
+        });
+    };
+    for path in ["servers.web1.load", "servers.web2.load", "servers.web2.cpu.user"] {
+        add(graphite_path_labels(path).unwrap(), NOW);
+    }
+    add(graphite_path_labels("servers.old.load").unwrap(), NOW - 2 * 86_400);
+    add(graphite_tagged_labels("disk.used", [("dc", "eu"), ("host", "a")]).unwrap(), NOW);
+    add(Labels::from_pairs([("__name__", "up"), ("dc", "us")]), NOW);
+    series
+}
+
+fn server() -> Server {
+    Server::over_samples(Arc::new(series()), |_| ())
+}
+
+async fn get(server: &Server, address: &str) -> Answer {
+    server.send(Request::get(address).body(Body::empty()).unwrap()).await
+}
+
+async fn post(server: &Server, address: &str, kind: &str, body: &str) -> Answer {
+    let request = Request::post(address).header("content-type", kind).body(Body::from(body.to_owned()));
+    server.send(request.unwrap()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn render_takes_its_parameters_from_address_form_and_json() {
+    let server = server();
+    let (from, until) = (NOW - NOW % 60 - 180, NOW - NOW % 60);
+    let expected = |name: &str| {
+        let points: Vec<String> =
+            (2..5).map(|n| format!("[{}.0, {}]", n, NOW - NOW % 60 - (4 - n) * 60)).collect();
+        format!(
+            "[{{\"target\": \"{name}\", \"tags\": {{\"name\": \"{name}\"}}, \"datapoints\": [{}]}}]",
+            points.join(", ")
+        )
+    };
+    let asked = format!("target=servers.*1.load&from={from}&until={until}&format=json");
+    let form = "application/x-www-form-urlencoded";
+    let object =
+        format!(r#"{{"target":["servers.*1.load"],"from":{from},"until":"{until}","format":"json"}}"#);
+    for answer in [
+        get(&server, &format!("/render?{asked}")).await,
+        get(&server, &format!("/graphite/render/?{asked}")).await,
+        post(&server, "/render", form, &asked).await,
+        post(&server, "/graphite/render", "application/json", &object).await,
+    ] {
+        assert_eq!((answer.status, answer.kind.as_str()), (200, "application/json"), "{}", answer.body);
+        assert_eq!(answer.body, expected("servers.web1.load"));
+    }
+    let tagged = format!("/render?target=seriesByTag('dc=~.')&from={from}&until={until}");
+    let answer = get(&server, &tagged).await;
+    assert!(
+        answer.body.contains("disk.used;dc=eu;host=a") && answer.body.contains("up;dc=us"),
+        "{}",
+        answer.body
+    );
+    for (wrong, status) in [
+        ("target=scale(a.b)&from=-1h", 400),
+        ("target=servers.*.load&from=xyz", 400),
+        ("target=servers.*.load&format=png2", 400),
+        ("target=servers.*.load&from=0&until=99999999999999", 400),
+    ] {
+        let answer = get(&server, &format!("/render?{wrong}")).await;
+        assert_eq!(answer.status, status, "{wrong}: {}", answer.body);
+    }
+    assert_eq!(post(&server, "/render", "application/json", "[1]").await.status, 400);
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_find_with_times_meets_what_has_values_then() {
+    let server = server();
+    let body = |answer: Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    };
+    let server = &server;
+    let of = |query: String| async move {
+        body(get(server, &format!("/metrics/find?format=nodelist&{query}")).await)
+    };
+    let recent = format!("from={}&until={NOW}", NOW - 3600);
+    assert_eq!(of(format!("query=servers.*&position=1&{recent}")).await, r#"{"nodes": ["web1", "web2"]}"#);
+    assert_eq!(of("query=servers.*&position=1".into()).await, r#"{"nodes": ["old", "web1", "web2"]}"#);
+    assert_eq!(of("query=*.web2.*.user".into()).await, r#"{"nodes": ["user"]}"#);
+    assert_eq!(of("query=*.*".into()).await, r#"{"nodes": ["old", "web1", "web2"]}"#);
+    assert_eq!(of("query=servers.**&position=-1".into()).await.matches("load").count(), 1);
+    let tree =
+        post(&server, "/metrics/find", "application/x-www-form-urlencoded", "query=servers.web2.*").await;
+    let tree: serde_json::Value = serde_json::from_str(&tree.body).unwrap();
+    assert_eq!((&tree[0]["text"], &tree[0]["leaf"], &tree[1]["leaf"]), (&"cpu".into(), &0.into(), &1.into()));
+    let expanded = body(get(&server, "/metrics/expand?query=servers.web*.load").await);
+    assert_eq!(expanded, r#"{"results": ["servers.web1.load", "servers.web2.load"]}"#);
+    let all = body(get(&server, "/metrics/index.json").await);
+    assert_eq!(all.matches("servers").count(), 4);
+    assert_eq!(body(get(&server, "/metrics/list/").await).matches("servers").count(), 4);
+    assert_eq!(get(&server, "/metrics/find").await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tags_are_labels_without_those_of_paths() {
+    let server = server();
+    let server = &server;
+    let of = |address: &'static str| async move {
+        let answer = get(server, address).await;
+        assert_eq!(answer.status, 200, "{address}: {}", answer.body);
+        answer.body
+    };
+    assert_eq!(of("/tags").await, r#"[{"tag": "dc"}, {"tag": "host"}, {"tag": "name"}]"#);
+    assert_eq!(of("/tags/autoComplete/tags?expr=name=disk.used").await, r#"["dc", "host"]"#);
+    assert_eq!(of("/tags/autoComplete/values?tag=dc").await, r#"["eu", "us"]"#);
+    assert_eq!(
+        of("/tags/autoComplete/values?tag=name&valuePrefix=servers.w&limit=2").await.matches("web").count(),
+        2
+    );
+    assert_eq!(of("/tags/autoComplete/values?expr=dc=~%5Cw&tag=dc&valuePrefix=u").await, r#"["us"]"#);
+    assert_eq!(of("/tags/findSeries?expr=dc=eu").await, r#"["disk.used;dc=eu;host=a"]"#);
+    assert_eq!(of("/tags/__g0__").await, "null");
+    let details = r#"{"tag": "dc", "values": [{"value": "eu", "count": 1}, {"value": "us", "count": 1}]}"#;
+    assert_eq!(of("/tags/dc").await, details);
+    let form = "application/x-www-form-urlencoded";
+    assert_eq!(post(&server, "/tags/tagSeries", form, "path=a;c=1;b=2").await.body, r#""a;b=2;c=1""#);
+    assert_eq!(post(&server, "/tags/delSeries", form, "path=a;b=2").await.status, 400);
+    assert_eq!(get(&server, "/tags/findSeries").await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
+    let server = server();
+    let server = &server;
+    let of = |address: &'static str| async move {
+        let answer = get(server, address).await;
+        assert_eq!(answer.status, 200, "{address}: {}", answer.body);
+        answer.body
+    };
+    assert_eq!(of("/version").await, "1.1.10\n");
+    assert!(of("/functions").await.contains("sumSeries"));
+    assert!(of("/graphite/functions/sumSeries").await.contains("sumSeries"));
+    assert_eq!(of("/events/get_data?from=-1h").await, "[]");
+    assert!(of("/_internal/capabilities/?format=json").await.contains("carbonapi_v3_pb"));
+    assert!(of("/_internal/capabilities/").await.starts_with("\n\u{f}carbonapi_v3_pb"));
+    assert!(of("/info/?target=servers.web1.load").await.contains("\"secondsPerPoint\":60"));
+    assert_eq!(post(&server, "/events", "application/json", "{}").await.status, 501);
+    assert_eq!(get(&server, "/metrics/details/").await.status, 501);
+    // MultiGlobRequest and MultiFetchRequest of carbonapi's third protocol.
+    let ask = |address: &'static str, body: Vec<u8>| {
+        let request = Request::post(address).header("accept", "application/x-carbonapi-v3-pb");
+        request.body(Body::from(body)).unwrap()
+    };
+    let found = server.send(ask("/metrics/find/", b"\x0a\x09servers.*\x0a\x01x".to_vec())).await;
+    assert_eq!((found.status, found.kind.as_str()), (200, "application/x-carbonapi-v3-pb"));
+    assert!(
+        found.body.contains("servers.web1") && found.body.ends_with("\n\u{3}\n\u{1}x"),
+        "{:?}",
+        found.body
+    );
+    assert_eq!(server.send(ask("/render/", b"\x0a\x02\x0a\x09".to_vec())).await.status, 400);
+}
