@@ -7,6 +7,8 @@ use crate::error::{Error, Result};
 
 /// Most alternatives that the braces of a node may make.
 const VARIANTS_MAX: usize = 4096;
+/// Most bytes of these alternatives.
+const VARIANT_BYTES_MAX: usize = 1 << 20;
 /// Longest pattern of a path.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
 /// Most nodes of a pattern.
@@ -161,7 +163,7 @@ impl NodePattern {
 
 /// Writes braces out, the innermost first.
 fn alternatives(text: &str) -> Result<Vec<String>> {
-    let (mut done, mut open) = (Vec::new(), vec![text.to_owned()]);
+    let (mut done, mut open, mut bytes) = (Vec::new(), vec![text.to_owned()], 0usize);
     while let Some(next) = open.pop() {
         let Some((begin, end)) = innermost(&next) else {
             done.push(next);
@@ -170,7 +172,14 @@ fn alternatives(text: &str) -> Result<Vec<String>> {
         for part in next[begin + 1..end].split(',') {
             let written = format!("{}{part}{}", &next[..begin], &next[end + 1..]);
             if !open.contains(&written) {
+                bytes += written.len();
                 open.push(written);
+            }
+            if bytes > VARIANT_BYTES_MAX {
+                return Err(Error::Limit(format!(
+                    "the alternatives of the braces of '{}..' have more than {VARIANT_BYTES_MAX} bytes",
+                    &text[..text.floor_char_boundary(100)]
+                )));
             }
         }
         if open.len() + done.len() > VARIANTS_MAX {
@@ -373,6 +382,8 @@ mod tests {
     fn braces_that_make_too_many_alternatives_are_refused() {
         let error = Pattern::parse(&"{a,b}".repeat(20)).unwrap_err();
         assert!(error.to_string().contains("4096"), "{error}");
+        let long = format!("{}{}", "{a,b}".repeat(10), "x".repeat(60_000));
+        assert!(Pattern::parse(&long).unwrap_err().to_string().contains("1048576"));
         assert!(Pattern::parse(&"a.".repeat(300)).is_err());
         assert!(!matches(&"a*".repeat(2000), &"a".repeat(1999)));
     }

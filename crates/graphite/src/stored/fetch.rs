@@ -34,7 +34,8 @@ impl StoredSeries<'_> {
         window: Window,
     ) -> Result<Vec<Fetched>, Error> {
         let Some((first, last)) = self.read_times(window) else { return Ok(Vec::new()) };
-        let Some((matchers, meant)) = conditions(selector) else { return Ok(Vec::new()) };
+        let conditions = context.compute_here(|| Ok(conditions(selector)))?;
+        let Some((matchers, meant)) = conditions else { return Ok(Vec::new()) };
         let first_ms = first.saturating_sub(self.options.lookback).saturating_mul(1000);
         let last_ms = last.saturating_mul(1000).saturating_sub(1);
         let mut selection = SampleSelection::all(matchers, first_ms, last_ms);

@@ -20,7 +20,8 @@ impl StoredSeries<'_> {
         pattern: &Pattern,
         range: TimeRange,
     ) -> Result<Vec<Found>, Error> {
-        let Some(conditions) = of_pattern(pattern) else { return Ok(Vec::new()) };
+        let conditions = context.compute_here(|| Ok(of_pattern(pattern)))?;
+        let Some(conditions) = conditions else { return Ok(Vec::new()) };
         let _turn = context.turn().await?;
         let Some(depth) = conditions.depth else {
             return self.at_any_level(context, pattern, conditions.of_leaves(), range).await;

@@ -39,7 +39,7 @@ impl StoredSeries<'_> {
         mut look: impl FnMut(&SeriesBatch, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let meant = Meant::by(Selector::Tags(expressions));
-        let (matchers, is_exact) = of_expressions(expressions);
+        let (matchers, is_exact) = context.compute_here(|| Ok(of_expressions(expressions)))?;
         let _turn = context.turn().await?;
         let mut scan = self.samples.series_scan(context, vec![matchers], self.names_range()).await?;
         while let Some(batch) = scan.next().await? {
@@ -88,7 +88,7 @@ impl StoredSeries<'_> {
     }
 
     async fn tags_of_series(&self, context: &QueryContext, wanted: Wanted<'_>) -> Result<Vec<String>, Error> {
-        let (matchers, is_exact) = conditions(wanted.expressions);
+        let (matchers, is_exact) = context.compute_here(|| Ok(conditions(wanted.expressions)))?;
         let mut found = std::collections::BTreeSet::new();
         if is_exact {
             let _turn = context.turn().await?;
@@ -179,7 +179,7 @@ impl Names for StoredSeries<'_> {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(async move {
             let Some(label) = label_of(tag) else { return Ok(Vec::new()) };
-            let (matchers, is_exact) = conditions(wanted.expressions);
+            let (matchers, is_exact) = context.compute_here(|| Ok(conditions(wanted.expressions)))?;
             if is_exact {
                 return self.values_of(context, label, matchers, (wanted.filter, wanted.limit)).await;
             }
