@@ -8,6 +8,7 @@ use sandur_relay::ring::Kind;
 use serde_json::Value;
 
 use super::{Report, cases, string, text};
+use crate::world::Place;
 
 /// Runs the cases of a folder.
 pub(super) fn run(folder: &Path) -> Result<Report, String> {

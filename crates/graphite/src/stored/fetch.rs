@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use sandur_base::job;
-use sandur_model::Matcher;
+use sandur_model::{GRAPHITE_ARCHIVE, Matcher};
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 
-use super::buckets::bucketed;
 use super::matchers::{NAME, of_expressions, of_pattern};
 use super::named::Meant;
+use super::parts::{Part, Rank, merged};
 use super::{StoredSeries, TEXT_BYTES};
 use crate::evaluate::SERIES_MAX;
 use crate::schemas::{Reading, StorageRules};
@@ -41,7 +41,7 @@ impl StoredSeries<'_> {
         let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
         selection.starts = false;
         if matches!(meant, Meant::Path(_)) {
-            selection.labels = Some(vec![NAME.to_owned()]);
+            selection.labels = Some(vec![NAME.to_owned(), GRAPHITE_ARCHIVE.to_owned()]);
         }
         let asked = Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) });
         let _turn = context.turn().await?;
@@ -62,7 +62,10 @@ impl StoredSeries<'_> {
                 return Err(Error::Limit(format!("more than {SERIES_MAX} series fit; narrow the pattern")));
             }
         }
-        Ok(found)
+        if found.iter().all(|part| part.rank == Rank::Sent) {
+            return Ok(found.into_iter().map(|part| part.fetched).collect());
+        }
+        context.compute(move || Ok(merged(found)?)).await
     }
 
     /// First and last time that any rule reads, the last excluded.
@@ -76,16 +79,16 @@ impl StoredSeries<'_> {
         context: &QueryContext,
         batch: SeriesBatch,
         asked: &Arc<Asked>,
-    ) -> Result<Vec<Fetched>, Error> {
+    ) -> Result<Vec<Part>, Error> {
         let (asked, rules) = (Arc::clone(asked), Arc::clone(&self.rules));
         let count: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
         let fill = move || -> Result<_, Error> {
             let (mut found, mut texts) = (Vec::new(), 0);
             for series in 0..batch.labels.len() {
                 job::spend(64)?;
-                let Some(fetched) = asked.fetched(&rules, &batch, series)? else { continue };
-                texts += fetched.name.len() as u64 + TEXT_BYTES;
-                found.push(fetched);
+                let Some(part) = asked.part(&rules, &batch, series)? else { continue };
+                texts += part.fetched.name.len() as u64 + TEXT_BYTES;
+                found.push(part);
             }
             Ok((found, job::reserve_exactly(texts)?))
         };
@@ -96,14 +99,9 @@ impl StoredSeries<'_> {
 }
 
 impl Asked {
-    /// A series of a batch at the steps of its rule, if it is meant and has a value in the times that are
+    /// A part of a series of a batch at the steps of its rule, if it is meant and has a value in the times that are
     /// looked at.
-    fn fetched(
-        &self,
-        rules: &StorageRules,
-        batch: &SeriesBatch,
-        series: usize,
-    ) -> Result<Option<Fetched>, Error> {
+    fn part(&self, rules: &StorageRules, batch: &SeriesBatch, series: usize) -> Result<Option<Part>, Error> {
         let samples = &batch.samples[series];
         let (first_ms, last_ms) = self.times_ms;
         let first = samples.times.partition_point(|time| *time < first_ms);
@@ -113,9 +111,11 @@ impl Asked {
         let Some(name) = self.meant.name(batch, series) else { return Ok(None) };
         let rule = rules.of(&name);
         let Some(reading) = Reading::of(rule.archives, self.window) else { return Ok(None) };
-        let values = bucketed(rule, reading, &samples.times, &samples.values)?;
         let step = rule.archives[reading.archive].step;
-        Ok(Some(Fetched { name, start: reading.start, end: reading.end, step, values }))
+        let rank = Rank::of(batch, series, step);
+        let values = rank.values(rule, reading, &samples.times, &samples.values)?;
+        let fetched = Fetched { name, start: reading.start, end: reading.end, step, values };
+        Ok(Some(Part { fetched, rank }))
     }
 }
 

@@ -15,6 +15,7 @@ mod find;
 mod matchers;
 mod named;
 mod names;
+mod parts;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

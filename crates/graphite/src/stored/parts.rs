@@ -1,0 +1,115 @@
+//! The parts of a series: points as they were sent, and history of coarse archives, which stands in a series
+//! of its own for each step (`GRAPHITE_ARCHIVE`).
+//!
+//! Points of the step that is read stand as they are; then those that were sent count, then finer archives,
+//! aggregated by the rule; coarser ones count where nothing else is known.
+
+use sandur_base::{Stopped, job};
+use sandur_model::GRAPHITE_ARCHIVE;
+use sandur_query::SeriesBatch;
+
+use super::buckets::bucketed;
+use crate::column::Column;
+use crate::schemas::{Archive, Reading, Rule};
+use crate::source::Fetched;
+
+/// Which part of a series counts first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Points of the step that is read.
+    Same,
+    /// Points as they were sent.
+    Sent,
+    /// Points of a finer step, in seconds.
+    Finer(i64),
+    /// Points of a coarser step, in seconds.
+    Coarser(i64),
+}
+
+/// A part at the steps that are read.
+pub(super) struct Part {
+    pub(super) fetched: Fetched,
+    pub(super) rank: Rank,
+}
+
+impl Rank {
+    /// The rank of a series of a batch, for values of a step.
+    pub(super) fn of(batch: &SeriesBatch, series: usize, step: i64) -> Self {
+        let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
+        match archive.and_then(|(_, value)| value.parse::<i64>().ok()).filter(|own| *own > 0) {
+            None => Self::Sent,
+            Some(own) if own == step => Self::Same,
+            Some(own) if own < step => Self::Finer(own),
+            Some(own) => Self::Coarser(own),
+        }
+    }
+
+    /// The values of a part.
+    pub(super) fn values(
+        self,
+        rule: Rule<'_>,
+        reading: Reading,
+        times: &[i64],
+        values: &[f64],
+    ) -> Result<Column, Stopped> {
+        let step = rule.archives[reading.archive].step;
+        let whole = Archive { step, retention: i64::MAX };
+        let archives = match self {
+            Self::Sent => return bucketed(rule, reading, times, values),
+            Self::Finer(own) if step % own == 0 => vec![Archive { step: own, ..whole }, whole],
+            Self::Finer(_) | Self::Same | Self::Coarser(_) => vec![whole],
+        };
+        let archive = archives.len() - 1;
+        bucketed(Rule { archives: &archives, ..rule }, Reading { archive, ..reading }, times, values)
+    }
+}
+
+/// One series of each name, made of all its parts.
+pub(super) fn merged(mut parts: Vec<Part>) -> Result<Vec<Fetched>, Stopped> {
+    let mut found: Vec<Fetched> = Vec::with_capacity(parts.len());
+    parts.sort_by(|a, b| (&a.fetched.name, a.rank).cmp(&(&b.fetched.name, b.rank)));
+    for Part { fetched, .. } in parts {
+        match found.last_mut().filter(|last| last.name == fetched.name) {
+            None => found.push(fetched),
+            Some(first) => {
+                job::spend(fetched.values.len())?;
+                for (place, value) in fetched.values.iter().enumerate() {
+                    if value.is_some() && first.values.get(place).is_none() {
+                        first.values.set(place, value);
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schemas::Method;
+
+    #[test]
+    fn history_of_archives_counts_where_what_was_sent_does_not_tell() {
+        let archives = [Archive { step: 10, retention: 100 }, Archive { step: 60, retention: 10_000 }];
+        let rule = Rule { archives: &archives, method: Method::Sum, x_files_factor: 0.5 };
+        let reading = Reading { start: 0, end: 360, archive: 1 };
+        let part = |rank: Rank, points: &[(i64, f64)]| {
+            let times: Vec<i64> = points.iter().map(|(time, _)| time * 1000).collect();
+            let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
+            let values = rank.values(rule, reading, &times, &values).unwrap();
+            Part { fetched: Fetched { name: "a".into(), start: 0, end: 360, step: 60, values }, rank }
+        };
+        let of_sent: Vec<(i64, f64)> = (0..12).map(|n| (n * 10, 1.0)).collect();
+        let parts = vec![
+            part(Rank::Coarser(300), &[(0, 50.0), (300, 60.0)]),
+            part(Rank::Finer(30), &[(120, 2.0), (150, 3.0)]),
+            part(Rank::Sent, &of_sent),
+            part(Rank::Same, &[(60, 9.0), (180, 7.0)]),
+        ];
+        let found = merged(parts).unwrap();
+        let values: Vec<Option<f64>> = found[0].values.iter().collect();
+        assert_eq!(values, [Some(6.0), Some(9.0), Some(5.0), Some(7.0), None, Some(60.0)]);
+        assert_eq!(found.len(), 1);
+    }
+}
