@@ -1,7 +1,7 @@
 //! Goal: targets and times mean what they mean to Graphite.
 //!
 //! Method: answers that a real Graphite gave, where they are at hand, are asked for again over the same
-//! series in memory and in merged blocks.
+//! series in memory.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn every_recorded_answer_of_graphite_is_given_again() {
         println!("skipped: no conformance data (../shared/conformance/graphite)");
         return;
     };
-    for report in run(&folder, &[Place::Memory, Place::Compacted]).unwrap_or_else(|error| panic!("{error}")) {
+    for report in run(&folder, &[Place::Memory]).unwrap_or_else(|error| panic!("{error}")) {
         assert!(report.cases > 0, "{}: no case", report.name);
         let (name, count) = (format!("{} ({})", report.name, report.place.name()), report.failures.len());
         assert!(report.failures.is_empty(), "{name}: {count} failed:\n{}", report.failures.join("\n"));
