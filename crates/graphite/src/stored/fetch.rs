@@ -99,7 +99,7 @@ impl StoredSeries<'_> {
 }
 
 impl Asked {
-    /// A part of a series of a batch at the steps of its rule, if it is meant and has a value in the times that are
+    /// A part of a series at the steps of its rule, if it is meant and has a value in the times that are
     /// looked at.
     fn part(&self, rules: &StorageRules, batch: &SeriesBatch, series: usize) -> Result<Option<Part>, Error> {
         let samples = &batch.samples[series];

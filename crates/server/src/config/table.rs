@@ -232,8 +232,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "graphite.schemas",
-        "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It holds \
-         for all that is stored. Empty: a value a minute, for ever.",
+        "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It \
+         holds for all that is stored. Empty: a value a minute, for ever.",
         |s| Slot::Text(&mut s.graphite.schemas),
     ),
     option(
