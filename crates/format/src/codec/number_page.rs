@@ -9,13 +9,13 @@
 //! Invariants: a state stays below the number of states by how tables are built; every read is checked
 //! against the end of the page; no bytes make it panic.
 
-use pco::metadata::{Bin, DynBins, Mode};
-use pco::wrapped::FileDecompressor;
-
-use super::numbers::{ORDER_MAX, order_of};
+use super::numbers::ORDER_MAX;
 use super::varint::unzigzag;
 use crate::error::Error;
 
+/// A file of the library begins with its version, and with a number that says how new it is.
+const FILE_VERSION: u64 = 4;
+const FILE_MINOR_MAX: u64 = 1;
 /// Numbers that are decoded together.
 pub const BATCH: usize = 256;
 /// States that take turns.
@@ -58,21 +58,16 @@ impl NumberTable {
     /// Reads the table of a chunk, which stands at `offset`.
     pub fn new(table: &[u8], part: &'static str, offset: u64) -> Result<Self, Error> {
         let malformed = |what| Error::Malformed { part, offset, what };
-        let damaged = |_| malformed("a table of numbers is damaged");
-        let (file, rest) = FileDecompressor::new(table).map_err(damaged)?;
-        let (chunk, rest) = file.chunk_decompressor::<i64, _>(rest).map_err(damaged)?;
-        if !rest.is_empty() {
-            return Err(malformed("bytes follow a table of numbers"));
+        let mut bytes = table.to_vec();
+        bytes.extend_from_slice(&[0; PADDING]);
+        let mut bits = TableBits { bytes: &bytes, at: 0, len: table.len() * 8 };
+        let order =
+            bits.order().ok_or_else(|| malformed("numbers are coded in a way that is not written"))?;
+        let (size_log, bins) = bits.bins().ok_or_else(|| malformed("a table of numbers is damaged"))?;
+        if bits.at.div_ceil(8) != table.len() {
+            return Err(malformed("a table of numbers is longer or shorter than its bins"));
         }
-        let meta = chunk.meta();
-        let order = order_of(&meta.delta_encoding);
-        let (Some(order), Mode::Classic, DynBins::U64(bins)) =
-            (order, &meta.mode, &meta.per_latent_var.primary.bins)
-        else {
-            return Err(malformed("numbers are coded in a way that is not written"));
-        };
-        let size_log = meta.per_latent_var.primary.ans_size_log;
-        let states = states_of(bins, size_log).ok_or_else(|| malformed("a table of numbers is damaged"))?;
+        let states = states_of(&bins, size_log).ok_or_else(|| malformed("a table of numbers is damaged"))?;
         let is_wide = bins.iter().any(|bin| bin.offset_bits > u32::from(WORD_BITS));
         Ok(Self { order, size_log, states, is_wide, is_empty: bins.is_empty() })
     }
@@ -110,8 +105,69 @@ impl NumberTable {
     }
 }
 
+/// One range of numbers.
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    /// States that stand for it.
+    weight: u32,
+    lower: u64,
+    offset_bits: u32,
+}
+
+/// The bits of a table: those of the header of a file; the mode (4 bits, 0: classic); 4 bits for what is
+/// coded, 0: numbers, 1: distances with their order (3 bits) and a bit that means nothing here; the logarithm
+/// of the number of states (4 bits); the number of bins (15 bits); for each its states less one (as many bits
+/// as the logarithm says), its lowest number (64 bits) and its bits of an offset (7 bits).
+struct TableBits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    len: usize,
+}
+
+impl TableBits<'_> {
+    fn read(&mut self, bits: u8) -> Option<u64> {
+        let value = wide(self.bytes, self.at, bits)?;
+        self.at += usize::from(bits);
+        (self.at <= self.len).then_some(value)
+    }
+
+    /// The order of distances, if the numbers are coded in a way that is written.
+    fn order(&mut self) -> Option<usize> {
+        self.read(8).filter(|version| *version == FILE_VERSION)?;
+        self.read(8).filter(|minor| *minor <= FILE_MINOR_MAX)?;
+        self.read(4).filter(|mode| *mode == 0)?;
+        match self.read(4)? {
+            0 => Some(0),
+            1 => {
+                let order = self.read(3)? as usize;
+                self.read(1)?;
+                Some(order).filter(|order| (1..=ORDER_MAX).contains(order))
+            }
+            _ => None,
+        }
+    }
+
+    fn bins(&mut self) -> Option<(u32, Vec<Bin>)> {
+        let (size_log, count) = (self.read(4)? as u8, self.read(15)?);
+        let per_bin = usize::from(size_log) + 71;
+        if count as usize * per_bin > self.len.checked_sub(self.at)? {
+            return None;
+        }
+        let mut bins = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let weight = self.read(size_log)? as u32 + 1;
+            let (lower, offset_bits) = (self.read(64)?, self.read(7)? as u32);
+            if offset_bits > u64::BITS {
+                return None;
+            }
+            bins.push(Bin { weight, lower, offset_bits });
+        }
+        Some((u32::from(size_log), bins))
+    }
+}
+
 /// What each state stands for: bins are spread over states by steps of three fifths of their number.
-fn states_of(bins: &[Bin<u64>], size_log: u32) -> Option<Vec<State>> {
+fn states_of(bins: &[Bin], size_log: u32) -> Option<Vec<State>> {
     let none = [Bin { weight: 1, lower: 0, offset_bits: 0 }];
     let bins = if bins.is_empty() { &none } else { bins };
     let size = 1usize << size_log.min(16);
@@ -120,20 +176,24 @@ fn states_of(bins: &[Bin<u64>], size_log: u32) -> Option<Vec<State>> {
         return None;
     }
     let step = (3 * size / 5) | 1;
-    let mut of_state = vec![0usize; size];
-    let turns = bins.iter().enumerate().flat_map(|(bin, of)| std::iter::repeat_n(bin, of.weight as usize));
-    for (turn, bin) in turns.enumerate() {
-        of_state[(turn * step) & (size - 1)] = bin;
+    let mut of_state = vec![0u16; size];
+    let mut at = 0;
+    for (number, bin) in bins.iter().enumerate() {
+        for _ in 0..bin.weight {
+            of_state[at] = number as u16;
+            at = (at + step) & (size - 1);
+        }
     }
     let mut seen: Vec<u32> = bins.iter().map(|bin| bin.weight).collect();
-    let states = of_state.into_iter().map(|bin| {
-        let (number, Bin { lower, offset_bits, .. }) = (seen[bin], bins[bin]);
-        seen[bin] += 1;
-        let bits = size_log - number.ilog2();
-        let next = ((number << bits) - size as u32) as u16;
-        State::new(lower, next, bits as u8, offset_bits as u8)
-    });
-    Some(states.collect())
+    let mut states = Vec::with_capacity(size);
+    for bin in of_state {
+        let (seen, Bin { lower, offset_bits, .. }) = (&mut seen[usize::from(bin)], bins[usize::from(bin)]);
+        let bits = size_log - seen.ilog2();
+        let next = ((*seen << bits) - size as u32) as u16;
+        *seen += 1;
+        states.push(State::new(lower, next, bits as u8, offset_bits as u8));
+    }
+    Some(states)
 }
 
 /// Whether a page begins with the first of its distances.

@@ -67,7 +67,7 @@ pub fn compress(
 }
 
 /// The order of distances of a chunk, which may be another one than was asked for; `None` if it is not read.
-pub(super) fn order_of(encoding: &DeltaEncoding) -> Option<usize> {
+fn order_of(encoding: &DeltaEncoding) -> Option<usize> {
     match encoding {
         DeltaEncoding::NoOp => Some(0),
         DeltaEncoding::Consecutive { order, .. } => Some(*order).filter(|order| *order <= ORDER_MAX),
