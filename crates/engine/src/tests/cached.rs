@@ -4,7 +4,8 @@
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
 use sandur_cache::{Cache, CacheOptions};
-use sandur_query::StatsSnapshot;
+use sandur_model::{Labels, MatchOp, Matcher, SampleBatch};
+use sandur_query::{SampleSelection, StatsSnapshot};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -38,6 +39,39 @@ async fn ask(engine: &Arc<Engine>) -> (Vec<Row>, StatsSnapshot, Duration) {
     let started = engine.env().monotonic();
     let rows = read_all_with(engine, &context).await;
     (rows, context.stats().snapshot(), engine.env().monotonic() - started)
+}
+
+/// Every request takes the same time, so the time of a query tells how many were waited for in turn.
+#[tokio::test(start_paused = true)]
+async fn samples_of_many_series_are_waited_for_four_times_at_most() {
+    let (env, latency) = (Env::simulated(1, START_NS), Duration::from_millis(30));
+    let plan = FaultPlan { latency_median: latency, ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), 1, plan);
+    let writer = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    for pod in 0..1_200 {
+        let labels = Labels::from_pairs([("__name__", "up".to_owned()), ("pod", format!("{pod:04}"))]);
+        let start = START_NS / 1_000_000;
+        batch.push(Arc::new(labels), (0..20).map(|n| (start + n * 1_000, (n * pod) as f64 * 0.37)));
+    }
+    writer.push(batch).await.unwrap();
+    writer.flush().await.unwrap();
+    writer.shutdown().await.unwrap();
+
+    let reader = open(&env, &bucket, "reader", Cache::in_memory(&env, 64 << 20)).await;
+    let context = context(&env);
+    let name = Matcher::new("__name__", MatchOp::Equal, "up").unwrap();
+    let selection = SampleSelection::all(vec![name], START_NS / 1_000_000, START_NS / 1_000_000 + 60_000);
+    let started = env.monotonic();
+    let mut scan = reader.sources().samples.select(&context, selection).await.unwrap();
+    let mut series = 0;
+    while let Some(batch) = scan.next().await.unwrap() {
+        series += batch.samples.len();
+    }
+    let turns = (env.monotonic() - started).as_secs_f64() / latency.as_secs_f64();
+    assert_eq!(series, 1_200);
+    assert!(turns < 4.5, "{turns} requests after each other");
+    reader.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,6 +33,8 @@ pub(super) struct FetchedBlock {
     pub(super) holder: usize,
     pub(super) groups: Vec<FetchedGroup>,
     pub(super) times: TimeTable,
+    /// Bytes that decoding its pages takes.
+    pub(super) decoded_bytes: u64,
 }
 
 /// Pages of one group, as they are stored.
@@ -59,7 +61,7 @@ pub(super) struct Fetcher {
     pub(super) range: TimeRange,
 }
 
-/// A batch that is read, and the memory that it takes until it is decoded.
+/// A batch that is read, and the memory that it takes as it is stored.
 pub(super) struct Fetched {
     pub(super) found: Arc<Vec<Found>>,
     pub(super) blocks: Vec<FetchedBlock>,
@@ -116,21 +118,24 @@ impl Fetcher {
         )
         .await;
         let (groups, times) = (or_warn(&self.context, groups)?, or_warn(&self.context, times)?);
-        let (Some((mut groups, pages)), Some((times, damaged))) = (groups, times) else { return Ok(None) };
+        let (Some((mut groups, pages, decoded_bytes)), Some((times, damaged))) = (groups, times) else {
+            return Ok(None);
+        };
         damaged.iter().for_each(|damage| self.context.warn(damage.to_string()));
         memory.absorb(pages?);
         groups.sort_by_key(|(number, _)| *number);
         let groups = groups.into_iter().map(|(_, group)| group).collect();
-        Ok(Some((FetchedBlock { holder, groups, times }, memory)))
+        Ok(Some((FetchedBlock { holder, groups, times, decoded_bytes }, memory)))
     }
 
-    /// The wanted pages of groups that are read as a whole and of others.
+    /// The wanted pages of groups that are read as a whole and of others; and the bytes that decoding them
+    /// takes.
     async fn groups(
         &self,
         block: &OpenSamples,
         series: &RoaringBitmap,
         (whole, partial): (&[u32], &[u32]),
-    ) -> Result<(Vec<(u32, FetchedGroup)>, Result<Reservation, Error>), ReadError> {
+    ) -> Result<(Vec<(u32, FetchedGroup)>, Result<Reservation, Error>, u64), ReadError> {
         let entry = |number: &u32| block.footer.groups()[*number as usize];
         let pieces: Vec<StoredPiece> = whole.iter().map(|number| entry(number).piece).collect();
         let (stored, heads) = join(self.pieces(block, &pieces), self.heads(block, partial)).await;
@@ -150,14 +155,14 @@ impl Fetcher {
         }
         let heads = heads?;
         let wanted: Vec<Vec<u32>> = heads.iter().map(|(_, head)| head.pages_of(series, self.range)).collect();
+        let mut stored = 0;
         for ((_, head), pages) in heads.iter().zip(&wanted) {
             decoded += memory_of(head, pages.iter().copied());
-            decoded +=
-                pages.iter().map(|page| u64::from(head.pages()[*page as usize].piece.len)).sum::<u64>();
+            stored += pages.iter().map(|page| u64::from(head.pages()[*page as usize].piece.len)).sum::<u64>();
         }
-        let memory = match self.context.budget().reserve(decoded) {
+        let memory = match self.context.budget().reserve(stored) {
             Ok(memory) => memory,
-            Err(refusal) => return Ok((Vec::new(), Err(refusal.into()))),
+            Err(refusal) => return Ok((Vec::new(), Err(refusal.into()), 0)),
         };
         // Those of all groups together: what is near each other is read with one request.
         let of_group = |((_, head), pages): (&(u32, Arc<GroupHead>), &Vec<u32>)| {
@@ -168,7 +173,7 @@ impl Fetcher {
         for ((number, head), pages) in heads.into_iter().zip(wanted) {
             groups.push((number, FetchedGroup::new(head, pages.into_iter().zip(stored.by_ref()).collect())));
         }
-        Ok((groups, Ok(memory)))
+        Ok((groups, Ok(memory), decoded))
     }
 
     /// Heads of groups, those that are not known read together.

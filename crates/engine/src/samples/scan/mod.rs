@@ -5,8 +5,8 @@
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
 //! pages that hold them, of all blocks at once, and [`decode`] puts their samples together in parts, on as
-//! many threads of the CPU pool as there are. Both go on while the batch before is used, which it is part by
-//! part.
+//! many threads of the CPU pool as there are. While a batch is used, part by part, the next one is decoded
+//! and the one after it is read: a store is not waited for while there is something to compute.
 //!
 //! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
 //! rising time, each time once: of samples that are
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Reservation, Task};
+use sandur_base::{BoxFuture, OverBudget, Reservation, Task};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
@@ -82,7 +82,7 @@ pub(crate) struct SeriesScan {
     walk: Option<Walk>,
     /// Parts of the current batch that were not taken yet.
     parts: VecDeque<SeriesBatch>,
-    /// The next batch, which is read and decoded while the one before it is used.
+    /// The next batch, which is decoded while the one before it is used.
     ahead: Option<Task<Ahead>>,
     /// For the places of series in heads.
     _memory: Reservation,
@@ -140,17 +140,27 @@ impl SeriesScan {
         if let Some(part) = self.parts.pop_front() {
             return Ok(Some(part));
         }
-        let Some(task) = self.ahead.take().or_else(|| self.read_next()) else { return Ok(None) };
-        let Ahead { walk, found, decoded } =
+        let Some(task) = self.ahead.take().or_else(|| self.read_first()) else { return Ok(None) };
+        let Ahead { found, decoded, then } =
             task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
-        self.walk = Some(walk);
+        let mut next = None;
+        match (then, &decoded) {
+            (Then::Fetched(fetch), Err(Error::OverBudget(refusal))) => {
+                next = Some(self.without_bytes(fetch, refusal.clone()).await?);
+            }
+            (Then::Fetched(fetch), _) => next = Some(fetch),
+            (Then::Walk(walk), _) => self.walk = Some(walk),
+        }
         let decoded = match decoded {
-            // Read ahead while the batch before it was still in use: that one is gone by now.
+            // Read ahead while batches before it were still in use: they are gone by now.
             Err(Error::OverBudget(_)) => self.read_again(found).await?,
             decoded => decoded?,
         };
         let Some(batches) = decoded else { return Ok(None) };
-        self.ahead = self.read_next();
+        self.ahead = match next {
+            Some(next) => Some(self.parts_reader().decode_ahead(next)),
+            None => self.read_first(),
+        };
         self.parts.extend(batches);
         Ok(self.parts.pop_front())
     }
@@ -163,18 +173,23 @@ impl SeriesScan {
     }
 
     /// Begins to read the next batch, unless there was none after the last one.
-    fn read_next(&mut self) -> Option<Task<Ahead>> {
-        let (mut walk, reader) = (self.walk.take()?, self.parts_reader());
-        let read = async move {
-            let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
-                Ok(found) if found.is_empty() => return Ahead { walk, found: None, decoded: Ok(None) },
-                Ok(found) => Arc::new(found),
-                Err(error) => return Ahead { walk, found: None, decoded: Err(error) },
-            };
-            let decoded = reader.read(Arc::clone(&found)).await.map(Some);
-            Ahead { walk, found: Some(found), decoded }
-        };
-        Some(self.context.env().spawn("read samples", read))
+    fn read_first(&mut self) -> Option<Task<Ahead>> {
+        let (walk, reader) = (self.walk.take()?, self.parts_reader());
+        let fetch = reader.fetch_ahead(walk);
+        Some(reader.decode_ahead(fetch))
+    }
+
+    /// The batch that is read, which gives its memory back and is read again in its turn.
+    async fn without_bytes(
+        &self,
+        fetch: Task<FetchedAhead>,
+        refusal: OverBudget,
+    ) -> Result<Task<FetchedAhead>, Error> {
+        let mut next = fetch.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        if matches!(next.fetched, Ok(Some(_))) {
+            next.fetched = Err(refusal.into());
+        }
+        Ok(self.context.env().spawn("read samples", async move { next }))
     }
 
     async fn read_again(
@@ -193,7 +208,8 @@ impl SeriesScan {
     }
 }
 
-/// Reads and decodes the batches of a scan.
+/// Reads and decodes the batches of a scan. Cheap to clone.
+#[derive(Clone)]
 struct PartsReader {
     fetcher: Fetcher,
     selection: Arc<SampleSelection>,
@@ -201,10 +217,58 @@ struct PartsReader {
 }
 
 impl PartsReader {
-    /// The samples of these series, in one or several parts.
+    /// Begins to read the next batch.
+    fn fetch_ahead(&self, mut walk: Walk) -> Task<FetchedAhead> {
+        let fetcher = self.fetcher.clone();
+        let read = async move {
+            let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
+                Ok(found) if found.is_empty() => {
+                    return FetchedAhead { walk, found: None, fetched: Ok(None) };
+                }
+                Ok(found) => Arc::new(found),
+                Err(error) => return FetchedAhead { walk, found: None, fetched: Err(error) },
+            };
+            let fetched = fetcher.fetch(Arc::clone(&found)).await.map(Some);
+            FetchedAhead { walk, found: Some(found), fetched }
+        };
+        self.fetcher.context.env().spawn("read samples", read)
+    }
+
+    /// Decodes a batch once it is read, and reads the one after it meanwhile.
+    fn decode_ahead(&self, fetch: Task<FetchedAhead>) -> Task<Ahead> {
+        let reader = self.clone();
+        let decode = async move {
+            let FetchedAhead { walk, found, fetched } = match fetch.join().await {
+                Ok(fetched) => fetched,
+                Err(error) => {
+                    let decoded = Err(Error::Internal(error.to_string()));
+                    let walk = Walk::new(&reader.fetcher.context);
+                    return Ahead { found: None, decoded, then: Then::Walk(walk) };
+                }
+            };
+            match fetched {
+                Ok(Some(fetched)) => {
+                    let then = Then::Fetched(reader.fetch_ahead(walk));
+                    let decoded = reader.decode(fetched).await.map(Some);
+                    Ahead { found, decoded, then }
+                }
+                Ok(None) => Ahead { found, decoded: Ok(None), then: Then::Walk(walk) },
+                Err(error) => Ahead { found, decoded: Err(error), then: Then::Walk(walk) },
+            }
+        };
+        self.fetcher.context.env().spawn("decode samples", decode)
+    }
+
     async fn read(self, found: Arc<Vec<Found>>) -> Result<Vec<SeriesBatch>, Error> {
+        let fetched = self.fetcher.clone().fetch(found).await?;
+        self.decode(fetched).await
+    }
+
+    /// The samples of a batch that was read, in one or several parts.
+    async fn decode(&self, fetched: Fetched) -> Result<Vec<SeriesBatch>, Error> {
         let (context, holders) = (self.fetcher.context.clone(), Arc::clone(&self.fetcher.holders));
-        let Fetched { found, blocks, mut memory } = self.fetcher.fetch(found).await?;
+        let Fetched { found, blocks, mut memory } = fetched;
+        memory.grow(blocks.iter().map(|block| block.decoded_bytes).sum())?;
         QueryStats::add(&context.stats().streams, found.len() as u64);
         let blocks = Arc::new(blocks);
         let decode_part = |part: Range<usize>| {
@@ -234,12 +298,28 @@ fn parts_of(series: usize, threads: usize) -> impl Iterator<Item = Range<usize>>
     (0..series).step_by(step).map(move |from| from..series.min(from + step))
 }
 
-/// A batch that was read and decoded ahead; none after the last one.
-struct Ahead {
+/// A batch that was read ahead; none after the last one.
+struct FetchedAhead {
     walk: Walk,
     /// Its series, if they were found.
     found: Option<Arc<Vec<Found>>>,
+    fetched: Result<Option<Fetched>, Error>,
+}
+
+/// A batch that was decoded ahead; none after the last one.
+struct Ahead {
+    /// Its series, if they were found.
+    found: Option<Arc<Vec<Found>>>,
     decoded: Result<Option<Vec<SeriesBatch>>, Error>,
+    then: Then,
+}
+
+/// How a scan goes on behind a batch.
+enum Then {
+    /// The next one is being read.
+    Fetched(Task<FetchedAhead>),
+    /// From here.
+    Walk(Walk),
 }
 
 impl SampleScan for SeriesScan {
