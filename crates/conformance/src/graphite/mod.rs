@@ -120,7 +120,15 @@ const EXPLAINED: &[(&str, &str)] = &[
 ];
 
 /// Cases that are answered otherwise where series are stored as samples, by the begin of their ids, and why.
-const EXPLAINED_OF_SAMPLES: &[(&str, &str)] = &[("fn/events/", "events are not stored")];
+const EXPLAINED_OF_SAMPLES: &[(&str, &str)] = &[
+    ("fn/events/", "events are not stored"),
+    ("find/sequence/", "a series is known from its first value on"),
+    ("find/treejson/110", TAGGED),
+    ("find/treejson/111", TAGGED),
+    ("find/expand/110", TAGGED),
+    ("find/params/012", "there is no value in the future"),
+    ("fn/seriesByTag/038", "a name is found in whatever order its tags are written"),
+];
 
 /// What one file showed.
 pub struct Report {
