@@ -5,10 +5,10 @@
 //! decoded with the semantics that Loki's users know: service-name discovery, level detection, structured
 //! metadata, limits with their texts, and partial application. Samples by remote write 1.0 and 2.0
 //! ([`remote_write`]), OTLP metrics ([`otlp_metrics`]), Prometheus text and OpenMetrics ([`import`]; scrapes
-//! read lines with [`ExpositionReader`]), with Prometheus's and Mimir's texts. Their series are found in a
-//! [`SeriesCache`] that all threads share. OTLP points of delta temporality are decoded as they come;
-//! [`DeltaStreams`] adds them up to cumulative ones between decoding and storing. [`RateLimiter`] is the
-//! token bucket that the server asks before it passes a batch on.
+//! read lines with [`ExpositionReader`]), carbon's protocols ([`carbon`]), with texts of Prometheus's and
+//! Mimir's. Their series are found in a [`SeriesCache`] that all threads share. OTLP points of delta
+//! temporality are decoded as they come; [`DeltaStreams`] adds them up to cumulative ones between decoding
+//! and storing. [`RateLimiter`] is the token bucket that the server asks before it passes a batch on.
 //!
 //! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status.
 //! No waiting: everything here is computation over bytes that are already in memory. No storage:
@@ -88,7 +88,8 @@ pub use rate::{RateLimited, RateLimiter, SamplesRateLimited};
 pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};
 pub use samples::{
-    DecodedSamples, ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample,
-    ImportOptions, LineExemplar, REMOTE_WRITE_2_TYPE, RemoteWriteEncoder, RemoteWriteVersion, SamplePush,
-    SeriesCache, Written, import, otlp_metrics, remote_write, remote_write_version, series_pairs,
+    CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, DecodedSamples, ExpositionError, ExpositionFormat,
+    ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions, LineExemplar, REMOTE_WRITE_2_TYPE,
+    RejectedMessage, RemoteWriteEncoder, RemoteWriteVersion, SamplePush, SeriesCache, Written, carbon,
+    import, otlp_metrics, remote_write, remote_write_version, series_pairs,
 };

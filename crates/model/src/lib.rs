@@ -33,6 +33,7 @@ mod batch_builder;
 mod bounded_regex;
 mod exemplar;
 pub mod go_regex;
+mod graphite_name;
 mod graphite_path;
 pub mod histogram;
 mod labels;
@@ -53,6 +54,7 @@ pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use exemplar::Exemplar;
+pub use graphite_name::GraphiteName;
 pub use graphite_path::{
     GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_NODES_MAX, GRAPHITE_PATH_BYTES_MAX, GRAPHITE_TAGGED,
     GraphitePathError, graphite_level, graphite_path, graphite_path_labels, graphite_tagged_labels,

@@ -44,6 +44,8 @@ pub enum LabelText {
     /// Messages of remote write 1.0 one after the other, each with its tag and length in front: `0x0a`, a
     /// varint length, then a message whose field 1 is the name and field 2 the value.
     Messages,
+    /// One name as Graphite's senders write it, which [`crate::GraphiteName`] reads.
+    Names,
     /// Pairs of varints, numbers of a name and a value among these symbols, as remote write 2.0 packs them.
     References {
         /// Where the symbols are in the arena.
@@ -279,7 +281,7 @@ impl SampleBatch {
         let compressed = self.arena.compressed.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let symbols = match &self.label_text {
             LabelText::References { symbols } => size_of_val::<[Span]>(symbols),
-            LabelText::None | LabelText::Messages => 0,
+            LabelText::None | LabelText::Messages | LabelText::Names => 0,
         };
         let columns = size_of_val::<[SeriesSamples]>(&self.series)
             + size_of_val::<[i64]>(&self.timestamps)

@@ -4,6 +4,7 @@
 //! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
 //! fuzzer; `tests/it/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
 
+mod carbon;
 mod chains;
 mod codec;
 mod logql;
@@ -36,6 +37,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "remote_write", run: samples::remote_write_target },
     Target { name: "otlp_metrics", run: samples::otlp_target },
     Target { name: "exposition", run: samples::exposition_target },
+    Target { name: "carbon_plaintext", run: carbon::plaintext },
+    Target { name: "carbon_pickle", run: carbon::pickle },
+    Target { name: "carbon_protobuf", run: carbon::protobuf },
     Target { name: "stages", run: stages::run },
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },

@@ -2,6 +2,7 @@
 //! what is read reads the same after it was written again.
 
 use bytes::Bytes;
+use sandur_base::Id;
 use sandur_format::codec::crc32c;
 use sandur_format::wal_segment::{Frame, FrameId, HEADER_LEN, Record, VERSION_MAX, encode_frame};
 use sandur_model::{Batch, SampleBatch};
@@ -30,6 +31,19 @@ pub fn run(input: &[u8]) {
             Err(error) => panic!("what was written cannot be read: {error}"),
         }
     }
+}
+
+/// Panics when a batch of samples says something else after it was written and read.
+pub(super) fn is_read_as_written(batch: SampleBatch) {
+    let batch = Batch::Metrics(batch);
+    let Ok(record) = Record::of(&batch) else { return };
+    let mut pieces = Vec::new();
+    let frame =
+        encode_frame(FrameId { incarnation: Id::from_bytes([1; 16]), sequence: 1 }, &[record], &mut pieces);
+    frame.unwrap_or_else(|error| panic!("a batch of a few KiB fits a frame: {error}"));
+    let read = Frame::from_object(pieces.concat().into()).and_then(|frame| frame.batch(0));
+    let read = read.unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
+    assert_eq!(meaning(&read), meaning(&batch), "read back otherwise");
 }
 
 fn frame_of(records: u8, body: &[u8]) -> Bytes {

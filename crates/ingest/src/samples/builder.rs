@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_model::histogram::SCHEMA_MAX;
 use sandur_model::{
-    Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Limits, MILLISECOND_NS,
+    Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Labels, Limits, MILLISECOND_NS,
     MetricMetadata, SampleBatch, Span, StreamId, TenantId,
 };
 
@@ -270,6 +270,22 @@ impl<'a> SampleBuilder<'a> {
         Some(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
+    /// The series of a key whose labels are ready, when it is not known. `size` is that of the name that they
+    /// were made of.
+    #[cold]
+    pub(crate) fn series_of_labels(
+        &mut self,
+        key: SeriesKey,
+        size: usize,
+        labels: Labels,
+    ) -> Result<Result<KnownSeries, Refusal>, Error> {
+        self.name_bytes(size)?;
+        let known = KnownSeries::new(labels);
+        self.memory.take(known.bytes())?;
+        self.cache().insert(key, &known);
+        Ok(check_limits(&known, &self.limits().metrics).map(|()| known))
+    }
+
     /// The series of these labels, in the order in which they were sent.
     pub(crate) fn series_of_pairs(
         &mut self,
@@ -514,6 +530,14 @@ impl<'a> SampleBuilder<'a> {
         self.memory.give((self.batch.value_offsets.capacity() * size_of::<u32>()) as u64);
         self.batch.value_offsets = Vec::new();
         self.batch.series.iter_mut().for_each(|series| series.text = Span::default());
+        let Self { batch, refused, written, deltas, .. } = self;
+        DecodedSamples { batch, refused, written, deltas }
+    }
+
+    /// The batch with an arena of names, each with the value of its sample behind it.
+    pub(crate) fn finish_with_names(mut self, arena: Vec<u8>) -> DecodedSamples {
+        self.batch.arena = Arena { bytes: arena.into(), compressed: None };
+        self.batch.label_text = LabelText::Names;
         let Self { batch, refused, written, deltas, .. } = self;
         DecodedSamples { batch, refused, written, deltas }
     }

@@ -6,6 +6,7 @@
 //! sample.
 
 pub(crate) mod builder;
+mod carbon;
 mod exposition;
 pub(crate) mod labels_check;
 mod native_histogram;
@@ -18,6 +19,7 @@ mod series_cache;
 
 pub(crate) use builder::DeltaSeries;
 pub use builder::{DecodedSamples, SamplePush, Written};
+pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,
     LineExemplar, import, series_pairs,

@@ -56,6 +56,8 @@ pub(crate) enum SeriesNaming {
     Symbols = 3,
     /// The text of a series in an exposition, and the labels that the request adds.
     Exposition = 4,
+    /// The name of a series as Graphite's senders write it.
+    Graphite = 5,
 }
 
 impl KnownSeries {

@@ -103,7 +103,7 @@ fn the_arena_tells_what_the_columns_tell() {
                     let sent: Vec<&[u8]> = texts.collect();
                     assert_eq!(sent, [b"__name__".as_slice(), b"up", b"job", b"api"]);
                 }
-                LabelText::None => panic!("the body is not kept"),
+                LabelText::None | LabelText::Names => panic!("the body is not kept"),
             }
         }
     }

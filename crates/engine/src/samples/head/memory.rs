@@ -12,6 +12,9 @@ const FLOAT_BYTES: u64 = 64;
 /// The most that a label takes whose name and value nobody had: two strings, a name and a value of the index,
 /// and its place in the series.
 const NEW_LABEL_BYTES: u64 = LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES;
+/// Bytes of labels that a byte of a name of Graphite's may become: each node has a label of its level, and
+/// the path is one more.
+const NAME_GROWTH: u64 = 6;
 /// Bytes of a series' names, were they a new list.
 const SHAPE_BYTES: u64 = 96;
 
@@ -36,5 +39,6 @@ fn label_texts(batch: &SampleBatch) -> u64 {
             batch.series.iter().map(text).sum()
         }
         LabelText::Messages | LabelText::References { .. } => batch.arena.bytes.len() as u64,
+        LabelText::Names => batch.arena.bytes.len() as u64 * NAME_GROWTH,
     }
 }

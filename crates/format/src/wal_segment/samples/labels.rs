@@ -3,6 +3,8 @@
 //! **Own form**: packed lengths of the symbols, whose texts are the beginning of the arena; packed numbers
 //! of labels of each series; over all labels packed numbers of names, then of values.
 //!
+//! **Names**: the span of each series, whose text is its name as Graphite's senders write it.
+//!
 //! **Spans of a body**: with references first the spans of the symbols; then the span of each series. Spans
 //! are two packed columns: starts as distances from the end of the span before, and lengths.
 
@@ -10,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use sandur_model::{LabelText, Labels, SampleBatch, Span};
+use sandur_model::{GraphiteName, LabelText, Labels, SampleBatch, Span};
 
 use super::{Counts, Form, LABEL_BYTES_MAX};
 use crate::codec::Reader;
@@ -26,7 +28,7 @@ pub(super) fn spans_fit(batch: &SampleBatch) -> bool {
     let arena = batch.arena.bytes.len();
     let symbols = match &batch.label_text {
         LabelText::References { symbols } => symbols.as_slice(),
-        LabelText::None | LabelText::Messages => &[],
+        LabelText::None | LabelText::Messages | LabelText::Names => &[],
     };
     rise(symbols.iter().copied(), 0, arena) && rise(batch.series.iter().map(|series| series.text), 1, arena)
 }
@@ -158,11 +160,18 @@ pub(super) fn get(
     }
     let symbols = match form {
         Form::References => get_rising(reader, counts.symbols, texts.len())?,
-        Form::Own | Form::Messages => Vec::new(),
+        Form::Own | Form::Messages | Form::Names => Vec::new(),
     };
     let spans = get_rising(reader, counts.series, texts.len())?;
     let mut total = 0usize;
     for span in spans {
+        if form == Form::Names {
+            let labels = named(reader, span.of(texts))?;
+            total = total.saturating_add(labels.text_bytes());
+            check_total(total)?;
+            batch.begin_series(labels.stream_id(), Arc::new(labels), span);
+            continue;
+        }
         let mut pairs = Vec::new();
         let mut text = Reader::new(PART, reader.offset(), span.of(texts));
         while text.remaining() > 0 {
@@ -170,7 +179,7 @@ pub(super) fn get(
                 Form::References => {
                     (symbol(&mut text, texts, &symbols)?, symbol(&mut text, texts, &symbols)?)
                 }
-                Form::Own | Form::Messages => get_message(&mut text)?,
+                Form::Own | Form::Messages | Form::Names => get_message(&mut text)?,
             });
         }
         total = pairs.iter().fold(total, |sum, (name, value)| sum.saturating_add(name.len() + value.len()));
@@ -179,6 +188,13 @@ pub(super) fn get(
         batch.begin_series(labels.stream_id(), labels, span);
     }
     Ok(())
+}
+
+/// The labels of a name of Graphite's.
+fn named(reader: &Reader<'_>, name: &[u8]) -> Result<Labels, Error> {
+    let name = std::str::from_utf8(name).map_err(|_| reader.malformed("a name is not valid UTF-8"))?;
+    let labels = GraphiteName::parse(name).labels();
+    labels.map_err(|_| reader.malformed("a name of Graphite's is no series"))
 }
 
 fn get_rising(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result<Vec<Span>, Error> {

@@ -1,7 +1,8 @@
 //! The columns of a batch of samples.
 //!
 //! A batch whose decoder kept the body of the request is written as spans of that body: where the labels of
-//! each series and the bytes of each value stand in it ([`Form::Messages`], [`Form::References`]). Of any
+//! each series and the bytes of each value stand in it ([`Form::Messages`], [`Form::References`],
+//! [`Form::Names`]). Of any
 //! other batch the arena is made here: all label names and values, each once, and then the values
 //! ([`Form::Own`]).
 //!
@@ -39,6 +40,8 @@ const SERIES_BYTES: u64 = size_of::<SeriesSamples>() as u64 + 700;
 const LABEL_BYTES: u64 = 64;
 /// Bytes that one byte of columns may become: a bucket of a histogram takes twelve.
 const GROWTH: u64 = 16;
+/// Bytes that a byte of a name of Graphite's may become: a node of one letter is a label.
+const NAME_GROWTH: u64 = 8;
 
 /// What the arena of a record is, and how labels and values are found in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub(super) enum Form {
     Messages = 1,
     /// A body with the symbols and references of remote write 2.0.
     References = 2,
+    /// Names as Graphite's senders write them, with a value behind each.
+    Names = 3,
 }
 
 /// How many of everything a record holds.
@@ -70,6 +75,7 @@ impl Form {
             LabelText::None => return Self::Own,
             LabelText::Messages => Self::Messages,
             LabelText::References { .. } => Self::References,
+            LabelText::Names => Self::Names,
         };
         match labels::spans_fit(batch) && values_fit(batch) {
             true => form,
@@ -82,6 +88,7 @@ impl Form {
             0 => Ok(Self::Own),
             1 => Ok(Self::Messages),
             2 => Ok(Self::References),
+            3 => Ok(Self::Names),
             _ => Err(reader.malformed("the form of a batch of samples is unknown: a newer program wrote it")),
         }
     }
@@ -118,7 +125,7 @@ pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> 
             let labels = labels::own(batch)?;
             (own_arena(&labels.texts, batch), labels.counted)
         }
-        Form::Messages | Form::References => (batch.arena.clone(), labels::spans(batch)?),
+        Form::Messages | Form::References | Form::Names => (batch.arena.clone(), labels::spans(batch)?),
     };
     let SampleBatch { series, values, histograms, exemplars, metadata, .. } = batch;
     let counts = [series.len(), labels.labels, labels.symbols];
@@ -173,8 +180,9 @@ fn put_starts(batch: &SampleBatch, out: &mut Vec<u8>) {
 pub(crate) fn memory_bytes(columns: &[u8], plain_len: usize) -> u64 {
     let mut reader = Reader::new("WAL record", 0, columns);
     let fixed = plain_len as u64 + columns.len() as u64 * GROWTH;
-    match Form::get(&mut reader).and_then(|_| Counts::get(&mut reader)) {
-        Ok(Counts { series, labels, symbols, floats, .. }) => {
+    match Form::get(&mut reader).and_then(|form| Ok((form, Counts::get(&mut reader)?))) {
+        Ok((form, Counts { series, labels, symbols, floats, .. })) => {
+            let fixed = fixed + if form == Form::Names { plain_len as u64 * NAME_GROWTH } else { 0 };
             let labels = labels as u64 * LABEL_BYTES + symbols as u64 * size_of::<&str>() as u64;
             fixed + labels + series as u64 * SERIES_BYTES + floats as u64 * 4 * VALUE_BYTES as u64
         }
@@ -193,7 +201,7 @@ pub(crate) fn get_batch(
     let counts = Counts::get(reader)?;
     let own_values = match form {
         Form::Own => counts.floats * VALUE_BYTES,
-        Form::Messages | Form::References => 0,
+        Form::Messages | Form::References | Form::Names => 0,
     };
     let Some(texts) = arena.len().checked_sub(own_values) else {
         return Err(reader.malformed("there are fewer values than the record says"));
@@ -210,7 +218,9 @@ pub(crate) fn get_batch(
     batch.timestamps = distances.into_iter().map(step).collect();
     batch.values = match form {
         Form::Own => arena[texts..].as_chunks::<VALUE_BYTES>().0.iter().map(value).collect(),
-        Form::Messages | Form::References => get_values(reader, &batch.series, arena, counts.floats)?,
+        Form::Messages | Form::References | Form::Names => {
+            get_values(reader, &batch.series, arena, counts.floats)?
+        }
     };
     get_starts(reader, &mut batch)?;
     histograms::get(reader, counts.histograms, &mut batch)?;

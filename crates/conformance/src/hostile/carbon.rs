@@ -1,0 +1,80 @@
+//! Carbon's protocols, from the bytes of a connection to a batch and its record in the WAL.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use sandur_carbon::{FRAME_BYTES_MAX, PICKLE, PLAINTEXT, PROTOBUF, Protocol};
+use sandur_ingest::{CARBON_SAMPLES_MAX, Memory, Push, PushHeaders, SamplePush, SeriesCache, carbon};
+use sandur_model::{Limits, TenantId};
+
+use super::push::NOW_NS;
+
+/// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
+const MEMORY_MAX: u64 = 64 << 20;
+
+/// Memory that is counted.
+struct Counted(Cell<u64>);
+
+impl Memory for Counted {
+    fn take(&self, bytes: u64) -> bool {
+        let held = self.0.get() + bytes;
+        assert!(held <= MEMORY_MAX, "{held} bytes are asked for");
+        self.0.set(held);
+        true
+    }
+
+    fn give(&self, bytes: u64) {
+        let held = self.0.get().checked_sub(bytes);
+        self.0.set(held.expect("no more is given than was taken"));
+    }
+}
+
+/// Lines.
+pub fn plaintext(input: &[u8]) {
+    run(&PLAINTEXT, input);
+}
+
+/// Pickles.
+pub fn pickle(input: &[u8]) {
+    run(&PICKLE, input);
+}
+
+/// Protobuf messages.
+pub fn protobuf(input: &[u8]) {
+    run(&PROTOBUF, input);
+}
+
+/// Reads the input as a body, and as what a connection sends.
+fn run(protocol: &'static Protocol, input: &[u8]) {
+    decode(protocol, true, input);
+    let whole = match protocol.framing.cut(input, FRAME_BYTES_MAX) {
+        Ok(cut) => cut.whole,
+        Err(endless) => endless.whole,
+    };
+    assert!(whole <= input.len());
+    decode(protocol, false, &input[..whole]);
+}
+
+fn decode(protocol: &'static Protocol, alone: bool, bytes: &[u8]) {
+    let (limits, cache) = (Limits::default(), SeriesCache::new(64 << 10, 7));
+    let tenants = [TenantId::default_tenant(), TenantId::new("b").expect("a valid name")];
+    let pushes = tenants.each_ref().map(|tenant| {
+        let push = Push { tenant, limits: &limits, now_ns: NOW_NS, headers: PushHeaders::default() };
+        SamplePush { push, series: &cache }
+    });
+    let memory = Rc::new(Counted(Cell::new(0)));
+    let tenant_of = |name: &str| name.len() % 3;
+    let decoded = carbon(&pushes, &tenant_of, (protocol, alone), bytes, memory);
+    let decoded = decoded.expect("a few KiB break no limit of a request");
+    assert!(decoded.rejected.shown.len() <= CARBON_SAMPLES_MAX);
+    for decoded in decoded.batches {
+        let batch = decoded.batch;
+        assert_eq!(batch.timestamps.len(), batch.values.len());
+        assert!(batch.values.iter().all(|value| !value.is_nan()));
+        for series in &batch.series {
+            assert!(series.text.end() <= batch.arena.bytes.len());
+            assert!(sandur_model::last_write_wins(&series.labels));
+        }
+        super::wal::is_read_as_written(batch);
+    }
+}
