@@ -1,5 +1,7 @@
 //! Joins the samples that several holders have of a series.
 //!
+//! Which of two samples of one instant stays is up to the series ([`Stays`]).
+//!
 //! Most series have one part, or parts that follow each other. Lists of times are shared: series of one
 //! target have the same parts, so that what depends on times alone is done once for all of them.
 
@@ -7,10 +9,26 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use sandur_model::FloatHistogram;
+use sandur_model::{FloatHistogram, Labels};
 use sandur_query::SharedTimes;
 
 use crate::samples::hidden::{Times, hides};
+
+/// Which of several samples of a series and an instant stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stays {
+    /// That which came first.
+    First,
+    /// That which came last: the series is Graphite's.
+    Last,
+}
+
+impl Stays {
+    /// What holds for a series with these labels.
+    pub(super) fn of(labels: &Labels) -> Self {
+        if sandur_model::last_write_wins(labels) { Self::Last } else { Self::First }
+    }
+}
 
 /// Float samples of a series that one holder has.
 pub(super) struct FloatPart<'a> {
@@ -165,11 +183,13 @@ fn cut_histograms<'a>(
     stretches(0..times.len(), |row| is_float(times[row]) != Some(true)).into_iter().map(of).collect()
 }
 
-/// Times, values and starts of parts, those of the holder that had its samples first before others.
+/// Times, values and starts of parts, those of the holder that had its samples first before others. What stays
+/// is asked only where parts overlap.
 pub(super) fn join_floats(
     mut parts: Vec<FloatPart<'_>>,
     lists: &mut Lists,
     with_starts: bool,
+    stays: impl FnOnce() -> Stays,
 ) -> (SharedTimes, Vec<f64>, Vec<i64>) {
     let with_starts = with_starts && parts.iter().any(|part| !part.starts.is_empty());
     let rows = parts.iter().map(|part| part.rows.len()).sum();
@@ -180,7 +200,7 @@ pub(super) fn join_floats(
     if !in_order(&parts, &order) {
         order.sort_by_key(|at| parts[*at].first());
         if !in_order(&parts, &order) {
-            return merge_floats(parts, with_starts, rows);
+            return merge_floats(parts, with_starts, rows, stays());
         }
         parts.sort_by_key(FloatPart::first);
     }
@@ -199,6 +219,7 @@ fn merge_floats(
     parts: Vec<FloatPart<'_>>,
     with_starts: bool,
     rows: usize,
+    stays: Stays,
 ) -> (SharedTimes, Vec<f64>, Vec<i64>) {
     let mut all: Vec<(i64, u64, i64)> = Vec::with_capacity(rows);
     for part in &parts {
@@ -208,7 +229,13 @@ fn merge_floats(
         }
     }
     all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are sorted already
-    all.dedup_by_key(|(time, ..)| *time);
+    all.dedup_by(|later, earlier| {
+        let is_same = later.0 == earlier.0;
+        if is_same && stays == Stays::Last {
+            *earlier = *later;
+        }
+        is_same
+    });
     let starts = if with_starts { all.iter().map(|(.., start)| *start).collect() } else { Vec::new() };
     let times: Vec<i64> = all.iter().map(|(time, ..)| *time).collect();
     (times.into(), all.iter().map(|(_, bits, _)| f64::from_bits(*bits)).collect(), starts)
@@ -255,11 +282,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_holder_wins_an_instant() {
+    fn the_first_holder_wins_an_instant_or_the_last_one_of_series_of_graphite() {
         let (old, new) = (Arc::new(vec![10, 20, 30]), Arc::new(vec![5, 20, 40]));
         let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
-        let (times, values, _) = join_floats(parts, &mut Lists::default(), true);
+        let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::First);
         assert_eq!((&times[..], values), (&[5, 10, 20, 30, 40][..], vec![0.5, 1.0, 2.0, 3.0, 4.0]));
+        let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
+        let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::Last);
+        assert_eq!((&times[..], values), (&[5, 10, 20, 30, 40][..], vec![0.5, 1.0, 9.0, 3.0, 4.0]));
     }
 
     #[test]
@@ -268,12 +298,12 @@ mod tests {
         let mut lists = Lists::default();
         let mut join = || {
             let parts = vec![part(&second, &[3.0, 4.0]), part(&first, &[1.0, 2.0])];
-            join_floats(parts, &mut lists, false)
+            join_floats(parts, &mut lists, false, || Stays::First)
         };
         let ((times, values, starts), (again, ..)) = (join(), join());
         assert_eq!((&times[..], values, starts), (&[10, 20, 30, 40][..], vec![1.0, 2.0, 3.0, 4.0], vec![]));
         assert!(times.is_shared_with(&again));
-        let (whole, ..) = join_floats(vec![part(&first, &[1.0, 2.0])], &mut lists, false);
+        let (whole, ..) = join_floats(vec![part(&first, &[1.0, 2.0])], &mut lists, false, || Stays::First);
         assert!(whole.is_shared_with(&Arc::clone(&first).into()));
     }
 
@@ -291,7 +321,7 @@ mod tests {
         let mut floats = vec![FloatPart { holder: 1, starts: &[5, 6, 7, 8], ..part(&times, &values) }];
         let mut others = vec![histogram(0, &[20, 25]), histogram(2, &[30, 50])];
         keep_one_of_each_instant(&mut floats, &mut others);
-        let (kept, values, starts) = join_floats(floats, &mut Lists::default(), true);
+        let (kept, values, starts) = join_floats(floats, &mut Lists::default(), true, || Stays::First);
         assert_eq!((&kept[..], values, starts), (&[10, 30, 40][..], vec![1.0, 3.0, 4.0], vec![5, 7, 8]));
         let joined = join_histograms(&others, true);
         assert_eq!((joined.times, joined.integers), (vec![20, 25, 50], vec![true, false, false]));

@@ -2,7 +2,7 @@
 //!
 //! The next series is the first of those that the inputs are at, by its labels, which are read a page of
 //! series at a time. Of samples of one series and instant the first input's stays, which is that of the rows
-//! that came first. Samples that deletes hide are left out; a group of hidden series alone is not even read,
+//! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group of hidden series alone is not even read,
 //! and a series of which nothing is left is not part of the result. One group of each input is in memory,
 //! and one series; of the result the distinct values of its labels. Exemplars and metadata come last
 //! ([`merge_beside`](super::merge_beside)).
@@ -21,6 +21,7 @@ use sandur_format::sample_block::index::PAGE_SERIES;
 use sandur_format::sample_block::{
     BlockOptions, BlockWriter, Floats, Histograms, OpenGroup, SamplePage, TimeTable,
 };
+use sandur_model::Labels;
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
@@ -28,7 +29,7 @@ use super::exemplars::are_some_hidden;
 use super::hidden::HiddenSamples;
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms,
+    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
     keep_one_of_each_instant, visible,
 };
 use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
@@ -206,7 +207,8 @@ impl Input {
         before.iter().for_each(|carried| carried.add(0, &mut parts));
         open.add(0, &self.hidden, &mut parts);
         let hidden = parts.hidden;
-        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true);
+        // Within one block no instant is there twice.
+        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, || Stays::First);
         let histograms = join_histograms(&parts.histograms, true);
         let of_histograms: u64 = histograms.histograms.iter().map(|one| one.memory_bytes() + 24).sum();
         let memory = Some(budget.reserve(times.len() as u64 * 24 + of_histograms)?);
@@ -376,8 +378,9 @@ impl Merger {
         let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
         let internal = |error: FormatError| Error::Internal(error.to_string());
         if let Some(pairs) = self.inputs[*first].pairs().filter(|_| before > 0) {
-            let ordinal = writer.push_series(pairs).map_err(internal)?;
-            let written = write(writer, ordinal, parts).map_err(internal)?;
+            let ordinal = writer.push_series(pairs.clone()).map_err(internal)?;
+            let stays = || Stays::of(&Labels::from_pairs(pairs));
+            let written = write(writer, ordinal, parts, stays).map_err(internal)?;
             self.counts.duplicates += (before - written) as u64;
         }
         // A series without samples is work as well.
@@ -453,8 +456,13 @@ impl Merge for Merger {
     }
 }
 
-/// Writes the samples of a series, of one instant those of the first part; gives how many there were.
-fn write(writer: &mut BlockWriter, series: u32, mut parts: Parts<'_>) -> Result<usize, FormatError> {
+/// Writes the samples of a series, of one instant one; gives how many there were.
+fn write(
+    writer: &mut BlockWriter,
+    series: u32,
+    mut parts: Parts<'_>,
+    stays: impl FnOnce() -> Stays,
+) -> Result<usize, FormatError> {
     keep_one_of_each_instant(&mut parts.floats, &mut parts.histograms);
     let mut rows = 0;
     let follows = |pair: &[FloatPart<'_>]| pair[0].last() < pair[1].first();
@@ -464,7 +472,7 @@ fn write(writer: &mut BlockWriter, series: u32, mut parts: Parts<'_>) -> Result<
             writer.push_floats(series, Floats { times: &times[of], values, starts })?;
         }
     } else {
-        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true);
+        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, stays);
         rows += times.len();
         writer.push_floats(series, Floats { times: &times, values: &values, starts: &starts })?;
     }

@@ -11,7 +11,8 @@
 //! each label once. A push reserves the most that its batch may take ([`push_bytes`]); what it did take
 //! stays reserved as long as the head is there: what is flushed leaves with it, strings too.
 //!
-//! **Repeated samples.** Of two samples of a series and an instant the first that came stays, which is
+//! **Repeated samples.** Of two samples of a series and an instant the first that came stays, of series of
+//! Graphite's the last ([`sandur_model::last_write_wins`]), which is
 //! decided in one place ([`rows::RowsCopy::columns`]) when they are read, and earlier where it costs
 //! nothing.
 

@@ -46,6 +46,7 @@ pub(super) struct SeriesRows {
     before: Before,
     floats: u32,
     unsorted: bool,
+    last_wins: bool,
     bytes: Vec<u8>,
     beside: Option<Box<Beside>>,
 }
@@ -78,6 +79,7 @@ pub(super) enum Appended {
 pub(super) struct RowsCopy {
     floats: u32,
     unsorted: bool,
+    last_wins: bool,
     bytes: Vec<u8>,
     beside: Option<Box<Beside>>,
 }
@@ -92,6 +94,11 @@ pub(super) struct FloatRow {
 }
 
 impl SeriesRows {
+    /// An empty one; whether of several samples of an instant the last one stays, and not the first.
+    pub(super) fn new(last_wins: bool) -> Self {
+        Self { last_wins, ..Self::default() }
+    }
+
     /// Appends a float sample of a frame; frames never fall.
     pub(super) fn append(&mut self, row: FloatRow) -> Appended {
         let FloatRow { frame, time_ms, value, start_ms } = row;
@@ -122,16 +129,16 @@ impl SeriesRows {
         Appended::New { grown: self.taken() - taken }
     }
 
-    /// Makes the bounds hold a time; `false` when it is that of the newest sample.
+    /// Makes the bounds hold a time; `false` when it is that of the newest sample and the first one stays.
     fn widen(&mut self, time_ms: i64) -> bool {
         if self.len() == 0 {
             (self.earliest_ms, self.latest_ms) = (time_ms, time_ms);
             return true;
         }
-        if time_ms == self.latest_ms {
+        if time_ms == self.latest_ms && !self.last_wins {
             return false;
         }
-        self.unsorted |= time_ms < self.latest_ms;
+        self.unsorted |= time_ms <= self.latest_ms;
         self.earliest_ms = self.earliest_ms.min(time_ms);
         self.latest_ms = self.latest_ms.max(time_ms);
         true
@@ -173,7 +180,7 @@ impl SeriesRows {
     /// A copy to be read without the lock.
     pub(super) fn copy(&self) -> RowsCopy {
         let (bytes, beside) = (self.bytes.clone(), self.beside.clone());
-        RowsCopy { floats: self.floats, unsorted: self.unsorted, bytes, beside }
+        RowsCopy { floats: self.floats, unsorted: self.unsorted, last_wins: self.last_wins, bytes, beside }
     }
 }
 
@@ -278,7 +285,7 @@ impl RowsCopy {
     }
 
     /// The samples from `first_ms` to `last_ms`, both included, by time. Of samples of one instant the
-    /// first that came stays; how many were left out.
+    /// first that came stays, or the last; how many were left out.
     pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
         let is_inside = |time_ms: i64| (first_ms..=last_ms).contains(&time_ms);
         let Some(beside) = &self.beside else { return self.floats_alone(is_inside) };
@@ -288,7 +295,7 @@ impl RowsCopy {
             beside.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
         histograms.sort_by_key(|(_, sample)| sample.timestamp);
         let before = floats.len() + histograms.len();
-        floats.dedup_by_key(|row| row.time_ms);
+        self.keep_one(&mut floats, |row| row.time_ms);
         histograms.dedup_by_key(|(_, sample)| sample.timestamp);
         keep_one_of_each_instant(&mut floats, &mut histograms);
         let duplicates = (before - floats.len() - histograms.len()) as u64;
@@ -302,6 +309,17 @@ impl RowsCopy {
             columns.starts = floats.iter().map(|row| row.start_ms).collect();
         }
         (columns, duplicates)
+    }
+
+    /// Leaves one of neighbours of one instant.
+    fn keep_one<T: Copy>(&self, rows: &mut Vec<T>, time_of: impl Fn(&T) -> i64) {
+        rows.dedup_by(|later, earlier| {
+            let is_same = time_of(later) == time_of(earlier);
+            if is_same && self.last_wins {
+                *earlier = *later;
+            }
+            is_same
+        });
     }
 
     fn floats_alone(&self, is_inside: impl Fn(i64) -> bool) -> (SampleColumns, u64) {
@@ -321,7 +339,7 @@ impl RowsCopy {
         let mut all: Vec<(i64, f64)> = columns.timestamps.drain(..).zip(columns.values.drain(..)).collect();
         let before = all.len();
         all.sort_by_key(|(time, _)| *time);
-        all.dedup_by_key(|(time, _)| *time);
+        self.keep_one(&mut all, |(time, _)| *time);
         (columns.timestamps, columns.values) = all.iter().copied().unzip();
         (columns, (before - all.len()) as u64)
     }
@@ -438,6 +456,22 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn of_one_instant_the_first_or_the_last_sample_stays(
+            samples in prop::collection::vec((0..6i64, any::<u32>()), 0..40),
+            last_wins in any::<bool>(),
+        ) {
+            let (mut rows, mut expected) = (SeriesRows::new(last_wins), std::collections::BTreeMap::new());
+            for (frame, (time_ms, value)) in samples.into_iter().enumerate() {
+                append(&mut rows, frame as u32, time_ms, value.into());
+                let kept = expected.entry(time_ms).or_insert(f64::from(value));
+                if last_wins {
+                    *kept = value.into();
+                }
+            }
+            prop_assert_eq!(all(&rows), expected.into_iter().collect::<Vec<_>>());
+        }
+
         #[test]
         fn every_sample_is_read_as_it_came(
             samples in prop::collection::vec(

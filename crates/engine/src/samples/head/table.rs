@@ -130,10 +130,11 @@ impl SeriesTable {
             self.index.add(*name, value, number);
         }
         let shape = self.shape(names);
+        let rows = SeriesRows::new(sandur_model::last_write_wins(labels));
         self.open.ids.push(id);
         self.open.shapes.push(shape);
         self.open.ends.push(self.open.values.len() as u32);
-        self.open_rows.lock().unwrap_or_else(PoisonError::into_inner).push(SeriesRows::default());
+        self.open_rows.lock().unwrap_or_else(PoisonError::into_inner).push(rows);
         self.bytes += SERIES_BYTES + labels.len() as u64 * LABEL_BYTES;
         if self.open.len() == SEGMENT {
             let mut identities = std::mem::take(&mut self.open);

@@ -18,7 +18,7 @@ use crate::rules::Rules;
 use crate::samples::head::SampleColumns;
 use crate::samples::hidden::{Times, times_of};
 use crate::samples::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, join_floats, join_histograms,
+    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
     keep_one_of_each_instant, visible,
 };
 
@@ -202,7 +202,8 @@ impl Assembly<'_> {
         }
         from_heads.iter().for_each(|head| head.add(&mut floats, &mut histograms));
         keep_one_of_each_instant(&mut floats, &mut histograms);
-        let (times, values, starts) = join_floats(floats, &mut self.lists, self.selection.starts);
+        let stays = || Stays::of(&found.labels(holders));
+        let (times, values, starts) = join_floats(floats, &mut self.lists, self.selection.starts, stays);
         let histograms = join_histograms(&histograms, self.selection.starts);
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
             histograms;
