@@ -36,6 +36,7 @@
 //! the message; a pickle runs no code and makes at most [`PICKLE_VALUES_MAX`] values. What one message does
 //! wrong costs that message alone.
 
+mod datagram;
 mod decimal;
 mod framing;
 mod pickle;
@@ -48,6 +49,7 @@ mod protocol;
 mod python_number;
 mod refusal;
 
+pub use datagram::append_datagram;
 pub use framing::{Cut, Endless, FRAME_BYTES_MAX, Framing, LINE_BYTES_MAX};
 pub use pickle_stack::PICKLE_VALUES_MAX;
 pub use point::{Point, Sink};

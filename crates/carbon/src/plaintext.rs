@@ -32,11 +32,13 @@ pub(crate) fn read(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<(
 /// Reads a datagram, whose lines end where Python's `splitlines` ends them.
 pub(crate) fn read_datagram(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return read(bytes, now, sink) };
-    let is_end = |c: char| {
-        matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-    };
-    let mut lines = text.split(is_end).filter(|text| !text.is_empty());
+    let mut lines = text.split(is_line_end).filter(|text| !text.is_empty());
     lines.try_for_each(|text| line(text.as_bytes(), now, sink))
+}
+
+/// Whether a line of a datagram ends with a character.
+pub(crate) fn is_line_end(c: char) -> bool {
+    matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 /// The line at the beginning of a text, with its line feed, if it is a simple one: name, value and time.

@@ -91,5 +91,5 @@ pub use samples::{
     CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, DecodedSamples, ExpositionError, ExpositionFormat,
     ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions, LineExemplar, REMOTE_WRITE_2_TYPE,
     RejectedMessage, RemoteWriteEncoder, RemoteWriteVersion, SamplePush, SeriesCache, Written, carbon,
-    import, otlp_metrics, remote_write, remote_write_version, series_pairs,
+    carbon_body, import, otlp_metrics, remote_write, remote_write_version, series_pairs,
 };

@@ -19,6 +19,7 @@
 mod output;
 pub mod auth;
 mod block_cache;
+pub mod carbon;
 pub mod cli;
 pub mod config;
 mod failed_command;

@@ -183,8 +183,8 @@ fn cut_histograms<'a>(
     stretches(0..times.len(), |row| is_float(times[row]) != Some(true)).into_iter().map(of).collect()
 }
 
-/// Times, values and starts of parts, those of the holder that had its samples first before others. What stays
-/// is asked only where parts overlap.
+/// Times, values and starts of parts, those of the holder that had its samples first before others. What
+/// stays is asked only where parts overlap.
 pub(super) fn join_floats(
     mut parts: Vec<FloatPart<'_>>,
     lists: &mut Lists,

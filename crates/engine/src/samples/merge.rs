@@ -2,10 +2,10 @@
 //!
 //! The next series is the first of those that the inputs are at, by its labels, which are read a page of
 //! series at a time. Of samples of one series and instant the first input's stays, which is that of the rows
-//! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group of hidden series alone is not even read,
-//! and a series of which nothing is left is not part of the result. One group of each input is in memory,
-//! and one series; of the result the distinct values of its labels. Exemplars and metadata come last
-//! ([`merge_beside`](super::merge_beside)).
+//! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group
+//! of hidden series alone is not even read, and a series of which nothing is left is not part of the result.
+//! One group of each input is in memory, and one series; of the result the distinct values of its labels.
+//! Exemplars and metadata come last ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

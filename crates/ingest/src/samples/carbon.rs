@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use sandur_carbon::{Point, Protocol, Refusal, Sink};
 use sandur_model::{GraphiteName, MILLISECOND_NS, Span};
 
@@ -18,6 +19,7 @@ use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
 use super::series_cache::SeriesNaming;
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
+use crate::request::open_text;
 
 /// Refused messages that a call shows.
 pub const CARBON_SAMPLES_MAX: usize = 16;
@@ -100,6 +102,18 @@ pub fn carbon(
             Ok(CarbonBatches { batches, rejected: points.rejected })
         }
     }
+}
+
+/// Decodes the body of a request, which may be compressed.
+pub fn carbon_body(
+    push: SamplePush<'_>,
+    protocol: &Protocol,
+    body: Bytes,
+    memory: Rc<dyn Memory>,
+) -> Result<CarbonBatches, Error> {
+    let meter = Meter::new(Rc::clone(&memory));
+    let body = open_text(push.push.headers, push.push.limits, body, &meter)?;
+    carbon(&[push], &|_| 0, (protocol, true), body.bytes(), memory)
 }
 
 /// The batch of a tenant, and the names and values in it.

@@ -19,7 +19,7 @@ mod series_cache;
 
 pub(crate) use builder::DeltaSeries;
 pub use builder::{DecodedSamples, SamplePush, Written};
-pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon};
+pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon, carbon_body};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,
     LineExemplar, import, series_pairs,

@@ -32,7 +32,12 @@ fn flag(named: &Named) -> Arg {
     let help = format!("{} [default: {}] [env: {}]", named.help, shown(&named.default), named.variable());
     let value_name = match named.key.as_str() {
         "store" => "URL".to_owned(),
-        "listen" | "admin_listen" | "otlp_grpc_listen" => "ADDR".to_owned(),
+        "listen"
+        | "admin_listen"
+        | "otlp_grpc_listen"
+        | "carbon.listen"
+        | "carbon.pickle_listen"
+        | "carbon.protobuf_listen" => "ADDR".to_owned(),
         "auth.file" | "tls.cert_file" | "tls.key_file" | "tls.client_ca_file" => "FILE".to_owned(),
         _ => named.kind.to_ascii_uppercase(),
     };

@@ -53,6 +53,8 @@ pub struct Settings {
     pub scrape_interval: Duration,
     /// Tenant that scraped samples belong to.
     pub scrape_tenant: String,
+    /// Listeners of Graphite's protocols.
+    pub carbon: Carbon,
     /// HTTP listener.
     pub http: Http,
     /// Queries.
@@ -113,6 +115,57 @@ impl Default for TlsSettings {
         let none = String::new;
         let client_auth = "require".to_owned();
         Self { cert_file: none(), key_file: none(), client_ca_file: none(), client_auth }
+    }
+}
+
+/// Listeners of Graphite's protocols.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carbon {
+    /// Address for lines over TCP and UDP; empty: none.
+    pub listen: String,
+    /// Address for pickles over TCP; empty: none.
+    pub pickle_listen: String,
+    /// Address for protobuf messages over TCP; empty: none.
+    pub protobuf_listen: String,
+    /// Bytes of a connection that may be received and not durable.
+    pub window: u64,
+    /// Bytes of a message with its length in front.
+    pub max_frame_bytes: u64,
+    /// How long a message may take to come whole.
+    pub message_timeout: Duration,
+    /// How long a connection may be silent.
+    pub idle_timeout: Duration,
+    /// Connections of all listeners.
+    pub max_connections: u64,
+    /// Whose points are; empty: the default tenant's.
+    pub tenant: String,
+    /// Whose points of the pickle listener are; empty: those of `tenant`.
+    pub pickle_tenant: String,
+    /// Whose points of the protobuf listener are; empty: those of `tenant`.
+    pub protobuf_tenant: String,
+    /// `PREFIX=TENANT`.
+    pub tenant_by_prefix: Vec<String>,
+    /// Whether the first node of a path is its tenant.
+    pub tenant_by_first_node: bool,
+}
+
+impl Default for Carbon {
+    fn default() -> Self {
+        Self {
+            listen: String::new(),
+            pickle_listen: String::new(),
+            protobuf_listen: String::new(),
+            window: 4 * MIB,
+            max_frame_bytes: MIB,
+            message_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(3_600),
+            max_connections: 1_024,
+            tenant: String::new(),
+            pickle_tenant: String::new(),
+            protobuf_tenant: String::new(),
+            tenant_by_prefix: Vec::new(),
+            tenant_by_first_node: false,
+        }
     }
 }
 
@@ -322,6 +375,7 @@ impl Default for Settings {
             relay_tenant: TenantId::default_tenant().to_string(),
             scrape_interval: Duration::from_secs(15),
             scrape_tenant: TenantId::default_tenant().to_string(),
+            carbon: Carbon::default(),
             http: Http::default(),
             query: Query::default(),
             graphite: Graphite::default(),

@@ -161,6 +161,60 @@ pub static OPTIONS: &[OptionSpec] = &[
         Slot::Text(&mut s.log.level)
     }),
     option(
+        "carbon.listen",
+        "Address for Graphite's lines over TCP and UDP; senders expect port 2003. The protocol knows no \
+         credentials: beyond loopback it needs insecure_listen, whatever auth.file says. Empty: none.",
+        |s| Slot::Text(&mut s.carbon.listen),
+    ),
+    option(
+        "carbon.pickle_listen",
+        "Address for Graphite's pickles; relays expect port 2004. Empty: none.",
+        |s| Slot::Text(&mut s.carbon.pickle_listen),
+    ),
+    option("carbon.protobuf_listen", "Address for go-carbon's protobuf messages. Empty: none.", |s| {
+        Slot::Text(&mut s.carbon.protobuf_listen)
+    }),
+    option(
+        "carbon.window",
+        "Bytes of a connection that may be received and not durable yet; it is not read beyond. More is \
+         quicker on a bucket, and is lost when the process dies.",
+        |s| Slot::Size(&mut s.carbon.window),
+    ),
+    option(
+        "carbon.max_frame_bytes",
+        "Bytes of a pickle or protobuf message; a longer one ends its connection.",
+        |s| Slot::Size(&mut s.carbon.max_frame_bytes),
+    ),
+    option("carbon.message_timeout", "How long a line or message may take to come whole.", |s| {
+        Slot::Duration(&mut s.carbon.message_timeout)
+    }),
+    option("carbon.idle_timeout", "How long a connection may be silent.", |s| {
+        Slot::Duration(&mut s.carbon.idle_timeout)
+    }),
+    option("carbon.max_connections", "Connections of all listeners of Graphite's protocols.", |s| {
+        Slot::Count(&mut s.carbon.max_connections)
+    }),
+    option("carbon.tenant", "Tenant that points belong to. Empty: the default tenant.", |s| {
+        Slot::Text(&mut s.carbon.tenant)
+    }),
+    option("carbon.pickle_tenant", "Tenant of the pickle listener. Empty: that of carbon.tenant.", |s| {
+        Slot::Text(&mut s.carbon.pickle_tenant)
+    }),
+    option("carbon.protobuf_tenant", "Tenant of the protobuf listener. Empty: that of carbon.tenant.", |s| {
+        Slot::Text(&mut s.carbon.protobuf_tenant)
+    }),
+    option(
+        "carbon.tenant_by_prefix",
+        "Tenants by the beginning of names, PREFIX=TENANT; the longest prefix wins over the listener's \
+         tenant.",
+        |s| Slot::List(&mut s.carbon.tenant_by_prefix),
+    ),
+    option(
+        "carbon.tenant_by_first_node",
+        "The first node of a path is its tenant, unless a prefix or an invalid name says otherwise.",
+        |s| Slot::Switch(&mut s.carbon.tenant_by_first_node),
+    ),
+    option(
         "http.max_connections",
         "Connections at a time, and no more than 2 % of memory_limit less 40 MiB holds at 16 KiB each. For \
          another one the longest idle is closed; while all are busy, more wait in the system's queue.",

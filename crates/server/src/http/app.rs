@@ -16,6 +16,7 @@ use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 use super::delete_requests::Deletes;
 use super::refusal_log::RefusalLog;
 use super::scrape_state::ScrapeState;
+use crate::carbon::CarbonState;
 use crate::config::{Settings, TenantLimits};
 use crate::failed_request::Failure;
 use crate::memory::{Pressure, QueryMemory, RunningQueries};
@@ -132,6 +133,8 @@ pub struct AppState {
     pub scraping: OnceLock<Arc<dyn ScrapeState>>,
     /// Followers per tenant.
     pub followers: Followers,
+    /// What listeners of Graphite's protocols counted.
+    pub carbon: CarbonState,
 }
 
 impl AppState {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_ingest::{DeltaStreams, SeriesCache};
@@ -24,11 +25,12 @@ use super::scrape;
 use super::self_logs_shipper::Shipper;
 use super::signals;
 use crate::auth::Authority;
+use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
 use crate::failed_command::Failed;
 use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
 use crate::logging::self_logs::SelfLogs;
-use crate::memory::{Governed, Pressure, QueryMemory, RunningQueries, Shares, govern, tune_allocator};
+use crate::memory::{Governed, Pressure, QueryMemory, Shares, govern, tune_allocator};
 use crate::{http, logging};
 
 /// Bytes of the own log that may wait for the store; more are dropped.
@@ -91,8 +93,9 @@ impl Server {
         let authority = authority(&env, &settings).await?;
         // They answer 503 until the engine is open: recovery may take a while.
         let stopping = shutdown.signal();
-        let Doors { doors, accepting, following: certificates } =
+        let Doors { doors, mut accepting, following: certificates } =
             listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
+        let (bound, carbon_state) = (carbon::bind(&settings).await?, CarbonState::default());
         let address = doors[0].address;
         let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
@@ -100,7 +103,6 @@ impl Server {
         let opened = engine::open(&env, &settings, &shares, Arc::clone(&limits), address).await?;
         let Opened { sources, intake, registry, durability } = opened;
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
-        let running = RunningQueries::default();
         let app: App = Arc::new(AppState {
             env: env.clone(),
             graphite,
@@ -111,7 +113,7 @@ impl Server {
             sources,
             intake,
             query_memory: QueryMemory::new(shares.query_budget()),
-            running: running.clone(),
+            running: Default::default(),
             request_memory: bodies.clone(),
             rates: Default::default(),
             series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
@@ -120,7 +122,7 @@ impl Server {
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
-            registry: metrics.clone().register(registry),
+            registry: with_carbon(&carbon_state, metrics.clone().register(registry)),
             ready: Default::default(),
             stopping,
             shutdown: shutdown.clone(),
@@ -128,9 +130,10 @@ impl Server {
             prepared: Default::default(),
             scraping: Default::default(),
             followers: http::Followers::default(),
+            carbon: carbon_state,
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
-        let governed = Governed { limit, pressure, metrics, results, bodies, queries: running };
+        let governed = Governed { limit, pressure, metrics, results, bodies, queries: app.running.clone() };
         let governor = env.spawn("memory governor", govern(env.clone(), governed));
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
@@ -140,8 +143,10 @@ impl Server {
         background.extend(scrape::start(&app, scraped));
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
-        let mut listening: Vec<SocketAddr> = doors.iter().map(|door| door.address).collect();
+        let addresses = doors.iter().map(|door| door.address).chain(bound.iter().map(|bound| bound.address));
+        let mut listening: Vec<SocketAddr> = addresses.collect();
         listening.extend(relaying.iter().flat_map(|relaying| relaying.listening.clone()));
+        accepting.extend(carbon::start(&app, &shares, bound));
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }
 
@@ -208,6 +213,12 @@ impl Server {
             ))
         })
     }
+}
+
+/// The registry with the counters of Graphite's protocols.
+fn with_carbon(carbon: &CarbonState, mut registry: Registry) -> Registry {
+    carbon.metrics.register(&mut registry);
+    registry
 }
 
 /// Gives the memory back of series of delta temporality that nobody sends any more.

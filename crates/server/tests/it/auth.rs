@@ -97,6 +97,7 @@ GET /graphite/metrics/index.json read
 GET /graphite/metrics/index.json/ read
 GET /graphite/metrics/list read
 GET /graphite/metrics/list/ read
+GET /graphite/rejected admin
 GET /graphite/render read
 GET /graphite/render/ read
 GET /graphite/tags read
@@ -241,6 +242,7 @@ POST /functions/{name} any
 POST /functions/{name}/ any
 POST /graphite/_internal/capabilities any
 POST /graphite/_internal/capabilities/ any
+POST /graphite/carbon write
 POST /graphite/events write
 POST /graphite/events/ write
 POST /graphite/events/get_data read

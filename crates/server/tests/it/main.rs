@@ -4,6 +4,7 @@
 
 mod attack;
 mod auth;
+mod carbon;
 mod clients;
 mod cluster;
 mod commands;

@@ -2,6 +2,7 @@
 //! One file per endpoint.
 
 pub mod build_info;
+pub mod carbon_rejected;
 pub mod config;
 pub mod flush;
 pub mod flush_tenant;

@@ -1,5 +1,6 @@
 //! Samples in: one file per protocol. Statuses, headers and texts are those of Prometheus and Mimir.
 
+pub mod carbon;
 mod delta;
 pub mod import;
 mod intake;

@@ -185,6 +185,7 @@ impl Server {
             prepared: AtomicBool::new(false),
             scraping: Default::default(),
             followers: Followers::default(),
+            carbon: Default::default(),
         });
         let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), None, names, app.metrics.clone());

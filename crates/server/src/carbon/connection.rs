@@ -1,0 +1,264 @@
+//! One connection of carbon's: reads while its bytes that are not durable are within the window.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::BoxFuture;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+
+use super::buffer::Buffer;
+use super::intake::{Source, reject, store};
+use super::unpacked::{Beginning, Unpacked, beginning};
+use crate::http::{App, Phase, Place};
+
+/// How long a connection that was told to stop is read on, as long as bytes come.
+const LAST_READ: Duration = Duration::from_secs(2);
+/// What counts as bytes that come then.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Part of the memory of one request that a block may have: its points take several times as much.
+const CLAIM_SHARE: u64 = 16;
+
+/// A connection.
+pub struct Connection {
+    pub app: App,
+    pub source: Source,
+    pub place: Arc<Place>,
+    /// Places of compressed connections.
+    pub unpacking: Arc<Semaphore>,
+}
+
+enum Input {
+    Plain(TcpStream),
+    Unpacked(Unpacked),
+}
+
+/// What happened next.
+enum Event {
+    Stored,
+    Read(io::Result<usize>),
+    Late(&'static str),
+    Stop,
+}
+
+impl Input {
+    /// Reads into the room of a buffer; 0 at the end.
+    async fn read(&mut self, app: &App, buffer: &mut Buffer) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => {
+                if buffer.is_released() {
+                    stream.readable().await?;
+                }
+                buffer.make_room(app, 0).await;
+                stream.read_buf(&mut buffer.bytes).await
+            }
+            Self::Unpacked(unpacked) => {
+                buffer.make_room(app, 0).await;
+                unpacked.read(&mut buffer.bytes).await
+            }
+        }
+    }
+}
+
+struct Running {
+    connection: Connection,
+    /// Open until everything is stored: a sender that waits for the end knows that then.
+    input: Option<Input>,
+    has_ended: bool,
+    buffer: Buffer,
+    storing: Option<BoxFuture<'static, ()>>,
+    /// Whether it is known that the stream is plain or how it is compressed.
+    is_clear: bool,
+    /// When the last bytes came.
+    heard: Duration,
+    /// Since when a message is incomplete.
+    incomplete: Option<Duration>,
+    /// When it was told to stop.
+    stopped: Option<Duration>,
+}
+
+impl Connection {
+    /// Half of the window: one half is being stored while the other one is received.
+    fn half(&self) -> usize {
+        let most =
+            (self.app.settings.carbon.window / 2).min(self.app.request_memory.claim_max() / CLAIM_SHARE);
+        usize::try_from(most).unwrap_or(usize::MAX).max(self.message_max().saturating_add(1))
+    }
+
+    /// Bytes of the longest message.
+    fn message_max(&self) -> usize {
+        let frame = usize::try_from(self.app.settings.carbon.max_frame_bytes).unwrap_or(usize::MAX);
+        match self.source.protocol.framing {
+            sandur_carbon::Framing::Lines => sandur_carbon::LINE_BYTES_MAX + 1,
+            sandur_carbon::Framing::Lengths => frame.saturating_add(4),
+        }
+    }
+
+    fn empty(&self) -> Buffer {
+        Buffer::new(&self.app, self.source.tenancy.fallback(), self.source.peer, self.half())
+    }
+
+    /// Serves it to its end: everything that came whole is stored.
+    pub async fn serve(self, stream: TcpStream) {
+        let (buffer, heard) = (self.empty(), self.app.env.monotonic());
+        let running = Running {
+            connection: self,
+            input: Some(Input::Plain(stream)),
+            has_ended: false,
+            buffer,
+            storing: None,
+            is_clear: false,
+            heard,
+            incomplete: None,
+            stopped: None,
+        };
+        running.run().await;
+    }
+}
+
+impl Running {
+    async fn run(mut self) {
+        loop {
+            match self.next().await {
+                Event::Stored => self.storing = None,
+                Event::Read(Ok(0)) => self.end(None),
+                Event::Read(Ok(_)) => {
+                    self.heard = self.connection.app.env.monotonic();
+                    self.connection.place.set(Phase::Request);
+                }
+                Event::Read(Err(error)) => {
+                    tracing::debug!(%error, "a connection of carbon's ended");
+                    self.end((error.kind() == io::ErrorKind::InvalidData).then_some("compression"));
+                }
+                Event::Late(reason) => self.end(Some(reason)),
+                Event::Stop => {
+                    let now = self.connection.app.env.monotonic();
+                    self.stopped = Some(now);
+                    self.heard = now;
+                }
+            }
+            if !self.is_clear {
+                self.look_at_beginning();
+            }
+            if self.storing.is_none() && self.is_clear {
+                self.store_whole().await;
+            }
+            if self.storing.is_none() {
+                if self.has_ended {
+                    break;
+                }
+                self.buffer.release_if_empty();
+                let is_empty = self.buffer.bytes.is_empty();
+                // Either way it may be closed for others, one without half a message first.
+                self.connection.place.set(if is_empty { Phase::Idle } else { Phase::Head });
+            }
+        }
+        if !self.buffer.bytes.is_empty() {
+            let text = "the connection ended within a message".to_owned();
+            let Connection { app, source, .. } = &self.connection;
+            reject(app, source, "incomplete", text, &self.buffer.bytes);
+        }
+    }
+
+    /// Nothing more is read, for a reason if the server has one.
+    fn end(&mut self, reason: Option<&'static str>) {
+        self.has_ended = true;
+        self.is_clear = true;
+        if let Some(reason) = reason {
+            self.connection.app.carbon.metrics.ended(reason);
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        let Self { connection, input, buffer, storing, stopped, has_ended, .. } = self;
+        let Connection { app, place, .. } = &*connection;
+        let Some(input) = input.as_mut() else { return Event::Read(Ok(0)) };
+        let is_open = !*has_ended;
+        let (patience, late) = patience(app, (self.heard, self.incomplete, *stopped), storing.is_some());
+        tokio::select! {
+            () = ended(storing), if storing.is_some() => Event::Stored,
+            read = input.read(app, buffer), if is_open && buffer.has_room() => Event::Read(read),
+            () = app.env.sleep(patience), if is_open => Event::Late(late),
+            () = app.stopping.triggered(), if is_open && stopped.is_none() => Event::Stop,
+            () = place.evicted(), if is_open => Event::Late("others_need_the_place"),
+        }
+    }
+
+    /// Plain, or how it is compressed.
+    fn look_at_beginning(&mut self) {
+        match beginning(&self.buffer.bytes) {
+            Beginning::Unclear if self.buffer.bytes.is_empty() => {}
+            Beginning::Unclear => self.incomplete = self.incomplete.or(Some(self.heard)),
+            Beginning::Plain => self.is_clear = true,
+            Beginning::Packed(packing) => {
+                (self.is_clear, self.incomplete) = (true, None);
+                let first = std::mem::take(&mut self.buffer.bytes);
+                let Some(Input::Plain(stream)) = self.input.take() else { return };
+                let Connection { app, unpacking, .. } = &self.connection;
+                match Unpacked::open(&app.env, unpacking, packing, first, stream) {
+                    Some(unpacked) => self.input = Some(Input::Unpacked(unpacked)),
+                    None => self.end(Some("too_many_compressed")),
+                }
+            }
+        }
+    }
+
+    /// Begins to store the whole messages that have come.
+    async fn store_whole(&mut self) {
+        let Connection { app, source, .. } = &self.connection;
+        let frame_max = usize::try_from(app.settings.carbon.max_frame_bytes).unwrap_or(usize::MAX);
+        let cut = source.protocol.framing.cut(&self.buffer.bytes, frame_max);
+        let whole = match cut {
+            Ok(cut) => cut.whole,
+            Err(endless) => endless.whole,
+        };
+        let is_incomplete = whole < self.buffer.bytes.len();
+        if whole > 0 {
+            let block = self.buffer.split(app, self.connection.empty(), whole).await;
+            let (app, source) = (app.clone(), source.clone());
+            self.storing = Some(Box::pin(async move {
+                store(app, source, block.bytes).await;
+                drop(block.claim);
+            }));
+            self.incomplete = None;
+        }
+        if is_incomplete && self.incomplete.is_none() {
+            self.incomplete = Some(self.connection.app.env.monotonic());
+        }
+        if let Err(endless) = cut {
+            let Connection { app, source, .. } = &self.connection;
+            let reason = endless.reason.name();
+            let text = sandur_carbon::Refusal::of(endless.reason).to_string();
+            reject(app, source, reason, text, &self.buffer.bytes);
+            self.buffer.bytes.clear();
+            self.end(Some(reason));
+        }
+    }
+}
+
+/// The end of what is being stored.
+async fn ended(storing: &mut Option<BoxFuture<'static, ()>>) {
+    if let Some(storing) = storing {
+        storing.await;
+    }
+}
+
+/// How long the next bytes may take, and what it is called when they take longer.
+fn patience(
+    app: &App,
+    (heard, incomplete, stopped): (Duration, Option<Duration>, Option<Duration>),
+    is_storing: bool,
+) -> (Duration, &'static str) {
+    let (now, settings) = (app.env.monotonic(), &app.settings.carbon);
+    let (until, late) = match (stopped, incomplete) {
+        (Some(stopped), _) => ((heard + LAST_PAUSE).min(stopped + LAST_READ), "stopping"),
+        // While a block is stored the connection may not be read: the wait is ours.
+        (None, _) if is_storing => (now + settings.idle_timeout, "idle"),
+        (None, Some(since)) => (since + settings.message_timeout, "message_timeout"),
+        (None, None) => (heard + settings.idle_timeout, "idle"),
+    };
+    (until.saturating_sub(now), late)
+}

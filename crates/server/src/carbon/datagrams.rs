@@ -1,0 +1,56 @@
+//! Lines in datagrams: what comes while the window is full is dropped by the system.
+
+use std::time::Duration;
+
+use sandur_base::BoxFuture;
+use tokio::net::UdpSocket;
+
+use super::buffer::Buffer;
+use super::intake::{Source, store};
+use crate::http::App;
+
+/// Bytes of the longest datagram.
+const DATAGRAM_MAX: usize = 64 << 10;
+/// How long datagrams are still taken when the server stops.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Receives until the server stops; then stores what came.
+pub async fn receive(app: App, source: Source, socket: UdpSocket) {
+    let half = usize::try_from(app.settings.carbon.window / 2).unwrap_or(usize::MAX).max(2 * DATAGRAM_MAX);
+    let empty = || Buffer::new(&app, source.tenancy.fallback(), None, half);
+    let (mut buffer, mut storing): (Buffer, Option<BoxFuture<'static, ()>>) = (empty(), None);
+    let (mut datagram, mut is_stopping, mut has_ended) = (vec![0; DATAGRAM_MAX], false, false);
+    loop {
+        let has_room = buffer.bytes.len() + DATAGRAM_MAX < half;
+        tokio::select! {
+            () = async { if let Some(storing) = &mut storing { storing.await } }, if storing.is_some() => {
+                storing = None;
+            }
+            received = socket.recv(&mut datagram), if has_room && !has_ended => match received {
+                Ok(length) => {
+                    // A line feed more, and a character that ends a line may be two bytes.
+                    buffer.make_room(&app, buffer.bytes.len() + 2 * length + 1).await;
+                    sandur_carbon::append_datagram(&datagram[..length], &mut buffer.bytes);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot receive a datagram");
+                    app.env.sleep(LAST_PAUSE).await;
+                }
+            },
+            () = app.stopping.triggered(), if !is_stopping => is_stopping = true,
+            () = app.env.sleep(LAST_PAUSE), if is_stopping && !has_ended => has_ended = true,
+        }
+        if storing.is_none() && !buffer.bytes.is_empty() {
+            let whole = buffer.bytes.len();
+            let block = buffer.split(&app, empty(), whole).await;
+            let (app, source) = (app.clone(), source.clone());
+            storing = Some(Box::pin(async move {
+                store(app, source, block.bytes).await;
+                drop(block.claim);
+            }));
+        }
+        if storing.is_none() && has_ended {
+            return;
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Decoding and storing what carbon's senders sent, until it is durable.
+//!
+//! These protocols have no answer, so nothing can be sent back: what fails for a while (the store, memory, a
+//! tenant's rate) is tried again, and the connection is not read meanwhile. The bytes are kept and decoded
+//! again. Storing a block twice is harmless, since the last write of an instant wins.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use sandur_carbon::Protocol;
+use sandur_ingest::{CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, RejectedMessage, SamplePush};
+use sandur_model::{Limits, TenantId};
+
+use super::rejected::RejectedOf;
+use super::tenancy::{BlockTenants, Tenancy};
+use crate::failed_request::Failure;
+use crate::http::{App, BodyHeaders, Decoded, Received, call, decode_in_memory, parties, receive};
+
+/// Pauses between attempts.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Attempts after the server was told to stop.
+const LAST_ATTEMPTS: u32 = 5;
+/// Attempts of points that are beyond a tenant's rate: half a minute.
+const RATE_ATTEMPTS: u32 = 12;
+/// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
+const SERIES_BYTES: u64 = 64;
+
+/// Where points come from.
+#[derive(Clone)]
+pub struct Source {
+    /// How they are written.
+    pub protocol: &'static Protocol,
+    /// Whose they are.
+    pub tenancy: Arc<Tenancy>,
+    /// Who sends them.
+    pub peer: Option<SocketAddr>,
+}
+
+impl Decoded for CarbonBatches {
+    fn memory_bytes(&self) -> u64 {
+        let of =
+            |one: &DecodedSamples| one.batch.memory_bytes() + one.batch.series.len() as u64 * SERIES_BYTES;
+        self.batches.iter().map(of).sum()
+    }
+}
+
+/// What is known of a block after an attempt.
+#[derive(Default)]
+struct Progress {
+    /// Whether what it holds was counted.
+    is_counted: bool,
+    /// Tenants whose points are durable, or refused for good.
+    done: Vec<bool>,
+    rate_attempts: u32,
+}
+
+/// Stores whole messages of a connection. Returns when they are durable, or when the rest of them is given up
+/// and counted.
+pub async fn store(app: App, source: Source, bytes: Bytes) {
+    let (mut progress, mut pause, mut last_attempts) = (Progress::default(), PAUSE_MIN, 0);
+    loop {
+        let Err(failure) = attempt(&app, &source, &bytes, &mut progress).await else { return };
+        let may_pass = failure.status == StatusCode::TOO_MANY_REQUESTS || failure.status.is_server_error();
+        last_attempts += u32::from(app.stopping.is_triggered());
+        if !may_pass || last_attempts > LAST_ATTEMPTS {
+            give_up(&app, &source, &bytes, &failure);
+            return;
+        }
+        app.carbon.metrics.repeats.inc();
+        app.env.sleep(pause).await;
+        pause = if app.stopping.is_triggered() { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+    }
+}
+
+/// Counts a block that could not be stored.
+fn give_up(app: &App, source: &Source, bytes: &[u8], failure: &Failure) {
+    let message = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned();
+    tracing::error!(protocol = source.protocol.name, failure = failure.message, "points are lost");
+    let text = failure.message.clone();
+    note(app, source, &RejectedMessage { reason: "not_stored", text, message }, 1);
+}
+
+/// Counts and shows what was left out.
+fn note(app: &App, source: &Source, message: &RejectedMessage, points: u64) {
+    app.carbon.metrics.rejected(message.reason, points);
+    show(app, source, message.clone());
+}
+
+fn show(app: &App, source: &Source, message: RejectedMessage) {
+    let (at_ns, protocol, peer) = (app.env.now_ns(), source.protocol.name, source.peer);
+    app.carbon.rejected.add(RejectedOf { at_ns, protocol, peer, message });
+}
+
+/// Counts a message that a connection cannot go on behind.
+pub fn reject(app: &App, source: &Source, reason: &'static str, text: String, message: &[u8]) {
+    let message = String::from_utf8_lossy(&message[..message.len().min(256)]).into_owned();
+    note(app, source, &RejectedMessage { reason, text, message }, 1);
+}
+
+async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progress) -> Result<(), Failure> {
+    let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
+    let memory = app.request_memory.claim(parties(tenants.tenants[0].as_str(), source.peer));
+    let received = Received { bytes: bytes.clone(), memory };
+    let decode = decoder(app, source, Arc::clone(&tenants));
+    let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
+    progress.done.resize(tenants.tenants.len(), false);
+    if !std::mem::replace(&mut progress.is_counted, true) {
+        let accepted = decoded.batches.iter().map(|one| one.written.samples).sum();
+        app.carbon.metrics.accepted(source.protocol.name, accepted);
+        for (reason, count) in &decoded.rejected.counts {
+            app.carbon.metrics.rejected(reason, *count);
+        }
+        decoded.rejected.shown.into_iter().for_each(|message| show(app, source, message));
+        for (tenant, one) in tenants.tenants.iter().zip(&decoded.batches) {
+            note_refused(app, source, tenant, one);
+        }
+    }
+    let mut failed = None;
+    for (number, one) in decoded.batches.into_iter().enumerate() {
+        if progress.done[number] {
+            continue;
+        }
+        match push(app, source, &tenants.tenants[number], one, progress).await {
+            Ok(()) => progress.done[number] = true,
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// A decoder that owns what it needs.
+fn decoder(
+    app: &App,
+    source: &Source,
+    tenants: Arc<BlockTenants>,
+) -> impl Fn(Bytes, Rc<dyn Memory>) -> Result<CarbonBatches, sandur_ingest::Error> + Clone + Send + 'static {
+    let limits: Arc<[Arc<Limits>]> = tenants.tenants.iter().map(|tenant| app.limits(tenant)).collect();
+    let (now_ns, series) = (app.env.now_ns(), Arc::clone(&app.series));
+    let (protocol, tenancy) = (source.protocol, Arc::clone(&source.tenancy));
+    move |bytes, lent| {
+        let pushes = tenants.tenants.iter().zip(limits.iter()).map(|(tenant, limits)| {
+            let push = Push { tenant, limits, now_ns, headers: PushHeaders::default() };
+            SamplePush { push, series: &series }
+        });
+        let pushes: Vec<_> = pushes.collect();
+        let tenant_of = |name: &str| tenants.number(&tenancy.tenant_of(name));
+        sandur_ingest::carbon(&pushes, &tenant_of, (protocol, false), &bytes, lent)
+    }
+}
+
+/// Counts what limits of a tenant refused.
+fn note_refused(app: &App, source: &Source, tenant: &TenantId, decoded: &DecodedSamples) {
+    let Some(text) = decoded.refused.text() else { return };
+    for (reason, points, _) in decoded.refused.by_reason() {
+        app.metrics.refused_samples(reason.name(), points);
+        app.refusals.note(tenant, reason.name(), points, &text);
+        let shown = RejectedMessage { reason: reason.name(), text: text.clone(), message: String::new() };
+        note(app, source, &shown, points);
+    }
+}
+
+/// Stores the points of a tenant, within its series and rates.
+async fn push(
+    app: &App,
+    source: &Source,
+    tenant: &TenantId,
+    mut decoded: DecodedSamples,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let limits = app.limits(tenant);
+    let most = limits.metrics.max_global_series_per_user;
+    if most > 0 {
+        let beyond = app.intake.series_beyond(&decoded.batch, most);
+        if !beyond.is_empty() {
+            let before = decoded.written.samples;
+            decoded.refuse_series(&beyond, most);
+            let text = decoded.refused.text().unwrap_or_default();
+            let shown = RejectedMessage { reason: "too_many_series", text, message: String::new() };
+            note(app, source, &shown, before - decoded.written.samples);
+        }
+    }
+    let points = decoded.written.samples;
+    if points == 0 {
+        return Ok(());
+    }
+    if let Err(error) = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), points) {
+        progress.rate_attempts += 1;
+        let failure = Failure::new(error.kind(), error.to_string());
+        if progress.rate_attempts <= RATE_ATTEMPTS {
+            return Err(failure);
+        }
+        progress.rate_attempts = 0;
+        let (reason, text) = ("rate_limited", failure.message);
+        note(app, source, &RejectedMessage { reason, text, message: String::new() }, points);
+        return Ok(());
+    }
+    app.intake.push(decoded.batch.into(), None).await?;
+    app.metrics.pushed_samples.inc_by(points);
+    app.carbon.metrics.durable(source.protocol.name, points);
+    Ok(())
+}
+
+/// Stores the body of a request, which does get an answer; gives what was left out, for the client.
+pub async fn body(
+    app: &App,
+    parts: &Parts,
+    body: Body,
+    protocol: &'static Protocol,
+) -> Result<Option<String>, Failure> {
+    let tenant = call::tenant(app, &parts.headers)?;
+    let received = receive(app, &tenant, parts, body).await?;
+    let (headers, limits) = (BodyHeaders::of(&parts.headers), app.limits(&tenant));
+    let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
+    let decode = move |bytes, lent| {
+        let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
+        sandur_ingest::carbon_body(SamplePush { push, series: &series }, protocol, bytes, lent)
+    };
+    let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
+    let peer = parts.extensions.get::<SocketAddr>().copied();
+    let source = Source { protocol, tenancy: Arc::new(Tenancy::only(tenant.clone())), peer };
+    let CarbonBatches { batches, rejected } = decoded;
+    let mut texts = Vec::new();
+    for (reason, count) in &rejected.counts {
+        app.carbon.metrics.rejected(reason, *count);
+        texts.push(format!("{count} left out: {reason}"));
+    }
+    for message in rejected.shown {
+        texts.push(format!("{}: '{}'", message.text, message.message));
+        show(app, &source, message);
+    }
+    for one in batches {
+        app.carbon.metrics.accepted(protocol.name, one.written.samples);
+        note_refused(app, &source, &tenant, &one);
+        texts.extend(one.refused.text());
+        let mut progress = Progress { rate_attempts: RATE_ATTEMPTS - 1, ..Progress::default() };
+        push(app, &source, &tenant, one, &mut progress).await?;
+    }
+    Ok((!texts.is_empty()).then(|| texts.join("\n")))
+}

@@ -1,0 +1,89 @@
+//! Where carbon's listeners are, and that nobody beyond this machine reaches them unasked.
+//!
+//! Carbon knows no credentials, so that those of `auth.file` and certificates of clients protect nothing
+//! here: an address beyond loopback needs `insecure_listen`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sandur_carbon::{PICKLE, PLAINTEXT, PROTOBUF, Protocol};
+use tokio::net::{TcpListener, UdpSocket};
+
+use super::tenancy::Tenancy;
+use crate::config::Settings;
+use crate::failed_command::Failed;
+
+/// A bound address.
+pub struct Bound {
+    /// Where it is.
+    pub address: SocketAddr,
+    pub(super) protocol: &'static Protocol,
+    pub(super) tenancy: Arc<Tenancy>,
+    pub(super) tcp: TcpListener,
+    pub(super) udp: Option<UdpSocket>,
+}
+
+/// Binds the addresses that the settings name.
+pub async fn bind(settings: &Settings) -> Result<Vec<Bound>, Failed> {
+    let carbon = &settings.carbon;
+    let wanted = [
+        ("--carbon-listen", &carbon.listen, &PLAINTEXT, ""),
+        ("--carbon-pickle-listen", &carbon.pickle_listen, &PICKLE, &*carbon.pickle_tenant),
+        ("--carbon-protobuf-listen", &carbon.protobuf_listen, &PROTOBUF, &*carbon.protobuf_tenant),
+    ];
+    let mut bound = Vec::new();
+    for (flag, address, protocol, tenant) in wanted {
+        if address.is_empty() {
+            continue;
+        }
+        let tenancy = Arc::new(Tenancy::of(carbon, tenant).map_err(Failed::new)?);
+        let failed = |error: std::io::Error| {
+            Failed::new(format!(
+                "cannot listen on {address}: {error}; choose another with {flag}, such as 127.0.0.1:2003"
+            ))
+        };
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let local = tcp.local_addr().map_err(failed)?;
+        closed_by_default(settings, flag, local)?;
+        // Datagrams are lines, at the same port.
+        let udp = match protocol.name == PLAINTEXT.name {
+            true => Some(UdpSocket::bind(local).await.map_err(failed)?),
+            false => None,
+        };
+        bound.push(Bound { address: local, protocol, tenancy, tcp, udp });
+    }
+    Ok(bound)
+}
+
+fn closed_by_default(settings: &Settings, flag: &str, address: SocketAddr) -> Result<(), Failed> {
+    if address.ip().to_canonical().is_loopback() || settings.insecure_listen {
+        return Ok(());
+    }
+    let port = address.port();
+    Err(Failed::new(format!(
+        "will not listen on {address}: carbon's protocols know no credentials, so whoever reaches it could \
+         write. Two ways out:\n\
+         \x20 {flag} 127.0.0.1:{port}   only this machine may send; a relay on it lets others in\n\
+         \x20 --insecure-listen         everybody who reaches the address may write (and, without \
+         --auth-file, do everything at the other listeners)"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_other_listeners_open_no_address_of_carbon() {
+        let mut settings = Settings::default();
+        settings.auth.file = "auth.toml".to_owned();
+        let check = |settings: &Settings, address: &str| {
+            closed_by_default(settings, "--carbon-listen", address.parse().unwrap())
+        };
+        assert!(check(&settings, "127.0.0.1:2003").is_ok());
+        let refused = check(&settings, "0.0.0.0:2003").unwrap_err();
+        assert!(refused.message().contains("--insecure-listen"), "{}", refused.message());
+        settings.insecure_listen = true;
+        assert!(check(&settings, "0.0.0.0:2003").is_ok());
+    }
+}

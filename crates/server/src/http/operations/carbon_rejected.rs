@@ -1,0 +1,42 @@
+//! `graphite/rejected`: what Graphite's senders sent and was left out.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::MILLISECOND_NS;
+use serde_json::json;
+
+use crate::http::app::App;
+use crate::http::reply;
+use crate::http::route::{Access, GET, Group, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/graphite/rejected"],
+    group: Group::Operations,
+    scope: Access::Admin,
+    does: "The last 100 points and messages of Graphite's protocols that were left out, the newest first, of \
+           all tenants: when, by which protocol, from whom, the reason as \
+           `sandur_carbon_rejected_points_total` counts it, a text, and the beginning of what was sent.",
+    parameters: &[],
+    answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
+              \"message\"}]}`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, rejected),
+};
+
+async fn rejected(State(app): State<App>) -> Response {
+    let shown = app.carbon.rejected.all().into_iter().map(|one| {
+        json!({
+            "time_ms": one.at_ns / MILLISECOND_NS,
+            "protocol": one.protocol,
+            "peer": one.peer.map(|peer| peer.to_string()),
+            "reason": one.message.reason,
+            "text": one.message.text,
+            "message": one.message.message,
+        })
+    });
+    reply::json(json!({ "rejected": shown.collect::<Vec<_>>() }).to_string().into_bytes())
+}

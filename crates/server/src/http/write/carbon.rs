@@ -1,0 +1,59 @@
+//! `graphite/carbon`: points of Graphite's as the body of a request, which unlike carbon's own protocols get
+//! an answer.
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_carbon::{PLAINTEXT, PROTOCOLS, Protocol};
+
+use crate::carbon;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::reply;
+use crate::http::route::{Access, Group, POST, Route};
+
+/// This endpoint.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/graphite/carbon"],
+    group: Group::Write,
+    scope: Access::Write,
+    does: "Stores points of Graphite's; answers when they are durable and can be queried. The content type \
+           says what the body is: lines (`text/plain` or none), a pickle (`application/python-pickle`) or a \
+           message of go-carbon's (`application/protobuf`), without a length in front. The body may be \
+           compressed.",
+    parameters: &[],
+    answers: "204.",
+    fails: "400: some points cannot be read or break a limit (the text names them; the others are stored); \
+            413; 415: another content type; 429: a rate; 503.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, store),
+};
+
+async fn store(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let protocol = protocol_of(kind.unwrap_or_default())?;
+    match carbon::body(&app, &parts, body, protocol).await? {
+        None => Ok(reply::empty()),
+        Some(text) => Err(Failure::invalid(text)),
+    }
+}
+
+/// The protocol that a content type names.
+fn protocol_of(sent: &str) -> Result<&'static Protocol, Failure> {
+    let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // What command-line tools say when nobody tells them.
+    if essence.is_empty() || essence == "application/x-www-form-urlencoded" {
+        return Ok(&PLAINTEXT);
+    }
+    let known = PROTOCOLS.into_iter().find(|protocol| protocol.content_types.contains(&essence.as_str()));
+    known.ok_or_else(|| {
+        let text = format!(
+            "the content type '{sent}' is none of text/plain, application/python-pickle and \
+             application/protobuf"
+        );
+        Failure::invalid(text).with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+    })
+}

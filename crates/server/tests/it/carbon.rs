@@ -1,0 +1,215 @@
+//! Goal: what Graphite's senders send over any of carbon's protocols can be queried once their connection is
+//! closed; what they send wrong costs itself alone, and memory and time of a connection are bounded.
+//!
+//! Method: a whole server in this process over a store in memory, and senders over real sockets.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_query::MemorySource;
+use sandur_server::config::Settings;
+use sandur_server::roles::Server;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+use crate::harness::Server as InProcess;
+
+async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
+    let mut settings = Settings {
+        store: "memory://".to_owned(),
+        listen: "127.0.0.1:0".to_owned(),
+        memory_limit: 512 << 20,
+        cpu_threads: 1,
+        ..Settings::default()
+    };
+    settings.carbon.listen = "127.0.0.1:0".to_owned();
+    settings.carbon.pickle_listen = "127.0.0.1:0".to_owned();
+    settings.carbon.protobuf_listen = "127.0.0.1:0".to_owned();
+    change(&mut settings);
+    let env = Env::system(1);
+    let server = Server::start(env.clone(), settings, None).await;
+    let server = server.unwrap_or_else(|failed| panic!("{}", failed.message()));
+    (env, server)
+}
+
+/// Sends bytes and waits until the server has closed: then they are durable.
+async fn send(address: SocketAddr, bytes: &[u8]) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.shutdown().await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+}
+
+async fn get(server: &Server, path: &str, tenant: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nX-Scope-OrgID: {tenant}\r\nConnection: close\r\n\r\n",
+        server.address
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+fn now(env: &Env) -> i64 {
+    env.now_ns() / 1_000_000_000
+}
+
+async fn value(server: &Server, metric: &str, tenant: &str) -> Option<String> {
+    let query = format!("/api/v1/query?query=%7B__name__%3D%22{metric}%22%7D");
+    let answer = get(server, &query, tenant).await;
+    let (_, sample) = answer.split_once("\"value\":[")?;
+    Some(sample.split('"').nth(1)?.to_owned())
+}
+
+async fn counter(server: &Server, name: &str) -> String {
+    let page = get(server, "/metrics", "").await;
+    let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    line.rsplit(' ').next().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn points_of_every_protocol_are_stored_and_wrong_ones_cost_themselves_alone() {
+    let (env, server) = start(|_| ()).await;
+    let [_, lines, pickles, protobuf] = server.listening[..] else { panic!("{:?}", server.listening) };
+    let at = now(&env);
+    let text = format!(
+        "l.a 1.5 {at}\nwrong\nl.a 2.5 {at}\nm;b=2;a=1 7 -1\nl.b nan {at}\n{} 1 {at}\nl.c 1",
+        "n.".repeat(70)
+    );
+    send(lines, text.as_bytes()).await;
+    assert_eq!(value(&server, "l.a", "").await.as_deref(), Some("2.5"), "the last write of an instant wins");
+    assert_eq!(value(&server, "m", "").await.as_deref(), Some("7"));
+    assert_eq!(value(&server, "l.c", "").await, None, "a line that does not end is none");
+    let rejected = get(&server, "/graphite/rejected", "").await;
+    for reason in ["fields", "nan", "path", "incomplete"] {
+        assert!(rejected.contains(&format!("\"reason\":\"{reason}\"")), "{reason}: {rejected}");
+    }
+    assert_eq!(counter(&server, "sandur_carbon_durable_points_total{protocol=\"plaintext\"}").await, "3");
+    assert_eq!(counter(&server, "sandur_carbon_rejected_points_total{reason=\"fields\"}").await, "1");
+
+    let mut pickle = b"\x80\x02](X\x03\0\0\0p.aJ".to_vec();
+    pickle.extend_from_slice(&(at as i32).to_le_bytes());
+    pickle.extend_from_slice(b"K\x05\x86\x86e.");
+    let framed = |payload: &[u8]| [&(payload.len() as u32).to_be_bytes(), payload].concat();
+    send(pickles, &[framed(b"cos\nsystem\n(S'true'\ntR."), framed(&pickle)].concat()).await;
+    assert_eq!(value(&server, "p.a", "").await.as_deref(), Some("5"));
+    assert_eq!(
+        counter(&server, "sandur_carbon_rejected_points_total{reason=\"pickle_operation\"}").await,
+        "1"
+    );
+
+    let mut point = vec![0x08];
+    let mut rest = at as u64;
+    while rest >= 0x80 {
+        point.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    point.push(rest as u8);
+    point.push(0x11);
+    point.extend_from_slice(&9f64.to_le_bytes());
+    let metric = [&[0x0a, 3][..], b"g.a", &[0x12, point.len() as u8], &point].concat();
+    send(protobuf, &framed(&[&[0x0a, metric.len() as u8][..], &metric].concat())).await;
+    assert_eq!(value(&server, "g.a", "").await.as_deref(), Some("9"));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_streams_are_told_by_how_they_begin() {
+    let (env, server) = start(|_| ()).await;
+    let at = now(&env);
+    let line = |name: &str| format!("z.{name} 3 {at}\n").into_bytes();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&line("gzip")).unwrap();
+    let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    lz4.write_all(&line("lz4")).unwrap();
+    let zstd = zstd::encode_all(&line("zstd")[..], 1).unwrap();
+    for (name, bytes) in [("gzip", gzip.finish().unwrap()), ("lz4", lz4.finish().unwrap()), ("zstd", zstd)] {
+        send(server.listening[1], &bytes).await;
+        assert_eq!(value(&server, &format!("z.{name}"), "").await.as_deref(), Some("3"), "{name}");
+    }
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_never_ends_is_ended_and_what_comes_last_is_stored() {
+    let (env, server) = start(|settings| {
+        settings.carbon.message_timeout = Duration::from_millis(100);
+        settings.carbon.window = 64 << 10;
+    })
+    .await;
+    let [_, lines, pickles, _] = server.listening[..] else { panic!("{:?}", server.listening) };
+    let at = now(&env);
+    send(lines, &vec![b'x'; 1 << 20]).await;
+    send(pickles, &[0xFF; 64]).await;
+    for sent in [&b"half a line"[..], b"\0\0\x10\0half a message"] {
+        let address = if sent[0] == 0 { pickles } else { lines };
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent).await.unwrap();
+        let closed = env.timeout(Duration::from_secs(60), stream.read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_some(), "{sent:?}");
+    }
+    for reason in ["line_too_long", "frame_too_long", "message_timeout"] {
+        let counted =
+            counter(&server, &format!("sandur_carbon_ended_connections_total{{reason=\"{reason}\"}}")).await;
+        assert_ne!(counted, "", "{reason}");
+    }
+    // Many more bytes than the window, from a sender that stays.
+    let mut stream = TcpStream::connect(lines).await.unwrap();
+    let many: String = (0..20_000).map(|n| format!("w.{:03}.x {n} {at}\n", n % 500)).collect();
+    stream.write_all(many.as_bytes()).await.unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    datagrams.send_to(format!("u.a 1 {at}\nu.b 2 {at}").as_bytes(), lines).await.unwrap();
+    for _ in 0..600 {
+        if value(&server, "u.b", "").await.is_some()
+            && value(&server, "w.499.x", "").await.as_deref() == Some("19999")
+        {
+            break;
+        }
+        env.sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(value(&server, "u.b", "").await.as_deref(), Some("2"));
+    assert_eq!(value(&server, "w.499.x", "").await.as_deref(), Some("19999"));
+    assert_eq!(value(&server, "w.000.x", "").await.as_deref(), Some("19500"));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_are_told_by_the_names_of_points() {
+    let (env, server) = start(|settings| {
+        settings.carbon.tenant_by_prefix = vec!["prod.=production".to_owned()];
+        settings.carbon.tenant_by_first_node = true;
+    })
+    .await;
+    let at = now(&env);
+    send(server.listening[1], format!("prod.x 1 {at}\nteam.x 2 {at}\n").as_bytes()).await;
+    assert_eq!(value(&server, "prod.x", "production").await.as_deref(), Some("1"));
+    assert_eq!(value(&server, "team.x", "team").await.as_deref(), Some("2"));
+    assert_eq!(value(&server, "team.x", "production").await, None);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn bodies_are_stored_and_answered() {
+    let server = InProcess::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
+    let post = async |kind: &'static str, body: &'static [u8]| {
+        server.post("/graphite/carbon", &[("content-type", kind)], body).await
+    };
+    assert_eq!(post("text/plain", b"a.b 1 -1\n").await.status, 204);
+    let partly = post("text/plain", b"a.b 1 -1\nwrong\n").await;
+    assert_eq!(partly.status, 400);
+    assert!(partly.body.contains("path value timestamp"), "{}", partly.body);
+    assert_eq!(
+        post("application/python-pickle", b"\x80\x02](X\x01\0\0\0aJ\xff\xff\xff\xffK\x05\x86\x86e.")
+            .await
+            .status,
+        204
+    );
+    assert_eq!(post("application/json", b"{}").await.status, 415);
+}
