@@ -47,10 +47,9 @@ async fn send(address: SocketAddr, bytes: &[u8]) {
 
 async fn get(server: &Server, path: &str, tenant: &str) -> String {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {}\r\nX-Scope-OrgID: {tenant}\r\nConnection: close\r\n\r\n",
-        server.address
-    );
+    let tenant = if tenant.is_empty() { String::new() } else { format!("X-Scope-OrgID: {tenant}\r\n") };
+    let host = server.address;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{tenant}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
