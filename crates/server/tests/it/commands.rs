@@ -42,7 +42,7 @@ fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
     let text = out(&shown);
     assert!(shown.status.success(), "{}", err(&shown));
     for expected in
-        ["metrics, format version 3", "rows     300", "series: 5", "first samples:", "le=\"+Inf\""]
+        ["metrics, format version 4", "rows     300", "series: 5", "first samples:", "le=\"+Inf\""]
     {
         assert!(text.contains(expected), "no '{expected}' in {text}");
     }
