@@ -194,16 +194,10 @@ fn build(program: &Program) -> Result<()> {
         go(&folder)
             .env("CGO_ENABLED", calls_c)
             .args(["build", if is_scratch { "-mod=mod" } else { "-mod=readonly" }])
-            .args(["-trimpath", quick_build(program.name), "-ldflags", "-s -w", "-o"])
+            .args(["-trimpath", "-ldflags", "-s -w", "-o"])
             .arg(&binary)
             .arg(package),
     )
-}
-
-/// What the compiler may leave out: peers of tests are asked little, so inlining and debug information cost
-/// a third of their build for nothing. What is measured beside ours is built as its makers build it.
-fn quick_build(name: &str) -> &'static str {
-    if FOR_TESTS.contains(&name) { "-gcflags=all=-l -dwarf=false" } else { "-gcflags=" }
 }
 
 fn go(folder: &Path) -> Command {

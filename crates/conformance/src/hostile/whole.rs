@@ -9,8 +9,8 @@ use sandur_logql::{Expr, Kind, Request, parse, pretty};
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, Error, MemoryRow, MemorySource, QueryContext, QueryResult};
 
-/// A quarter of what a thread of a test has, which is the least of all. The address sanitizer of the fuzzer makes
-/// frames several times as large.
+/// A quarter of what a thread of a test has, which is the least of all. The address sanitizer of the fuzzer
+/// makes frames several times as large.
 const STACK_BYTES: usize = if cfg!(fuzzing) { 4 << 20 } else { 512 << 10 };
 
 /// Longest text of a query that is read again after it was written.
