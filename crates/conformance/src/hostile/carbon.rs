@@ -1,33 +1,16 @@
 //! Carbon's protocols, from the bytes of a connection to a batch and its record in the WAL.
 
-use std::cell::Cell;
 use std::rc::Rc;
 
 use sandur_carbon::{FRAME_BYTES_MAX, PICKLE, PLAINTEXT, PROTOBUF, Protocol};
-use sandur_ingest::{CARBON_SAMPLES_MAX, Memory, Push, PushHeaders, SamplePush, SeriesCache, carbon};
+use sandur_ingest::{CARBON_SAMPLES_MAX, Push, PushHeaders, SamplePush, SeriesCache, carbon};
 use sandur_model::{Limits, TenantId};
 
+use super::counted::Counted;
 use super::push::NOW_NS;
 
 /// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
 const MEMORY_MAX: u64 = 64 << 20;
-
-/// Memory that is counted.
-struct Counted(Cell<u64>);
-
-impl Memory for Counted {
-    fn take(&self, bytes: u64) -> bool {
-        let held = self.0.get() + bytes;
-        assert!(held <= MEMORY_MAX, "{held} bytes are asked for");
-        self.0.set(held);
-        true
-    }
-
-    fn give(&self, bytes: u64) {
-        let held = self.0.get().checked_sub(bytes);
-        self.0.set(held.expect("no more is given than was taken"));
-    }
-}
 
 /// Lines.
 pub fn plaintext(input: &[u8]) {
@@ -62,7 +45,7 @@ fn decode(protocol: &'static Protocol, alone: bool, bytes: &[u8]) {
         let push = Push { tenant, limits: &limits, now_ns: NOW_NS, headers: PushHeaders::default() };
         SamplePush { push, series: &cache }
     });
-    let memory = Rc::new(Counted(Cell::new(0)));
+    let memory = Rc::new(Counted::up_to(MEMORY_MAX));
     let tenant_of = |name: &str| name.len() % 3;
     let decoded = carbon(&pushes, &tenant_of, (protocol, alone), bytes, memory);
     let decoded = decoded.expect("a few KiB break no limit of a request");

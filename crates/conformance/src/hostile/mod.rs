@@ -7,6 +7,7 @@
 mod carbon;
 mod chains;
 mod codec;
+mod counted;
 mod logql;
 mod otlp;
 pub mod promql;

@@ -11,27 +11,11 @@ use sandur_ingest::{
 };
 use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
 
+use super::counted::Counted;
 use super::push::NOW_NS;
 
 /// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
 const MEMORY_MAX: u64 = 512 << 20;
-
-/// Memory that is counted.
-struct Counted(std::cell::Cell<u64>);
-
-impl Memory for Counted {
-    fn take(&self, bytes: u64) -> bool {
-        let held = self.0.get() + bytes;
-        assert!(held <= MEMORY_MAX, "{held} bytes are asked for");
-        self.0.set(held);
-        true
-    }
-
-    fn give(&self, bytes: u64) {
-        let held = self.0.get().checked_sub(bytes);
-        self.0.set(held.expect("no more is given than was taken"));
-    }
-}
 
 type Decode = fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, Error>;
 
@@ -91,7 +75,7 @@ fn with(
         let mut first: Option<Vec<u128>> = None;
         for _ in ["series are new", "series are known"] {
             let push = Push { tenant: &tenant, limits: &limits, now_ns: NOW_NS, headers };
-            let memory = Rc::new(Counted(std::cell::Cell::new(0)));
+            let memory = Rc::new(Counted::up_to(MEMORY_MAX));
             let decoded = decode(SamplePush { push, series: &cache }, body.clone(), memory);
             let Ok(decoded) = decoded else { return };
             check(&decoded, &limits);
