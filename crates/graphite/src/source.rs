@@ -79,14 +79,16 @@ pub trait Source: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
     /// Times of the events that have all these tags, after `from` and up to `until`; of all when there is
-    /// no tag.
+    /// no tag. None, unless the source keeps events.
     fn events<'a>(
         &'a self,
-        context: &'a QueryContext,
-        tags: &'a [String],
-        from: i64,
-        until: i64,
-    ) -> BoxFuture<'a, Result<Vec<i64>, Error>>;
+        _context: &'a QueryContext,
+        _tags: &'a [String],
+        _from: i64,
+        _until: i64,
+    ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 #[cfg(test)]
@@ -134,16 +136,6 @@ pub(crate) mod testing {
             _: &'a QueryContext,
             _: &'a [TagExpression],
         ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-            async { Ok(Vec::new()) }.boxed()
-        }
-
-        fn events<'a>(
-            &'a self,
-            _: &'a QueryContext,
-            _: &'a [String],
-            _: i64,
-            _: i64,
-        ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
             async { Ok(Vec::new()) }.boxed()
         }
     }

@@ -94,16 +94,6 @@ impl Source for Given<'_> {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         async { Ok(Vec::new()) }.boxed()
     }
-
-    fn events<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: &'a [String],
-        _: i64,
-        _: i64,
-    ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
-        async { Ok(Vec::new()) }.boxed()
-    }
 }
 
 async fn answer(case: &Value) -> Result<Vec<Series>, String> {

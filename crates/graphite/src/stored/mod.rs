@@ -129,15 +129,4 @@ impl Source for StoredSeries<'_> {
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(self.names_by_tags(context, expressions))
     }
-
-    /// There are none: events are not stored.
-    fn events<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: &'a [String],
-        _: i64,
-        _: i64,
-    ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
 }
