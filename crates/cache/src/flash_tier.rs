@@ -116,7 +116,7 @@ impl FlashTier {
             Some(device) => device,
             None => Arc::new(FileDevice::open(&options.parts, options.readers)?),
         };
-        let write_back = Arc::new(WriteBackQueue::new(env, memory));
+        let write_back = Arc::new(WriteBackQueue::new(env, options.write_deadline(), memory));
         let capacity = device.size();
         let admission = Admission::new(AdmissionOptions {
             capacity,

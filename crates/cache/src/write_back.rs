@@ -1,8 +1,8 @@
 //! The write-back queue: values that wait for room in the write buffers of flash.
 //!
 //! When values come faster than the device takes them, or one is larger than the buffers, they are
-//! held here instead of being dropped at once: at most a bounded number of bytes, each for at most
-//! [`PATIENCE`]. They can be read meanwhile. A thread writes them one after the other as buffers
+//! held here instead of being dropped at once: at most a bounded number of bytes, each for as long as a
+//! write of the device may take. They can be read meanwhile. A thread writes them one after the other as buffers
 //! become free, large ones piece by piece; no caller ever waits here. A caller that can slow down without
 //! harm, such as a server its clients, gets [`Backpressure`] from half of the bytes on.
 //!
@@ -23,8 +23,6 @@ use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
 use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 
-/// A value that found no room for so long is dropped, and counted.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait for a write buffer before another try.
 const BUFFER_PAUSE: Duration = Duration::from_millis(2);
 /// How long an idle thread sleeps.
@@ -35,6 +33,8 @@ const SLOWEST: Duration = Duration::from_millis(50);
 
 pub(crate) struct WriteBackQueue {
     env: Env,
+    /// A value that found no room for so long is dropped, and counted.
+    patience: Duration,
     waiting: Mutex<Waiting>,
     slowed: Mutex<Slowed>,
     arrived: Condvar,
@@ -111,9 +111,10 @@ enum Step {
 
 impl WriteBackQueue {
     /// For at most an eighth of all memory, or one value of a quarter.
-    pub fn new(env: &Env, memory: Arc<Memory>) -> Self {
+    pub fn new(env: &Env, patience: Duration, memory: Arc<Memory>) -> Self {
         Self {
             env: env.clone(),
+            patience,
             waiting: Mutex::default(),
             slowed: Mutex::default(),
             arrived: Condvar::new(),
@@ -286,7 +287,7 @@ impl WriteBackQueue {
         let Some(entry) = entry else { return Step::Gone };
         let value = entry.record.value();
         let record = entry.record.as_new_record(hash, &value, entry.class);
-        let is_late = || self.env.monotonic().saturating_sub(entry.since) > PATIENCE;
+        let is_late = || self.env.monotonic().saturating_sub(entry.since) > self.patience;
         let large = match flash.is_large(&record) {
             true => match self.write_pieces(flash, &record, number, &is_late) {
                 Some(Ok(large)) => Some(large),

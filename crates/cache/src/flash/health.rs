@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use sandur_base::{Backoff, Pauses};
 
+use super::options::WRITE_DEADLINES;
+
 /// Failed writes or failed syncs in a row until writing ends.
 const WRITE_FAILURES_MAX: u32 = 3;
-/// Writing ends when a write takes as long as so many reads may: a busy disk may well need longer for one
-/// than for a read, and until then the write buffers take what comes.
-const WRITE_DEADLINES: u32 = 5;
 /// Failed reads in a row until reading ends.
 const READ_FAILURES_MAX: u32 = 16;
 /// Reads in a row without an answer until reading ends.

@@ -5,6 +5,10 @@ use std::time::Duration;
 use crate::device::{DeviceError, FilePart, Readers};
 use crate::policy::WRITE_AMPLIFICATION_MAX;
 
+/// A write may take as long as so many reads: a busy disk may well need longer for one than for a read, and
+/// until then the write buffers take what comes.
+pub(super) const WRITE_DEADLINES: u32 = 5;
+
 /// What a start does with the content of an earlier run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Warm {
@@ -60,6 +64,13 @@ pub struct FlashOptions {
     pub read_deadline: Duration,
     /// Records of a buffer that is not full are written after this time.
     pub write_delay: Duration,
+}
+
+impl FlashOptions {
+    /// A write that takes longer hangs, and what has waited longer to be written is dropped.
+    pub(crate) fn write_deadline(&self) -> Duration {
+        self.read_deadline * WRITE_DEADLINES
+    }
 }
 
 impl Default for FlashOptions {
