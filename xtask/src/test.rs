@@ -1,8 +1,8 @@
 //! `cargo xtask test`: the whole test suite, as CI runs it; with `--quick` what takes a minute.
 //!
 //! Builds the tests and, meanwhile, the real peers; starts a real S3 server on loopback; runs the test
-//! binaries overlapped ([`crate::test_binaries`]), the examples in documentation, and `tidy`. The last line
-//! is the sum: `N passed, N failed`.
+//! binaries overlapped ([`crate::test_binaries`]), meanwhile the examples in documentation, then `tidy`. The
+//! last line is the sum: `N passed, N failed`.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::process::{root, tools};
 use crate::s3::TestBucket;
-use crate::test_binaries::{self, Counts, TestBinary};
+use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Counts, TestBinary};
 use crate::{rivals, tidy};
 
 /// Runs everything. `--quick`: the tests beside the code and `tidy`, without peers, simulations and examples.
@@ -32,22 +32,26 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn whole() -> Result<Counts> {
     let binaries = thread::scope(|scope| {
         let peers = scope.spawn(|| rivals::ensure(rivals::FOR_TESTS));
-        let binaries = test_binaries::build();
+        let binaries = test_binaries::build(&BUILT_ONCE);
         peers.join().map_err(|_| anyhow!("building the peers panicked"))??;
         binaries
     })?;
     let server = TestBucket::start()?;
-    let mut counts = test_binaries::run_all(binaries, |command| {
-        with_tools(command);
-        server.apply(command);
+    let mut counts = thread::scope(|scope| {
+        let examples = scope.spawn(|| cargo_test(&["--workspace", "--doc"], &BUILT_ONCE, &server));
+        let mut counts = test_binaries::run_all(binaries, |command| {
+            with_tools(command);
+            server.apply(command);
+        })?;
+        counts.add(examples.join().map_err(|_| anyhow!("running the examples panicked"))??);
+        anyhow::Ok(counts)
     })?;
-    counts.add(cargo_test(&["--workspace", "--doc"], &server)?);
     counts.add(tidied());
     Ok(counts)
 }
 
 fn quick() -> Result<Counts> {
-    let binaries: Vec<TestBinary> = test_binaries::build()?;
+    let binaries: Vec<TestBinary> = test_binaries::build(&BUILT_OFTEN)?;
     let units = binaries.into_iter().filter(|binary| binary.is_unit).collect();
     let mut counts = test_binaries::run_all(units, with_tools)?;
     counts.add(tidied());
@@ -59,7 +63,7 @@ fn selected(arguments: &[String]) -> Result<Counts> {
     let server = TestBucket::start()?;
     let mut all = vec!["--workspace"];
     all.extend(arguments.iter().map(String::as_str));
-    let mut counts = cargo_test(&all, &server)?;
+    let mut counts = cargo_test(&all, &BUILT_OFTEN, &server)?;
     counts.add(tidied());
     Ok(counts)
 }
@@ -85,9 +89,10 @@ fn with_tools(command: &mut Command) {
 }
 
 /// Runs `cargo test` and prints what it prints.
-fn cargo_test(arguments: &[&str], server: &TestBucket) -> Result<Counts> {
+fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Counts> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
+    command.envs(how.iter().copied());
     with_tools(&mut command);
     server.apply(&mut command);
     let output = command.output().context("cargo cannot be started")?;

@@ -1,29 +1,27 @@
 //! Goal: no acknowledged entry or sample is lost or doubled, none that was deleted comes back, whatever the
 //! store and the processes do.
 //!
-//! Method: twelve seeds of the simulation, and one seed twice; `cargo xtask sim` runs thousands.
+//! Method: nine seeds of the simulation, and one seed twice; `cargo xtask sim` runs thousands.
 
 #[test]
 fn seeds_hold_every_invariant() {
     let (mut acknowledged, mut deleted, mut kills) = (0, 0, 0);
-    for seed in 1..=12 {
+    for seed in 1..=9 {
         let outcome = sandur_sim::run(seed).unwrap_or_else(|error| panic!("{error:#}"));
         acknowledged += outcome.acknowledged;
         deleted += outcome.deleted;
         kills += outcome.kills;
     }
-    let real = acknowledged > 500 && deleted > 50 && kills > 10;
+    let real = acknowledged > 375 && deleted > 35 && kills > 7;
     assert!(real, "{acknowledged} rows, {deleted} deleted, {kills} kills: the runs were real");
 }
 
 #[test]
 fn one_seed_gives_one_trace() {
-    for seed in [3, 1_000_003] {
-        let (first, second) = (sandur_sim::run(seed), sandur_sim::run(seed));
-        let first = first.unwrap_or_else(|error| panic!("{error:#}"));
-        assert_eq!(first, second.unwrap_or_else(|error| panic!("{error:#}")));
-        assert!(first.requests > 100);
-    }
+    let [first, second] =
+        [(); 2].map(|()| sandur_sim::run(1_000_003).unwrap_or_else(|error| panic!("{error:#}")));
+    assert_eq!(first, second);
+    assert!(first.requests > 100);
 }
 
 /// Found a node that was fenced before it noticed, and tried a refused flush again without a pause.

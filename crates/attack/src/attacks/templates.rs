@@ -51,9 +51,10 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     let together = ground.pick(4, 16);
     for group in templates.chunks(together) {
         std::thread::scope(|scope| {
-            for template in group {
+            for (n, template) in group.iter().enumerate() {
                 scope.spawn(move || {
-                    for stage in ["line_format ", "label_format grown="] {
+                    let stages = ["line_format ", "label_format grown="];
+                    for stage in &stages[ground.pick(n % 2, 0)..ground.pick(n % 2 + 1, 2)] {
                         let query = format!("{{job=\"templates\"}} | {stage}`{template}`");
                         ground.form("/loki/api/v1/query_range", &[("query", &query), ("limit", "5000")]);
                     }

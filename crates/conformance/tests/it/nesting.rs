@@ -1,8 +1,9 @@
 //! Goal: no query takes more stack than a thread has, however long or deep it is.
 //!
-//! Method: every form that the language's tables know is grown by powers of ten and goes through everything
-//! that is done with a query, on a thread with a quarter of the smallest stack that we use; each length is
-//! answered or refused by an error that names its limit.
+//! Method: every form that the language's tables know is grown to three powers of ten, its neighbours to the
+//! other three, and goes through everything that is done with a query, on a thread with a quarter of the
+//! smallest stack that we use; each length is answered or refused by an error that names its limit. The
+//! attacks (`cargo xtask attack`) grow each form to every length that fits a request.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -46,10 +47,10 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
     on_a_small_stack(|| {
         let source = source();
         let (mut answered, mut refused) = (0, 0);
-        for form in forms() {
+        for (n, form) in forms().into_iter().enumerate() {
             // A form that means nothing is refused for what it is, at any length.
             let meaningless = everything(&source, &form.query(2)).err();
-            for count in [10, 100, 1000, 10_000, 100_000, 1_000_000] {
+            for count in [[10, 1000, 100_000], [100, 10_000, 1_000_000]][n % 2] {
                 // Seen with `--nocapture`: an overflow ends the process before a test can say anything.
                 println!("{} x {count}", form.name);
                 let query = form.query(count);
@@ -65,7 +66,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
                 assert!(named || meaningless.is_some(), "{} x {count}: {error:.300}", form.name);
             }
         }
-        assert!(answered > 300 && refused > 300, "{answered} answered, {refused} refused");
+        assert!(answered > 150 && refused > 150, "{answered} answered, {refused} refused");
     });
 }
 

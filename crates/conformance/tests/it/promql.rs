@@ -1,8 +1,8 @@
 //! Goal: PromQL answers what Prometheus answers, and no query hurts.
 //!
 //! Method: Prometheus's acceptance scripts, where they are at hand, run as its own harness runs them; what
-//! they ask is read, written and read again; every form that the language's tables know is grown by powers of
-//! ten on a thread with little stack.
+//! they ask is read, written and read again; every form that the language's tables know is grown to powers of
+//! ten, its neighbours to those between, on a thread with little stack.
 
 use std::path::{Path, PathBuf};
 
@@ -84,10 +84,10 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
         || {
             let source = hostile::source();
             let (mut answered, mut refused) = (0, 0);
-            for form in forms() {
+            for (n, form) in forms().iter().enumerate() {
                 // A form that means nothing is refused for what it is, at any length.
                 let meaningless = hostile::everything(&source, &form.query(2)).err();
-                for count in [10, 50, 100, 1000, 10_000, 100_000] {
+                for count in [[10, 100, 10_000], [50, 1000, 100_000]][n % 2] {
                     let Err(error) = hostile::everything(&source, &form.query(count)) else {
                         answered += 1;
                         continue;
@@ -97,7 +97,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
                     assert!(named || meaningless.is_some(), "{} x {count}: {error:.300}", form.name);
                 }
             }
-            assert!(answered > 300 && refused > 300, "{answered} answered, {refused} refused");
+            assert!(answered > 150 && refused > 150, "{answered} answered, {refused} refused");
         },
         || {},
     );

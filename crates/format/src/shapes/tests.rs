@@ -237,7 +237,7 @@ fn survives(bytes: &[u8], rows: &Rows) {
 
 #[test]
 fn every_damaged_byte_is_survived() {
-    let rows = service(&[0, 1, 2, 3, 4], 120);
+    let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..bytes.len() {
         assert!(read(&bytes[..at], &rows.timestamps, rows.text.len()).is_err(), "cut at {at}");
@@ -268,7 +268,7 @@ fn damage_behind_the_compression_is_survived() {
     let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..3_000 {
-        for change in [1, 0x40, 0x80, 0xff] {
+        for change in [[1, 0x80], [0x40, 0xff]][at % 2] {
             survives(&damage_plain(&bytes, rows.text.len(), at, change), &rows);
         }
     }
