@@ -65,8 +65,8 @@ fn number_before(text: &str, word: &str) -> u64 {
     before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// How a build is made that runs once: what speeds up the next one, and what a debugger reads, takes a third of
-/// the compiler's time. Its artifacts stand beside those of `cargo test`.
+/// How a build is made that runs once: what speeds up the next one, and what a debugger reads, takes a third
+/// of the compiler's time. Its artifacts stand beside those of `cargo test`.
 pub const BUILT_ONCE: [(&str, &str); 2] = [("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_TEST_DEBUG", "none")];
 /// How a build is made that is made again after each change.
 pub const BUILT_OFTEN: [(&str, &str); 0] = [];

@@ -2,9 +2,9 @@
 //!
 //! When values come faster than the device takes them, or one is larger than the buffers, they are
 //! held here instead of being dropped at once: at most a bounded number of bytes, each for as long as a
-//! write of the device may take. They can be read meanwhile. A thread writes them one after the other as buffers
-//! become free, large ones piece by piece; no caller ever waits here. A caller that can slow down without
-//! harm, such as a server its clients, gets [`Backpressure`] from half of the bytes on.
+//! write of the device may take. They can be read meanwhile. A thread writes them one after the other as
+//! buffers become free, large ones piece by piece; no caller ever waits here. A caller that can slow down
+//! without harm, such as a server its clients, gets [`Backpressure`] from half of the bytes on.
 //!
 //! Invariants: what is here is the newest version of its key, and flash finds no other one; whoever
 //! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which

@@ -89,7 +89,7 @@ impl Bucket {
         repair
     }
 
-    /// Starts, lets garbage be collected twice as long as it may stay, and finds exactly these rows all the time.
+    /// Starts, lets garbage be collected for hours, and finds exactly these rows all the time.
     async fn finds(&self, rows: &[Row]) {
         let engine = self.open("after").await.unwrap();
         self.sleep(60).await;
