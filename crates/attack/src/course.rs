@@ -9,7 +9,7 @@ use sandur_base::Env;
 use crate::attacks::Attack;
 use crate::ground::{Ground, Size, Tally};
 use crate::pause::Pause;
-use crate::victim::{Setup, Victim};
+use crate::victim::{Carbon, Setup, Victim};
 use crate::watch::{Bystander, Watched};
 
 /// What is wanted of a course.
@@ -46,12 +46,16 @@ pub struct Verdict {
 /// Both servers.
 struct Victims {
     database: Victim,
+    carbon: Carbon,
     cache: Victim,
 }
 
 impl Victims {
     fn start(env: &Env, setup: &Setup) -> Result<Self> {
-        Ok(Self { database: setup.serve(env)?, cache: setup.serve_cache(env)? })
+        let carbon = Carbon::free()?;
+        let mut listening = setup.clone();
+        listening.arguments.extend(carbon.arguments());
+        Ok(Self { database: listening.serve(env)?, carbon, cache: setup.serve_cache(env)? })
     }
 }
 
@@ -85,6 +89,7 @@ fn one(
         env,
         address,
         cache: victims.cache.address,
+        carbon: victims.carbon,
         setup: &course.setup,
         size: course.size,
         seed: course.seed,

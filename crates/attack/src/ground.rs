@@ -9,7 +9,7 @@ use sandur_base::Env;
 use serde_json::json;
 
 use crate::raw;
-use crate::victim::Setup;
+use crate::victim::{Carbon, Setup};
 
 /// How much of an attack is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Ground<'a> {
     pub address: SocketAddr,
     /// The memcached server.
     pub cache: SocketAddr,
+    /// The database's listeners of carbon.
+    pub carbon: Carbon,
     /// How servers are started, for attacks that need their own.
     pub setup: &'a Setup,
     /// How much is wanted.

@@ -46,6 +46,34 @@ fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
+/// Where a database listens for carbon's protocols.
+#[derive(Clone, Copy, Debug)]
+pub struct Carbon {
+    /// Lines.
+    pub plaintext: SocketAddr,
+    /// Pickles.
+    pub pickle: SocketAddr,
+    /// Messages of go-carbon's.
+    pub protobuf: SocketAddr,
+}
+
+impl Carbon {
+    /// Addresses that nobody listens at.
+    pub fn free() -> Result<Self> {
+        Ok(Self { plaintext: free_address()?, pickle: free_address()?, protobuf: free_address()? })
+    }
+
+    /// The arguments that make a server listen there.
+    pub fn arguments(&self) -> Vec<String> {
+        let listeners = [
+            ("--carbon-listen", self.plaintext),
+            ("--carbon-pickle-listen", self.pickle),
+            ("--carbon-protobuf-listen", self.protobuf),
+        ];
+        listeners.iter().flat_map(|(name, at)| [(*name).to_owned(), at.to_string()]).collect()
+    }
+}
+
 impl Setup {
     /// The directory of the store.
     pub fn store(&self) -> PathBuf {

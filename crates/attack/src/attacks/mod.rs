@@ -1,10 +1,12 @@
 //! The table of attacks. An attack is one file with its `ATTACK`, and one line here.
 
+mod carbon_clients;
 mod chains;
 mod compressed_bodies;
 mod damaged_objects;
 mod edge_numbers;
 mod followers;
+mod graphite_targets;
 mod idle_connections;
 mod malformed_requests;
 mod many_series;
@@ -37,6 +39,7 @@ pub struct Attack {
 pub static ATTACKS: &[&Attack] = &[
     &chains::ATTACK,
     &promql_chains::ATTACK,
+    &graphite_targets::ATTACK,
     &edge_numbers::ATTACK,
     &malformed_requests::ATTACK,
     &nested_bodies::ATTACK,
@@ -51,6 +54,7 @@ pub static ATTACKS: &[&Attack] = &[
     &unread_answers::ATTACK,
     &followers::ATTACK,
     &memcached_clients::ATTACK,
+    &carbon_clients::ATTACK,
     &damaged_objects::ATTACK,
     &unlinked_wal::ATTACK,
 ];

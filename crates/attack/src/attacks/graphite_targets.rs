@@ -1,0 +1,166 @@
+//! Graphite's targets, patterns and times: every function within itself and given the edges of its types,
+//! patterns whose braces and stars multiply, and requests for more than anybody can have.
+
+use anyhow::Result;
+use sandur_graphite::{FORMATS, FUNCTIONS, Function, Kind};
+
+use super::Attack;
+use crate::ground::Ground;
+
+/// This attack.
+pub static ATTACK: Attack = Attack {
+    name: "graphite-targets",
+    about: "targets, patterns and times whose size decides what they cost",
+    run,
+};
+
+/// Bytes of a target: a request takes somewhat more.
+const TARGET_MAX: usize = 100 << 10;
+/// The short attack takes every so many-th function; the tests of the language take all.
+const SHORT_STEP: usize = 9;
+
+const NUMBERS: &[&str] = &[
+    "0",
+    "-1",
+    "1e308",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551616",
+    "99999999999999999999999999999999",
+    "1e-308",
+    "Infinity",
+    "None",
+];
+const LENGTHS: &[&str] =
+    &["1s", "-1s", "0s", "9999999999999y", "1000000h", "1y1y1y", "-99999999999999999999d"];
+const TIMES: &[&str] = &[
+    "-1s",
+    "-100y",
+    "-99999999999999y",
+    "0",
+    "-1",
+    "9223372036854775807",
+    "midnight+99999999999h",
+    "00:00_",
+];
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    store(ground);
+    for function in FUNCTIONS.iter().step_by(ground.pick(SHORT_STEP, 1)) {
+        for depth in ground.pick(vec![usize::MAX], vec![2, 10, 90, 1_000, usize::MAX]) {
+            render(ground, &nested(function, depth), &[]);
+        }
+        for (number, length) in NUMBERS.iter().zip(LENGTHS.iter().cycle()) {
+            render(ground, &call(function, "attack.graphite.*", number, length), &[]);
+        }
+    }
+    for pattern in patterns() {
+        render(ground, &pattern, &[]);
+        for path in ["/metrics/find", "/metrics/expand"] {
+            ground.form(path, &[("query", &pattern)]);
+        }
+    }
+    parameters(ground);
+    Ok(())
+}
+
+/// Series for functions to meet: what they write has more than one point, and names of several levels.
+fn store(ground: &Ground<'_>) {
+    let now = ground.env.now_ns() / 1_000_000_000;
+    let line = |n: i64| format!("attack.graphite.host{}.m{} {n} {}\n", n % 20, n % 100, now - n % 7 * 60);
+    let lines: String = (0..2_000).map(line).collect();
+    ground.ask("POST", "/graphite/carbon", &[], lines.as_bytes());
+}
+
+fn render(ground: &Ground<'_>, target: &str, more: &[(&str, &str)]) {
+    let mut form = vec![("target", target), ("format", "json"), ("from", "-1h")];
+    form.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
+    form.extend_from_slice(more);
+    ground.form("/render", &form);
+}
+
+/// The function over `inner`, its numbers and lengths of time as given.
+fn call(function: &Function, inner: &str, number: &str, length: &str) -> String {
+    let argument = |kind: Kind| match kind {
+        Kind::SeriesList | Kind::SeriesLists => inner.to_owned(),
+        Kind::AggFunc | Kind::AggOrSeriesFunc => "\"sum\"".to_owned(),
+        Kind::Boolean => "true".to_owned(),
+        Kind::Interval | Kind::Date => format!("\"{length}\""),
+        Kind::Text | Kind::Tag | Kind::Any => "\"(a|b)*.{{x}}\\\\1\"".to_owned(),
+        Kind::Float | Kind::Integer | Kind::IntOrInf | Kind::IntOrInterval | Kind::Node | Kind::NodeOrTag => {
+            number.to_owned()
+        }
+    };
+    let arguments: Vec<String> = function.parameters.iter().map(|of| argument(of.kind)).collect();
+    format!("{}({})", function.name, arguments.join(","))
+}
+
+/// The function within itself, as deep as a target may be long.
+fn nested(function: &Function, depth: usize) -> String {
+    let mut text = "attack.graphite.*.*".to_owned();
+    for _ in 0..depth {
+        let deeper = call(function, &text, "2", "10min");
+        if deeper.len() > TARGET_MAX || deeper.len() == text.len() {
+            break;
+        }
+        text = deeper;
+    }
+    text
+}
+
+fn patterns() -> Vec<String> {
+    let braces = |count: usize| vec!["{a,b,c,d,e,f,g,h}"; count].join("");
+    vec![
+        braces(3),
+        braces(40),
+        format!("attack.{}", vec![braces(1); 60].join(".")),
+        format!("{}x{}", "{".repeat(20_000), "}".repeat(20_000)),
+        format!("attack.{{{}}}", "a,".repeat(30_000)),
+        "*".repeat(60_000),
+        vec!["*"; 250].join("."),
+        vec!["*"; 100_000].join("."),
+        "**.**.**.**".to_owned(),
+        "attack.*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b.*".to_owned(),
+        format!("attack.[{}]", "a-z".repeat(20_000)),
+        "attack.[z-a][".to_owned(),
+        format!("seriesByTag({})", vec!["\"name=~(a|b|c)*x\""; 2_000].join(",")),
+        "seriesByTag(\"name=~(a*)*(a*)*(a*)*b\",\"name!=~.*\")".to_owned(),
+        format!("{}|sumSeries()", "attack.*|sumSeries()".repeat(2_000)),
+        format!("sumSeries({})", vec!["attack.graphite.*.*"; 5_000].join(",")),
+        "randomWalk(\"x\")".to_owned(),
+        String::new(),
+        "(".repeat(100_000),
+        "a(".repeat(50_000),
+        "\"".repeat(50_001),
+    ]
+}
+
+fn parameters(ground: &Ground<'_>) {
+    for (n, time) in TIMES.iter().enumerate() {
+        for name in ["from", "until"] {
+            render(ground, "attack.graphite.*.m1", &[(name, time)]);
+            ground.form("/metrics/find", &[("query", "attack.*"), (name, time)]);
+        }
+        let format = FORMATS[n % FORMATS.len()].name;
+        render(ground, "constantLine(1)", &[("from", time), ("format", format)]);
+    }
+    for number in NUMBERS {
+        for name in ["maxDataPoints", "noNullPoints", "width", "height", "cacheTimeout", "now", "tz", "jsonp"]
+        {
+            render(ground, "attack.graphite.*.m1", &[(name, number)]);
+        }
+        ground.form("/tags/autoComplete/values", &[("tag", "name"), ("limit", number)]);
+    }
+    let many: Vec<_> = std::iter::repeat_n(("target", "attack.graphite.*.*"), 3_000).collect();
+    ground.form("/render", &many);
+    let together = ground.pick(8, 32);
+    std::thread::scope(|scope| {
+        for _ in 0..together {
+            scope.spawn(|| {
+                let dear = [("from", "-100y"), ("maxDataPoints", "100000000")];
+                render(ground, "movingMedian(attack.graphite.*.*,\"100y\")", &dear);
+                render(ground, "timeStack(attack.graphite.*.*,\"1s\",0,10000)", &dear);
+            });
+        }
+    });
+}
