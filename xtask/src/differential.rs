@@ -1,21 +1,25 @@
-//! `cargo xtask differential`: builds a real Loki or Prometheus and our binary and has both asked the same.
+//! `cargo xtask differential`: builds a real Loki, Prometheus or graphite-web and our binary and has both
+//! asked the same.
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
 use crate::process::{find, root, run};
-use crate::rivals;
+use crate::{rival_environments, rivals};
 
-/// Arguments behind `loki` or `prometheus` go to `sandur-differential`.
+/// Arguments behind `loki`, `prometheus` or `graphite` go to `sandur-differential`.
 pub fn run_differential(arguments: &[String]) -> Result<()> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("loki", rest)) => loki(rest),
         Some(("prometheus", rest)) => prometheus(rest),
+        Some(("graphite", rest)) => graphite(rest),
         _ => bail!(
             "usage: cargo xtask differential loki [--templates PATH] [--seed N] [--queries N] \
              [--query LOGQL]\n   \
-             or: cargo xtask differential prometheus [--engine] [--seed N] [--queries N] [--query PROMQL]"
+             or: cargo xtask differential prometheus [--engine] [--seed N] [--queries N] \
+             [--query PROMQL]\n   \
+             or: cargo xtask differential graphite [--seed N] [--queries N] [--query TARGET]"
         ),
     }
 }
@@ -49,4 +53,13 @@ fn prometheus(rest: &[String]) -> Result<()> {
             run(command.args(["--sandur", "target/debug/sandur"]).args(rest))
         }
     }
+}
+
+/// The language answers over series in memory; no server of ours is built.
+fn graphite(rest: &[String]) -> Result<()> {
+    rivals::ensure(&["graphite-web"])?;
+    let Some(environment) = rival_environments::find("graphite-web") else { bail!("no such environment") };
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-differential", "--", "graphite", "--python"]);
+    run(command.arg(environment.python()).args(rest))
 }

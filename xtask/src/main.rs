@@ -13,6 +13,7 @@ mod memcached;
 mod nightly;
 mod process;
 mod rings;
+mod rival_environments;
 mod rivals;
 mod s3;
 mod suites;

@@ -1,5 +1,5 @@
 //! `cargo xtask rivals`: builds real clients and servers from the Go module registry into `.tools/bin`, and
-//! our own programs around client libraries.
+//! our own programs around client libraries, and installs those of Python.
 //!
 //! `go install pkg@version` refuses modules with `replace` directives, so each program gets a scratch
 //! module that requires it and repeats its replaces onto published versions. A program that is
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process::{find, output, require, root, run as run_command, tools};
+use crate::rival_environments::{self, ENVIRONMENTS};
 
 /// A Go program.
 pub struct Program {
@@ -147,6 +148,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
         for program in PROGRAMS {
             println!("{:<20}{:<40}{}", program.name, program.origin.version(), program.about);
         }
+        for environment in ENVIRONMENTS {
+            println!("{:<20}{:<40}{}", environment.name, environment.version, environment.about);
+        }
         return Ok(());
     }
     let named: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -156,9 +160,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// Builds those of the named programs that are not there yet.
 pub fn ensure(names: &[&str]) -> Result<()> {
     for name in names {
+        if let Some(environment) = rival_environments::find(name) {
+            environment.ensure()?;
+            continue;
+        }
         let program = PROGRAMS.iter().find(|p| p.name == *name);
         let program = program.with_context(|| {
-            let known: Vec<&str> = PROGRAMS.iter().map(|p| p.name).collect();
+            let others = ENVIRONMENTS.iter().map(|environment| environment.name);
+            let known: Vec<&str> = PROGRAMS.iter().map(|p| p.name).chain(others).collect();
             format!("no recipe for '{name}'; known: {}", known.join(", "))
         })?;
         // ours may have changed since it was built, and Go knows

@@ -1,5 +1,4 @@
-//! `sandur-differential`: the command line. `cargo xtask differential loki` and `cargo xtask differential
-//! prometheus` build everything and call it.
+//! `sandur-differential`: the command line. `cargo xtask differential` builds everything and calls it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,12 +12,15 @@ use sandur_differential::endpoints::random_endpoint;
 use sandur_differential::grammar::Query;
 use sandur_differential::run::Report;
 use sandur_differential::servers::{self, Programs, Servers};
-use sandur_differential::{prometheus, rules, templates};
+use sandur_differential::{graphite, prometheus, rules, templates};
 
 fn main() -> Result<ExitCode> {
     let matches = command().get_matches();
     if let Some(("prometheus", matches)) = matches.subcommand() {
         return prometheus::command::run(&Env::system(1), matches);
+    }
+    if let Some(("graphite", matches)) = matches.subcommand() {
+        return graphite::command::run(&Env::system(1), matches);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     if matches.get_flag("rules") {
@@ -38,6 +40,7 @@ fn command() -> Command {
     Command::new("sandur-differential")
         .about("Ask Loki and Sandur the same and compare the answers")
         .subcommand(prometheus::command::command())
+        .subcommand(graphite::command::command())
         .arg(text("loki", "PROGRAM", "Loki's program").default_value(".tools/bin/loki"))
         .arg(text("sandur", "PROGRAM", "Our program").default_value("target/debug/sandur"))
         .arg(text("templates", "PATH", "Folder pkg/logql/bench/queries of Loki's sources"))

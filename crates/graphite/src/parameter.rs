@@ -217,6 +217,7 @@ impl Argument {
                 Ok(value)
             }
             (Kind::SeriesLists, Self::Series(list)) if list.is_empty() => Ok(Self::Lists(Vec::new())),
+            (Kind::SeriesList, Self::Lists(lists)) if lists.is_empty() => Ok(Self::Series(Vec::new())),
             (Kind::SeriesList | Kind::SeriesLists, value) => Err(value),
             (Kind::Interval, Self::Text(text)) if !text.is_empty() => {
                 let read = parse_offset(&text).is_ok();

@@ -2,7 +2,7 @@
 
 use super::n_percentile::percentile_of;
 use crate::call::Call;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::function::{Body, Function, Group, Origin};
 use crate::number::general;
 use crate::parameter::{Kind, required};
@@ -23,7 +23,12 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, n) = (call.series()?, call.number(1)?);
     for series in &mut list {
         series.rename(format!("removeBelowPercentile({}, {})", series.name, general(n.value())));
-        let Some(bound) = percentile_of(series, n)? else { continue };
+        // A percentile that so few values do not have takes none of them away.
+        let bound = match percentile_of(series, n) {
+            Err(Error::Invalid(_)) if n.value() != 0.0 => continue,
+            bound => bound?,
+        };
+        let Some(bound) = bound else { continue };
         series.values.map_values(|value| (value >= bound || value.is_nan()).then_some(value))?;
     }
     Ok(list)

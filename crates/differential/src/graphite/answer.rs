@@ -1,0 +1,161 @@
+//! Answers and how they differ.
+
+use serde_json::Value;
+
+/// By how much numbers may differ, in parts of the larger one.
+const TOLERANCE: f64 = 1e-9;
+
+/// A series of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name.
+    pub target: String,
+    /// Its tags.
+    pub tags: Value,
+    /// Values and times.
+    pub points: Vec<(Option<f64>, i64)>,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Series.
+    Rows(Vec<Row>),
+    /// A refusal of what was asked.
+    Refused(String),
+    /// An exception, or no answer in time: graphite-web has none.
+    Failed(String),
+}
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// They answer, we refuse.
+    Refused,
+    /// They refuse, we answer.
+    Answered,
+    /// Our answer is broken.
+    Broken,
+    /// The number of series.
+    Series,
+    /// Names.
+    Names,
+    /// Tags.
+    Tags,
+    /// Times or the number of points.
+    Times,
+    /// Values.
+    Values,
+}
+
+/// A difference.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// What differs.
+    pub kind: Kind,
+    /// Where and how, for people.
+    pub detail: String,
+}
+
+impl Answer {
+    /// The answer that a JSON text is.
+    pub fn read(body: &str) -> Self {
+        let finite = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
+        let Ok(value) = serde_json::from_str::<Value>(&finite) else {
+            return Self::Failed(format!("no JSON: {}", body.chars().take(300).collect::<String>()));
+        };
+        let rows = value.as_array().and_then(|rows| rows.iter().map(row).collect::<Option<Vec<_>>>());
+        rows.map_or_else(|| Self::Failed("no series".to_owned()), Self::Rows)
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value.as_str() {
+        Some("inf") => Some(f64::INFINITY),
+        Some("-inf") => Some(f64::NEG_INFINITY),
+        _ => value.as_f64(),
+    }
+}
+
+fn row(value: &Value) -> Option<Row> {
+    let points = value["datapoints"].as_array()?.iter();
+    let points = points.map(|point| Some((number(&point[0]), point[1].as_i64()?)));
+    let target = value["target"].as_str()?.to_owned();
+    Some(Row { target, tags: value["tags"].clone(), points: points.collect::<Option<_>>()? })
+}
+
+/// How our answer differs; `cancels` where differences of large numbers stand in the answer.
+pub fn compare(theirs: &Answer, ours: &Answer, cancels: bool) -> Option<Difference> {
+    let difference = |kind, detail: String| Some(Difference { kind, detail });
+    let (left, right) = match (theirs, ours) {
+        (_, Answer::Failed(why)) => return difference(Kind::Broken, why.clone()),
+        (Answer::Failed(_), _) | (Answer::Refused(_), Answer::Refused(_)) => return None,
+        (Answer::Refused(why), Answer::Rows(_)) => return difference(Kind::Answered, why.clone()),
+        (Answer::Rows(rows), Answer::Refused(why)) => {
+            return difference(Kind::Refused, format!("{} series\n      | {why}", rows.len()));
+        }
+        (Answer::Rows(left), Answer::Rows(right)) => (left, right),
+    };
+    let names = |rows: &[Row]| rows.iter().map(|row| row.target.clone()).collect::<Vec<_>>();
+    if left.len() != right.len() {
+        return difference(Kind::Series, format!("{:?}\n      | {:?}", names(left), names(right)));
+    }
+    if names(left) != names(right) {
+        return difference(Kind::Names, format!("{:?}\n      | {:?}", names(left), names(right)));
+    }
+    left.iter().zip(right).find_map(|(left, right)| {
+        let name = &left.target;
+        if !left.points.iter().map(|(_, time)| time).eq(right.points.iter().map(|(_, time)| time)) {
+            let ends = |row: &Row| {
+                let times = |point: Option<&(Option<f64>, i64)>| point.map(|(_, time)| *time);
+                format!("{} {:?} {:?}", row.points.len(), times(row.points.first()), times(row.points.last()))
+            };
+            return difference(Kind::Times, format!("{name}: {}\n      | {}", ends(left), ends(right)));
+        }
+        let sizes = left.points.iter().filter_map(|(value, _)| *value).map(f64::abs);
+        let scale = if cancels { sizes.filter(|size| size.is_finite()).fold(0.0, f64::max) } else { 0.0 };
+        let mut pairs = left.points.iter().zip(&right.points);
+        if let Some(((a, time), (b, _))) = pairs.find(|((a, _), (b, _))| !is_close(*a, *b, scale)) {
+            return difference(Kind::Values, format!("{name} at {time}: {a:?}\n      | {b:?}"));
+        }
+        let wrong = left.tags != right.tags;
+        wrong.then(|| Difference {
+            kind: Kind::Tags,
+            detail: format!("{name}: {}\n      | {}", left.tags, right.tags),
+        })
+    })
+}
+
+/// Whether two values agree, in proportion to the larger one or to a scale.
+fn is_close(a: Option<f64>, b: Option<f64>, scale: f64) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a == b || (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()).max(scale),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_apart() {
+        let answer = |name: &str, point: &str| {
+            Answer::read(&format!(r#"[{{"target":"{name}","tags":{{}},"datapoints":[{point}]}}]"#))
+        };
+        let base = answer("a", "[1.0, 60]");
+        let kind = |theirs: &Answer, ours: &Answer| compare(theirs, ours, false).map(|found| found.kind);
+        assert_eq!(kind(&base, &answer("a", "[1, 60]")), None);
+        assert_eq!(kind(&base, &answer("a", "[null, 60]")), Some(Kind::Values));
+        assert_eq!(kind(&base, &answer("a", "[1e9999, 60]")), Some(Kind::Values));
+        assert_eq!(kind(&base, &answer("a", "[1, 120]")), Some(Kind::Times));
+        assert_eq!(kind(&base, &answer("b", "[1, 60]")), Some(Kind::Names));
+        assert_eq!(kind(&base, &Answer::read("[]")), Some(Kind::Series));
+        let refused = Answer::Refused("no".to_owned());
+        assert_eq!(kind(&base, &refused), Some(Kind::Refused));
+        assert_eq!(kind(&refused, &base), Some(Kind::Answered));
+        assert_eq!(kind(&Answer::Failed("an exception".to_owned()), &refused), None);
+        assert_eq!(kind(&base, &Answer::read("{")), Some(Kind::Broken));
+    }
+}

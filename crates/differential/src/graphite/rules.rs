@@ -1,0 +1,125 @@
+//! Differences that are meant, each with its reason.
+//!
+//! A rule looks at the question, the difference and both answers, and explains as little as it can.
+
+use std::fmt::Write as _;
+
+use super::answer::{Answer, Difference, Kind};
+use super::ask::Ask;
+
+/// A difference with what led to it.
+pub struct Case<'a> {
+    /// The question.
+    pub ask: &'a Ask,
+    /// Its targets.
+    pub text: String,
+    /// How the answers differ.
+    pub difference: &'a Difference,
+    /// What graphite-web answers.
+    pub theirs: &'a Answer,
+    /// What we answer.
+    pub ours: &'a Answer,
+}
+
+/// A difference that is explained.
+pub struct Rule {
+    /// Short name, printed in reports.
+    pub id: &'static str,
+    /// What differs.
+    pub what: &'static str,
+    /// Why it is so.
+    pub reason: &'static str,
+    /// Whether this difference is that one.
+    pub explains: fn(&Case<'_>) -> bool,
+}
+
+/// Functions that evaluate their first argument again, in other times.
+const AGAIN: &[&str] = &[
+    "moving",
+    "exponentialMovingAverage",
+    "hitcount",
+    "holtWinters",
+    "timeShift",
+    "timeStack",
+    "linearRegression",
+    "smartSummarize",
+];
+
+/// Every rule.
+pub const RULES: &[Rule] = &[
+    Rule {
+        id: "pipes",
+        what: "a target with `|` inside a function that evaluates its argument again (`movingAverage`, \
+               `timeShift`)",
+        reason: "graphite-web takes the calls behind `|` out of the target when it evaluates it first, and \
+                 the second time they are missing",
+        explains: |case| case.text.contains('|') && mentions(case, AGAIN),
+    },
+    Rule {
+        id: "named-series",
+        what: "series that are given by name (`asPercent(a, total=b)`)",
+        reason: "graphite-web does not fetch them",
+        explains: |case| mentions(case, &["total=", "referenceSeries="]),
+    },
+    Rule {
+        id: "unknown-tags",
+        what: "`events` with a tag that no event has",
+        reason: "graphite-web leaves such a tag out of the condition, \
+                 so that a misspelt tag finds the events of the others; here there are none",
+        explains: |case| case.text.contains("events(") && case.difference.kind == Kind::Values,
+    },
+    Rule {
+        id: "no-such-node",
+        what: "`applyByNode` of a node that a path does not have",
+        reason: "graphite-web's next version refuses it, and so do we",
+        explains: |case| case.text.contains("applyByNode") && refusal(case).contains(" has no node "),
+    },
+    Rule {
+        id: "no-length",
+        what: "intervals of no length, or of less",
+        reason: "graphite-web has no answer, or one without series, by chance; here they are refused",
+        explains: |case| refusal(case).contains("it must be longer than 0"),
+    },
+    Rule {
+        id: "no-series-to-fit",
+        what: "an argument that no parameter takes, beside no series",
+        reason: "graphite-web does not look at it when there are no series to compute with",
+        explains: |case| {
+            let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty());
+            let reasons = ["cannot take what parameter", "value specified for function", "needs a number"];
+            has_none && reasons.iter().any(|reason| refusal(case).contains(reason))
+        },
+    },
+];
+
+fn mentions(case: &Case<'_>, parts: &[&str]) -> bool {
+    parts.iter().any(|part| case.text.contains(part))
+}
+
+/// Why we refuse, where graphite-web answers.
+fn refusal<'a>(case: &Case<'a>) -> &'a str {
+    match (case.theirs, case.ours) {
+        (Answer::Rows(_), Answer::Refused(why)) => why,
+        _ => "",
+    }
+}
+
+/// The rules as a table.
+pub fn table() -> String {
+    let mut out = String::from("| rule | what differs | why |\n|---|---|---|\n");
+    for rule in RULES {
+        let _ = writeln!(out, "| `{}` | {} | {} |", rule.id, rule.what, rule.reason);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_differences_has_every_rule() {
+        let page = include_str!("../../../../docs/reference/graphite-differences.md");
+        assert!(page.contains(&table()), "the page is to have:\n{}", table());
+    }
+}
