@@ -44,7 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("carbon", &[]),
     ("ingest", &["base", "model", "format", "carbon"]),
     ("scrape", &["base", "model", "ingest"]),
-    ("relay", &["base"]),
+    ("relay", &["base", "model", "carbon"]),
     ("whisper", &[]),
     ("s3-server", &[]),
 ];

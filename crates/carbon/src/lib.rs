@@ -52,6 +52,7 @@ mod refusal;
 pub use datagram::append_datagram;
 pub use framing::{Cut, Endless, FRAME_BYTES_MAX, Framing, LINE_BYTES_MAX};
 pub use pickle_stack::PICKLE_VALUES_MAX;
+pub use plaintext::{Line, read_line};
 pub use point::{Point, Sink};
 pub use protocol::{PICKLE, PLAINTEXT, PROTOBUF, PROTOCOLS, Protocol};
 pub use refusal::{Reason, Refusal};

@@ -8,17 +8,48 @@ use std::ops::ControlFlow;
 
 use crate::decimal;
 use crate::framing::LINE_BYTES_MAX;
-use crate::point::{Sink, hand_on};
+use crate::point::{Point, Sink, checked, hand_on};
 use crate::python_number::{float, is_space};
 use crate::refusal::{Reason, Refusal};
+
+/// A point of a line, with its numbers as they were written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line<'a> {
+    /// The point.
+    pub point: Point<'a>,
+    /// What stands for the value.
+    pub value_text: &'a str,
+    /// What stands for the time.
+    pub time_text: &'a str,
+}
+
+/// Reads one line without its end, for who passes lines on; an empty one has no point.
+pub fn read_line(line: &[u8], now: i64) -> Result<Option<Line<'_>>, Refusal> {
+    let simple = simple_line(line).filter(|simple| simple.end == line.len());
+    let fields = match simple.and_then(|simple| simple.fields(line)) {
+        Some(fields) => fields,
+        None => match fields(line).map_err(Refusal::of)? {
+            Some(fields) => fields,
+            None => return Ok(None),
+        },
+    };
+    let Fields { name, value_text, time_text, value, seconds } = fields;
+    let point = checked((name, seconds, value), now).map_err(Refusal::of)?;
+    Ok(Some(Line { point, value_text, time_text }))
+}
 
 /// Reads lines of a connection; the last one needs no line feed.
 pub(crate) fn read(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let mut rest = bytes;
     let is_text = std::str::from_utf8(bytes).is_ok();
     while !rest.is_empty() {
-        if is_text && let Some((point, length)) = simple_line(rest) {
-            hand_on(sink, point, now, &rest[..length])?;
+        if is_text
+            && let Some(simple) = simple_line(rest)
+            && rest.get(simple.end) == Some(&b'\n')
+            && let Ok(name) = std::str::from_utf8(&rest[..simple.name_end])
+        {
+            let length = simple.end + 1;
+            hand_on(sink, (name, simple.seconds, simple.value), now, &rest[..length])?;
             rest = &rest[length..];
             continue;
         }
@@ -41,9 +72,31 @@ pub(crate) fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The line at the beginning of a text, with its line feed, if it is a simple one: name, value and time.
+/// A line of a name, single spaces and short decimals.
+struct Simple {
+    name_end: usize,
+    value_end: usize,
+    end: usize,
+    value: f64,
+    seconds: f64,
+}
+
+impl Simple {
+    fn fields(self, line: &[u8]) -> Option<Fields<'_>> {
+        let text = std::str::from_utf8(&line[..self.end]).ok()?;
+        Some(Fields {
+            name: &text[..self.name_end],
+            value_text: &text[self.name_end + 1..self.value_end],
+            time_text: &text[self.value_end + 1..],
+            value: self.value,
+            seconds: self.seconds,
+        })
+    }
+}
+
+/// The line at the beginning of a text, up to its line feed, if it is a simple one.
 #[inline]
-fn simple_line(text: &[u8]) -> Option<((&str, f64, f64), usize)> {
+fn simple_line(text: &[u8]) -> Option<Simple> {
     let name_end = text.iter().position(|byte| *byte <= b' ' || *byte >= 0x7F)?;
     if name_end == 0 || name_end > LINE_BYTES_MAX - 64 || text[name_end] != b' ' {
         return None;
@@ -54,29 +107,15 @@ fn simple_line(text: &[u8]) -> Option<((&str, f64, f64), usize)> {
         return None;
     }
     let (seconds, length) = decimal::leading(&text[value_end + 1..])?;
-    let end = value_end + 1 + length;
-    if text.get(end) != Some(&b'\n') {
-        return None;
-    }
-    let name = std::str::from_utf8(&text[..name_end]).ok()?;
-    Some(((name, seconds, value), end + 1))
+    Some(Simple { name_end, value_end, end: value_end + 1 + length, value, seconds })
 }
 
 #[cold]
 fn line(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    if line.len() > LINE_BYTES_MAX {
-        sink.refused(Refusal::of(Reason::LineTooLong), line);
-        return ControlFlow::Continue(());
-    }
-    let Ok(text) = std::str::from_utf8(line) else {
-        sink.refused(Refusal::of(Reason::Utf8), line);
-        return ControlFlow::Continue(());
-    };
-    match fields(text) {
-        Ok(point) => hand_on(sink, point, now, line),
-        // Empty lines are no mistake worth a count.
-        Err(Reason::Fields) if text.trim_matches(is_space).is_empty() => ControlFlow::Continue(()),
+    match fields(line) {
+        Ok(Some(Fields { name, value, seconds, .. })) => hand_on(sink, (name, seconds, value), now, line),
+        Ok(None) => ControlFlow::Continue(()),
         Err(reason) => {
             sink.refused(Refusal::of(reason), line);
             ControlFlow::Continue(())
@@ -84,13 +123,57 @@ fn line(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     }
 }
 
-fn fields(text: &str) -> Result<(&str, f64, f64), Reason> {
+struct Fields<'a> {
+    name: &'a str,
+    value_text: &'a str,
+    time_text: &'a str,
+    value: f64,
+    seconds: f64,
+}
+
+/// The fields of a line. An empty line is no mistake worth a count.
+fn fields(line: &[u8]) -> Result<Option<Fields<'_>>, Reason> {
+    if line.len() > LINE_BYTES_MAX {
+        return Err(Reason::LineTooLong);
+    }
+    let text = std::str::from_utf8(line).map_err(|_| Reason::Utf8)?;
     let mut fields = text.split(is_space).filter(|field| !field.is_empty());
-    let (Some(name), Some(value), Some(time), None) =
-        (fields.next(), fields.next(), fields.next(), fields.next())
-    else {
-        return Err(Reason::Fields);
-    };
-    let value = float(value).ok_or(Reason::Value)?;
-    Ok((name, float(time).ok_or(Reason::Timestamp)?, value))
+    match (fields.next(), fields.next(), fields.next(), fields.next()) {
+        (None, ..) => Ok(None),
+        (Some(name), Some(value_text), Some(time_text), None) => {
+            let value = float(value_text).ok_or(Reason::Value)?;
+            let seconds = float(time_text).ok_or(Reason::Timestamp)?;
+            Ok(Some(Fields { name, value_text, time_text, value, seconds }))
+        }
+        _ => Err(Reason::Fields),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_alone_keeps_its_texts() {
+        let read = |line: &'static str| {
+            let read = read_line(line.as_bytes(), 77).map_err(Refusal::reason);
+            read.map(|line| line.map(|line| (line.point.value, line.point.seconds, line.value_text)))
+        };
+        for (line, expected) in [
+            ("a.b 1.50 1000", Ok(Some((1.5, 1000.0, "1.50")))),
+            ("a.b\t1_000  1000.7 ", Ok(Some((1000.0, 1000.7, "1_000")))),
+            ("a 1 -1", Ok(Some((1.0, 77.0, "1")))),
+            (" ", Ok(None)),
+            ("", Ok(None)),
+            ("a nan 5", Err(Reason::NoNumber)),
+            ("a 1", Err(Reason::Fields)),
+            ("a 1 2 3", Err(Reason::Fields)),
+            ("a 1 2 ", Ok(Some((1.0, 2.0, "1")))),
+            ("a 1 inf", Err(Reason::Timestamp)),
+            ("a x 1", Err(Reason::Value)),
+        ] {
+            assert_eq!(read(line), expected, "{line:?}");
+        }
+        assert_eq!(read_line(b"\xff 1 1", 0).map_err(Refusal::reason), Err(Reason::Utf8));
+    }
 }

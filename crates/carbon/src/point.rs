@@ -23,22 +23,32 @@ pub trait Sink {
     fn refused(&mut self, refusal: Refusal, message: &[u8]);
 }
 
-/// Hands a point on as carbon would: -1 to -2 are now, and what is no number is left out.
+/// Hands a point on as carbon would, or tells why it is left out.
 #[inline]
 pub(crate) fn hand_on(
     sink: &mut dyn Sink,
-    (name, seconds, value): (&str, f64, f64),
+    point: (&str, f64, f64),
     now: i64,
     message: &[u8],
 ) -> ControlFlow<()> {
+    match checked(point, now) {
+        Ok(point) => sink.point(point),
+        Err(reason) => {
+            sink.refused(Refusal::of(reason), message);
+            ControlFlow::Continue(())
+        }
+    }
+}
+
+/// A point as carbon takes it: -1 to -2 are now, and what is no number is none.
+#[inline]
+pub(crate) fn checked((name, seconds, value): (&str, f64, f64), now: i64) -> Result<Point<'_>, Reason> {
     if value.is_nan() {
-        sink.refused(Refusal::of(Reason::NoNumber), message);
-        return ControlFlow::Continue(());
+        return Err(Reason::NoNumber);
     }
     if !seconds.is_finite() {
-        sink.refused(Refusal::of(Reason::Timestamp), message);
-        return ControlFlow::Continue(());
+        return Err(Reason::Timestamp);
     }
     let seconds = if seconds.trunc() == -1.0 { now as f64 } else { seconds };
-    sink.point(Point { name, seconds, value })
+    Ok(Point { name, seconds, value })
 }

@@ -27,6 +27,8 @@ pub const TICK: Duration = Duration::from_millis(100);
 const REPLAY_BYTES: usize = 256 << 10;
 /// Bytes and age of what was written and may be lost with its connection: it is written again.
 const RESEND_BYTES: usize = 1 << 20;
+/// Bytes that a connection holds beside what waits: what was read of its spool, and what was written.
+pub(crate) const WORKER_BYTES: u64 = 2 << 20;
 const RESEND_AGE: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -180,7 +182,7 @@ fn encode(target: &Target, lines: &[u8], now_ns: i64, out: &mut Vec<u8>) {
             let all: Vec<&[u8]> =
                 lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
             for some in all.chunks(pickle::POINTS_MAX) {
-                pickle::message(some, now_ns as f64 / 1e9, out);
+                pickle::message(some, now_ns / 1_000_000_000, out);
             }
         }
     }
@@ -307,7 +309,7 @@ impl Store {
                     Ok(())
                 })
                 .await;
-                Chunk { lines, points, since: Duration::ZERO }
+                Chunk { lines, points, since: Duration::ZERO, held: None }
             }
         };
         self.written_bytes += chunk.lines.len();

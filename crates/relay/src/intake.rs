@@ -1,7 +1,8 @@
-//! Lines from connections and datagrams into the relay.
+//! Lines and pickles from connections and datagrams into the relay.
 //!
-//! **Invariants.** A connection costs at most its buffer; a line that is longer than [`LINE_BYTES_MAX`] is
-//! counted and skipped up to its end. A connection that says nothing for [`IDLE`] is closed.
+//! **Invariants.** A connection costs at most its buffer, or one pickle of [`FRAME_BYTES_MAX`]; a line that
+//! is longer than [`LINE_BYTES_MAX`] is counted and skipped up to its end. A connection that says nothing for
+//! [`IDLE`] is closed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sandur_base::{Env, ShutdownSignal, Task};
+use sandur_carbon::{FRAME_BYTES_MAX, PICKLE};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::Semaphore;
@@ -95,6 +97,40 @@ impl Lines {
     }
 }
 
+/// Takes pickles of a stream until it ends, or one of them is announced to be too long.
+pub async fn take_pickles(
+    env: &Env,
+    relay: &Relay,
+    mut stream: impl AsyncRead + Unpin,
+    stopping: ShutdownSignal,
+) {
+    let (mut sorter, mut buffer) = (relay.sorter(), Vec::new());
+    relay.connections().fetch_add(1, Ordering::Relaxed);
+    loop {
+        buffer.reserve(BUFFER_BYTES);
+        let read = tokio::select! {
+            biased;
+            () = stopping.triggered() => break,
+            read = env.timeout(IDLE, stream.read_buf(&mut buffer)) => read,
+        };
+        if !matches!(read, Some(Ok(more)) if more > 0) {
+            break;
+        }
+        let (whole, is_endless) = match PICKLE.framing.cut(&buffer, FRAME_BYTES_MAX) {
+            Ok(cut) => (cut.whole, false),
+            Err(endless) => (endless.whole, true),
+        };
+        sorter.take_messages(&PICKLE, &buffer[..whole]);
+        sorter.flush();
+        buffer.drain(..whole);
+        if is_endless {
+            relay.counters().rejected.add(1);
+            break;
+        }
+    }
+    relay.connections().fetch_sub(1, Ordering::Relaxed);
+}
+
 /// A listener of the system; the address is the one that it got.
 pub async fn listen(
     env: &Env,
@@ -103,11 +139,11 @@ pub async fn listen(
     stopping: ShutdownSignal,
 ) -> std::io::Result<(SocketAddr, Task<()>)> {
     match (listener.transport, listener.protocol) {
-        (_, Protocol::Pickle) => Err(std::io::Error::other("the relay takes lines, not pickles")),
-        (Transport::Tcp, Protocol::Line) => {
+        (Transport::Udp, Protocol::Pickle) => Err(std::io::Error::other("pickles come by TCP alone")),
+        (Transport::Tcp, protocol) => {
             let socket = TcpListener::bind(&listener.address).await?;
             let address = socket.local_addr()?;
-            let accepting = accept(env.clone(), relay.clone(), socket, stopping);
+            let accepting = accept(env.clone(), relay.clone(), socket, protocol, stopping);
             Ok((address, env.spawn("connections of the relay", accepting)))
         }
         (Transport::Udp, Protocol::Line) => {
@@ -118,7 +154,7 @@ pub async fn listen(
     }
 }
 
-async fn accept(env: Env, relay: Relay, socket: TcpListener, stopping: ShutdownSignal) {
+async fn accept(env: Env, relay: Relay, socket: TcpListener, protocol: Protocol, stopping: ShutdownSignal) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut connections: Vec<Task<()>> = Vec::new();
     loop {
@@ -133,7 +169,10 @@ async fn accept(env: Env, relay: Relay, socket: TcpListener, stopping: ShutdownS
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
                 let (own, relay, stopping) = (env.clone(), relay.clone(), stopping.clone());
                 connections.push(env.spawn("a connection of the relay", async move {
-                    take_stream(&own, &relay, stream, stopping).await;
+                    match protocol {
+                        Protocol::Line => take_stream(&own, &relay, stream, stopping).await,
+                        Protocol::Pickle => take_pickles(&own, &relay, stream, stopping).await,
+                    }
                     drop(place);
                 }));
             }

@@ -1,30 +1,33 @@
 //! Lines that wait in memory for one connection of a target.
 //!
-//! **Invariants.** At most `limit` bytes wait. Chunks are in the order of arrival, and a name always takes
+//! **Invariants.** At most `limit` bytes wait, each of them reserved from the relay's budget. Chunks are in the order of arrival, and a name always takes
 //! the same lane, so that its points stay in their order.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sandur_base::Reservation;
 use tokio::sync::Notify;
 
 /// Bytes that a chunk is filled up to.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
 /// Lines that are written together.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) lines: Vec<u8>,
     pub(crate) points: u32,
     /// When its first line came.
     pub(crate) since: Duration,
+    /// Its memory, unless it comes from a disk, when it is part of what its lane holds.
+    pub(crate) held: Option<Reservation>,
 }
 
-#[derive(Default)]
 struct Waiting {
     chunks: VecDeque<Chunk>,
     bytes: usize,
+    held: Reservation,
 }
 
 /// What waits.
@@ -38,8 +41,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(limit: usize) -> Self {
-        Self { waiting: Mutex::default(), limit, wake: Notify::new(), crowded: Notify::new() }
+    /// A lane whose bytes are added to what is held already.
+    pub(crate) fn new(limit: usize, held: Reservation) -> Self {
+        let waiting = Mutex::new(Waiting { chunks: VecDeque::new(), bytes: 0, held });
+        Self { waiting, limit, wake: Notify::new(), crowded: Notify::new() }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -49,7 +54,8 @@ impl Lane {
     /// Adds lines; gives the bytes that wait, or nothing when there is no room.
     pub(crate) fn push(&self, lines: &[u8], points: u32, now: Duration) -> Option<usize> {
         let mut waiting = self.waiting();
-        if waiting.bytes + lines.len() > self.limit {
+        let fits = waiting.bytes + lines.len() <= self.limit;
+        if !fits || waiting.held.grow(lines.len() as u64).is_err() {
             drop(waiting);
             self.crowded.notify_one();
             return None;
@@ -60,7 +66,7 @@ impl Lane {
                 last.lines.extend_from_slice(lines);
                 last.points += points;
             }
-            _ => waiting.chunks.push_back(Chunk { lines: lines.to_vec(), points, since: now }),
+            _ => waiting.chunks.push_back(Chunk { lines: lines.to_vec(), points, since: now, held: None }),
         }
         let bytes = waiting.bytes;
         drop(waiting);
@@ -74,15 +80,19 @@ impl Lane {
     /// The oldest chunk.
     pub(crate) fn take(&self) -> Option<Chunk> {
         let mut waiting = self.waiting();
-        let chunk = waiting.chunks.pop_front()?;
+        let mut chunk = waiting.chunks.pop_front()?;
         waiting.bytes -= chunk.lines.len();
+        chunk.held = Some(waiting.held.split(chunk.lines.len() as u64));
         Some(chunk)
     }
 
     /// Puts the oldest chunk back.
-    pub(crate) fn put_back(&self, chunk: Chunk) {
+    pub(crate) fn put_back(&self, mut chunk: Chunk) {
         let mut waiting = self.waiting();
         waiting.bytes += chunk.lines.len();
+        if let Some(held) = chunk.held.take() {
+            waiting.held.absorb(held);
+        }
         waiting.chunks.push_front(chunk);
     }
 

@@ -18,6 +18,7 @@
 //! target. Memory and disk are bounded, and what is dropped is counted.
 
 pub mod aggregation;
+pub mod clean;
 pub mod config;
 pub mod connect;
 pub mod counters;

@@ -1,5 +1,6 @@
 //! Where names would go, without sending anything: for `lookup` and `diff`.
 
+use crate::clean::clean;
 use crate::router::{End, Hands, Router, Scratch};
 
 /// Where a name goes.
@@ -40,6 +41,13 @@ impl Hands for Collect<'_> {
 /// Where a name goes while every target is live.
 pub fn lookup(router: &Router, name: &[u8], scratch: &mut Scratch) -> Destinations {
     let mut collect = Collect { router, found: Destinations::default() };
-    router.route(0, name, scratch, &mut collect);
+    match router.routing().cleans_names {
+        true => {
+            let mut cleaned = Vec::new();
+            let end = clean(name, &mut cleaned);
+            router.route(0, &cleaned[..end], scratch, &mut collect);
+        }
+        false => router.route(0, name, scratch, &mut collect),
+    }
     collect.found
 }

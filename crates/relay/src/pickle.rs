@@ -7,12 +7,12 @@
 pub(crate) const POINTS_MAX: usize = 200;
 
 /// Adds one message with the points of these lines to `out`; lines that are no points are left out.
-pub(crate) fn message(lines: &[&[u8]], now: f64, out: &mut Vec<u8>) {
+pub(crate) fn message(lines: &[&[u8]], now: i64, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     // PROTO 2, EMPTY_LIST, MARK
     out.extend_from_slice(b"\x80\x02](");
-    for point in lines.iter().filter_map(|line| crate::line::parse(line, now).ok()) {
+    for point in lines.iter().filter_map(|line| crate::line::parse(line, now).ok().flatten()) {
         // BINUNICODE, BINFLOAT, BINFLOAT, TUPLE2, TUPLE2
         out.push(b'X');
         out.extend_from_slice(&(point.name.len() as u32).to_le_bytes());
@@ -36,7 +36,7 @@ mod tests {
     #[test]
     fn a_message_is_what_python_reads() {
         let mut out = Vec::new();
-        message(&[b"a.b 1.5 100", b"no point"], 0.0, &mut out);
+        message(&[b"a.b 1.5 100", b"no point"], 0, &mut out);
         let mut expected = b"\x00\x00\x00\x22\x80\x02](X\x03\x00\x00\x00a.bG".to_vec();
         expected.extend_from_slice(&100_f64.to_be_bytes());
         expected.push(b'G');

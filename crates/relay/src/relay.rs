@@ -4,21 +4,24 @@
 //! and counted, so a dead target slows down no other. Memory is bounded by the lanes, the connections and the
 //! open intervals of aggregation rules.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Shutdown, Task};
+use sandur_base::{Env, MemoryBudget, OverBudget, Shutdown, Task};
+use sandur_carbon::{Refusal, Sink};
 
 use crate::aggregation::{Aggregation, Computed};
+use crate::clean::{clean, clean_line};
 use crate::connect::Connector;
 use crate::counters::{Counters, TargetCounters};
-use crate::delivery::{Delivery, Store};
+use crate::delivery::{Delivery, Store, WORKER_BYTES};
 use crate::hash::jump::{bucket, rehash};
 use crate::lane::{CHUNK_BYTES, Lane};
 use crate::line::{Point, parse};
 use crate::model::aggregate::Output;
-use crate::model::{Routing, Stage};
+use crate::model::{NAME_BYTES_MAX, Routing, Stage};
 use crate::router::{BadCluster, End, Hands, Router, Scratch};
 use crate::spool::Spool;
 
@@ -39,6 +42,9 @@ pub enum StartError {
     /// A cluster makes no ring.
     #[error(transparent)]
     Cluster(#[from] BadCluster),
+    /// The connections to targets find no room.
+    #[error("the relay's connections to targets: {0}; raise that limit or name fewer connections")]
+    Memory(#[from] OverBudget),
     /// A spool cannot be opened.
     #[error("the spool of {target} cannot be opened: {reason}")]
     Spool {
@@ -80,9 +86,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the workers of every target. `host` stands in the names of the relay's own metrics.
+    /// Starts the workers of every target, whose queues are reserved from `memory`. `host` stands in the
+    /// names of the relay's own metrics.
     pub fn start(
-        env: &Env,
+        (env, memory): (&Env, &MemoryBudget),
         routing: Routing,
         connector: Arc<dyn Connector>,
         open_spool: OpenSpool<'_>,
@@ -98,7 +105,7 @@ impl Running {
             let counters = Arc::new(TargetCounters::default());
             let mut lanes = Vec::new();
             for number in 0..target.connections.max(1) {
-                let lane = Arc::new(Lane::new(limit));
+                let lane = Arc::new(Lane::new(limit, memory.reserve(WORKER_BYTES)?));
                 let name = spool_name(&target.metric_name(), number);
                 let spool = if target.spools { open_spool(&name) } else { Ok(None) };
                 let spool =
@@ -158,6 +165,8 @@ fn spool_name(target: &str, connection: u16) -> String {
 pub struct Sorter {
     relay: Relay,
     scratch: Option<Scratch>,
+    /// A line whose name was cleaned.
+    cleaned: Vec<u8>,
     /// Lines by target and lane.
     lanes: Vec<Vec<(Vec<u8>, u32)>>,
     /// Lanes that hold lines.
@@ -168,7 +177,8 @@ impl Relay {
     /// For one source of lines.
     pub fn sorter(&self) -> Sorter {
         let lanes = self.0.targets.iter().map(|target| vec![(Vec::new(), 0); target.lanes.len()]).collect();
-        Sorter { relay: self.clone(), scratch: Some(Scratch::default()), lanes, filled: Vec::new() }
+        let scratch = Some(Scratch::default());
+        Sorter { relay: self.clone(), scratch, cleaned: Vec::new(), lanes, filled: Vec::new() }
     }
 
     /// What it counts.
@@ -218,19 +228,42 @@ impl Relay {
 impl Sorter {
     /// Takes one line without its end.
     pub fn take(&mut self, line: &[u8]) {
-        let now = self.relay.0.env.now_ns() as f64 / 1e9;
-        match parse(line, now) {
-            Ok(point) => {
-                self.relay.0.counters.received.add(1);
-                self.route(&point, 0, None);
-            }
-            Err(_) if line.is_empty() => {}
+        if !self.relay.0.router.routing().cleans_names {
+            return self.take_line(line);
+        }
+        let mut cleaned = std::mem::take(&mut self.cleaned);
+        clean_line(line, &mut cleaned);
+        self.take_line(&cleaned);
+        self.cleaned = cleaned;
+    }
+
+    /// Takes whole messages of a protocol.
+    pub fn take_messages(&mut self, protocol: &sandur_carbon::Protocol, messages: &[u8]) {
+        let now = self.relay.now();
+        // A sorter never ends the reading.
+        let _ = (protocol.read)(messages, now, self);
+    }
+
+    fn take_line(&mut self, line: &[u8]) {
+        match parse(line, self.relay.now()) {
+            Ok(Some(point)) => self.arrived(point),
+            Ok(None) => {}
             Err(reason) => {
                 self.relay.0.counters.rejected.add(1);
                 let line = String::from_utf8_lossy(&line[..line.len().min(200)]);
                 tracing::debug!(%reason, %line, "a line is no point");
             }
         }
+    }
+
+    /// Begins the way of a point that was received; where names are cleaned, it is clean.
+    fn arrived(&mut self, mut point: Point<'_>) {
+        self.relay.0.counters.received.add(1);
+        if self.relay.0.router.routing().cleans_names {
+            let end = memchr::memchr(b';', point.name).unwrap_or(point.name.len());
+            (point.name, point.tags) = point.name.split_at(end);
+        }
+        self.route(&point, 0, None);
     }
 
     /// Through the stages from one on, or into clusters.
@@ -311,14 +344,7 @@ impl Sorter {
 
     /// Routes a point that the relay made.
     fn made(&mut self, name: &[u8], value: f64, time: i64, first: usize, clusters: Option<&[usize]>) {
-        let (value_text, time_text) = (value.to_string(), time.to_string());
-        let point = Point {
-            name,
-            value_text: value_text.as_bytes(),
-            value,
-            time_text: time_text.as_bytes(),
-            time: time as f64,
-        };
+        let point = Point { name, tags: b"", value_text: b"", value, time_text: b"", time: time as f64 };
         self.route(&point, first, clusters);
     }
 
@@ -349,6 +375,32 @@ impl Sorter {
 
 fn hash_of(name: &[u8]) -> u64 {
     u64::from(crate::hash::fnv1a::fnv1a_32(name)) | 1 << 40
+}
+
+impl Sink for Sorter {
+    fn point(&mut self, point: sandur_carbon::Point<'_>) -> ControlFlow<()> {
+        let is_name = point.name.len() <= NAME_BYTES_MAX && !point.name.is_empty();
+        if !is_name || point.name.contains(char::is_whitespace) {
+            self.relay.0.counters.rejected.add(1);
+            return ControlFlow::Continue(());
+        }
+        let mut cleaned = std::mem::take(&mut self.cleaned);
+        cleaned.clear();
+        match self.relay.0.router.routing().cleans_names {
+            true => drop(clean(point.name.as_bytes(), &mut cleaned)),
+            false => cleaned.extend_from_slice(point.name.as_bytes()),
+        }
+        let (value, time) = (point.value, point.seconds);
+        self.arrived(Point { name: &cleaned, tags: b"", value_text: b"", value, time_text: b"", time });
+        self.cleaned = cleaned;
+        ControlFlow::Continue(())
+    }
+
+    fn refused(&mut self, refusal: Refusal, message: &[u8]) {
+        self.relay.0.counters.rejected.add(1);
+        let message = String::from_utf8_lossy(&message[..message.len().min(200)]);
+        tracing::debug!(reason = refusal.reason().name(), %message, "a message is no point");
+    }
 }
 
 /// One point on its way.

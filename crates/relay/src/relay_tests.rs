@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env};
+use sandur_base::{BoxFuture, Env, MemoryBudget};
 
 use crate::config::{Format, read};
 use crate::connect::{Connection, Connector};
@@ -119,6 +119,10 @@ struct World {
     options: Options,
 }
 
+fn memory() -> MemoryBudget {
+    MemoryBudget::root("relay", 1 << 30)
+}
+
 impl World {
     fn start(&self, text: &str) -> Running {
         let disks = Arc::clone(&self.disks);
@@ -129,7 +133,8 @@ impl World {
         };
         let mut routing = routing(text);
         (routing.statistics.every, routing.queue_bytes) = (None, Some(1 << 20));
-        Running::start(&self.env, routing, Arc::new(self.remotes.clone()), &open, "host.example").unwrap()
+        Running::start((&self.env, &memory()), routing, Arc::new(self.remotes.clone()), &open, "host.example")
+            .unwrap()
     }
 
     async fn seconds(&self, seconds: f64) {
@@ -328,7 +333,8 @@ fn sums_and_own_metrics_are_sent_as_points() {
             statistics submit every 30 seconds;";
         let open = |_: &str| Ok(None);
         let connector = Arc::new(world.remotes.clone());
-        let running = Running::start(&world.env, routing(text), connector, &open, "host.example").unwrap();
+        let running =
+            Running::start((&world.env, &memory()), routing(text), connector, &open, "host.example").unwrap();
         let mut sorter = running.relay.sorter();
         let now = world.env.now_ns() / 1_000_000_000;
         for (name, value) in [(1, 2), (2, 3), (3, 5)] {
@@ -341,6 +347,30 @@ fn sums_and_own_metrics_are_sent_as_points() {
         assert_eq!(values["carbon.relays.host_example.metricsReceived"], [3]);
         assert_eq!(values["carbon.relays.host_example.invalidMetrics"], [1]);
         assert_eq!(values["carbon.relays.host_example.destinations.h1:2003:a.sent"], [1]);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn pickles_and_numbers_as_python_writes_them_are_taken() {
+    in_world(|world| async move {
+        world.remotes.set_up("h1", true);
+        let running = world.start("cluster main forward h1; match * send to main;");
+        let mut bytes = Vec::new();
+        crate::pickle::message(&[b"a.b 7 100", b"a.c 8 101"], 0, &mut bytes);
+        bytes.extend_from_slice(&[0xff; 4]);
+        let stopping = sandur_base::Shutdown::default();
+        let stream = bytes.as_slice();
+        crate::intake::take_pickles(&world.env, &running.relay, stream, stopping.signal()).await;
+        let lines: &[u8] = b"a.d 1_000 5\na.e nan 5\n\na.f 1 -1\r\ncut";
+        crate::intake::take_stream(&world.env, &running.relay, lines, stopping.signal()).await;
+        world.seconds(1.0).await;
+        let values = world.remotes.values("h1");
+        let expected = [("a.b", 7), ("a.c", 8), ("a.d", 1_000), ("a.f", 1)];
+        assert_eq!(values.len(), expected.len(), "{values:?}");
+        expected.iter().for_each(|(name, value)| assert_eq!(values[*name], [*value], "{name}"));
+        let counters = running.relay.counters();
+        assert_eq!((counters.received.get(), counters.rejected.get()), (4, 2));
         running.stop().await;
     });
 }
@@ -411,7 +441,7 @@ fn a_stop_while_the_disk_writes_loses_nothing() {
         let mut routing = routing("cluster old forward old; match * send to old;");
         routing.statistics.every = None;
         let remotes = Arc::new(Remotes::new(&env));
-        let running = Running::start(&env, routing, remotes, &open, "host.example").unwrap();
+        let running = Running::start((&env, &memory()), routing, remotes, &open, "host.example").unwrap();
         let mut sorter = running.relay.sorter();
         send(&mut sorter, 0);
         tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
@@ -431,5 +461,53 @@ fn a_stop_while_the_disk_writes_loses_nothing() {
             spool.confirm(&batch);
         }
         assert_eq!(points, 2 * NAMES);
+    });
+}
+
+#[test]
+fn names_are_cleaned_before_they_are_routed_and_tags_follow_them() {
+    in_world(|world| async move {
+        world.remotes.set_up("h1", true);
+        world.remotes.set_up("h2", true);
+        let running = world.start(
+            "cluster one forward h1; cluster two forward h2;
+             match ^a\\.b_c$ send to one stop; match * send to two;",
+        );
+        let mut sorter = running.relay.sorter();
+        for line in ["..a..b/c. 1 5", "a.b/c;t=x/y 2 5", "a.b 3 5"] {
+            sorter.take(line.as_bytes());
+        }
+        sorter.flush();
+        world.seconds(1.0).await;
+        let values = world.remotes.values("h1");
+        assert_eq!((values["a.b_c"].as_slice(), values["a.b_c;t=x/y"].as_slice()), (&[1][..], &[2][..]));
+        assert_eq!(world.remotes.values("h2")["a.b"], [3]);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn queues_take_no_more_than_the_memory_of_the_relay() {
+    in_world(|world| async move {
+        let memory = MemoryBudget::root("relay", 3 << 20);
+        let mut routing = routing("cluster main forward h1; match * send to main;");
+        routing.statistics.every = None;
+        let remotes = Arc::new(world.remotes.clone());
+        let none = |_: &str| Ok(None);
+        let start = |routing| {
+            Running::start((&world.env, &memory), routing, Arc::clone(&remotes) as _, &none, "host")
+        };
+        let running = start(routing.clone()).unwrap();
+        let refused = start(routing).map(drop).unwrap_err();
+        assert!(refused.to_string().contains("relay"), "{refused}");
+        let (mut sorter, line) = (running.relay.sorter(), format!("{} 1 5", "n".repeat(1000)));
+        for _ in 0..3_000 {
+            sorter.take(line.as_bytes());
+        }
+        sorter.flush();
+        assert!(memory.used() > 2 << 20 && memory.used() <= 3 << 20, "{memory:?}");
+        let dropped = running.relay.target_counters(0).unwrap().dropped.get();
+        assert!((1_000..3_000).contains(&dropped), "{dropped}");
+        drop(running);
     });
 }

@@ -3,6 +3,8 @@
 //! **Invariants.** A walk goes forward only and ends after the last stage; a target is named once for each
 //! route that sends to it. Nothing here waits or holds state.
 
+use sandur_model::GraphiteName;
+
 use crate::hash::fnv1a::fnv1a_32_signed;
 use crate::hash::jump::{bucket, rehash};
 use crate::model::aggregate::{Aggregate, Closing};
@@ -109,6 +111,7 @@ impl Router {
                         std::mem::swap(&mut scratch.name, &mut scratch.other);
                     }
                 }
+                Stage::Canonical => canonical(scratch),
                 Stage::Aggregate(aggregate) => match take_part(index, aggregate, scratch, hands) {
                     Part::None => {}
                     Part::Taken => was_sent = true,
@@ -225,6 +228,14 @@ fn any_of(targets: &[usize], key: &[u8], hands: &dyn Hands) -> usize {
     match live.clone().count() {
         0 => first,
         count => live.clone().nth(bucket(rehash(u64::from(hash) | 1 << 40), count)).copied().unwrap_or(first),
+    }
+}
+
+/// The name in canonical form, which only one with tags is not already in.
+fn canonical(scratch: &mut Scratch) {
+    let is_tagged = |name: &&str| name.contains([';', '{']);
+    if let Some(name) = std::str::from_utf8(&scratch.name).ok().filter(is_tagged) {
+        scratch.name = GraphiteName::parse(name).canonical().into_bytes();
     }
 }
 

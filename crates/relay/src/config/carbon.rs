@@ -109,6 +109,9 @@ pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing)
         }
         false => keys(&settings, routing)?,
     };
+    if settings.truth("TAG_RELAY_NORMALIZED", false)? {
+        routing.stages.push(Stage::Canonical);
+    }
     routes(&settings, aggregates_too, &known, keys, routing)
 }
 
@@ -118,17 +121,11 @@ fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
             routing.note(settings.source, entry.line, &entry.key, OTHERWISE, false);
         }
     }
-    let grave = [
-        ("TAG_RELAY_NORMALIZED", "tags are passed on in the order in which they came"),
-        ("DESTINATION_TRANSPORT", "connections to targets are not encrypted"),
-    ];
-    for (key, why) in grave {
-        let differs = settings
-            .text(key)
-            .is_some_and(|value| ini::truth(value).unwrap_or(!value.eq_ignore_ascii_case("none")));
-        if differs {
-            routing.note(settings.source, settings.line(key), key, why, true);
-        }
+    let key = "DESTINATION_TRANSPORT";
+    let is_named = |value: &str| ini::truth(value).unwrap_or(!value.eq_ignore_ascii_case("none"));
+    if settings.text(key).is_some_and(is_named) {
+        let why = "connections to targets are not encrypted";
+        routing.note(settings.source, settings.line(key), key, why, true);
     }
 }
 

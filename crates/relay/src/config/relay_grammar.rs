@@ -23,6 +23,7 @@ const FILES_MAX: usize = 1_000;
 
 /// Reads a file and those that it includes.
 pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigError> {
+    routing.cleans_names = true;
     // Included files are read in place; the stack holds what is left of those around them.
     let mut stack = vec![Statements::of(source)?];
     let mut files = 1;

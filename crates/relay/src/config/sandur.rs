@@ -34,6 +34,9 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         let (transport, protocol) = (Transport::Tcp, Protocol::Pickle);
         routing.listeners.push(Listener { address: address.to_owned(), transport, protocol });
     }
+    if let Some(cleans) = file.truth("clean_names")? {
+        routing.cleans_names = cleans;
+    }
     if let Some(directory) = file.text("spool_directory")? {
         routing.spool_directory = Some(directory.to_owned());
     }

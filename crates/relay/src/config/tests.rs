@@ -318,3 +318,17 @@ fn no_text_makes_a_reader_panic() {
         }
     }
 }
+
+#[test]
+fn carbon_orders_tags_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("carbon.conf");
+    let text =
+        "[relay]\nRELAY_METHOD = consistent-hashing\nDESTINATIONS = h1:1\nTAG_RELAY_NORMALIZED = True\n";
+    std::fs::write(&path, text).unwrap();
+    let routing = read(&path, None, None).unwrap();
+    assert!(routing.notes.is_empty() && matches!(routing.stages[0], Stage::Canonical), "{routing:?}");
+    let router = crate::router::Router::new(routing).unwrap();
+    let found = crate::lookup::lookup(&router, b"m;b=2;a=1", &mut Default::default());
+    assert_eq!(found.targets[0].1, "m;a=1;b=2");
+}

@@ -143,6 +143,8 @@ pub enum Stage {
     Rewrite(Rewrite),
     /// Makes one series of many.
     Aggregate(aggregate::Aggregate),
+    /// Gives tagged names the order of tags that carbon stores them in.
+    Canonical,
     /// Sends points to clusters.
     Route(Route),
 }
@@ -202,6 +204,8 @@ pub struct Routing {
     pub statistics: Statistics,
     /// Bytes of a target's queue in memory.
     pub queue_bytes: Option<u64>,
+    /// Whether names are cleaned before anything sees them, as carbon-c-relay does.
+    pub cleans_names: bool,
     /// Where points wait on disk.
     pub spool_directory: Option<String>,
     /// Lines that are not honoured.

@@ -156,4 +156,29 @@ mod tests {
             assert!(matches!((kind.build)(&nodes), Err(RingError::TooMany(_))), "{kind:?}");
         }
     }
+
+    /// Fourteen servers whose relay and repair tool placed names differently.
+    #[test]
+    fn rings_of_fourteen_servers_differ_where_their_positions_are_taken() {
+        let hosts = [
+            "34.114", "39.104", "40.161", "35.158", "37.70", "40.126", "33.78", "39.19", "42.66", "34.131",
+            "38.55", "41.75", "32.8", "37.165",
+        ];
+        let node = |host: &&str| Node { host: format!("10.20.{host}"), port: 12003, ..Node::default() };
+        let nodes: Vec<Node> = hosts.iter().map(node).collect();
+        let ring = |name: &str| (Kind::of(name).unwrap().build)(&nodes).unwrap();
+        let carbon = ring("carbon_ch");
+        let at = |position: i64| {
+            let found = carbon.positions().into_iter().find(|(own, _)| *own == position);
+            found.map(|(_, member)| hosts[member])
+        };
+        assert_eq!([59_417, 59_418, 59_482].map(at), [Some("40.126"), Some("34.131"), Some("40.126")]);
+        for (name, expected) in
+            [("carbon-relay-ng/consistentHashing", 154), ("carbon-relay-ng/consistentHashing-v2", 2)]
+        {
+            let other = ring(name);
+            let differing = (0..65_536).filter(|position| carbon.at(*position) != other.at(*position));
+            assert_eq!(differing.count(), expected, "{name}");
+        }
+    }
 }

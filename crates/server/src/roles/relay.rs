@@ -9,9 +9,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use sandur_base::{BoxFuture, MemoryBudget, Task};
-use sandur_model::{
-    GraphitePathError, Labels, SampleBatch, TenantId, graphite_path_labels, graphite_tagged_labels,
-};
+use sandur_model::{GraphiteName, SampleBatch, TenantId};
 use sandur_relay::config::read;
 use sandur_relay::connect::{Connection, Network, WithSelf};
 use sandur_relay::intake::listen;
@@ -62,6 +60,8 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     }
     let budget = app.request_memory.budget();
     let memory = budget.child("relay", budget.limit() / 4);
+    // A share of their own: full queues must not keep points from the store, which empties them.
+    let queues = budget.child("relay queues", budget.limit() / 4);
     let own = Own { app: App::clone(app), tenant, memory };
     let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
     let connector = WithSelf { host: SELF.to_owned(), open, network: Arc::new(Network) };
@@ -74,7 +74,7 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
         }
     };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let running = Running::start(&app.env, routing, Arc::new(connector), &open_spool, &host)
+    let running = Running::start((&app.env, &queues), routing, Arc::new(connector), &open_spool, &host)
         .map_err(|error| wrong(error.to_string()))?;
     let (mut accepting, mut listening) = (Vec::new(), Vec::new());
     for listener in &listeners {
@@ -189,7 +189,7 @@ fn batch(tenant: &TenantId, bytes: &[u8], now_ns: i64) -> SampleBatch {
     let mut order: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for line in bytes.split(|byte| *byte == b'\n') {
-        let Ok(point) = parse(line, now_ns as f64 / 1e9) else { continue };
+        let Ok(Some(point)) = parse(line, now_ns / 1_000_000_000) else { continue };
         let Ok(name) = std::str::from_utf8(point.name) else { continue };
         let place = *places.entry(name).or_insert_with(|| {
             order.push((name, Vec::new()));
@@ -199,21 +199,12 @@ fn batch(tenant: &TenantId, bytes: &[u8], now_ns: i64) -> SampleBatch {
     }
     let mut batch = SampleBatch::new(tenant.clone());
     for (name, points) in order {
-        match labels(name) {
+        match GraphiteName::parse(name).labels() {
             Ok(labels) => batch.push(Arc::new(labels), points),
             Err(error) => tracing::debug!(name, %error, "a name of the relay is not stored"),
         }
     }
     batch
-}
-
-fn labels(name: &str) -> Result<Labels, GraphitePathError> {
-    match name.split_once(';') {
-        None => graphite_path_labels(name),
-        Some((name, tags)) => {
-            graphite_tagged_labels(name, tags.split(';').filter_map(|tag| tag.split_once('=')))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use sandur_base::units::{self, ByteSize};
-use sandur_base::{Env, Shutdown};
+use sandur_base::{Env, MemoryBudget, Shutdown};
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
@@ -18,6 +18,9 @@ use super::configuration;
 use crate::config::Log;
 use crate::failed_command::Failed;
 use crate::{logging, roles};
+
+/// Bytes of all queues: more than any relay has, whose connections are bounded each.
+const MEMORY_MAX: u64 = 1 << 40;
 
 /// Options of the command without a subcommand.
 pub(super) fn arguments() -> Vec<Arg> {
@@ -75,8 +78,9 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
         }
     };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let memory = MemoryBudget::root("relay", MEMORY_MAX);
     let (listening, targets) = (routing.listeners.clone(), routing.targets.len());
-    let started = Running::start(env, routing, Arc::new(Network), &open, &host);
+    let started = Running::start((env, &memory), routing, Arc::new(Network), &open, &host);
     let running = started.map_err(|error| Failed::new(format!("{path}: {error}")))?;
     let shutdown = Shutdown::default();
     let mut accepting = Vec::new();
@@ -117,7 +121,6 @@ fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> 
         };
         routing.listeners = addresses.flat_map(both).collect();
     }
-    without_pickles(routing);
     if routing.listeners.is_empty() {
         return Err(Failed::new("the relay listens nowhere: give --listen ADDRESS"));
     }
@@ -125,17 +128,6 @@ fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> 
         roles::check_listener(&listener.address, matches.get_flag("insecure-listen"))?;
     }
     Ok(())
-}
-
-/// The relay takes lines.
-fn without_pickles(routing: &mut Routing) {
-    routing.listeners.retain(|listener| {
-        let is_line = listener.protocol == Protocol::Line;
-        if !is_line {
-            eprintln!("sandur: {}: the relay does not listen for pickles", listener.address);
-        }
-        is_line
-    });
 }
 
 fn spool(routing: &Routing, matches: &ArgMatches) -> Result<(Option<PathBuf>, Options), Failed> {

@@ -1,0 +1,66 @@
+//! Names as carbon-c-relay cleans them before anything else sees them.
+//!
+//! Other characters than letters, digits, points and `-_:#` become `_`, byte by byte; points at the beginning,
+//! at the end and behind points go. From the first `;` on stand tags, which are left as they are, and which
+//! neither rules nor rings see.
+
+/// Characters of names beside letters and digits.
+const ALLOWED: &[u8] = b"-_:#";
+
+/// Adds the clean form of a name; gives where its tags begin in `out`, which is its end without tags.
+pub fn clean(name: &[u8], out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    let (name, tags) = name.split_at(memchr::memchr(b';', name).unwrap_or(name.len()));
+    for byte in name {
+        match byte {
+            b'.' if out.len() == start || out.ends_with(b".") => {}
+            b'.' => out.push(b'.'),
+            byte if byte.is_ascii_alphanumeric() || ALLOWED.contains(byte) => out.push(*byte),
+            _ => out.push(b'_'),
+        }
+    }
+    if tags.is_empty() && out.len() > start && out.ends_with(b".") {
+        out.pop();
+    }
+    let end = out.len();
+    out.extend_from_slice(tags);
+    end
+}
+
+/// A line whose name is clean: `out` is what it becomes. What stands before the name, spaces and points, goes.
+pub fn clean_line(line: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let start = line.iter().position(|byte| !is_space(byte) && *byte != b'.').unwrap_or(line.len());
+    let line = &line[start..];
+    let end = line.iter().position(is_space).unwrap_or(line.len());
+    clean(&line[..end], out);
+    out.extend_from_slice(&line[end..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_carbon_c_relay() {
+        for (line, expected) in [
+            ("a.b-c_d:e#f 1 2", "a.b-c_d:e#f 1 2"),
+            ("a.b/c d 1", "a.b_c d 1"),
+            ("..a...b. 1 2", "a.b 1 2"),
+            (" . a 1 2", "a 1 2"),
+            ("é 1 2", "__ 1 2"),
+            ("a.b\t1 2", "a.b\t1 2"),
+            ("a.*;t=x/y..z. 1 2", "a._;t=x/y..z. 1 2"),
+            ("a.;t=v 1 2", "a.;t=v 1 2"),
+            ("", ""),
+            ("...", ""),
+        ] {
+            let mut out = Vec::new();
+            clean_line(line.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{line:?}");
+        }
+        let mut out = b"x".to_vec();
+        assert_eq!((clean(b".a.;t=v", &mut out), out.as_slice()), (3, &b"xa.;t=v"[..]));
+    }
+}
