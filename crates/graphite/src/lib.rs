@@ -31,6 +31,7 @@ mod combine;
 mod encoding;
 mod error;
 mod evaluate;
+mod event;
 mod find;
 mod function;
 mod functions;
@@ -56,6 +57,7 @@ pub use carbonserver::{CarbonserverForm, capabilities, info, metric_list};
 pub use column::Column;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
+pub use event::{EVENT_BYTES_MAX, Event, Events, EventsRequest};
 pub use find::{
     ExpandRequest, FIND_FORMATS, FindFormat, FindRequest, GlobAnswer, expand, find, index, read_globs,
     write_globs,

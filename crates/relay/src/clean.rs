@@ -1,7 +1,7 @@
 //! Names as carbon-c-relay cleans them before anything else sees them.
 //!
-//! Other characters than letters, digits, points and `-_:#` become `_`, byte by byte; points at the beginning,
-//! at the end and behind points go. From the first `;` on stand tags, which are left as they are, and which
+//! Other characters than letters, digits, points and `-_:#` become `_`, byte by byte; points at the begin, at
+//! the end and behind points go. From the first `;` on stand tags, which are left as they are, and which
 //! neither rules nor rings see.
 
 /// Characters of names beside letters and digits.
@@ -27,7 +27,7 @@ pub fn clean(name: &[u8], out: &mut Vec<u8>) -> usize {
     end
 }
 
-/// A line whose name is clean: `out` is what it becomes. What stands before the name, spaces and points, goes.
+/// A line whose name is clean: `out` is what it becomes. Spaces and points before the name go.
 pub fn clean_line(line: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');

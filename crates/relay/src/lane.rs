@@ -1,7 +1,7 @@
 //! Lines that wait in memory for one connection of a target.
 //!
-//! **Invariants.** At most `limit` bytes wait, each of them reserved from the relay's budget. Chunks are in the order of arrival, and a name always takes
-//! the same lane, so that its points stay in their order.
+//! **Invariants.** At most `limit` bytes wait, each of them reserved from the relay's budget. Chunks are in
+//! the order of arrival, and a name always takes the same lane, so that its points stay in their order.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

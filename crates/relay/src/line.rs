@@ -1,7 +1,7 @@
 //! A point on its way through the relay, and how it is written as carbon's line.
 //!
-//! **Invariants.** The texts of value and timestamp are passed on as they came, unless only Python reads them.
-//! A value is never NaN; a timestamp is finite. A timestamp of -1 is the time of arrival.
+//! **Invariants.** The texts of value and timestamp are passed on as they came, unless only Python reads
+//! them. A value is never NaN; a timestamp is finite. A timestamp of -1 is the time of arrival.
 
 use sandur_carbon::{Refusal, read_line};
 

@@ -105,6 +105,25 @@ pub async fn bytes_by_labels(
     }
 }
 
+/// The first rows of a time of the stream with one label, whatever the limits on the tenant's queries.
+pub async fn rows_of_stream(
+    source: &dyn LogSource,
+    context: &QueryContext,
+    (label, value): (&str, &str),
+    (start_ns, end_ns): (i64, i64),
+    limit: u32,
+) -> Result<Vec<LogRow>, sandur_query::Error> {
+    let query = format!("{{{label}={}}}", quote(value));
+    let parsed = sandur_logql::parse(&query)?;
+    let limits = Limits { max_query_length: 0, max_query_range: 0, max_query_series: 0, ..Limits::default() };
+    let kind = QueryKind::Range { start_ns, end_ns, step_ns: 1_000_000_000 };
+    let request = QueryText { query, kind, limit, direction: Direction::Forward, interval_ns: 0 };
+    match sandur_logql::query_parsed(source, context, &limits, &parsed, &request).await? {
+        QueryResult::Streams(rows) => Ok(rows),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Fails when a time is longer than the tenant may ask for.
 pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Failure> {
     Ok(sandur_logql::check_length(start_ns, end_ns, limits)?)

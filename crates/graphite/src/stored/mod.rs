@@ -24,6 +24,7 @@ use sandur_base::Reservation;
 use sandur_model::{SECOND_NS, TimeRange};
 use sandur_query::{Error, QueryContext, SampleSource};
 
+use crate::event::{Event, Events};
 use crate::glob::Pattern;
 use crate::schemas::StorageRules;
 use crate::source::{Fetched, Found, Selector, Source, Window};
@@ -56,13 +57,19 @@ pub struct StoredSeries<'s> {
     samples: &'s dyn SampleSource,
     rules: Arc<StorageRules>,
     options: StoredOptions,
+    events: Option<&'s dyn Events>,
     held: Mutex<Option<Reservation>>,
 }
 
 impl<'s> StoredSeries<'s> {
     /// Over these samples, with these rules.
     pub fn new(samples: &'s dyn SampleSource, rules: Arc<StorageRules>, options: StoredOptions) -> Self {
-        Self { samples, rules, options, held: Mutex::new(None) }
+        Self { samples, rules, options, events: None, held: Mutex::new(None) }
+    }
+
+    /// With these events.
+    pub fn with_events(self, events: &'s dyn Events) -> Self {
+        Self { events: Some(events), ..self }
     }
 
     /// Keeps what was reserved as long as the request.
@@ -128,5 +135,20 @@ impl Source for StoredSeries<'_> {
         expressions: &'a [TagExpression],
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
         Box::pin(self.names_by_tags(context, expressions))
+    }
+
+    fn events<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        tags: &'a [String],
+        from: i64,
+        until: i64,
+    ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
+        Box::pin(async move {
+            let Some(events) = self.events else { return Ok(Vec::new()) };
+            let all = events.between(context, from, until).await?;
+            let has_all = |event: &&Event| tags.iter().all(|tag| event.tags.contains(tag));
+            Ok(all.iter().filter(has_all).map(|event| event.when).collect())
+        })
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
-use sandur_model::{Labels, graphite_path_labels, graphite_tagged_labels};
-use sandur_query::MemorySeries;
+use sandur_model::{Labels, Level, graphite_path_labels, graphite_tagged_labels};
+use sandur_query::{MemoryRow, MemorySeries, MemorySource};
 
 use crate::harness::{Answer, NOW, Server};
 
@@ -166,7 +166,6 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
     assert!(of("/_internal/capabilities/?format=json").await.contains("carbonapi_v3_pb"));
     assert!(of("/_internal/capabilities/").await.starts_with("\n\u{f}carbonapi_v3_pb"));
     assert!(of("/info/?target=servers.web1.load").await.contains("\"secondsPerPoint\":60"));
-    assert_eq!(post(&server, "/events", "application/json", "{}").await.status, 501);
     assert_eq!(get(&server, "/metrics/details/").await.status, 501);
     // MultiGlobRequest and MultiFetchRequest of carbonapi's third protocol.
     let ask = |address: &'static str, body: Vec<u8>| {
@@ -181,4 +180,51 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
         found.body
     );
     assert_eq!(server.send(ask("/render/", b"\x0a\x02\x0a\x09".to_vec())).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_is_stored_as_a_line_and_answered_by_its_tags() {
+    let server = server();
+    for (kind, address) in
+        [("application/x-www-form-urlencoded", "/events/"), ("application/json", "/graphite/events")]
+    {
+        let sent = format!(r#"{{"what":"v2","tags":["deploy","web"],"data":"{kind}","when":{}}}"#, NOW - 60);
+        let answer = post(&server, address, kind, &sent).await;
+        assert_eq!((answer.status, answer.body.as_str()), (200, ""), "{kind}");
+    }
+    for wrong in ["", "[]", r#"{"tags":1}"#, r#"{"when":"x"}"#] {
+        assert_eq!(post(&server, "/events", "application/json", wrong).await.status, 400, "{wrong}");
+    }
+    let rows: Vec<MemoryRow> = {
+        let batches = server.intake.batches.lock().unwrap();
+        let lines = batches.iter().flat_map(|batch| batch.streams.iter().map(move |stream| (batch, stream)));
+        lines
+            .map(|(batch, stream)| {
+                let entry = &stream.entries[0];
+                let line = entry.line.of(&batch.arena.bytes).to_vec();
+                MemoryRow {
+                    labels: Arc::clone(&stream.labels),
+                    timestamp: entry.timestamp,
+                    line: line.into(),
+                    metadata: Vec::new(),
+                    level: Level::Info,
+                }
+            })
+            .collect()
+    };
+    assert_eq!((rows.len(), rows[0].labels.to_string().as_str()), (2, r#"{__graphite__="events"}"#));
+    let server = Server::over(Arc::new(MemorySource::new(rows)), |_| ());
+    for (asked, count) in [
+        ("", 2),
+        ("?tags=deploy", 2),
+        ("?tags=deploy+none", 0),
+        ("?tags=web+none&set=union", 2),
+        ("?from=-30s", 0),
+    ] {
+        let answer = get(&server, &format!("/events/get_data{asked}")).await;
+        assert_eq!(answer.status, 200, "{asked}: {}", answer.body);
+        assert_eq!(answer.body.matches("\"what\": \"v2\"").count(), count, "{asked}: {}", answer.body);
+    }
+    let answer = get(&server, "/render?target=events('web')&from=-2min&format=raw").await;
+    assert_eq!((answer.status, answer.body.matches(",2,").count()), (200, 1), "{}", answer.body);
 }

@@ -6,6 +6,7 @@ use axum::http::HeaderValue;
 use axum::response::Response;
 use sandur_query::QueryContext;
 
+use super::kept_events::KeptEvents;
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::app::App;
@@ -93,7 +94,8 @@ pub async fn answer(
         names_in: told.times,
     };
     let source = Visible(&*app.sources.samples);
-    let series = StoredSeries::new(&source, Arc::clone(&app.graphite), options);
+    let events = KeptEvents(&*app.sources.logs);
+    let series = StoredSeries::new(&source, Arc::clone(&app.graphite), options).with_events(&events);
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
     let done = async {
         checked.map_err(Error::from)?;

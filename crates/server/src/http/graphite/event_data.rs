@@ -1,10 +1,16 @@
-//! `events/get_data`: no event, since none is stored.
+//! `events/get_data`: the events of a time.
 
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::http::reply;
-use crate::http::route::{Access, GET_POST, Group, Route};
+use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
+use super::kept_events::KeptEvents;
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{Events, EventsRequest, Zone};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -17,14 +23,27 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "No event, since none is stored.",
-    parameters: &[],
-    answers: "200, an empty list.",
-    fails: "",
+    does: "The events of a time, at most 10,000.",
+    parameters: &[
+        FROM,
+        UNTIL,
+        parameter("tags", "tags with spaces between them; events have all of them"),
+        parameter("set", "`union`: events have any of the tags; `intersection`: all of them"),
+        JSONP,
+    ],
+    answers: "200, a list of `when`, `what`, `data`, `tags` and `id`.",
+    fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, event_data),
 };
 
-async fn event_data() -> Response {
-    reply::json(b"[]".to_vec())
+async fn event_data(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    let request = EventsRequest::read(&call.pairs, now(&app), &Zone::utc());
+    let request = request.map_err(|error| failure(&error))?;
+    let told = Told { times: Some((request.from, request.until)), ..Told::of("events", &call, &["tags"]) };
+    answer(&app, &call, told, async |_, context| {
+        let events = KeptEvents(&*app.sources.logs).between(context, request.from, request.until).await?;
+        Ok(request.answer(&events))
+    })
+    .await
 }

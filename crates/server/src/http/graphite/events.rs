@@ -1,11 +1,18 @@
-//! `events`: refused, since events are not stored.
+//! `events`: stores an event.
 
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 
+use super::answer::{failure, now};
+use super::kept_events::batch;
 use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::call::{body_of, tenant};
+use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
+use crate::wiring::graphite::Event;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -13,16 +20,28 @@ pub static ROUTE: Route = Route {
     paths: &["/events", "/events/", "/graphite/events", "/graphite/events/"],
     group: Group::Graphite,
     scope: Access::Write,
-    does: "Refused: events are not stored.",
+    does: "Stores an event: an object of JSON with `what`, `tags` (a list, or a text with spaces), `data` \
+           and `when` (seconds since 1970; now without it), of whatever content type. It is a line of the \
+           stream `{__graphite__=\"events\"}` and as durable as others.",
     parameters: &[],
-    answers: "nothing good.",
-    fails: "501, always.",
+    answers: "200, nothing; the event can be queried.",
+    fails: "400: no such object, an event that is too large; 413; 429; 503: no memory.",
     several_tenants: false,
     handler: |verbs| on(verbs, events),
 };
 
-async fn events() -> Result<Response, Failure> {
-    let text =
-        "events are not stored; push a line to /loki/api/v1/push and show it as an annotation from there";
-    Err(Failure::invalid(text).with_status(StatusCode::NOT_IMPLEMENTED))
+async fn events(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    let (parts, body) = request.into_parts();
+    let tenant = tenant(&app, &parts.headers)?;
+    let received = body_of(&app, &parts, body).await?;
+    // Microseconds fit a double, which clients in JavaScript read numbers into.
+    let id = app.env.now_ns() / 1_000;
+    let event = Event::read(&received.bytes, now(&app), id).map_err(|error| failure(&error))?;
+    if app.pressure.is_high() {
+        app.metrics.pressure_refusals.inc();
+        let text = "the server is short of memory (memory_limit)";
+        return Err(Failure::invalid(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
+    }
+    app.intake.push(batch(&tenant, &event).into(), None).await?;
+    Ok(reply::text(""))
 }

@@ -13,6 +13,7 @@ pub mod function;
 pub mod functions;
 pub mod index;
 pub mod info;
+pub mod kept_events;
 pub mod metric_details;
 pub mod metric_list;
 pub mod parameters;
