@@ -9,6 +9,7 @@ mod differential;
 mod doc_paths;
 mod feature_set;
 mod fuzz;
+mod graphite_clients;
 mod memcached;
 mod nightly;
 mod process;
@@ -55,9 +56,15 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "differential",
-        arguments: "loki|prometheus [--seed N] ...",
-        about: "ask a real Loki or Prometheus and our server the same and compare the answers",
+        arguments: "loki|prometheus|graphite [--seed N] ...",
+        about: "ask a real Loki, Prometheus or graphite-web and us the same and compare the answers",
         run: differential::run_differential,
+    },
+    Command {
+        name: "graphite-clients",
+        arguments: "[--carbonapi PROGRAM]",
+        about: "real senders and readers of Graphite's beside our server: statsd, graphite-web, carbonapi",
+        run: graphite_clients::run,
     },
     Command {
         name: "crash",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::encoding::protobuf::{float, integer, message, text};
+use crate::encoding::protobuf::{Field, each, float, integer, message, text};
 use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::schemas::{Archive, Rule};
@@ -58,6 +58,52 @@ fn short(seconds: i64) -> i64 {
     seconds.min(i32::MAX.into())
 }
 
+/// Most names of a request in the third protocol.
+const NAMES_MAX: usize = 1_000;
+
+/// The names of a request for `info` in carbonapi's third protocol.
+pub fn read_info(body: &[u8]) -> std::result::Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    let read = each(body, |number, field| {
+        match (number, field) {
+            (1, Field::Bytes(name)) if names.len() < NAMES_MAX => {
+                names.push(std::str::from_utf8(name).ok()?.to_owned());
+            }
+            (1, _) => return None,
+            _ => {}
+        }
+        Some(())
+    });
+    let wrong = || format!("the body is no MultiMetricsInfoRequest of at most {NAMES_MAX} names");
+    read.map(|()| names).ok_or_else(|| Error::invalid(wrong()))
+}
+
+/// The same for several names, in carbonapi's third protocol.
+pub fn infos<'a>(rules: impl Iterator<Item = (&'a str, Rule<'a>)>) -> std::result::Result<Rendered, Error> {
+    let mut body = Vec::new();
+    for (name, rule) in rules {
+        message(&mut body, 1, |out| write_info(out, name, rule, |number| number))?;
+    }
+    Ok(Rendered { content_type: NEWER, body })
+}
+
+/// A message of how a series is kept, whose integers fit when they went through `fitting`.
+fn write_info(out: &mut Vec<u8>, name: &str, rule: Rule<'_>, fitting: fn(i64) -> i64) -> Result<()> {
+    let retention = rule.archives.last().map_or(0, |archive| archive.retention);
+    text(out, 1, name);
+    text(out, 2, rule.method.name());
+    integer(out, 3, fitting(retention));
+    float(out, 4, rule.x_files_factor as f32);
+    for archive in rule.archives {
+        message(out, 5, |out| {
+            integer(out, 1, fitting(archive.step));
+            integer(out, 2, fitting(archive.retention / archive.step.max(1)));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// How a series is kept, by the rules of its name.
 pub fn info(form: CarbonserverForm, name: &str, rule: Rule<'_>) -> std::result::Result<Rendered, Error> {
     let retention = rule.archives.last().map_or(0, |archive| archive.retention);
@@ -77,22 +123,10 @@ pub fn info(form: CarbonserverForm, name: &str, rule: Rule<'_>) -> std::result::
         }
         CarbonserverForm::Older => {
             let mut body = Vec::new();
-            text(&mut body, 1, name);
-            text(&mut body, 2, rule.method.name());
-            integer(&mut body, 3, short(retention));
-            float(&mut body, 4, rule.x_files_factor as f32);
-            for archive in rule.archives {
-                message(&mut body, 5, |out| {
-                    integer(out, 1, short(archive.step));
-                    integer(out, 2, short(points(archive)));
-                    Ok(())
-                })?;
-            }
+            write_info(&mut body, name, rule, short)?;
             Ok(Rendered { content_type: OLDER, body })
         }
-        CarbonserverForm::Newer => Err(Error::invalid(
-            "/info is answered as json or protobuf (carbonapi_v2_pb); ask for one of these",
-        )),
+        CarbonserverForm::Newer => infos([(name, rule)].into_iter()),
     }
 }
 
@@ -124,7 +158,11 @@ mod tests {
         let json: serde_json::Value = serde_json::from_slice(&body(CarbonserverForm::Json)).unwrap();
         assert_eq!(json["retentions"][0]["numberOfPoints"], 60);
         assert!(body(CarbonserverForm::Older).starts_with(b"\x0a\x03a.b\x12\x03max\x18\xff\xff\xff\xff\x07"));
-        assert!(info(CarbonserverForm::Newer, "a.b", rule).is_err());
+        let newer = infos(["a.b", "c"].map(|name| (name, rule)).into_iter()).unwrap().body;
+        assert!(newer[2..].starts_with(b"\x0a\x03a.b\x12\x03max\x18\xff\xff\xff\xff\xff\xff\xff\xff\x7f"));
+        assert!(newer.starts_with(&body(CarbonserverForm::Newer)) && newer.len() > 60);
+        assert_eq!(read_info(b"\x0a\x03a.b\x0a\x01c").unwrap(), ["a.b", "c"]);
+        assert!(read_info(b"\x0a\x03a").is_err() && read_info(b"\x08\x01").is_err());
         let names = ["a".to_owned(), "b".to_owned()];
         assert_eq!(metric_list(CarbonserverForm::Older, &names).unwrap().body, b"\x0a\x01a\x0a\x01b");
         assert_eq!(metric_list(CarbonserverForm::Json, &names).unwrap().body, br#"{"Metrics":["a","b"]}"#);

@@ -53,7 +53,7 @@ mod zone;
 
 pub use attime::{Unit, parse_offset, parse_time};
 pub use call::Call;
-pub use carbonserver::{CarbonserverForm, capabilities, info, metric_list};
+pub use carbonserver::{CarbonserverForm, capabilities, info, infos, metric_list, read_info};
 pub use column::Column;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};

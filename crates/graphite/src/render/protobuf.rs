@@ -103,7 +103,7 @@ fn write_newer(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) 
         spend(count)?;
         message(out, 1, |out| {
             text(out, 1, &series.name);
-            text(out, 2, &series.path_expression);
+            text(out, 2, request.path_expression.as_deref().unwrap_or(&series.path_expression));
             text(out, 3, series.consolidation.name());
             integer(out, 4, series.start);
             integer(out, 5, series.end);
@@ -147,6 +147,16 @@ mod tests {
         })
         .unwrap();
         fields
+    }
+
+    #[test]
+    fn series_name_the_expression_that_carbonapi_asked_with() {
+        let pairs = [("from", "100"), ("until", "160"), ("pathExpression", "a.*")];
+        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let request = RenderRequest::read(&pairs, 200, &Zone::utc()).unwrap();
+        let (mut list, mut out) = ([Series::new("a.b", 120, 180, 30, Column::default())], Vec::new());
+        write_newer(&request, &mut list, &mut out).unwrap();
+        assert!(out[2..].starts_with(b"\x0a\x03a.b\x12\x03a.*"));
     }
 
     #[test]

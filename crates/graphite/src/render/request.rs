@@ -37,6 +37,8 @@ pub struct RenderRequest {
     pub x_files_factor: f64,
     /// Values of templates.
     pub template: Vec<(String, String)>,
+    /// What carbonapi asks for the series with, by which it knows them again.
+    pub path_expression: Option<String>,
 }
 
 impl RenderRequest {
@@ -98,6 +100,7 @@ impl RenderRequest {
             pretty: last("pretty").is_some_and(|text| !text.is_empty()),
             x_files_factor: share,
             template: places.collect(),
+            path_expression: last("pathExpression").filter(|text| !text.is_empty()).map(str::to_owned),
         })
     }
 

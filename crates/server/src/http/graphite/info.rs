@@ -9,7 +9,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{CarbonserverForm, info as told_of};
+use crate::wiring::graphite::{CarbonserverForm, info as told_of, infos, read_info};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -20,8 +20,8 @@ pub static ROUTE: Route = Route {
     does: "Steps, retentions and aggregation of a path, by the rules of `graphite.schemas` and \
            `graphite.aggregation`.",
     parameters: &[
-        parameter("target", "the path; required"),
-        parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`"),
+        parameter("target", "the path; required, but for the third protocol, which names paths in a body"),
+        parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`"),
     ],
     answers: "200, what carbonserver answers.",
     fails: FAILS,
@@ -30,9 +30,15 @@ pub static ROUTE: Route = Route {
 };
 
 async fn info(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
+    if form == CarbonserverForm::Newer && !call.body.is_empty() {
+        let names = read_info(&call.body).map_err(|error| failure(&error))?;
+        let told = Told { kind: "info", text: names.join(" "), times: None };
+        let rules = || names.iter().map(|name| (name.as_str(), app.graphite.of(name)));
+        return answer(&app, &call, told, async |_, _| infos(rules())).await;
+    }
     let target = call.last("target").filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
-    let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     let told = Told { kind: "info", text: target.to_owned(), times: None };
     answer(&app, &call, told, async |_, _| told_of(form, target, app.graphite.of(target))).await
 }

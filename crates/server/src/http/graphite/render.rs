@@ -78,6 +78,7 @@ fn pairs_of(fetch: &FetchRequest) -> Vec<(String, String)> {
         ("from", fetch.from.to_string()),
         ("until", fetch.until.to_string()),
         ("format", "carbonapi_v3_pb".to_owned()),
+        ("pathExpression", fetch.path_expression.clone()),
     ];
     if fetch.max_data_points > 0 {
         pairs.push(("maxDataPoints", fetch.max_data_points.to_string()));
