@@ -99,17 +99,20 @@ pub async fn query_parsed(
     let kind = expr.value_type();
     check_range(kind, request.times)?;
     let (expr, times, options) = (expr.clone(), request.times, request.options);
-    let mut state = context
-        .compute(move || {
-            let mut run = Run::new(options);
-            let plan = plan(&expr, times, &mut run)?;
-            let (found, windows) = (FoundSeries::default(), Vec::new());
-            Ok(Box::new(State { run, plan, found, windows, kind, times }))
-        })
-        .await?;
-    let mut sets: Vec<Option<Box<dyn SampleScan>>> = Vec::new();
+    let planned = move || {
+        let mut run = Run::new(options);
+        let plan = plan(&expr, times, &mut run)?;
+        let (found, windows) = (FoundSeries::default(), Vec::new());
+        Ok(Box::new(State { run, plan, found, windows, kind, times }))
+    };
+    let mut state = context.compute_sized(request.query.len() <= SHORT_TEXT, planned).await?;
+    let mut sets = Sets { source, context, all: Vec::new() };
     let text: Arc<str> = request.query.as_str().into();
-    let mut needed = None;
+    // The only selector is what is needed first.
+    let mut needed = match state.run.leaves.len() {
+        1 => sets.fetch(&mut state, LeafId(0)).await?,
+        _ => None,
+    };
     loop {
         let text = Arc::clone(&text);
         let counted = context.clone();
@@ -121,7 +124,7 @@ pub async fn query_parsed(
             Ok((state, outcome?))
         });
         // The batch that comes next is fetched meanwhile.
-        let (computed, ahead) = match needed.and_then(|LeafId(n)| sets.get_mut(n)?.as_mut()) {
+        let (computed, ahead) = match needed.and_then(|LeafId(n)| sets.all.get_mut(n)?.as_mut()) {
             Some(set) => {
                 let (computed, batch) = futures_util::future::join(compute, set.next()).await;
                 (computed, Some(batch))
@@ -130,33 +133,54 @@ pub async fn query_parsed(
         };
         let (next, outcome) = computed?;
         state = next;
-        if let (Some(LeafId(n)), Some(batch)) = (needed, ahead) {
-            state.receive(LeafId(n), batch?);
-            if state.run.leaves[n].is_done {
-                sets[n] = None;
-                needed = None;
-            }
+        if let (Some(leaf), Some(batch)) = (needed, ahead) {
+            sets.receive(&mut state, leaf, batch?);
         }
         let leaf = match outcome {
             Outcome::Done(answer) => return Ok(answer),
             Outcome::Need(leaf) => leaf,
         };
+        let at = &state.run.leaves[leaf.0];
+        needed = match !at.inbox.is_empty() || at.is_done {
+            true => (!at.is_done).then_some(leaf),
+            false => sets.fetch(&mut state, leaf).await?,
+        };
+    }
+}
+
+/// A query with so little text is planned in no time at all.
+const SHORT_TEXT: usize = 256;
+
+/// The selectors that are read.
+struct Sets<'a> {
+    source: &'a dyn SampleSource,
+    context: &'a QueryContext,
+    all: Vec<Option<Box<dyn SampleScan>>>,
+}
+
+impl Sets<'_> {
+    /// Waits for the next batch of a selector; the selector, if there may be another.
+    async fn fetch(&mut self, state: &mut State, leaf: LeafId) -> Result<Option<LeafId>, Error> {
         let LeafId(n) = leaf;
-        if sets.len() <= n {
-            sets.resize_with(n + 1, || None);
+        if self.all.len() <= n {
+            self.all.resize_with(n + 1, || None);
         }
-        let at = &state.run.leaves[n];
-        if !at.inbox.is_empty() || at.is_done {
-            needed = (!at.is_done).then_some(leaf);
-            continue;
-        }
-        if sets[n].is_none() {
-            sets[n] = Some(source.select(context, at.query.clone()).await?);
-        }
-        if let Some(set) = &mut sets[n] {
-            let batch = set.next().await?;
-            needed = batch.is_some().then_some(leaf);
-            state.receive(leaf, batch);
+        let set = match &mut self.all[n] {
+            Some(set) => set,
+            none => none.insert(self.source.select(self.context, state.run.leaves[n].query.clone()).await?),
+        };
+        let batch = set.next().await?;
+        self.receive(state, leaf, batch);
+        Ok((!state.run.leaves[n].is_done).then_some(leaf))
+    }
+
+    /// Hands a batch over.
+    fn receive(&mut self, state: &mut State, LeafId(n): LeafId, batch: Option<SeriesBatch>) {
+        let leaf = &mut state.run.leaves[n];
+        leaf.is_done = batch.is_none() || self.all[n].as_ref().is_none_or(|set| set.is_over());
+        leaf.inbox.extend(batch);
+        if leaf.is_done {
+            self.all[n] = None;
         }
     }
 }
@@ -188,14 +212,6 @@ struct State {
 }
 
 impl State {
-    fn receive(&mut self, LeafId(n): LeafId, batch: Option<SeriesBatch>) {
-        let leaf = &mut self.run.leaves[n];
-        match batch {
-            Some(batch) => leaf.inbox.push_back(batch),
-            None => leaf.is_done = true,
-        }
-    }
-
     fn advance(&mut self, text: &str) -> Result<Outcome, Error> {
         let mut memory = Held::default();
         let value = match &mut self.plan {

@@ -116,6 +116,11 @@ impl SeriesBatch {
 pub trait SampleScan: Send {
     /// The next batch; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
+
+    /// Whether it is known that nothing follows.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Exemplars of one series.

@@ -55,6 +55,8 @@ const BATCH_ROWS: u64 = 1 << 20;
 const PART_SERIES: usize = 64;
 /// Parts of a batch for each thread, so that none of them waits long for the last.
 const PARTS_PER_THREAD: usize = 2;
+/// Bytes of a batch, as it is stored and decoded, that are quicker decoded than handed to the CPU pool.
+const LITTLE_BYTES: u64 = 512 << 10;
 /// Bytes that a series of a batch takes beside its samples and its labels.
 const SERIES_BYTES: u64 = 200;
 
@@ -140,9 +142,18 @@ impl SeriesScan {
         if let Some(part) = self.parts.pop_front() {
             return Ok(Some(part));
         }
-        let Some(task) = self.ahead.take().or_else(|| self.read_first()) else { return Ok(None) };
-        let Ahead { found, decoded, then } =
-            task.join().await.map_err(|error| Error::Internal(error.to_string()))?;
+        let Ahead { found, decoded, then } = match (self.ahead.take(), self.walk.take()) {
+            (Some(task), walk) => {
+                self.walk = walk;
+                task.join().await.map_err(|error| Error::Internal(error.to_string()))?
+            }
+            // There is nothing to do beside it.
+            (None, Some(walk)) => {
+                let reader = self.parts_reader();
+                reader.decoded(reader.fetched(walk).await).await
+            }
+            (None, None) => return Ok(None),
+        };
         let mut next = None;
         match (then, &decoded) {
             (Then::Fetched(fetch), Err(Error::OverBudget(refusal))) => {
@@ -150,6 +161,7 @@ impl SeriesScan {
             }
             (Then::Fetched(fetch), _) => next = Some(fetch),
             (Then::Walk(walk), _) => self.walk = Some(walk),
+            (Then::Nothing, _) => {}
         }
         let decoded = match decoded {
             // Read ahead while batches before it were still in use: they are gone by now.
@@ -218,45 +230,53 @@ struct PartsReader {
 
 impl PartsReader {
     /// Begins to read the next batch.
-    fn fetch_ahead(&self, mut walk: Walk) -> Task<FetchedAhead> {
-        let fetcher = self.fetcher.clone();
-        let read = async move {
-            let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
-                Ok(found) if found.is_empty() => {
-                    return FetchedAhead { walk, found: None, fetched: Ok(None) };
-                }
-                Ok(found) => Arc::new(found),
-                Err(error) => return FetchedAhead { walk, found: None, fetched: Err(error) },
-            };
-            let fetched = fetcher.fetch(Arc::clone(&found)).await.map(Some);
-            FetchedAhead { walk, found: Some(found), fetched }
+    fn fetch_ahead(&self, walk: Walk) -> Task<FetchedAhead> {
+        let reader = self.clone();
+        self.fetcher.context.env().spawn("read samples", async move { reader.fetched(walk).await })
+    }
+
+    /// Reads the next batch.
+    async fn fetched(&self, mut walk: Walk) -> FetchedAhead {
+        let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
+            Ok(found) if found.is_empty() => return FetchedAhead { walk, found: None, fetched: Ok(None) },
+            Ok(found) => Arc::new(found),
+            Err(error) => return FetchedAhead { walk, found: None, fetched: Err(error) },
         };
-        self.fetcher.context.env().spawn("read samples", read)
+        let fetched = self.fetcher.clone().fetch(Arc::clone(&found)).await.map(Some);
+        FetchedAhead { walk, found: Some(found), fetched }
     }
 
     /// Decodes a batch once it is read, and reads the one after it meanwhile.
     fn decode_ahead(&self, fetch: Task<FetchedAhead>) -> Task<Ahead> {
         let reader = self.clone();
         let decode = async move {
-            let FetchedAhead { walk, found, fetched } = match fetch.join().await {
-                Ok(fetched) => fetched,
+            match fetch.join().await {
+                Ok(fetched) => reader.decoded(fetched).await,
                 Err(error) => {
                     let decoded = Err(Error::Internal(error.to_string()));
                     let walk = Walk::new(&reader.fetcher.context);
-                    return Ahead { found: None, decoded, then: Then::Walk(walk) };
+                    Ahead { found: None, decoded, then: Then::Walk(walk) }
                 }
-            };
-            match fetched {
-                Ok(Some(fetched)) => {
-                    let then = Then::Fetched(reader.fetch_ahead(walk));
-                    let decoded = reader.decode(fetched).await.map(Some);
-                    Ahead { found, decoded, then }
-                }
-                Ok(None) => Ahead { found, decoded: Ok(None), then: Then::Walk(walk) },
-                Err(error) => Ahead { found, decoded: Err(error), then: Then::Walk(walk) },
             }
         };
         self.fetcher.context.env().spawn("decode samples", decode)
+    }
+
+    /// Decodes a batch that was read, and begins to read the one after it, if there is one.
+    async fn decoded(&self, fetched: FetchedAhead) -> Ahead {
+        let FetchedAhead { mut walk, found, fetched } = fetched;
+        match fetched {
+            Ok(Some(fetched)) => {
+                let then = match walk.is_over() {
+                    true => Then::Nothing,
+                    false => Then::Fetched(self.fetch_ahead(walk)),
+                };
+                let decoded = self.decode(fetched).await.map(Some);
+                Ahead { found, decoded, then }
+            }
+            Ok(None) => Ahead { found, decoded: Ok(None), then: Then::Nothing },
+            Err(error) => Ahead { found, decoded: Err(error), then: Then::Walk(walk) },
+        }
     }
 
     async fn read(self, found: Arc<Vec<Found>>) -> Result<Vec<SeriesBatch>, Error> {
@@ -270,11 +290,13 @@ impl PartsReader {
         let Fetched { found, blocks, mut memory } = fetched;
         memory.grow(blocks.iter().map(|block| block.decoded_bytes).sum())?;
         QueryStats::add(&context.stats().streams, found.len() as u64);
+        let is_little = memory.bytes() <= LITTLE_BYTES;
         let blocks = Arc::new(blocks);
         let decode_part = |part: Range<usize>| {
             let (holders, found, blocks) = (Arc::clone(&holders), Arc::clone(&found), Arc::clone(&blocks));
             let (selection, rules) = (Arc::clone(&self.selection), self.rules.clone());
-            context.compute(move || Ok(decode(&holders, &found[part], &blocks, &selection, &rules)?))
+            let work = move || Ok(decode(&holders, &found[part], &blocks, &selection, &rules)?);
+            context.compute_sized(is_little, work)
         };
         let threads = context.env().cpu().parallelism().min(context.parallelism());
         let decoded = try_join_all(parts_of(found.len(), threads).map(decode_part)).await?;
@@ -320,11 +342,17 @@ enum Then {
     Fetched(Task<FetchedAhead>),
     /// From here.
     Walk(Walk),
+    /// It does not.
+    Nothing,
 }
 
 impl SampleScan for SeriesScan {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
         Box::pin(self.take())
+    }
+
+    fn is_over(&self) -> bool {
+        self.parts.is_empty() && self.ahead.is_none() && self.walk.is_none()
     }
 }
 

@@ -231,6 +231,11 @@ impl Walk {
         self.cursors.push(Cursor::Head { series, next: 0 });
     }
 
+    /// Whether no series is left.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.found.is_empty() && self.cursors.iter_mut().all(|cursor| cursor.next().is_none())
+    }
+
     /// The next series: at most so many, and no further one when they have so many samples. After a failure
     /// it can be asked again.
     pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {

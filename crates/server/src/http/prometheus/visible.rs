@@ -136,6 +136,10 @@ impl SampleScan for Later {
             Ok(Some(batch))
         })
     }
+
+    fn is_over(&self) -> bool {
+        self.scan.is_over()
+    }
 }
 
 /// The samples from an instant on, unless all are.
