@@ -33,6 +33,12 @@ pub enum Piece {
     Series(u32),
     /// The page of texts with this address in its index.
     Texts(u64),
+    /// The same of a page in the order of texts, with the numbers of texts.
+    SortedTexts(u64),
+    /// What the series of the page with this number hold.
+    Spans(u32),
+    /// The column with this address in its index.
+    Column(u64),
 }
 
 /// A cached value: of which type it is follows from the piece and the signal of the block.

@@ -25,7 +25,7 @@ enum Source {
 
 struct Cursor {
     source: Source,
-    page: TextPage,
+    page: Arc<TextPage>,
     at: usize,
     is_over: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct ValueScan {
 
 impl Cursor {
     fn new(source: Source) -> Self {
-        Self { source, page: TextPage::default(), at: 0, is_over: false }
+        Self { source, page: Arc::default(), at: 0, is_over: false }
     }
 
     /// Makes the next page ready, when the one before is used up.
@@ -57,7 +57,7 @@ impl Cursor {
             Source::Head(values, from) => {
                 let page: TextPage = values.iter(*from).take(HEAD_PAGE).collect();
                 *from += page.len();
-                page
+                Arc::new(page)
             }
         };
         self.is_over = self.page.is_empty();

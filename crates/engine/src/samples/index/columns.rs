@@ -3,12 +3,14 @@
 //! Each value is looked at once. A page of series whose values all pass, or all fail, is not looked at series
 //! by series.
 
+use std::sync::Arc;
+
 use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextRef};
 use sandur_model::Matcher;
 
 use super::dictionary::Passing;
-use super::{IndexError, IndexReader, memory_of, plain_of};
+use super::{IndexError, IndexReader, memory_of};
 
 /// Pages of series that are checked at once.
 const PAGES_AT_ONCE: usize = 64;
@@ -30,7 +32,7 @@ pub(super) struct Verdicts {
 enum PageNumbers {
     Missing,
     Constant(u32),
-    Each(ColumnNumbers),
+    Each(Arc<ColumnNumbers>),
 }
 
 impl Verdicts {
@@ -119,19 +121,16 @@ impl IndexReader {
         let _memory = self.reserve(values / 4 + 1024)?;
         for some in self.pages_of(&series).chunks(PAGES_AT_ONCE) {
             self.check()?;
-            let parts: Vec<Part> = some
-                .iter()
-                .filter_map(|page| match self.index().labels()[label].column(*page) {
-                    Some(Column::Each(part)) => Some(*part),
-                    _ => None,
-                })
-                .collect();
+            let of = &self.index().labels()[label];
+            let each = |page: &u32| match of.column(*page) {
+                Some(Column::Each(part)) => Some((*page, *part)),
+                _ => None,
+            };
+            let columns: Vec<(u32, Part)> = some.iter().filter_map(each).collect();
+            let parts: Vec<Part> = columns.iter().map(|(_, part)| *part).collect();
             let _memory = self.reserve(memory_of(&parts) + parts.len() as u64 * PAGE_BYTES)?;
-            let stored = self.stored(&parts).await?;
-            let pages = some.to_vec();
-            let plain = plain_of(&parts);
-            let read = move |index: &Index| numbers_of(index, label, &pages, &stored);
-            let numbers = self.decode(plain, read).await?;
+            let decoded = self.kept_columns(label, &columns).await?;
+            let numbers = numbers_of(of, some, decoded);
             let unknown = verdicts.unknown_of(&numbers);
             if !unknown.is_empty() {
                 verdicts = self.judged(verdicts, unknown).await?;
@@ -190,26 +189,15 @@ impl IndexReader {
     }
 }
 
-fn numbers_of(
-    index: &Index,
-    label: usize,
-    pages: &[u32],
-    stored: &[bytes::Bytes],
-) -> Result<Vec<(u32, PageNumbers)>, sandur_format::Error> {
-    let label = &index.labels()[label];
-    let mut stored = stored.iter();
-    let mut all = Vec::with_capacity(pages.len());
-    for page in pages {
+fn numbers_of(label: &Label, pages: &[u32], decoded: Vec<Arc<ColumnNumbers>>) -> Vec<(u32, PageNumbers)> {
+    let mut decoded = decoded.into_iter();
+    let of_page = |page: &u32| {
         let numbers = match label.column(*page) {
             None => PageNumbers::Missing,
             Some(Column::Constant(number)) => PageNumbers::Constant(*number),
-            Some(Column::Each(part)) => {
-                let Some(stored) = stored.next() else { break };
-                let (plain, count) = (part.open(stored)?, index.series_of(*page).len());
-                PageNumbers::Each(ColumnNumbers::decode(part, &plain, count, label.values())?)
-            }
+            Some(Column::Each(_)) => PageNumbers::Each(decoded.next()?),
         };
-        all.push((*page, numbers));
-    }
-    Ok(all)
+        Some((*page, numbers))
+    };
+    pages.iter().map_while(of_page).collect()
 }

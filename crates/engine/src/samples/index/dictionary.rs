@@ -1,9 +1,12 @@
 //! Which values of a label pass all matchers on it: by looking texts up, or by looking at all of them.
 
+use std::sync::Arc;
+
 use roaring::RoaringBitmap;
-use sandur_format::sample_block::index::{Index, Label, Part};
+use sandur_format::sample_block::index::{Index, Label, Part, TextPage};
 use sandur_model::{Matcher, MatcherForm};
 
+use super::kept::SortedTexts;
 use super::{IndexError, IndexReader, plain_of, stored_of};
 
 /// Pages of texts that are read at once.
@@ -138,6 +141,12 @@ impl IndexReader {
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let of = &self.index().labels()[label];
         let parts: Vec<Part> = pages.iter().map(|page| of.sorted_pages()[*page].part).collect();
+        if self.keeps_texts(label) {
+            let bytes = pages.iter().map(|page| of.sorted_pages()[*page].memory_bytes()).sum::<u64>();
+            let _memory = self.reserve(bytes)?;
+            let texts = self.kept_texts(label, pages).await?;
+            return self.tried(&texts, matchers).await;
+        }
         // One page after the other is decoded.
         let largest = pages.iter().map(|page| of.sorted_pages()[*page].memory_bytes()).max();
         let numbers = pages.iter().map(|page| u64::from(of.sorted_pages()[*page].count) * 8).sum::<u64>();
@@ -148,24 +157,54 @@ impl IndexReader {
         let cost = plain_of(&parts).saturating_mul(steps);
         let work = move |index: &Index| {
             let label = &index.labels()[label];
-            let (mut passing, mut failing) = (Vec::new(), Vec::new());
+            let mut tried = Tried::default();
             for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
                 let (texts, numbers) = index.sorted_texts(label, *page, &part.open(stored)?)?;
-                for (text, number) in texts.iter().zip(numbers) {
-                    // A job that is stopped gives an answer that nobody uses.
-                    let _ = sandur_base::job::spend(text.len() + 16);
-                    if matchers.iter().all(|matcher| matcher.matches(text)) {
-                        passing.push(number)
-                    } else {
-                        failing.push(number)
-                    };
-                }
+                tried.add(&texts, &numbers, &matchers);
             }
-            passing.sort_unstable();
-            failing.sort_unstable();
-            let of = |numbers: Vec<u32>| RoaringBitmap::from_iter(numbers);
-            Ok((of(passing), of(failing)))
+            Ok(tried.sets())
         };
         self.decode(cost, work).await
+    }
+
+    /// The same of decoded texts.
+    async fn tried(
+        &self,
+        pages: &[Arc<SortedTexts>],
+        matchers: &[Matcher],
+    ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
+        let steps = matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;
+        let bytes: u64 = pages.iter().map(|page| page.texts.text_bytes() as u64).sum();
+        let (pages, matchers) = (pages.to_vec(), matchers.to_vec());
+        let work = move |_: &Index| {
+            let mut tried = Tried::default();
+            pages.iter().for_each(|page| tried.add(&page.texts, &page.numbers, &matchers));
+            Ok(tried.sets())
+        };
+        self.decode(bytes.saturating_mul(steps), work).await
+    }
+}
+
+/// Numbers of texts that pass, and of those that do not.
+#[derive(Default)]
+struct Tried {
+    passing: Vec<u32>,
+    failing: Vec<u32>,
+}
+
+impl Tried {
+    fn add(&mut self, texts: &TextPage, numbers: &[u32], matchers: &[Matcher]) {
+        for (text, number) in texts.iter().zip(numbers) {
+            // A job that is stopped gives an answer that nobody uses.
+            let _ = sandur_base::job::spend(text.len() + 16);
+            let passes = matchers.iter().all(|matcher| matcher.matches(text));
+            if passes { self.passing.push(*number) } else { self.failing.push(*number) }
+        }
+    }
+
+    fn sets(mut self) -> (RoaringBitmap, RoaringBitmap) {
+        self.passing.sort_unstable();
+        self.failing.sort_unstable();
+        (RoaringBitmap::from_iter(self.passing), RoaringBitmap::from_iter(self.failing))
     }
 }

@@ -9,6 +9,7 @@
 
 mod columns;
 mod dictionary;
+mod kept;
 mod page;
 mod select;
 #[cfg(test)]

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
-use sandur_format::sample_block::index::{Part, SeriesColumns, SeriesPage, TextPage, TextRef};
+use sandur_format::sample_block::index::{
+    Index, Part, SeriesColumns, SeriesPage, SeriesSpan, TextPage, TextRef,
+};
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
+use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};
 use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
 use crate::block_cache::Piece;
 
-/// Pages of texts of a label with more of them are not kept decoded.
-const KEPT_TEXT_PAGES: usize = 16;
 /// Pages of series that are read at once to see which series hold something.
 const SPANS_AT_ONCE: usize = 256;
 
@@ -98,7 +99,7 @@ impl IndexReader {
         let stored = self.stored(&parts).await?;
         let work = {
             let unknown = unknown.clone();
-            move |index: &sandur_format::sample_block::index::Index| {
+            move |index: &Index| {
                 let page = |(text, stored): (&TextRef, &bytes::Bytes)| {
                     let of = &index.labels()[text.label].text_pages()[text.page];
                     index.texts(of, &of.part.open(stored)?).map(Arc::new)
@@ -148,25 +149,27 @@ impl IndexReader {
         &self,
         pages: &[u32],
         series: &RoaringBitmap,
-        test: impl Fn(&sandur_format::sample_block::index::SeriesSpan) -> bool + Send + 'static,
+        test: impl Fn(&SeriesSpan) -> bool + Send + 'static,
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
-        let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * 1024)?;
+        let of_pages = self.of_pages(series, pages);
+        let (pages, plain) = (pages.to_vec(), plain_of(&parts));
+        if self.keeps_series() {
+            let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * SPANS_BYTES)?;
+            let spans = self.kept_spans(&pages).await?;
+            let mut found = Tested::default();
+            let each = pages.iter().zip(&spans);
+            each.for_each(|(page, spans)| found.add(self.index(), *page, spans, &of_pages, &test));
+            return Ok(found.sets());
+        }
+        let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * 1024 + SPANS_BYTES)?;
         let stored = self.stored(&parts).await?;
-        let (pages, series) = (pages.to_vec(), self.of_pages(series, pages));
-        let plain = plain_of(&parts);
-        let work = move |index: &sandur_format::sample_block::index::Index| {
-            let (mut passing, mut failing) = (RoaringBitmap::new(), RoaringBitmap::new());
+        let work = move |index: &Index| {
+            let mut found = Tested::default();
             for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
-                let spans = index.spans(*page, &part.open(stored)?)?;
-                let of = index.series_of(*page);
-                for ordinal in series.range(of.clone()) {
-                    let passes = test(&spans[(ordinal - of.start) as usize]);
-                    let to = if passes { &mut passing } else { &mut failing };
-                    to.insert(ordinal);
-                }
+                found.add(index, *page, &index.spans(*page, &part.open(stored)?)?, &of_pages, &test);
             }
-            Ok((passing, failing))
+            Ok(found.sets())
         };
         self.decode(plain, work).await
     }
@@ -182,5 +185,39 @@ impl IndexReader {
     pub(crate) fn pages_of(&self, series: &RoaringBitmap) -> Vec<u32> {
         let holds = |page: &u32| series.range_cardinality(self.index().series_of(*page)) > 0;
         (0..self.index().pages().len() as u32).filter(holds).collect()
+    }
+}
+
+/// Ordinals of series whose spans pass a test, and of those whose do not, rising.
+#[derive(Default)]
+struct Tested {
+    passing: Vec<u32>,
+    failing: Vec<u32>,
+}
+
+impl Tested {
+    /// Adds the series of a page among these.
+    fn add(
+        &mut self,
+        index: &Index,
+        page: u32,
+        spans: &[SeriesSpan],
+        series: &RoaringBitmap,
+        test: impl Fn(&SeriesSpan) -> bool,
+    ) {
+        let of = index.series_of(page);
+        let mut add = |ordinal: u32| {
+            let passes = test(&spans[(ordinal - of.start) as usize]);
+            if passes { self.passing.push(ordinal) } else { self.failing.push(ordinal) }
+        };
+        match series.range_cardinality(of.clone()) == of.len() as u64 {
+            true => of.clone().for_each(add),
+            false => series.range(of.clone()).for_each(&mut add),
+        }
+    }
+
+    fn sets(self) -> (RoaringBitmap, RoaringBitmap) {
+        let set = |sorted: Vec<u32>| RoaringBitmap::from_sorted_iter(sorted).unwrap_or_default();
+        (set(self.passing), set(self.failing))
     }
 }

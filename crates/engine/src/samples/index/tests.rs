@@ -217,6 +217,23 @@ async fn a_query_that_is_too_small_is_refused_by_its_budget() {
     assert!(matches!(refused, IndexError::Query(Error::OverBudget(_))), "{refused:?}");
 }
 
+#[tokio::test]
+async fn what_label_calls_decode_of_small_blocks_is_decoded_once() {
+    let scene = Scene::new(site(5, 4_000, 1)).await;
+    let context = scene.context(64 << 20);
+    let index = scene.index(&context).await;
+    let matchers = [Matcher::new("node", MatchOp::Equal, "n7").unwrap()];
+    let range = TimeRange::new(0, 19_000_000_000_000);
+    let mut misses = Vec::new();
+    for _ in 0..2 {
+        let found = index.touching(index.select(&matchers).await.unwrap(), range).await.unwrap();
+        let mut values = index.values("pod", &found).await.unwrap().unwrap();
+        while values.next().await.unwrap().is_some() {}
+        misses.push(scene.reader.cache().hits_and_misses().1);
+    }
+    assert!(misses[0] > 10 && misses[0] == misses[1], "{misses:?}");
+}
+
 /// Whatever part of the index is damaged, the answer is right, or the block is named.
 #[tokio::test]
 async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {

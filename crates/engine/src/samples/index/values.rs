@@ -1,5 +1,8 @@
 //! Names and values of labels of some of the series of a block.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextPage};
@@ -18,7 +21,7 @@ pub(crate) struct ValueStream {
     next_page: usize,
     /// Numbers of the wanted values; `None`: all.
     wanted: Option<RoaringBitmap>,
-    read: std::collections::VecDeque<TextPage>,
+    read: VecDeque<Arc<TextPage>>,
     memory: Reservation,
 }
 
@@ -39,7 +42,7 @@ impl IndexReader {
             return Ok(None);
         }
         let memory = self.reserve(wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64))?;
-        let (reader, read) = (self.clone(), std::collections::VecDeque::new());
+        let (reader, read) = (self.clone(), VecDeque::new());
         Ok(Some(ValueStream { reader, label, next_page: 0, wanted, read, memory }))
     }
 
@@ -60,36 +63,36 @@ impl IndexReader {
             }
             let parts: Vec<Part> = columns.iter().map(|(_, part)| *part).collect();
             let _memory = self.reserve(memory_of(&parts) + parts.len() as u64 * (24 << 10))?;
-            let stored = self.stored(&parts).await?;
-            let series = self.of_pages(series, some);
+            let decoded = self.kept_columns(label, &columns).await?;
+            let (series, plain) = (self.of_pages(series, some), plain_of(&parts));
             let work = move |index: &Index| {
-                for ((page, part), stored) in columns.iter().zip(&stored) {
-                    let of = index.series_of(*page);
-                    let values = index.labels()[label].values();
-                    let column = ColumnNumbers::decode(part, &part.open(stored)?, of.len(), values)?;
-                    numbers |= numbers_among(&column, &series, of);
+                for ((page, _), column) in columns.iter().zip(&decoded) {
+                    numbers |= numbers_among(column, &series, index.series_of(*page));
                 }
                 Ok(numbers)
             };
-            numbers = self.decode(plain_of(&parts), work).await?;
+            numbers = self.decode(plain, work).await?;
         }
         Ok(numbers)
     }
 
     /// The names of the labels that at least one of these series has, sorted.
-    pub(crate) async fn names(&self, series: &RoaringBitmap) -> Result<Vec<std::sync::Arc<str>>, IndexError> {
+    pub(crate) async fn names(&self, series: &RoaringBitmap) -> Result<Vec<Arc<str>>, IndexError> {
         let index = self.index();
         let pages = self.pages_of(series);
-        let is_all = series.len() == u64::from(index.series());
+        let others = u64::from(index.series()) - series.len();
         let mut names = Vec::new();
         for label in index.labels() {
+            // The first list, of all series with the label, is the longest. What more series have than there
+            // are others, one of these has.
+            let with_label = label.list_pages().first().map_or(0, |page| u64::from(page.bytes));
             let is_constant = |page: &u32| matches!(label.column(*page), Some(Column::Constant(_)));
-            let mut is_there = is_all || pages.iter().any(is_constant);
+            let mut is_there = with_label > others || pages.iter().any(is_constant);
             if !is_there && pages.iter().any(|page| label.column(*page).is_some()) {
                 is_there = !(self.with_label(label).await? & series).is_empty();
             }
             if is_there {
-                names.push(std::sync::Arc::clone(label.name()));
+                names.push(Arc::clone(label.name()));
             }
         }
         Ok(names)
@@ -123,7 +126,7 @@ fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::R
 
 impl ValueStream {
     /// The next values; `None` after the last. A page is never empty.
-    pub(crate) async fn next(&mut self) -> Result<Option<TextPage>, IndexError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Arc<TextPage>>, IndexError> {
         loop {
             if let Some(page) = self.read.pop_front() {
                 return Ok(Some(page));
@@ -135,33 +138,23 @@ impl ValueStream {
             }
             self.reader.check()?;
             let of = &label.sorted_pages()[self.next_page..end];
-            let parts: Vec<Part> = of.iter().map(|page| page.part).collect();
             let own = self.wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64);
             self.memory.resize(own + of.iter().map(|page| page.memory_bytes() * 2).sum::<u64>())?;
-            let stored = self.reader.stored(&parts).await?;
-            let (label, first, wanted) = (self.label, self.next_page, self.wanted.take());
+            let pages: Vec<usize> = (self.next_page..end).collect();
             self.next_page = end;
-            let work = move |index: &Index| {
-                let mut pages = std::collections::VecDeque::new();
-                for (at, (part, stored)) in parts.iter().zip(&stored).enumerate() {
-                    let of = &index.labels()[label];
-                    let (texts, numbers) = index.sorted_texts(of, first + at, &part.open(stored)?)?;
-                    let page = match &wanted {
-                        None => texts,
-                        Some(wanted) => {
-                            let is_wanted = |(_, number): &(&str, u32)| wanted.contains(*number);
-                            let some = texts.iter().zip(numbers).filter(is_wanted);
-                            some.map(|(text, _)| text).collect()
-                        }
-                    };
-                    if !page.is_empty() {
-                        pages.push_back(page);
+            for page in self.reader.kept_texts(self.label, &pages).await? {
+                let of_page = match &self.wanted {
+                    None => Arc::clone(&page.texts),
+                    Some(wanted) => {
+                        let some = page.texts.iter().zip(&page.numbers);
+                        let some = some.filter(|(_, number)| wanted.contains(**number));
+                        Arc::new(some.map(|(text, _)| text).collect())
                     }
+                };
+                if !of_page.is_empty() {
+                    self.read.push_back(of_page);
                 }
-                Ok((pages, wanted))
-            };
-            let plain = end as u64 * 4096;
-            (self.read, self.wanted) = self.reader.decode(plain, work).await?;
+            }
         }
     }
 }

@@ -1,0 +1,119 @@
+//! Decoded parts that are kept between queries: of blocks with few series, all of them are small.
+//!
+//! Blocks never change, so what is kept is never stale. The caller reserves memory for what it uses, kept or
+//! not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_format::Error as FormatError;
+use sandur_format::sample_block::index::{ColumnNumbers, Index, Part, SeriesSpan, TextPage};
+
+use super::{Asker, IndexError, IndexReader, plain_of};
+use crate::block_cache::Piece;
+
+/// Spans and columns of blocks with more pages of series are not kept.
+const KEPT_SERIES_PAGES: usize = 32;
+/// Pages of texts of a label with more of them are not kept.
+pub(super) const KEPT_TEXT_PAGES: usize = 16;
+/// Bytes that the decoded spans of a page of series take at most.
+pub(super) const SPANS_BYTES: u64 =
+    (sandur_format::sample_block::index::PAGE_SERIES as usize * size_of::<SeriesSpan>()) as u64 + 64;
+
+/// A page of texts in their order, with their numbers.
+#[derive(Debug)]
+pub(super) struct SortedTexts {
+    pub(super) texts: Arc<TextPage>,
+    pub(super) numbers: Vec<u32>,
+}
+
+impl IndexReader {
+    /// Whether decoded spans and columns of the block are kept.
+    pub(super) fn keeps_series(&self) -> bool {
+        self.index().pages().len() <= KEPT_SERIES_PAGES
+    }
+
+    /// What the series of some pages hold.
+    pub(super) async fn kept_spans(&self, pages: &[u32]) -> Result<Vec<Arc<Vec<SeriesSpan>>>, IndexError> {
+        let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
+        let pieces = pages.iter().map(|page| Piece::Spans(*page)).collect();
+        let numbers = pages.to_vec();
+        let decode = move |index: &Index, at: usize, plain: &Bytes| index.spans(numbers[at], plain);
+        let bytes = |spans: &Vec<SeriesSpan>| size_of_val(&spans[..]) as u64 + 64;
+        self.kept((pieces, parts), self.keeps_series(), bytes, decode).await
+    }
+
+    /// The numbers that the series of some pages have of a label: those of these parts.
+    pub(super) async fn kept_columns(
+        &self,
+        label: usize,
+        columns: &[(u32, Part)],
+    ) -> Result<Vec<Arc<ColumnNumbers>>, IndexError> {
+        let pieces = columns.iter().map(|(_, part)| Piece::Column(part.address)).collect();
+        let parts = columns.iter().map(|(_, part)| *part).collect();
+        let columns = columns.to_vec();
+        let decode = move |index: &Index, at: usize, plain: &Bytes| {
+            let (page, part) = &columns[at];
+            let (count, values) = (index.series_of(*page).len(), index.labels()[label].values());
+            ColumnNumbers::decode(part, plain, count, values)
+        };
+        self.kept((pieces, parts), self.keeps_series(), ColumnNumbers::memory_bytes, decode).await
+    }
+
+    /// Whether decoded texts of a label are kept.
+    pub(super) fn keeps_texts(&self, label: usize) -> bool {
+        self.index().labels()[label].sorted_pages().len() <= KEPT_TEXT_PAGES
+    }
+
+    /// Pages of the texts of a label, in the order of texts.
+    pub(super) async fn kept_texts(
+        &self,
+        label: usize,
+        pages: &[usize],
+    ) -> Result<Vec<Arc<SortedTexts>>, IndexError> {
+        let of = self.index().labels()[label].sorted_pages();
+        let parts: Vec<Part> = pages.iter().map(|page| of[*page].part).collect();
+        let pieces = parts.iter().map(|part| Piece::SortedTexts(part.address)).collect();
+        let pages = pages.to_vec();
+        let decode = move |index: &Index, at: usize, plain: &Bytes| {
+            let (texts, numbers) = index.sorted_texts(&index.labels()[label], pages[at], plain)?;
+            Ok(SortedTexts { texts: Arc::new(texts), numbers })
+        };
+        let bytes = |page: &SortedTexts| page.texts.memory_bytes() + page.numbers.len() as u64 * 4 + 64;
+        self.kept((pieces, parts), self.keeps_texts(label), bytes, decode).await
+    }
+
+    /// Decoded parts, in order: those that are not known are read and decoded together.
+    async fn kept<T: Send + Sync + 'static>(
+        &self,
+        (pieces, parts): (Vec<Piece>, Vec<Part>),
+        keep: bool,
+        bytes: fn(&T) -> u64,
+        decode: impl Fn(&Index, usize, &Bytes) -> Result<T, FormatError> + Send + 'static,
+    ) -> Result<Vec<Arc<T>>, IndexError> {
+        let (cache, id) = (self.reader.cache(), self.block.meta.id);
+        // What the database itself reads is not what queries ask for next.
+        let keep = keep && matches!(self.asker, Asker::Query(_));
+        let known: Vec<Option<Arc<T>>> =
+            pieces.iter().map(|piece| if keep { cache.get(id, *piece) } else { None }).collect();
+        let unknown: Vec<usize> = (0..known.len()).filter(|at| known[*at].is_none()).collect();
+        if unknown.is_empty() {
+            return Ok(known.into_iter().flatten().collect());
+        }
+        let parts: Vec<Part> = unknown.iter().map(|at| parts[*at]).collect();
+        let (stored, plain) = (self.stored(&parts).await?, plain_of(&parts));
+        let places = unknown.clone();
+        let work = move |index: &Index| {
+            let one = |((at, part), stored): ((&usize, &Part), &Bytes)| {
+                decode(index, *at, &part.open(stored)?).map(Arc::new)
+            };
+            places.iter().zip(&parts).zip(&stored).map(one).collect::<Result<Vec<_>, _>>()
+        };
+        let read = self.decode(plain, work).await?;
+        for (at, value) in unknown.iter().zip(&read).filter(|_| keep) {
+            cache.insert(id, pieces[*at], Arc::clone(value), bytes(value));
+        }
+        let mut read = read.into_iter();
+        Ok(known.into_iter().filter_map(|known| known.or_else(|| read.next())).collect())
+    }
+}
