@@ -16,7 +16,7 @@ use bytes::Bytes;
 use sandur_base::account::uncharged;
 use sandur_base::{Env, Id};
 use sandur_cache::flash::TENANT_BITS;
-use sandur_cache::{Cache, Hint, Put, Tier};
+use sandur_cache::{Cache, Hint, Put, Read, Tier};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::TenantId;
 use sandur_query::QueryStats;
@@ -77,6 +77,13 @@ impl BlockBytes {
             .map(|found| Stored { bytes: found.value.into_bytes(), tier: found.tier })
             .collect();
         Ok((pieces, Spent { store_ns: store, cache_ns: total.saturating_sub(store) }))
+    }
+
+    /// The piece at a range, unless it is in no tier. Asking is no use of it.
+    pub async fn kept(&self, meta: &BlockMeta, range: Range<u64>) -> Option<Bytes> {
+        let read = Read { quiet: true, ..Read::default() };
+        let found = self.cache.get(&key(meta.id, &range), &read).wait().await;
+        found.map(|item| item.value.into_bytes())
     }
 
     async fn fetch(

@@ -138,6 +138,11 @@ impl BlockReader {
         Ok(stored)
     }
 
+    /// A piece of the block that need not be read from the store.
+    pub async fn kept(&self, meta: &BlockMeta, piece: &StoredPiece) -> Option<Bytes> {
+        self.bytes.kept(meta, piece.offset..piece.end()).await
+    }
+
     fn intent(&self, meta: &BlockMeta) -> Intent {
         match self.payer {
             Payer::Tenant => Intent::block().for_tenant(meta.dataset.tenant.as_str()),

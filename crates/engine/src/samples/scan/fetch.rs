@@ -1,11 +1,13 @@
 //! Reads what a batch of series needs of blocks: heads of groups, pages, lists of times.
 //!
 //! Of a group of which many series are wanted, all is read with one request; of others first the head and
-//! then the pages. So a block whose footer is known costs at most two requests after each other.
+//! then the pages. So a block whose footer is known costs at most two requests after each other. A group that
+//! is in memory as a whole, as it is after it was written, costs none.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use foldhash::HashMap;
 use futures_util::future::{join, join_all};
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
@@ -138,7 +140,8 @@ impl Fetcher {
     ) -> Result<(Vec<(u32, FetchedGroup)>, Result<Reservation, Error>, u64), ReadError> {
         let entry = |number: &u32| block.footer.groups()[*number as usize];
         let pieces: Vec<StoredPiece> = whole.iter().map(|number| entry(number).piece).collect();
-        let (stored, heads) = join(self.pieces(block, &pieces), self.heads(block, partial)).await;
+        let kept = self.kept(block, partial).await;
+        let (stored, heads) = join(self.pieces(block, &pieces), self.heads(block, partial, &kept)).await;
         let mut groups = Vec::with_capacity(whole.len() + partial.len());
         let mut decoded = 0;
         for (number, bytes) in whole.iter().zip(stored?) {
@@ -168,12 +171,31 @@ impl Fetcher {
         let of_group = |((_, head), pages): (&(u32, Arc<GroupHead>), &Vec<u32>)| {
             pages.iter().map(|page| head.pages()[*page as usize].piece).collect::<Vec<StoredPiece>>()
         };
-        let pieces: Vec<StoredPiece> = heads.iter().zip(&wanted).flat_map(of_group).collect();
+        let is_read = |((number, _), _): &(&(u32, Arc<GroupHead>), &Vec<u32>)| !kept.contains_key(number);
+        let pieces: Vec<StoredPiece> = heads.iter().zip(&wanted).filter(is_read).flat_map(of_group).collect();
         let mut stored = self.pieces(block, &pieces).await?.into_iter();
         for ((number, head), pages) in heads.into_iter().zip(wanted) {
-            groups.push((number, FetchedGroup::new(head, pages.into_iter().zip(stored.by_ref()).collect())));
+            let mut bytes_of = |page: u32| match kept.get(&number) {
+                None => stored.next(),
+                Some(group) => {
+                    let piece = head.pages()[page as usize].piece;
+                    let start = (piece.offset - entry(&number).piece.offset) as usize;
+                    // A copy, so that the group need not stay.
+                    group.get(start..start + piece.len as usize).map(Bytes::copy_from_slice)
+                }
+            };
+            let pages = pages.into_iter().map_while(|page| Some((page, bytes_of(page)?))).collect();
+            groups.push((number, FetchedGroup::new(head, pages)));
         }
         Ok((groups, Ok(memory), decoded))
+    }
+
+    /// Those of the groups that need not be read.
+    async fn kept(&self, block: &OpenSamples, numbers: &[u32]) -> HashMap<u32, Bytes> {
+        let piece = |number: &u32| &block.footer.groups()[*number as usize].piece;
+        let kept = numbers.iter().map(|number| self.reader.kept(&block.meta, piece(number)));
+        let kept = join_all(kept).await;
+        numbers.iter().zip(kept).filter_map(|(number, bytes)| Some((*number, bytes?))).collect()
     }
 
     /// Heads of groups, those that are not known read together.
@@ -181,6 +203,7 @@ impl Fetcher {
         &self,
         block: &OpenSamples,
         numbers: &[u32],
+        kept: &HashMap<u32, Bytes>,
     ) -> Result<Vec<(u32, Arc<GroupHead>)>, ReadError> {
         let entry = |number: &u32| block.footer.groups()[*number as usize];
         let key = |number: &u32| Piece::GroupHead(entry(number).piece.offset);
@@ -192,8 +215,12 @@ impl Fetcher {
                 None => unknown.push(*number),
             }
         }
-        let pieces: Vec<StoredPiece> = unknown.iter().map(|number| entry(number).head).collect();
-        for (number, bytes) in unknown.iter().zip(self.pieces(block, &pieces).await?) {
+        let is_read = |number: &&u32| !kept.contains_key(number);
+        let pieces: Vec<StoredPiece> =
+            unknown.iter().filter(is_read).map(|number| entry(number).head).collect();
+        let mut read = self.pieces(block, &pieces).await?.into_iter();
+        for number in &unknown {
+            let Some(bytes) = kept.get(number).cloned().or_else(|| read.next()) else { break };
             let Some(head) = self.sound(block, decode_head(&entry(number), &bytes)) else { continue };
             let head = Arc::new(head);
             self.reader.cache().insert(block.meta.id, key(number), Arc::clone(&head), head.memory_bytes());
