@@ -139,7 +139,11 @@ impl KnownPlaces {
     }
 
     /// The part of a list of times that windows touch.
-    pub fn touched(&self, times: &[i64]) -> Range<usize> {
+    pub fn touched(&self, times: &SharedTimes) -> Range<usize> {
+        let mut known = self.lists.get(self.current).into_iter().chain(&self.lists);
+        if let Some(list) = known.find(|list| list.times.is_shared_with(times)) {
+            return list.range.clone();
+        }
         let of_step = |step| self.geometry.bounds(self.geometry.timing.reference(self.grid.time(step)));
         let (after, until) = (of_step(0).0, of_step(self.grid.steps.max(1) - 1).1);
         let from = times.partition_point(|time| *time <= after);

@@ -1,20 +1,23 @@
 //! Puts the samples of series together: those of fetched pages and those of heads.
 //!
-//! A part of a batch decodes the pages of its own series; a page that reaches into two parts is decoded by
-//! both.
+//! A part of a batch decodes the pages of its own series, each when the first of its series comes; a page
+//! that reaches into two parts is decoded by both.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use sandur_base::Stopped;
-use sandur_format::sample_block::SamplePage;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::sample_block::{PageDecoder, SamplePage};
 use sandur_model::FloatHistogram;
 use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
 use super::fetch::FetchedBlock;
 use super::walk::Found;
+use crate::block_reader::ReadError;
 use crate::rules::Rules;
+use crate::samples::OpenSamples;
 use crate::samples::head::SampleColumns;
 use crate::samples::hidden::{Times, times_of};
 use crate::samples::join::{
@@ -28,19 +31,73 @@ pub(super) struct Decoded {
     pub(super) damaged: Vec<String>,
 }
 
-/// The pages of one block, and where each series is in them.
-#[derive(Default)]
-struct BlockPages {
-    pages: Vec<SamplePage>,
-    /// Series, page and run, by series and time.
-    runs: Vec<(u32, u32, u32)>,
+/// The pages of one block, which are decoded as the series that they hold come: what is put together was
+/// decoded just before, and the pages of few series are in memory.
+struct BlockPages<'a> {
+    fetched: &'a FetchedBlock,
+    meta: &'a BlockMeta,
+    times: (i64, i64),
+    /// Groups and pages of them that are still to be decoded, by series.
+    due: std::vec::IntoIter<(usize, usize)>,
+    /// Decodes pages of the group with this place.
+    decoder: Option<(usize, PageDecoder<'a>)>,
+    /// Pages that hold the current series or one behind it, with the last that they hold.
+    pages: Vec<(u32, SamplePage)>,
 }
 
-impl BlockPages {
+impl<'a> BlockPages<'a> {
+    /// Pages that hold series from the first to the last of these.
+    fn new(
+        block: &'a OpenSamples,
+        fetched: &'a FetchedBlock,
+        series: &RangeInclusive<u32>,
+        times: (i64, i64),
+    ) -> Self {
+        let mut due = Vec::new();
+        for (at, group) in fetched.groups.iter().enumerate() {
+            let is_due = |number: u32| {
+                let entry = &group.head.pages()[number as usize];
+                entry.first_series <= *series.end() && entry.last_series >= *series.start()
+            };
+            due.extend((0..group.pages.len()).filter(|n| is_due(group.pages[*n].0)).map(|n| (at, n)));
+        }
+        let (due, decoder, pages) = (due.into_iter(), None, Vec::new());
+        Self { fetched, meta: &block.meta, times, due, decoder, pages }
+    }
+
+    /// Decodes the pages that hold a series, which is none before the last one that was asked for.
+    fn move_to(&mut self, series: u32, damaged: &mut Vec<String>) -> Result<(), Stopped> {
+        self.pages.retain(|(last, _)| *last >= series);
+        while let Some((at, n)) = self.due.as_slice().first().copied() {
+            let group = &self.fetched.groups[at];
+            let (number, bytes) = &group.pages[n];
+            let entry = &group.head.pages()[*number as usize];
+            if entry.first_series > series {
+                break;
+            }
+            self.due.next();
+            if entry.last_series < series {
+                continue;
+            }
+            sandur_base::job::spend(bytes.len())?;
+            let decoder = match &mut self.decoder {
+                Some((of, decoder)) if *of == at => decoder,
+                other => &mut other.insert((at, group.head.decoder_with(Arc::clone(&group.tables)))).1,
+            };
+            match decoder.decode_between(entry, bytes, &self.fetched.times, self.times) {
+                Ok(page) => self.pages.push((entry.last_series, page)),
+                Err(reason) => damaged.push(ReadError::damaged(self.meta, reason).to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the series that was moved to is.
     fn runs_of(&self, series: u32) -> impl Iterator<Item = (&SamplePage, usize)> {
-        let from = self.runs.partition_point(|(of, ..)| *of < series);
-        let own = self.runs[from..].iter().take_while(move |(of, ..)| *of == series);
-        own.map(|(_, page, run)| (&self.pages[*page as usize], *run as usize))
+        self.pages.iter().filter_map(move |(_, page)| {
+            let at = page.runs.partition_point(|run| run.series < series);
+            page.runs.get(at).filter(|run| run.series == series).map(|_| (page, at))
+        })
     }
 }
 
@@ -53,17 +110,19 @@ pub(super) fn decode(
     rules: &Rules,
 ) -> Result<Decoded, Stopped> {
     let mut damaged = Vec::new();
-    let mut blocks: Vec<BlockPages> = holders.iter().map(|_| BlockPages::default()).collect();
+    let mut blocks: Vec<Option<BlockPages<'_>>> = holders.iter().map(|_| None).collect();
     for of_block in fetched {
         let number = of_block.holder;
-        let Some(series) = series_in(found, number) else { continue };
+        let (Some(series), Holder::Block { block, .. }) = (series_in(found, number), &holders[number]) else {
+            continue;
+        };
         let times = (selection.first_ms, selection.last_ms);
-        blocks[number] = decode_block(&holders[number], of_block, &series, times, &mut damaged)?;
+        blocks[number] = Some(BlockPages::new(block, of_block, &series, times));
     }
-    let mut assembly = Assembly { holders, blocks: &blocks, selection, rules, lists: Lists::default() };
+    let mut assembly = Assembly { holders, blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
     for one in found {
-        let samples = assembly.samples(one);
+        let samples = assembly.samples(one, &mut damaged)?;
         if samples.times.is_empty() && samples.histogram_times.is_empty() {
             continue;
         }
@@ -85,46 +144,6 @@ fn series_in(found: &[Found], holder: usize) -> Option<RangeInclusive<u32>> {
     let first = found.iter().find_map(|found| found.ordinal_in(holder))?;
     let last = found.iter().rev().find_map(|found| found.ordinal_in(holder))?;
     Some(first..=last)
-}
-
-fn decode_block(
-    holder: &Holder,
-    fetched: &FetchedBlock,
-    series: &RangeInclusive<u32>,
-    times: (i64, i64),
-    damaged: &mut Vec<String>,
-) -> Result<BlockPages, Stopped> {
-    let Holder::Block { block, .. } = holder else { return Ok(BlockPages::default()) };
-    let mut all = BlockPages::default();
-    for group in &fetched.groups {
-        let entry = |number: u32| &group.head.pages()[number as usize];
-        let is_due = |number: u32| {
-            entry(number).first_series <= *series.end() && entry(number).last_series >= *series.start()
-        };
-        let mut due = group.pages.iter().filter(|(number, _)| is_due(*number)).peekable();
-        if due.peek().is_none() {
-            continue;
-        }
-        let mut decoder = group.head.decoder_with(Arc::clone(&group.tables));
-        for (number, bytes) in due {
-            sandur_base::job::spend(bytes.len())?;
-            let entry = entry(*number);
-            match decoder.decode_between(entry, bytes, &fetched.times, times) {
-                Ok(page) => {
-                    let number = all.pages.len() as u32;
-                    let runs = page.runs.iter().enumerate();
-                    all.runs.extend(runs.map(|(at, run)| (run.series, number, at as u32)));
-                    all.pages.push(page);
-                }
-                Err(reason) => {
-                    damaged.push(crate::block_reader::ReadError::damaged(&block.meta, reason).to_string());
-                }
-            }
-        }
-    }
-    // Pages come by series and time: few runs are out of place.
-    all.runs.sort_by_key(|(series, ..)| *series);
-    Ok(all)
 }
 
 /// What a head has of a series.
@@ -160,29 +179,41 @@ impl FromHead {
 /// Puts the samples of one series after the other together.
 struct Assembly<'a> {
     holders: &'a [Holder],
-    blocks: &'a [BlockPages],
+    blocks: Vec<Option<BlockPages<'a>>>,
     selection: &'a SampleSelection,
     rules: &'a Rules,
     lists: Lists,
 }
 
 impl Assembly<'_> {
-    fn samples(&mut self, found: &Found) -> Samples {
+    fn samples(&mut self, found: &Found, damaged: &mut Vec<String>) -> Result<Samples, Stopped> {
+        for (number, ordinal) in &found.members {
+            if let Some(pages) = &mut self.blocks[*number] {
+                pages.move_to(*ordinal, damaged)?;
+            }
+        }
+        let mut lists = std::mem::take(&mut self.lists);
+        let samples = self.joined(found, &mut lists);
+        self.lists = lists;
+        Ok(samples)
+    }
+
+    fn joined(&self, found: &Found, lists: &mut Lists) -> Samples {
         let mut from_heads: Vec<FromHead> = Vec::new();
         let (mut floats, mut histograms) = (Vec::new(), Vec::new());
-        let (holders, blocks) = (self.holders, self.blocks);
+        let holders = self.holders;
         for (number, ordinal) in &found.members {
             match &holders[*number] {
                 Holder::Block { hidden, .. } => {
                     let hidden = hidden.times_of(*ordinal);
-                    for (page, run) in blocks[*number].runs_of(*ordinal) {
+                    for (page, run) in self.blocks[*number].iter().flat_map(|pages| pages.runs_of(*ordinal)) {
                         self.add_run((*number, page, run), hidden, &mut floats, &mut histograms);
                     }
                 }
                 Holder::Head { series } => {
                     let times = (self.selection.first_ms, self.selection.last_ms);
                     let (mut columns, _) = series.samples(*ordinal as usize, times);
-                    let times = self.lists.shared(std::mem::take(&mut columns.timestamps));
+                    let times = lists.shared(std::mem::take(&mut columns.timestamps));
                     let histogram_times = columns.histograms.iter().map(|one| one.timestamp).collect();
                     let histograms =
                         columns.histograms.iter().map(|one| Arc::clone(&one.histogram)).collect();
@@ -203,7 +234,7 @@ impl Assembly<'_> {
         from_heads.iter().for_each(|head| head.add(&mut floats, &mut histograms));
         keep_one_of_each_instant(&mut floats, &mut histograms);
         let stays = || Stays::of(&found.labels(holders));
-        let (times, values, starts) = join_floats(floats, &mut self.lists, self.selection.starts, stays);
+        let (times, values, starts) = join_floats(floats, lists, self.selection.starts, stays);
         let histograms = join_histograms(&histograms, self.selection.starts);
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
             histograms;
