@@ -42,19 +42,36 @@ pub fn plain(out: &mut Vec<u8>, value: f64) {
 /// Below it every whole number is exact.
 const WHOLE: f64 = 1e15;
 
+/// The digits of all numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// Appends a whole number.
 fn whole(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+    let count = number.checked_ilog10().map_or(1, |log| log as usize + 1);
+    let mut at = count;
+    while number >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
     }
-    out.extend_from_slice(&digits[at..]);
+    let pair = PAIRS[number as usize];
+    match at {
+        1 => digits[0] = pair[1],
+        _ => digits[..2].copy_from_slice(&pair),
+    }
+    // All digits there can be are copied at once, which is quicker than those that there are.
+    let length = out.len() + count;
+    out.extend_from_slice(&digits);
+    out.truncate(length);
 }
 
 /// Appends milliseconds as seconds, with three decimals if it takes any.

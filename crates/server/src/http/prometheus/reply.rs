@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sandur_base::Lane;
+use sandur_base::{Env, Lane, Task};
 
 use crate::http::app::App;
 use crate::http::call::Call;
@@ -81,24 +81,35 @@ pub async fn in_pieces(
     writing.packer = Packer::begin(call, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     writing.bytes = first.len() as u64;
-    let begun = Some((writing, Some(first), ended));
     let env = app.env.clone();
+    let begun = Some((ahead(&env, writing, Some(first)), ended));
     let stream = futures_util::stream::unfold(begun, move |state| {
         let env = env.clone();
         async move {
-            let (writing, first, ended) = state?;
-            let (mut writing, bytes) = env.run_cpu(Lane::Query, move || writing.step(first)).await;
-            let state = if std::mem::take(&mut writing.is_over) {
-                ended(writing.bytes);
-                None
-            } else {
-                Some((writing, None, ended))
+            let (piece, ended) = state?;
+            let (writing, bytes) = match piece.join().await {
+                Ok(made) => made,
+                Err(error) => return Some((Err(std::io::Error::other(error)), None)),
             };
-            Some((Ok::<_, std::convert::Infallible>(bytes), state))
+            let state = match writing.is_over {
+                true => {
+                    ended(writing.bytes);
+                    None
+                }
+                // The next piece is made while this one is sent.
+                false => Some((ahead(&env, writing, None), ended)),
+            };
+            Some((Ok(bytes), state))
         }
     });
     *response.body_mut() = Body::from_stream(stream);
     response
+}
+
+/// Begins to make the next piece of a body.
+fn ahead<P: Pieces>(env: &Env, writing: Writing<P>, first: Option<Vec<u8>>) -> Task<(Writing<P>, Bytes)> {
+    let pool = env.clone();
+    env.spawn("write answer", async move { pool.run_cpu(Lane::Query, move || writing.step(first)).await })
 }
 
 /// A short body: compressed if that pays.
