@@ -17,6 +17,8 @@ use super::result::Rows;
 use crate::wiring::promql::{self, Answer, Expr, Request, Times, Value};
 
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
+/// Bytes of an answer that are quicker copied than handed to the CPU pool.
+const LITTLE_BYTES: u64 = 128 << 10;
 
 #[cfg(test)]
 #[path = "steps_tests.rs"]
@@ -116,7 +118,8 @@ impl<'a> Steps<'a> {
         let answer = evaluate(self.source, self.context, &request, self.expr).await?;
         let answer = self.note(answer, times.grid().steps == all.grid().steps)?;
         let memory = self.context.budget().reserve(answer.memory.bytes())?;
-        let series = self.context.compute(move || Ok(numbers_of(answer))).await?;
+        let is_little = answer.memory.bytes() <= LITTLE_BYTES;
+        let series = self.context.compute_sized(is_little, move || Ok(numbers_of(answer))).await?;
         Ok(HeldSeries { series, memory })
     }
 }
