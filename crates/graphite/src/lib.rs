@@ -2,10 +2,10 @@
 //!
 //! **What it is.** Parser of targets, times as `from` and `until` have them, patterns of paths, expressions
 //! over tags, all functions of graphite-web and those that carbonapi has of its own, consolidation, and the
-//! renderings of `/render` that are not drawn. Answers are graphite-web's to the name, the time and the last
+//! renderings of `/render`, SVG among them. Answers are graphite-web's to the name, the time and the last
 //! digit, as far as graphite-web has an answer.
 //!
-//! **What it is not.** It knows no block and no HTTP, and draws nothing. Series come from a [`Source`]; the
+//! **What it is not.** It knows no block and no HTTP. Series come from a [`Source`]; the
 //! one over the storage of samples is [`StoredSeries`], with the steps and retentions of [`StorageRules`].
 //!
 //! **Life of a request.** [`RenderRequest`] reads parameters, [`render`] evaluates its targets in order: a
@@ -40,6 +40,7 @@ mod grammar;
 mod number;
 mod parameter;
 mod pattern;
+mod picture;
 mod reference;
 mod render;
 mod schemas;

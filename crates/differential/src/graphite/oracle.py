@@ -15,15 +15,16 @@ from urllib.parse import urlencode
 
 directory, series_file = sys.argv[1:3]
 # Seconds of the processor.
-PATIENCE = 2
+PATIENCE = 1
 MEMORY = 2 << 30
 
 settings_module = types.ModuleType("oracle_settings")
 settings_module.__dict__.update(
     SECRET_KEY="differential",
     STORAGE_DIR=directory,
-    WHISPER_DIR=os.path.join(directory, "whisper"),
-    STANDARD_DIRS=[os.path.join(directory, "whisper")],
+    # With a slash at the end, as by default.
+    WHISPER_DIR=os.path.join(directory, "whisper/"),
+    STANDARD_DIRS=[os.path.join(directory, "whisper/")],
     LOG_DIR=os.path.join(directory, "log"),
     LOG_ROTATION=False,
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": os.path.join(directory, "db")}},

@@ -76,18 +76,38 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "no-length",
-        what: "intervals of no length, or of less",
+        what: "intervals and windows of no length, or of less",
         reason: "graphite-web has no answer, or one without series, by chance; here they are refused",
-        explains: |case| refusal(case).contains("it must be longer than 0"),
+        explains: |case| {
+            ["it must be longer than 0", "a window is a number of points"]
+                .iter()
+                .any(|why| refusal(case).contains(why))
+        },
     },
     Rule {
         id: "no-series-to-fit",
-        what: "an argument that no parameter takes, beside no series",
+        what: "an argument that a function cannot use, beside no series",
         reason: "graphite-web does not look at it when there are no series to compute with",
         explains: |case| {
             let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty());
-            let reasons = ["cannot take what parameter", "value specified for function", "needs a number"];
+            let reasons = ["value specified for function", "needs a number", "has a group that"];
             has_none && reasons.iter().any(|reason| refusal(case).contains(reason))
+        },
+    },
+    Rule {
+        id: "another-type",
+        what: "series or nothing where a function takes a number or a text",
+        reason: "graphite-web computes as far as Python does (`None` is no node of any path); here it is \
+                 refused",
+        explains: |case| refusal(case).contains("cannot take what parameter") || case.text.contains("=None"),
+    },
+    Rule {
+        id: "whole-among-others",
+        what: "a whole number in a name (`legendValue`) of a series of `holtWintersAberration`",
+        reason: "in graphite-web's series 0 and 0.0 may stand side by side, here a series has one kind",
+        explains: |case| {
+            let is_named = mentions(case, &["legendValue", "cactiStyle"]);
+            case.difference.kind == Kind::Names && is_named && case.text.contains("holtWintersAberration")
         },
     },
 ];

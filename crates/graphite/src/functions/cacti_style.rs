@@ -49,7 +49,8 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
             if !value.is_finite() {
                 return Err(Error::invalid(format!("{} has a value that is not finite", series.name)));
             }
-            *width = shown(value.trunc())?.chars().count().max(*width);
+            // An integer has no negative zero.
+            *width = shown(value.trunc() + 0.0)?.chars().count().max(*width);
         }
     }
     for series in &mut list {

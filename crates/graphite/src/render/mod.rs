@@ -10,6 +10,7 @@ mod protobuf;
 mod raw;
 mod request;
 mod rickshaw;
+mod svg;
 
 use sandur_query::QueryContext;
 
@@ -46,6 +47,7 @@ pub const FORMATS: &[&Format] = &[
     &msgpack::FORMAT,
     &dygraph::FORMAT,
     &rickshaw::FORMAT,
+    &svg::FORMAT,
     &protobuf::PROTOBUF,
     &protobuf::OLDER,
     &protobuf::NEWER,

@@ -4,6 +4,7 @@ use super::{FORMATS, Format};
 use crate::attime::parse_time;
 use crate::error::{Error, Result};
 use crate::number::parse_float;
+use crate::picture::PictureOptions;
 use crate::scope::Scope;
 use crate::zone::{Moment, Zone};
 
@@ -39,6 +40,8 @@ pub struct RenderRequest {
     pub template: Vec<(String, String)>,
     /// What carbonapi asks for the series with, by which it knows them again.
     pub path_expression: Option<String>,
+    /// What a picture looks like, if one is asked for.
+    pub(crate) picture: Option<PictureOptions>,
 }
 
 impl RenderRequest {
@@ -85,8 +88,10 @@ impl RenderRequest {
             let place = name.strip_prefix("template[")?.strip_suffix(']')?;
             Some((place.to_owned(), value.clone()))
         });
+        let picture = (format.name == "svg").then(|| PictureOptions::read(pairs)).transpose()?;
         Ok(Self {
             targets,
+            picture,
             from,
             until,
             now,

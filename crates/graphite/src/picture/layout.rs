@@ -1,0 +1,294 @@
+//! Where everything is, and drawing it.
+
+use super::axes::{ValueAxis, times, value_label};
+use super::lines::{Line, lines};
+use super::options::{AreaMode, LineMode, PictureOptions};
+use super::svg::{Anchor, Canvas, Stroke};
+use crate::error::{Error, Result};
+use crate::render::ANSWER_BYTES_MAX;
+use crate::series::Series;
+use crate::zone::Zone;
+use sandur_base::job::spend;
+
+/// Series whose names are shown when the request does not say.
+const LEGEND_MAX: usize = 10;
+/// Most columns of a legend.
+const LEGEND_COLUMNS: usize = 20;
+/// Width of a letter beside the size of the font.
+const LETTER: f64 = 0.6;
+
+/// The part of the picture that lines are in.
+struct Frame {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    from: i64,
+    until: i64,
+    axis: ValueAxis,
+}
+
+impl Frame {
+    fn x(&self, time: i64) -> f64 {
+        let length = self.until.saturating_sub(self.from).max(1) as f64;
+        let share = (time.saturating_sub(self.from) as f64 / length).clamp(0.0, 1.0);
+        self.left + share * (self.right - self.left)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        self.bottom - self.axis.share(value) * (self.bottom - self.top)
+    }
+}
+
+/// Draws series over a time.
+pub(crate) fn draw(
+    options: &PictureOptions,
+    list: &mut [Series],
+    ((from, until), zone): ((i64, i64), &Zone),
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let lines = lines(options, list, options.width as usize)?;
+    let size = (options.width, options.height);
+    let mut canvas = Canvas::begin(out, size, options.background, options.font_size);
+    let legend = Legend::of(options, &lines);
+    let frame = frame(options, &lines, &legend, (from, until));
+    if frame.right - frame.left < 2.0 || frame.bottom - frame.top < 2.0 {
+        canvas.end();
+        return Ok(());
+    }
+    titles(&mut canvas, options, &frame);
+    grid(&mut canvas, options, &frame, zone);
+    // Areas first, the last one first: of stacked ones those below stay in sight.
+    for line in lines.iter().rev().filter(|line| line.area.is_some() && !line.is_infinite) {
+        draw_line(&mut canvas, options, &frame, line, true)?;
+    }
+    for line in lines.iter().filter(|line| line.area.is_none() || line.is_infinite) {
+        draw_line(&mut canvas, options, &frame, line, false)?;
+    }
+    legend.draw(&mut canvas, options, &lines, frame.left);
+    canvas.end();
+    Ok(())
+}
+
+/// The least and the most of all values; areas reach down to 0.
+fn ends(options: &PictureOptions, lines: &[Line]) -> (f64, f64) {
+    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    for line in lines.iter().filter(|line| !line.is_infinite) {
+        for value in line.values.iter().flatten() {
+            (least, most) = (least.min(*value), most.max(*value));
+        }
+    }
+    if options.area_mode == AreaMode::Stacked || lines.iter().any(|line| line.area.is_some()) {
+        (least, most) = (least.min(0.0), most.max(0.0));
+    }
+    if least > most { (0.0, 1.0) } else { (least, most) }
+}
+
+fn frame(options: &PictureOptions, lines: &[Line], legend: &Legend, (from, until): (i64, i64)) -> Frame {
+    let (size, margin) = (options.font_size, options.margin);
+    let title = if options.title.is_empty() { 0.0 } else { size * 2.2 };
+    let times = if options.hides_x { 0.0 } else { size * 1.8 };
+    let (top, bottom) = (margin + title, options.height - margin - times - legend.height);
+    let steps = ((bottom - top) / (size * 3.0)).clamp(1.0, 20.0) as usize;
+    let given = (options.least, options.most);
+    let axis = ValueAxis::over(ends(options, lines), given, steps, options.is_binary);
+    let letters = axis.values().map(|value| label(options, &axis, value).chars().count()).max().unwrap_or(0);
+    let labels = if options.hides_y { 0.0 } else { letters as f64 * size * LETTER + 6.0 };
+    let vertical = if options.vertical_title.is_empty() { 0.0 } else { size * 1.8 };
+    let (left, right) = (margin + labels + vertical, options.width - margin);
+    Frame { left, right, top, bottom, from, until, axis }
+}
+
+fn label(options: &PictureOptions, axis: &ValueAxis, value: f64) -> String {
+    value_label(value, axis.step, options.has_units, options.is_binary)
+}
+
+fn titles(canvas: &mut Canvas<'_>, options: &PictureOptions, frame: &Frame) {
+    let size = options.font_size;
+    if !options.title.is_empty() {
+        let place = ((frame.left + frame.right) / 2.0, options.margin + size * 1.2);
+        canvas.text(&options.title, place, (options.foreground, 1.3), Anchor::Middle);
+    }
+    if !options.vertical_title.is_empty() {
+        let place = (options.margin + size, (frame.top + frame.bottom) / 2.0);
+        canvas.turned_text(&options.vertical_title, place, (options.foreground, 1.1), Anchor::Middle, -90);
+    }
+}
+
+fn grid(canvas: &mut Canvas<'_>, options: &PictureOptions, frame: &Frame, zone: &Zone) {
+    let (size, text) = (options.font_size, (options.foreground, 1.0));
+    let stroke = |color| Stroke { color, width: 0.4, dash: None };
+    for value in frame.axis.values() {
+        let y = frame.y(value);
+        if !options.hides_grid {
+            canvas.line(&[(frame.left, y), (frame.right, y)], stroke(options.major));
+        }
+        if !options.hides_y {
+            let place = (frame.left - 4.0, y + size * 0.35);
+            canvas.text(&label(options, &frame.axis, value), place, text, Anchor::End);
+        }
+    }
+    let most = ((frame.right - frame.left) / (size * LETTER * 11.0)).clamp(1.0, 40.0) as usize;
+    for (time, written) in times((frame.from, frame.until), most, zone) {
+        let x = frame.x(time);
+        if !options.hides_grid {
+            canvas.line(&[(x, frame.top), (x, frame.bottom)], stroke(options.minor));
+        }
+        if !options.hides_x {
+            canvas.text(&written, (x, frame.bottom + size * 1.4), text, Anchor::Middle);
+        }
+    }
+}
+
+fn draw_line(
+    canvas: &mut Canvas<'_>,
+    options: &PictureOptions,
+    frame: &Frame,
+    line: &Line,
+    is_area: bool,
+) -> Result<()> {
+    spend(line.values.len().saturating_mul(20))?;
+    if canvas.bytes() > ANSWER_BYTES_MAX {
+        return Err(Error::Limit(format!(
+            "a picture of more than {ANSWER_BYTES_MAX} bytes; ask for fewer series"
+        )));
+    }
+    let stroke = Stroke { color: line.color, width: line.width, dash: line.dash };
+    let level = frame.y(0.0_f64.clamp(frame.axis.bottom, frame.axis.top));
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut finish = |points: &mut Vec<(f64, f64)>| {
+        if let Some(opacity) = line.area.filter(|_| is_area) {
+            canvas.area(points, level, line.color.faded(opacity));
+        } else {
+            canvas.line(points, stroke);
+        }
+        points.clear();
+    };
+    for (place, value) in line.values.iter().enumerate() {
+        let time = line.start.saturating_add(line.step.saturating_mul(place as i64));
+        let (x, next) = (frame.x(time), frame.x(time.saturating_add(line.step)));
+        match value {
+            Some(value) if line.is_infinite => {
+                if *value > 0.0 {
+                    points.extend([(x, frame.bottom), (x, frame.top)]);
+                    finish(&mut points);
+                }
+            }
+            Some(value) if options.line_mode == LineMode::Staircase => {
+                points.extend([(x, frame.y(*value)), (next, frame.y(*value))]);
+            }
+            Some(value) => points.push((x, frame.y(*value))),
+            None if options.line_mode == LineMode::Connected => {}
+            None => finish(&mut points),
+        }
+    }
+    finish(&mut points);
+    Ok(())
+}
+
+/// Names of series below the lines.
+struct Legend {
+    height: f64,
+    columns: usize,
+    row: f64,
+    width: f64,
+}
+
+impl Legend {
+    fn of(options: &PictureOptions, lines: &[Line]) -> Self {
+        let is_hidden = options.hides_legend.unwrap_or(lines.len() > LEGEND_MAX) || lines.is_empty();
+        if is_hidden {
+            return Self { height: 0.0, columns: 0, row: 0.0, width: 0.0 };
+        }
+        let longest = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0) as f64;
+        let width = longest * options.font_size * LETTER + options.font_size * 2.0;
+        let room = options.width - 2.0 * options.margin;
+        let columns = ((room / width) as usize).clamp(1, LEGEND_COLUMNS);
+        let row = options.font_size * 1.4;
+        // Half of the picture at most: what finds no room is left out.
+        let rows = lines.len().div_ceil(columns) as f64;
+        let height = (rows * row + options.font_size).min(options.height / 2.0);
+        Self { height, columns, row, width }
+    }
+
+    fn draw(&self, canvas: &mut Canvas<'_>, options: &PictureOptions, lines: &[Line], left: f64) {
+        if self.columns == 0 {
+            return;
+        }
+        let (size, top) =
+            (options.font_size, options.height - options.margin - self.height + options.font_size);
+        let rows = (self.height / self.row) as usize;
+        let left = left.min(options.margin.max(options.width - options.margin - self.width));
+        for (place, line) in
+            lines.iter().filter(|line| !line.is_invisible).take(rows * self.columns).enumerate()
+        {
+            let x = left + (place % self.columns) as f64 * self.width;
+            let y = top + (place / self.columns) as f64 * self.row;
+            canvas.rectangle((x, y), (size * 0.9, size * 0.9), line.color);
+            let place = (x + size * 1.3, y + size * 0.85);
+            canvas.text(&line.name, place, (options.foreground, 1.0), Anchor::Start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::column::Column;
+
+    fn drawn(pairs: &[(&str, &str)], list: &mut [Series]) -> String {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut out = Vec::new();
+        let options = PictureOptions::read(&pairs).unwrap();
+        draw(&options, list, ((0, 600), &Zone::utc()), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn series(name: &str, values: &[Option<f64>]) -> Series {
+        let column = Column::collect(values.len(), values.iter().copied()).unwrap();
+        Series::new(name, 0, 60 * values.len() as i64, 60, column)
+    }
+
+    #[test]
+    fn a_picture_has_lines_with_gaps_labels_and_names() {
+        let values = [Some(1.0), Some(2.0), None, Some(4.0), Some(f64::INFINITY), Some(3.0)];
+        let mut list = [series("a<b>&\u{1}", &values), series("c", &[Some(0.0); 10])];
+        let picture = drawn(&[("title", "T\"itle"), ("vtitle", "V"), ("width", "600")], &mut list);
+        for part in ["<svg ", "T&quot;itle", ">V</text>", "a&lt;b&gt;&amp; ", "00:04", "</svg>\n"] {
+            assert!(picture.contains(part), "{part}: {picture}");
+        }
+        // Three runs of the first series, one of the second.
+        assert_eq!(picture.matches("stroke-width=\"1.2\"").count(), 4);
+    }
+
+    #[test]
+    fn modes_change_what_is_drawn() {
+        let values = [Some(1.0), None, Some(3.0)];
+        let count = |pairs: &[(&str, &str)], part: &str| {
+            let mut list = [series("a", &values), series("b", &values)];
+            drawn(pairs, &mut list).matches(part).count()
+        };
+        let line = "stroke-width=\"1.2\"";
+        assert_eq!(count(&[], line), 4);
+        assert_eq!(count(&[("lineMode", "connected")], line), 2);
+        assert_eq!(count(&[("areaMode", "first")], line), 2);
+        assert_eq!(count(&[("areaMode", "stacked")], "Z\" fill"), 4);
+        assert_eq!(count(&[("drawNullAsZero", "true")], line), 2);
+        assert_eq!(count(&[("graphOnly", "true")], "<text"), 0);
+        assert!(count(&[("hideLegend", "true")], "<text") < count(&[], "<text"));
+    }
+
+    #[test]
+    fn no_parameter_and_no_value_breaks_a_picture() {
+        let sizes = ["10", "11", "40", "2000"];
+        for (width, height) in sizes.iter().flat_map(|a| sizes.iter().map(move |b| (*a, *b))) {
+            for extra in [("margin", "1e9"), ("fontSize", "1e9"), ("yMin", "1e308"), ("yMax", "-1e308")] {
+                let ends = [Some(1e308), Some(-1e308), None, Some(f64::NAN)];
+                let mut list = [series("long name of a series", &ends), series("", &[])];
+                let picture = drawn(&[("width", width), ("height", height), extra], &mut list);
+                assert!(picture.ends_with("</svg>\n") && !picture.contains("NaN"), "{picture}");
+            }
+        }
+    }
+}

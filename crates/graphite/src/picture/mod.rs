@@ -1,0 +1,19 @@
+//! Series as a picture: axes, a grid, lines, areas and a legend, with the parameters of graphite-web that
+//! dashboards and mails use.
+//!
+//! [`options`] reads parameters over a [`templates`] of colours, [`layout`] decides where everything is, and
+//! draws on a canvas of SVG, [`svg`]. [`axes`] chooses the values and times that are written beside the axes.
+//!
+//! **Invariants.** A picture has at most [`options::PIXELS_MAX`] pixels. A line has no more points than the
+//! picture has columns: series are consolidated before they are drawn.
+
+mod axes;
+mod colors;
+mod layout;
+mod lines;
+pub(crate) mod options;
+mod svg;
+mod templates;
+
+pub(crate) use layout::draw;
+pub(crate) use options::PictureOptions;

@@ -1,0 +1,184 @@
+//! Parameters of a picture.
+
+use super::colors::Color;
+use super::templates::TEMPLATES;
+use crate::error::{Error, Result};
+use crate::number::parse_float;
+
+/// Most pixels of a picture.
+pub(crate) const PIXELS_MAX: u64 = 4_000_000;
+/// Least pixels of a side.
+const SIDE_MIN: f64 = 10.0;
+const TEXT_MAX: usize = 1_000;
+
+/// How the places between two values are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineMode {
+    /// Slopes, with gaps where there is no value.
+    Slope,
+    /// Steps, with gaps.
+    Staircase,
+    /// Slopes over gaps.
+    Connected,
+}
+
+/// Which series are filled down to the axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AreaMode {
+    /// None but those that say so themselves.
+    None,
+    /// The first.
+    First,
+    /// All.
+    All,
+    /// All, on top of each other.
+    Stacked,
+}
+
+/// What a picture looks like.
+#[derive(Clone, Debug)]
+pub(crate) struct PictureOptions {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) margin: f64,
+    pub(crate) title: String,
+    pub(crate) vertical_title: String,
+    pub(crate) font_size: f64,
+    pub(crate) background: Color,
+    pub(crate) foreground: Color,
+    pub(crate) major: Color,
+    pub(crate) minor: Color,
+    pub(crate) colors: Vec<Color>,
+    pub(crate) line_mode: LineMode,
+    pub(crate) line_width: f64,
+    pub(crate) area_mode: AreaMode,
+    pub(crate) area_opacity: Option<f64>,
+    pub(crate) least: Option<f64>,
+    pub(crate) most: Option<f64>,
+    /// Sizes of units, and their names.
+    pub(crate) is_binary: bool,
+    pub(crate) has_units: bool,
+    /// Said by the request, or decided by the number of series.
+    pub(crate) hides_legend: Option<bool>,
+    pub(crate) hides_grid: bool,
+    pub(crate) hides_x: bool,
+    pub(crate) hides_y: bool,
+    pub(crate) null_as_zero: bool,
+}
+
+/// Parameters by name.
+struct Pairs<'a>(&'a [(String, String)]);
+
+impl<'a> Pairs<'a> {
+    fn text(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, name: &'static str) -> Result<Option<f64>> {
+        let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        let number = parse_float(text).filter(|number| number.is_finite());
+        number.map(Some).ok_or_else(|| Error::invalid(format!("{name} is not a number")))
+    }
+
+    fn flag(&self, name: &str) -> Option<bool> {
+        let text = self.text(name)?;
+        Some(matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
+    }
+
+    fn color(&self, name: &'static str, preset: &str) -> Result<Color> {
+        let text = self.text(name).filter(|text| !text.is_empty()).unwrap_or(preset);
+        Color::parse(text).ok_or_else(|| Error::invalid(format!("{name}: there is no colour '{text:.40}'")))
+    }
+
+    fn title(&self, name: &str) -> String {
+        self.text(name).unwrap_or_default().chars().take(TEXT_MAX).collect()
+    }
+}
+
+impl PictureOptions {
+    /// Reads parameters; of one that comes twice the last counts, and unknown ones are left out.
+    pub(crate) fn read(pairs: &[(String, String)]) -> Result<Self> {
+        let pairs = Pairs(pairs);
+        let side = |name, preset| Ok::<_, Error>(pairs.number(name)?.unwrap_or(preset).trunc());
+        let (width, height) = (side("width", 330.0)?, side("height", 250.0)?);
+        if !(width >= SIDE_MIN && height >= SIDE_MIN && width * height <= PIXELS_MAX as f64) {
+            return Err(Error::Limit(format!(
+                "a picture of {width} x {height} pixels; each side has at least {SIDE_MIN} and both together \
+                 make at most {PIXELS_MAX}"
+            )));
+        }
+        let named = pairs.text("template").unwrap_or_default();
+        let template = TEMPLATES.iter().find(|one| one.name == named).unwrap_or(&TEMPLATES[0]);
+        let colors = pairs.text("colorList").filter(|list| !list.is_empty()).unwrap_or(template.lines);
+        let colors: Option<Vec<Color>> = colors.split(',').take(TEXT_MAX).map(Color::parse).collect();
+        let graph_only = pairs.flag("graphOnly").unwrap_or(false);
+        let hides = |name: &str| graph_only || pairs.flag(name).unwrap_or(false);
+        let hides_axes = hides("hideAxes");
+        let units = pairs.text("yUnitSystem").unwrap_or("si");
+        Ok(Self {
+            width,
+            height,
+            margin: pairs.number("margin")?.unwrap_or(10.0).clamp(0.0, width.min(height) / 4.0),
+            title: if graph_only { String::new() } else { pairs.title("title") },
+            vertical_title: if graph_only { String::new() } else { pairs.title("vtitle") },
+            font_size: pairs.number("fontSize")?.unwrap_or(10.0).clamp(4.0, 72.0),
+            background: pairs.color("bgcolor", template.background)?,
+            foreground: pairs.color("fgcolor", template.foreground)?,
+            major: pairs.color("majorGridLineColor", template.major)?,
+            minor: pairs.color("minorGridLineColor", template.minor)?,
+            colors: colors.ok_or_else(|| Error::invalid("colorList names a colour that there is not"))?,
+            line_mode: match pairs.text("lineMode").unwrap_or("slope") {
+                "staircase" => LineMode::Staircase,
+                "connected" => LineMode::Connected,
+                _ => LineMode::Slope,
+            },
+            line_width: pairs.number("lineWidth")?.unwrap_or(1.2).clamp(0.1, 100.0),
+            area_mode: match pairs.text("areaMode").unwrap_or("none") {
+                "first" => AreaMode::First,
+                "all" => AreaMode::All,
+                "stacked" => AreaMode::Stacked,
+                _ => AreaMode::None,
+            },
+            area_opacity: pairs.number("areaAlpha")?,
+            least: pairs.number("yMin")?,
+            most: pairs.number("yMax")?,
+            is_binary: units == "binary",
+            has_units: units != "none",
+            hides_legend: if graph_only { Some(true) } else { pairs.flag("hideLegend") },
+            hides_grid: hides("hideGrid"),
+            hides_x: hides_axes || hides("hideXAxis"),
+            hides_y: hides_axes || hides("hideYAxis"),
+            null_as_zero: pairs.flag("drawNullAsZero").unwrap_or(false),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<PictureOptions> {
+        let pairs: Vec<(String, String)> =
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        PictureOptions::read(&pairs)
+    }
+
+    #[test]
+    fn a_picture_has_bounds_and_its_template_colours() {
+        let options = read(&[("template", "plain"), ("width", "800"), ("fgcolor", "red")]).unwrap();
+        assert_eq!((options.width, options.height), (800.0, 250.0));
+        assert_eq!(Some(options.background), Color::parse("white"));
+        assert_eq!(Some(options.foreground), Color::parse("red"));
+        for (name, value) in [
+            ("width", "100000"),
+            ("height", "-1"),
+            ("width", "nan"),
+            ("width", "x"),
+            ("bgcolor", "x"),
+            ("colorList", "red,x"),
+            ("yMin", "inf"),
+        ] {
+            assert!(read(&[(name, value)]).is_err(), "{name}={value}");
+        }
+    }
+}
