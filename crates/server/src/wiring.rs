@@ -115,7 +115,13 @@ pub async fn rows_of_stream(
 ) -> Result<Vec<LogRow>, sandur_query::Error> {
     let query = format!("{{{label}={}}}", quote(value));
     let parsed = sandur_logql::parse(&query)?;
-    let limits = Limits { max_query_length: 0, max_query_range: 0, max_query_series: 0, ..Limits::default() };
+    let limits = Limits {
+        max_query_length: 0,
+        max_query_range: 0,
+        max_query_series: 0,
+        max_entries_limit_per_query: limit.into(),
+        ..Limits::default()
+    };
     let kind = QueryKind::Range { start_ns, end_ns, step_ns: 1_000_000_000 };
     let request = QueryText { query, kind, limit, direction: Direction::Forward, interval_ns: 0 };
     match sandur_logql::query_parsed(source, context, &limits, &parsed, &request).await? {

