@@ -92,10 +92,12 @@ pub const RULES: &[Rule] = &[
         what: "an argument that a function cannot use, beside no series",
         reason: "graphite-web does not look at it when there are no series to compute with",
         explains: |case| {
-            let is_one = case.ask.targets.len() == 1;
-            let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty() || !is_one);
-            let reasons = ["value specified for function", "needs a number", "has a group that"];
-            has_none && reasons.iter().any(|reason| refusal(case).contains(reason))
+            // With series graphite-web raises an exception for these.
+            let always = ["needs a number of points", "has a group that"];
+            let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty());
+            let why = refusal(case);
+            always.iter().any(|reason| why.contains(reason))
+                || has_none && why.contains("value specified for function")
         },
     },
     Rule {
@@ -117,12 +119,16 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
-        id: "whole-among-others",
-        what: "a whole number in a name (`legendValue`) of a series of `holtWintersAberration`",
-        reason: "in graphite-web's series 0 and 0.0 may stand side by side, here a series has one kind",
+        id: "whole-numbers",
+        what: "whole numbers among others, or very large ones: in names (`legendValue`), and in `stdev` of \
+               times",
+        reason: "Python has integers of its own in a series, side by side with other numbers and exact in \
+                 every sum; here a series has one kind, and sums are doubles",
         explains: |case| {
-            let is_named = mentions(case, &["legendValue", "cactiStyle"]);
-            case.difference.kind == Kind::Names && is_named && case.text.contains("holtWintersAberration")
+            let has_whole = ["holtWintersAberration", "identity(", "time(", "timeFunction("];
+            let is_named =
+                mentions(case, &["legendValue", "cactiStyle"]) && case.difference.kind == Kind::Names;
+            mentions(case, &has_whole) && (is_named || mentions(case, &["stdev("]))
         },
     },
 ];
