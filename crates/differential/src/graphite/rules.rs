@@ -78,6 +78,12 @@ pub const RULES: &[Rule] = &[
         explains: |case| case.text.contains("applyByNode") && refusal(case).contains(" has no node "),
     },
     Rule {
+        id: "first-place",
+        what: "`compressPeriodicGaps` of a series that has a value at its first place",
+        reason: "graphite-web 1.1.10 overlooks that place, its next version does not",
+        explains: |case| case.text.contains("compressPeriodicGaps"),
+    },
+    Rule {
         id: "no-length",
         what: "intervals and windows of no length, or of less",
         reason: "graphite-web has no answer, or one without series, by chance; here they are refused",

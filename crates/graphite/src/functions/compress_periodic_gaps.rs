@@ -29,8 +29,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
 /// The series with its longer step, if there is one.
 fn compress(series: Series) -> Result<Series> {
     let is_set = |place: usize| series.values.get(place).is_some_and(|value| value != 0.0);
-    // graphite-web takes the first place for none that was seen.
-    let mut set = (1..series.values.len()).filter(|place| is_set(*place));
+    let mut set = (0..series.values.len()).filter(|place| is_set(*place));
     let (Some(first), Some(second)) = (set.next(), set.next()) else { return Ok(series) };
     let guess = second - first;
     let third = second + guess;
