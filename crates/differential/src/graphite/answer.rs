@@ -145,7 +145,10 @@ fn is_close_number(a: Option<f64>, b: Option<f64>) -> bool {
 fn is_close(a: Option<f64>, b: Option<f64>, scale: f64) -> bool {
     match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => a == b || (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()).max(scale),
+        (Some(a), Some(b)) if a.is_finite() && b.is_finite() => {
+            a == b || (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()).max(scale)
+        }
+        (Some(a), Some(b)) => a == b,
         _ => false,
     }
 }
