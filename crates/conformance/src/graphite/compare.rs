@@ -23,7 +23,10 @@ fn number(value: &Value) -> Option<f64> {
 pub(super) fn is_close(a: &Value, b: &Value, scale: f64) -> bool {
     match (number(a), number(b)) {
         (None, None) => true,
-        (Some(a), Some(b)) => a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(scale),
+        (Some(a), Some(b)) if a.is_finite() && b.is_finite() => {
+            a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(scale)
+        }
+        (Some(a), Some(b)) => a == b,
         _ => false,
     }
 }
