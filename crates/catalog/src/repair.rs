@@ -166,11 +166,14 @@ impl Repair {
         }
         self.forget_damaged_merges(store, &found, &mut merged).await?;
         let replaced = replaced_by(&merged);
+        let mut places = self.state.all_blocks().map(|block| block.place).collect();
         for (id, meta) in found {
             if replaced.contains(&id) {
                 self.superseded.push(id);
             } else {
-                let meta = BlockMeta { deletes_through: meta.deletes_through.min(self.number), ..meta };
+                let deletes_through = meta.deletes_through.min(self.number);
+                let place = free_place(&mut places, meta.place);
+                let meta = BlockMeta { deletes_through, place, ..meta };
                 self.state.blocks.insert(meta.clone());
                 self.added.push(meta);
             }
@@ -334,6 +337,15 @@ fn replaced_by(merged: &BTreeMap<Id, BTreeSet<Id>>) -> BTreeSet<Id> {
         }
     }
     replaced
+}
+
+/// The first place from this one on that no other block has: makers tell nothing of the order of the blocks
+/// of one flush, in which each instant of a series comes once.
+fn free_place(taken: &mut BTreeSet<u64>, mut place: u64) -> u64 {
+    while place > 0 && !taken.insert(place) {
+        place += 1;
+    }
+    place
 }
 
 /// The first object that may hold rows of a writer.

@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, Writer,
+    BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, WritePlace, Writer,
 };
+use sandur_model::Signal;
 
 use crate::error::{EditFault, Rejection};
 use crate::snapshot::{RemovedBlock, Snapshot};
@@ -64,13 +65,13 @@ impl Snapshot {
         let known = self.sessions.get(&entry.session);
         let mut last_sequence = known.map_or(0, |s| s.last_sequence);
         let (mut outcomes, mut verdicts) = (Vec::with_capacity(entry.transactions.len()), Vec::new());
-        for transaction in &entry.transactions {
+        for (index, transaction) in entry.transactions.iter().enumerate() {
             if transaction.sequence <= last_sequence {
                 outcomes.push(Outcome::Repeated);
                 continue;
             }
             last_sequence = transaction.sequence;
-            let (outcome, verdict) = match self.apply_transaction(transaction) {
+            let (outcome, verdict) = match self.apply_transaction(index, transaction) {
                 Ok(()) => (Outcome::Applied, Verdict::Applied),
                 Err((rejection, verdict)) => (Outcome::Rejected(*rejection), verdict),
             };
@@ -84,7 +85,11 @@ impl Snapshot {
         outcomes
     }
 
-    fn apply_transaction(&mut self, transaction: &Transaction) -> Result<(), (Box<Rejection>, Verdict)> {
+    fn apply_transaction(
+        &mut self,
+        index: usize,
+        transaction: &Transaction,
+    ) -> Result<(), (Box<Rejection>, Verdict)> {
         for (index, precondition) in transaction.preconditions.iter().enumerate() {
             if !self.holds(precondition) {
                 let rejection = Rejection::Precondition(precondition.clone());
@@ -108,8 +113,9 @@ impl Snapshot {
                 };
             }
         }
+        let mut places = Places::of(self, index, transaction);
         for edit in &transaction.edits {
-            self.perform(edit);
+            self.perform(edit, &mut places);
         }
         Ok(())
     }
@@ -126,9 +132,14 @@ impl Snapshot {
     }
 
     /// The part of a checked edit that concerns blocks; writers were changed before.
-    fn perform(&mut self, edit: &Edit) {
+    fn perform(&mut self, edit: &Edit, places: &mut Places) {
         match edit {
-            Edit::AddBlock(meta) if self.blocks.get(meta.id).is_none() => self.blocks.insert(meta.clone()),
+            Edit::AddBlock(meta) => {
+                let place = places.next(meta);
+                if self.blocks.get(meta.id).is_none() {
+                    self.blocks.insert(BlockMeta { place, ..meta.clone() });
+                }
+            }
             Edit::RemoveBlock { id, at_ms } => {
                 if let Some(meta) = self.blocks.remove(*id) {
                     let removed = RemovedBlock { meta, at_ms: *at_ms };
@@ -147,6 +158,37 @@ impl Snapshot {
             | Edit::FinishDelete { .. }
             | Edit::BlocksClean { .. } => self.perform_delete(edit),
             _ => {}
+        }
+    }
+}
+
+/// Where the blocks that a transaction adds stand in the order of writing.
+struct Places {
+    entry: u64,
+    transaction: usize,
+    /// Blocks so far.
+    blocks: usize,
+    /// That of the last of the blocks that the transaction removes: what it adds is made of them.
+    replaced: Option<u64>,
+}
+
+impl Places {
+    /// Of a transaction that nothing was performed of yet.
+    fn of(state: &Snapshot, index: usize, transaction: &Transaction) -> Self {
+        let replaced = transaction.edits.iter().filter_map(|edit| match edit {
+            Edit::RemoveBlock { id, .. } => state.blocks.get(*id).map(|block| block.place),
+            _ => None,
+        });
+        Self { entry: state.number, transaction: index, blocks: 0, replaced: replaced.max() }
+    }
+
+    /// The place of the next block. Order matters to samples alone.
+    fn next(&mut self, meta: &BlockMeta) -> u64 {
+        let own = WritePlace::of(self.entry, self.transaction, self.blocks).0;
+        self.blocks += 1;
+        match meta.dataset.signal {
+            Signal::Metrics => self.replaced.unwrap_or(own),
+            Signal::Logs => 0,
         }
     }
 }
@@ -259,8 +301,9 @@ impl Plan<'_> {
             return Err(EditFault::Removed);
         }
         if let Some(known) = self.state.blocks.get(meta.id) {
-            // What a block is clean of may have become known since.
-            let same = **known == BlockMeta { deletes_through: known.deletes_through, ..meta.clone() };
+            // What a block is clean of may have become known since; its place is known from then on.
+            let BlockMeta { deletes_through, place, .. } = **known;
+            let same = **known == BlockMeta { deletes_through, place, ..meta.clone() };
             return if same { Ok(()) } else { Err(EditFault::Duplicate) };
         }
         if meta.deletes_through > self.state.number {

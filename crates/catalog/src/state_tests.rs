@@ -435,3 +435,32 @@ fn random_histories_are_deterministic_and_idempotent() {
         assert_eq!(normal(&once), normal(&twice), "seed {seed}");
     }
 }
+/// Blocks of samples stand in the order in which they were committed; what is merged takes over the place of
+/// the last of its inputs, whatever was committed since.
+#[test]
+fn blocks_of_samples_have_places_in_the_order_of_writing() {
+    let mut log = Log::new();
+    let metrics = Dataset::metrics(TenantId::new("a").unwrap());
+    let samples = |id| BlockMeta { dataset: metrics.clone(), ..block(id, "a", 1) };
+    let remove = |id| Edit::RemoveBlock { id: Id(id), at_ms: 5 };
+    // Ids tell nothing: clocks of their makers may differ.
+    log.applied(vec![Edit::AddBlock(samples(30)), Edit::AddBlock(block(31, "a", 1))], vec![]);
+    log.applied(vec![Edit::AddBlock(samples(20)), Edit::AddBlock(samples(21))], vec![]);
+    log.applied(vec![Edit::AddBlock(samples(10))], vec![]);
+    let place = |log: &Log, id| log.state.block(Id(id)).unwrap().place;
+    let places = [30, 20, 21, 10].map(|id| place(&log, id));
+    assert!(places.is_sorted() && places[0] > 0, "{places:?}");
+    assert_eq!(place(&log, 31), 0, "order matters to samples alone");
+    log.applied(vec![Edit::AddBlock(samples(40)), remove(30), remove(20)], vec![]);
+    assert_eq!(place(&log, 40), places[1]);
+    // The same block again is nothing, and keeps its place.
+    log.applied(vec![Edit::AddBlock(samples(40))], vec![]);
+    assert_eq!(place(&log, 40), places[1]);
+    log.applied(vec![Edit::AddBlock(samples(50))], vec![]);
+    assert!(place(&log, 50) > places[3]);
+    let mut blocks: Vec<BlockMeta> =
+        [50, 40, 21, 10].map(|id| (**log.state.block(Id(id)).unwrap()).clone()).into();
+    blocks.extend([BlockMeta { level: 1, ..samples(60) }, samples(5)]);
+    blocks.sort_by_key(BlockMeta::order_of_writing);
+    assert_eq!(blocks.iter().map(|block| block.id.0).collect::<Vec<_>>(), [60, 5, 40, 21, 10, 50]);
+}

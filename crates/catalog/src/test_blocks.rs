@@ -26,5 +26,6 @@ pub(crate) fn block(id: u128, tenant: &str, hour: i64) -> BlockMeta {
         footer_offset: 200,
         footer_len: 100,
         deletes_through: 0,
+        place: 0,
     }
 }

@@ -111,6 +111,7 @@ async fn write(directory: &str, blocks: u64, series: u64) -> Result<(), Failed> 
             footer_offset: 0,
             footer_len: 0,
             deletes_through: 0,
+            place: 0,
         };
         let position = engine.catalog().snapshot().position();
         let seen = BlockOrigin { seen: position, ..BlockOrigin::default() };

@@ -23,6 +23,7 @@ pub(crate) fn unwritten(id: Id, writer: Id, dataset: &Dataset, window: TimeRange
         footer_offset: 0,
         footer_len: 0,
         deletes_through: 0,
+        place: 0,
     }
 }
 

@@ -94,10 +94,9 @@ impl Compactor {
     }
 
     fn next_of(&self, snapshot: &Snapshot, dataset: &Dataset, now_ns: i64) -> Option<merge_policy::Merge> {
-        let damaged = self.damaged().clone();
-        let sound = |block: &&Arc<BlockMeta>| !damaged.contains_key(&block.id);
-        let blocks: Vec<_> = snapshot.blocks(dataset, TimeRange::ALL).filter(sound).cloned().collect();
-        next_merge(&self.policy, dataset.signal, now_ns, &blocks)
+        let damaged = self.damaged().keys().copied().collect();
+        let blocks: Vec<_> = snapshot.blocks(dataset, TimeRange::ALL).cloned().collect();
+        next_merge(&self.policy, dataset.signal, now_ns, &blocks, &damaged)
     }
 
     async fn merge(
@@ -193,7 +192,9 @@ impl Compactor {
         let merge = work.merge;
         let dataset = work.meta(merge.inputs[0])?.dataset.clone();
         let seen = self.catalog.snapshot().position();
-        let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone() };
+        let inputs_of = merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
+        let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
+        let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone(), place };
         let (tenant, window, level) = (dataset.tenant.clone(), merge.window, merge.level);
         let target = Target { tenant, window, level, origin };
         let merger = M::merger(&inputs, touched, target, self.budget.clone());

@@ -24,6 +24,11 @@ impl FlushSignal {
         self.changed.notify_one();
     }
 
+    /// Whether a flush was pressed for and not begun.
+    pub(crate) fn is_pressing(&self) -> bool {
+        self.is_pressing.load(Ordering::Acquire)
+    }
+
     /// Whether a flush was pressed for since this was called last.
     pub(crate) fn take_pressure(&self) -> bool {
         self.is_pressing.swap(false, Ordering::AcqRel)

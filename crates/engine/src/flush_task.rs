@@ -34,6 +34,9 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             }
         };
         let now = shared.env.monotonic();
+        if request.is_none() && shared.awaits_earlier_writers(now) && !shared.is_short_of_memory() {
+            continue;
+        }
         if request.is_some() || shared.flush_is_due(now) {
             shared.seal_own_head();
         }
@@ -60,6 +63,12 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
 }
 
 impl Shared {
+    /// Whether pushes wait for memory that a flush of our own rows alone would give back: those of dead
+    /// writers of a directory are being flushed.
+    fn is_short_of_memory(&self) -> bool {
+        *self.recovering.borrow() == 0 && self.flush_signal.is_pressing()
+    }
+
     fn flush_is_due(&self, now: Duration) -> bool {
         let Some(head) = self.views.open(self.incarnation()) else { return false };
         let totals = head.totals();

@@ -51,6 +51,7 @@ mod logs;
 mod maintain;
 mod matching;
 mod merge_policy;
+mod merge_runs;
 mod merging;
 mod metrics;
 mod needles;

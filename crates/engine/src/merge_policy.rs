@@ -4,9 +4,11 @@
 //! earlier when they become many; the blocks of one day become a day block (level 2) once the day is over. A
 //! merge never crosses a window, so retention can drop whole blocks. Blocks that have reached the
 //! largest size are left alone; a large block is not rewritten for the sake of a few small ones.
+//!
+//! Which rows came first matters to samples, so of their blocks only those are merged that stand beside each
+//! other in the order of writing ([`merge_runs`]); of logs the smallest.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
+use crate::merge_runs::{Bounds, best_run, pays};
 use crate::windows::slot_ns;
 use sandur_model::DAY_NS;
 
@@ -56,74 +59,97 @@ pub struct Merge {
     pub level: u8,
 }
 
-/// A small block joins a large one only when the small ones together are at least this fraction of it:
-/// each byte is then rewritten a bounded number of times.
-const REWRITE_FRACTION: u64 = 10;
-
-/// The next merge of one dataset's blocks, oldest window first; `None` when nothing is worth doing.
+/// The next merge of one dataset's blocks but those that are left alone, oldest window first; `None` when
+/// nothing is worth doing.
 pub(crate) fn next_merge(
     policy: &CompactionPolicy,
     signal: Signal,
     now_ns: i64,
     blocks: &[Arc<BlockMeta>],
+    left_alone: &BTreeSet<Id>,
 ) -> Option<Merge> {
     let slot_ns = slot_ns(signal);
     let mut slots: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
     let mut days: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
-    for block in blocks.iter().filter(|b| b.raw_bytes < policy.block_raw_bytes_max) {
+    let mut all: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
+    let day_of = |block: &BlockMeta| block.window.start.div_euclid(DAY_NS) * DAY_NS;
+    for block in blocks {
+        all.entry(day_of(block)).or_default().push(block);
+        if block.raw_bytes >= policy.block_raw_bytes_max || left_alone.contains(&block.id) {
+            continue;
+        }
         if block.window.length_ns() <= slot_ns {
             slots.entry(block.window.start).or_default().push(block);
         }
-        days.entry(block.window.start.div_euclid(DAY_NS) * DAY_NS).or_default().push(block);
+        days.entry(day_of(block)).or_default().push(block);
     }
     let day_merge = days.into_iter().find_map(|(start, blocks)| {
         let window = TimeRange::new(start, start + DAY_NS);
-        merge_window(policy, now_ns, window, blocks, 2)
+        let day = all.get(&start).map_or(&[][..], Vec::as_slice);
+        Choice { policy, signal, now_ns, day }.merge(window, blocks, 2)
     });
     day_merge.or_else(|| {
         slots.into_iter().find_map(|(start, blocks)| {
             let window = TimeRange::new(start, start + slot_ns);
-            merge_window(policy, now_ns, window, blocks, 1)
+            let day = all.get(&(start.div_euclid(DAY_NS) * DAY_NS)).map_or(&[][..], Vec::as_slice);
+            Choice { policy, signal, now_ns, day }.merge(window, blocks, 1)
         })
     })
 }
 
-fn merge_window(
-    policy: &CompactionPolicy,
+/// What a merge of one window is chosen by.
+struct Choice<'a> {
+    policy: &'a CompactionPolicy,
+    signal: Signal,
     now_ns: i64,
-    window: TimeRange,
-    mut blocks: Vec<&BlockMeta>,
-    level: u8,
-) -> Option<Merge> {
-    let over = now_ns >= window.end.saturating_add(policy.window_grace.as_nanos() as i64);
-    let newest_ms = blocks.iter().map(|b| b.id.timestamp_ms()).max()?;
-    let quiet = now_ns / 1_000_000 >= (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
-    let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
-    let is_due = crowded || (over && quiet);
-    if !is_due {
-        return None;
+    /// All blocks of the day: none of another day touches the window.
+    day: &'a [&'a BlockMeta],
+}
+
+impl Choice<'_> {
+    fn merge(&self, window: TimeRange, blocks: Vec<&BlockMeta>, level: u8) -> Option<Merge> {
+        if blocks.len() < 2 || !self.is_due(window, &blocks, level) {
+            return None;
+        }
+        let (inputs_max, raw_bytes_max) = (self.policy.inputs_max, self.policy.block_raw_bytes_max);
+        let bounds = Bounds { inputs_max, raw_bytes_max, level };
+        let mut chosen = match self.signal {
+            Signal::Logs => smallest(blocks, bounds),
+            Signal::Metrics => best_run(blocks, self.day, bounds),
+        };
+        if chosen.len() < 2 {
+            return None;
+        }
+        chosen.sort_by_key(|block| block.order_of_writing());
+        Some(Merge { inputs: chosen.iter().map(|block| block.id).collect(), window, level })
     }
-    blocks.sort_by_key(|b| (b.raw_bytes, b.id));
+
+    fn is_due(&self, window: TimeRange, blocks: &[&BlockMeta], level: u8) -> bool {
+        let Self { policy, now_ns, .. } = self;
+        let newest_ms = blocks.iter().map(|block| block.id.timestamp_ms()).max().unwrap_or(0);
+        let quiet_ms = (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
+        let over = *now_ns >= window.end.saturating_add(policy.window_grace.as_nanos() as i64);
+        let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
+        crowded || (over && now_ns / 1_000_000 >= quiet_ms)
+    }
+}
+
+/// As many of the smallest as there may be.
+fn smallest(mut blocks: Vec<&BlockMeta>, bounds: Bounds) -> Vec<&BlockMeta> {
+    blocks.sort_by_key(|block| (block.raw_bytes, block.id));
     let mut chosen: Vec<&BlockMeta> = Vec::new();
     let mut total = 0u64;
     for block in blocks {
         // The smallest one decides nothing: whether it is written again is up to those that join it.
-        let pays = chosen.is_empty()
-            || block.level < level
-            || total.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes;
-        let fits = total.saturating_add(block.raw_bytes) <= policy.block_raw_bytes_max;
-        if chosen.len() >= policy.inputs_max || !fits || !pays {
+        let is_worth_it = chosen.is_empty() || pays(total, block, bounds.level);
+        let fits = total.saturating_add(block.raw_bytes) <= bounds.raw_bytes_max;
+        if chosen.len() >= bounds.inputs_max || !fits || !is_worth_it {
             break;
         }
         total += block.raw_bytes;
         chosen.push(block);
     }
-    if chosen.len() < 2 {
-        return None;
-    }
-    // Rows of one instant stay in the order in which they came: those of merged blocks came first.
-    chosen.sort_by_key(|b| (Reverse(b.level), b.id));
-    Some(Merge { inputs: chosen.iter().map(|b| b.id).collect(), window, level })
+    chosen
 }
 
 #[cfg(test)]
@@ -151,7 +177,12 @@ mod tests {
             footer_offset: 0,
             footer_len: 0,
             deletes_through: 0,
+            place: 0,
         })
+    }
+
+    fn next_of(policy: &CompactionPolicy, now_ns: i64, blocks: &[Arc<BlockMeta>]) -> Option<Merge> {
+        next_merge(policy, Signal::Logs, now_ns, blocks, &BTreeSet::new())
     }
 
     fn ids(merge: &Merge) -> Vec<u128> {
@@ -165,7 +196,7 @@ mod tests {
         let policy = CompactionPolicy::default();
         let day = (0, 24 * HOUR_NS);
         let blocks = [block(0, day, 2, 1), block(1, NOON, 0, 10), block(2, NOON, 1, 20)];
-        let merge = next_merge(&policy, Signal::Logs, 48 * HOUR_NS, &blocks).expect("the day is over");
+        let merge = next_of(&policy, 48 * HOUR_NS, &blocks).expect("the day is over");
         assert_eq!((ids(&merge), merge.level), (vec![0, 2, 1], 2));
     }
 
@@ -173,16 +204,12 @@ mod tests {
     fn an_hour_is_merged_when_it_is_over_or_crowded() {
         let policy = CompactionPolicy { hour_blocks_max: 4, ..Default::default() };
         let few: Vec<_> = (0..3).map(|n| block(n, NOON, 0, 10)).collect();
-        assert_eq!(next_merge(&policy, Signal::Logs, NOON.1, &few), None, "still in its grace");
-        let merge = next_merge(&policy, Signal::Logs, NOON.1 + HOUR_NS, &few).expect("the hour is over");
+        assert_eq!(next_of(&policy, NOON.1, &few), None, "still in its grace");
+        let merge = next_of(&policy, NOON.1 + HOUR_NS, &few).expect("the hour is over");
         assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2], 1));
         let many: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 10)).collect();
-        assert!(next_merge(&policy, Signal::Logs, NOON.0, &many).is_some(), "crowded");
-        assert_eq!(
-            next_merge(&policy, Signal::Logs, NOON.1 + HOUR_NS, &few[..1]),
-            None,
-            "one block is merged"
-        );
+        assert!(next_of(&policy, NOON.0, &many).is_some(), "crowded");
+        assert_eq!(next_of(&policy, NOON.1 + HOUR_NS, &few[..1]), None, "one block is merged");
     }
 
     #[test]
@@ -190,8 +217,8 @@ mod tests {
         let policy = CompactionPolicy::default();
         let hour = |h: i64| (h * HOUR_NS, (h + 1) * HOUR_NS);
         let blocks: Vec<_> = (0..5).map(|h| block(h as u128, hour(h), 1, 100)).collect();
-        assert_eq!(next_merge(&policy, Signal::Logs, DAY_NS, &blocks), None);
-        let merge = next_merge(&policy, Signal::Logs, DAY_NS + HOUR_NS, &blocks).expect("the day is over");
+        assert_eq!(next_of(&policy, DAY_NS, &blocks), None);
+        let merge = next_of(&policy, DAY_NS + HOUR_NS, &blocks).expect("the day is over");
         assert_eq!((merge.window, merge.level, merge.inputs.len()), (TimeRange::new(0, DAY_NS), 2, 5));
     }
 
@@ -200,11 +227,11 @@ mod tests {
         let policy = CompactionPolicy { block_raw_bytes_max: 1_000 * MB, ..Default::default() };
         let day = (0, DAY_NS);
         let crumb = [block(0, NOON, 1, 1), block(1, day, 2, 900)];
-        assert_eq!(next_merge(&policy, Signal::Logs, 3 * DAY_NS, &crumb), None);
+        assert_eq!(next_of(&policy, 3 * DAY_NS, &crumb), None);
         let large: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 400)).collect();
-        let merge = next_merge(&policy, Signal::Logs, 3 * DAY_NS, &large).expect("two of them fit");
+        let merge = next_of(&policy, 3 * DAY_NS, &large).expect("two of them fit");
         assert_eq!(merge.inputs.len(), 2);
         let full = [block(0, NOON, 0, 1_000), block(1, NOON, 0, 1_200)];
-        assert_eq!(next_merge(&policy, Signal::Logs, 3 * DAY_NS, &full), None);
+        assert_eq!(next_of(&policy, 3 * DAY_NS, &full), None);
     }
 }

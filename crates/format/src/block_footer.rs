@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     const LOGS: &[u8] = include_bytes!("../fixtures/log-block-v4.bin");
-    const SAMPLES: &[u8] = include_bytes!("../fixtures/sample-block-v4.bin");
+    const SAMPLES: &[u8] = include_bytes!("../fixtures/sample-block-v5.bin");
 
     #[test]
     fn the_last_bytes_tell_the_signal() {

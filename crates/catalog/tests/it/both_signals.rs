@@ -10,7 +10,7 @@ use bytes::Bytes;
 use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, CheckReport, LogPosition, Repair, Severity, check, check_block};
 use sandur_format::block::{BlockOrigin, BlockSummary};
-use sandur_format::catalog_entry::{BlockMeta, Edit};
+use sandur_format::catalog_entry::{BlockMeta, Edit, WritePlace};
 use sandur_format::wal_segment::{FrameId, Record, encode_fence, encode_frame};
 use sandur_format::{log_block, sample_block};
 use sandur_model::{Batch, Dataset, Labels, SampleBatch, TenantId, TimeRange};
@@ -260,8 +260,19 @@ async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     let mut merged = block(&scene.env, scene.writer, 0);
     (merged.level, merged.window) = (1, TimeRange::new(START_NS, START_NS + 2 * HOUR_NS));
     let inputs = scene.blocks[..2].iter().map(|meta| meta.id).collect();
-    let bytes = samples(&mut merged, BlockOrigin { inputs, ..seen(LogPosition::default()) }, 5.0);
+    merged.place = WritePlace::of(2, 0, 1).0;
+    let origin = BlockOrigin { inputs, place: merged.place, ..seen(LogPosition::default()) };
+    let bytes = samples(&mut merged, origin, 5.0);
     scene.put(&merged.path(), bytes).await;
+    // Two of one flush, which came after that.
+    let position = LogPosition { number: 3, checksum: 7 };
+    let mut flushed = [7, 8].map(|hour| block(&scene.env, scene.writer, hour));
+    flushed.sort_by_key(|meta| meta.id);
+    for (n, meta) in (0..).zip(&mut flushed) {
+        let bytes = samples(meta, seen(position), 6.0);
+        scene.put(&meta.path(), bytes).await;
+        meta.place = WritePlace::after(3).0 + n;
+    }
     let stranger = block(&scene.env, scene.writer, 9).path();
     scene.put(&stranger, Bytes::from_static(b"a block of a signal that comes in years")).await;
     for object in scene.store.list("catalog", Intent::gc()).await.unwrap() {
@@ -276,6 +287,7 @@ async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     let snapshot = catalog.snapshot();
     scene.blocks.drain(..2);
     scene.blocks.push(merged);
+    scene.blocks.extend(flushed);
     for expected in &scene.blocks {
         assert_eq!(**snapshot.block(expected.id).unwrap(), *expected);
         check_block(&scene.store, expected).await.unwrap();

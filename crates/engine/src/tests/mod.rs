@@ -4,6 +4,7 @@
 mod beside;
 mod bucket;
 mod cached;
+mod corrections;
 mod damage;
 mod deletes;
 mod disks;

@@ -103,9 +103,14 @@ impl IndexBase {
     }
 
     /// Reads what the block was made from out of a section.
-    pub(crate) fn read_origin(&mut self, sections: &mut Sections<'_>, section: u8) -> Result<(), Error> {
+    pub(crate) fn read_origin(
+        &mut self,
+        sections: &mut Sections<'_>,
+        section: u8,
+        is_placed: bool,
+    ) -> Result<(), Error> {
         let (plain, offset) = sections.take(section)?;
-        self.origin = Some(BlockOrigin::get(&plain, offset)?);
+        self.origin = Some(BlockOrigin::get(&plain, offset, is_placed)?);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use sandur_base::Id;
 
 use super::container::PART_FOOTER;
-use crate::catalog_entry::LogPosition;
+use crate::catalog_entry::{LogPosition, WritePlace};
 use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
@@ -24,9 +24,21 @@ pub struct BlockOrigin {
     pub deletes_through: u64,
     /// The blocks whose rows it holds instead of them; none for a block from a flush.
     pub inputs: Vec<Id>,
+    /// The place in the order of writing of the last of its inputs; 0 when it has none or theirs is not
+    /// known, and in blocks of logs. Blocks of samples tell it.
+    pub place: u64,
 }
 
 impl BlockOrigin {
+    /// The place of a block of samples whose catalog is lost: one that comes from a flush stands behind all
+    /// that its maker had seen. What was merged before places were known stands before all that have one.
+    pub fn assumed_place(&self) -> u64 {
+        match (self.place, self.inputs.is_empty()) {
+            (0, true) => WritePlace::after(self.seen.number).0,
+            (place, _) => place,
+        }
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, self.seen.number);
         out.extend_from_slice(&self.seen.checksum.to_le_bytes());
@@ -37,7 +49,13 @@ impl BlockOrigin {
         }
     }
 
-    pub(crate) fn get(bytes: &[u8], offset: u64) -> Result<Self, Error> {
+    /// With the place.
+    pub(crate) fn put_placed(&self, out: &mut Vec<u8>) {
+        self.put(out);
+        put_varint(out, self.place);
+    }
+
+    pub(crate) fn get(bytes: &[u8], offset: u64, is_placed: bool) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_FOOTER, offset, bytes);
         let seen = LogPosition { number: reader.varint()?, checksum: reader.u64()? };
         let deletes_through = reader.varint()?;
@@ -46,7 +64,8 @@ impl BlockOrigin {
         for _ in 0..count {
             inputs.push(reader.id()?);
         }
+        let place = if is_placed { reader.varint()? } else { 0 };
         reader.finish()?;
-        Ok(Self { seen, deletes_through, inputs })
+        Ok(Self { seen, deletes_through, inputs, place })
     }
 }

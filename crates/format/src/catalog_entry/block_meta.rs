@@ -1,10 +1,12 @@
 //! What the catalog knows of a block, and the block's name in the store.
 
+use std::cmp::Reverse;
+
 use sandur_base::Id;
-use sandur_model::{DAY_NS, Dataset, TimeRange};
+use sandur_model::{DAY_NS, Dataset, Signal, TimeRange};
 
 use super::wire::Sink;
-use crate::block::BlockIndex;
+use crate::block::{BlockIndex, BlockOrigin};
 use crate::codec::Reader;
 use crate::error::Error;
 
@@ -46,6 +48,9 @@ pub struct BlockMeta {
     /// The block holds no line of a delete request that was started by an entry up to this number.
     /// Stored beside the block, not within: see the edits and checkpoint rows that carry it.
     pub deletes_through: u64,
+    /// Where the block stands in the order of writing; 0 when it is not known, and of blocks of logs. Stored
+    /// beside the block: see [`WritePlace`](super::WritePlace).
+    pub place: u64,
 }
 
 impl BlockMeta {
@@ -79,7 +84,18 @@ impl BlockMeta {
             footer_offset: index.offset(),
             footer_len: index.object_bytes().saturating_sub(index.offset()) as u32,
             deletes_through: index.origin().map_or(0, |origin| origin.deletes_through),
+            place: match index.signal() {
+                Signal::Metrics => index.origin().map_or(0, BlockOrigin::assumed_place),
+                Signal::Logs => 0,
+            },
         }
+    }
+
+    /// Sorts blocks of one dataset by when their rows were written, those that came first before others.
+    /// Blocks from before there were places come first, among them those that were merged most.
+    pub fn order_of_writing(&self) -> (u64, Reverse<u8>, Id) {
+        let level = if self.place == 0 { self.level } else { 0 };
+        (self.place, Reverse(level), self.id)
     }
 
     /// In what a footer differs from this description: `None` when it is that of the block. Sound bytes of
@@ -146,6 +162,7 @@ impl BlockMeta {
             footer_offset: from.varint()?,
             footer_len: from.varint32()?,
             deletes_through: 0,
+            place: 0,
         })
     }
 }

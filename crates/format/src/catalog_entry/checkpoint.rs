@@ -20,7 +20,11 @@ const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, newest: 4, name: "checkpo
 const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
 const CHAIN_SINCE: u8 = 3;
-const PART: Kind = Kind { magic: *b"SDCP", version: 1, newest: 2, name: "checkpoint part" };
+const PART: Kind = Kind { magic: *b"SDCP", version: 1, newest: 3, name: "checkpoint part" };
+/// Of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
+const REMOVED: u8 = 1;
+const CLEAN: u8 = 2;
+const PLACED: u8 = 4;
 
 /// Most blocks of one part: about 1 MiB before compression at typical tenant names.
 pub const PART_ROWS_MAX: usize = 8192;
@@ -272,13 +276,15 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, Error> {
     bounded(PART.name, "its number of blocks", rows.len(), PART_ROWS_MAX)?;
     let mut raw = Sink::default();
     for row in rows {
-        let clean = row.meta.deletes_through > 0;
-        raw.u8(u8::from(row.removed_at_ms.is_some()) | u8::from(clean) << 1);
+        let BlockMeta { deletes_through, place, .. } = row.meta;
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let removed = flag(row.removed_at_ms.is_some(), REMOVED);
+        raw.u8(removed | flag(deletes_through > 0, CLEAN) | flag(place > 0, PLACED));
         if let Some(at) = row.removed_at_ms {
             raw.i64(at);
         }
-        if clean {
-            raw.varint(row.meta.deletes_through);
+        for number in [deletes_through, place].into_iter().filter(|number| *number > 0) {
+            raw.varint(number);
         }
         row.meta.encode(&mut raw);
     }
@@ -308,12 +314,13 @@ pub fn decode_part(bytes: &[u8]) -> Result<Vec<PartRow>, Error> {
     let mut found = Vec::with_capacity(rows);
     for _ in 0..rows {
         let state = from.u8()?;
-        if state > 3 {
+        if state > REMOVED | CLEAN | PLACED {
             return Err(from.unknown("block state", state));
         }
-        let removed_at_ms = if state & 1 != 0 { Some(from.i64()?) } else { None };
-        let deletes_through = if state & 2 != 0 { from.varint()? } else { 0 };
-        let meta = BlockMeta { deletes_through, ..BlockMeta::decode(&mut from)? };
+        let removed_at_ms = if state & REMOVED != 0 { Some(from.i64()?) } else { None };
+        let deletes_through = if state & CLEAN != 0 { from.varint()? } else { 0 };
+        let place = if state & PLACED != 0 { from.varint()? } else { 0 };
+        let meta = BlockMeta { deletes_through, place, ..BlockMeta::decode(&mut from)? };
         found.push(PartRow { meta, removed_at_ms });
     }
     from.finish()?;

@@ -28,6 +28,7 @@ pub(in super::super) fn sample_block(n: u64) -> BlockMeta {
         footer_offset: 29_000_000,
         footer_len: 1_000_000,
         deletes_through: 0,
+        place: 0,
     }
 }
 
@@ -139,6 +140,22 @@ fn sample_part() -> Vec<PartRow> {
     vec![row(0, None), row(1, Some(1_795_219_200_000)), row(2, None)]
 }
 
+/// Blocks of samples in the order of writing, and one of before there was one.
+fn sample_part_with_places() -> Vec<PartRow> {
+    let dataset = Dataset::metrics(TenantId::new("team-a").unwrap());
+    let placed = |n: u64, place, removed_at_ms| PartRow {
+        meta: BlockMeta { dataset: dataset.clone(), place, deletes_through: n % 2, ..sample_block(n) },
+        removed_at_ms,
+    };
+    let mut rows = sample_part();
+    rows.extend([
+        placed(5, WritePlace::of(299, 2, 1).0, None),
+        placed(6, WritePlace::after(300).0, Some(5)),
+        placed(7, 0, None),
+    ]);
+    rows
+}
+
 fn sample_position() -> LogPosition {
     LogPosition { number: 64, checksum: 0xfeed }
 }
@@ -194,9 +211,11 @@ fn fixtures_are_written_and_read_the_same() {
     assert_eq!(sample_position().encode_witness(), fixture("witness-v1"));
     assert_eq!(LogPosition::decode_witness(&fixture("witness-v1")).unwrap(), sample_position());
     // Compressed bytes may change with the library: only reading is frozen.
-    for (name, rows) in
-        [("checkpoint-part-v1", sample_part()), ("checkpoint-part-deletes-v1", sample_part_with_deletes())]
-    {
+    for (name, rows) in [
+        ("checkpoint-part-v1", sample_part()),
+        ("checkpoint-part-deletes-v1", sample_part_with_deletes()),
+        ("checkpoint-part-places-v3", sample_part_with_places()),
+    ] {
         assert_eq!(decode_part(&fixture(name)).unwrap(), rows);
         assert_eq!(decode_part(&encode_part(&rows).unwrap()).unwrap(), rows);
     }
@@ -256,7 +275,7 @@ fn metrics_are_named_under_a_newer_version() {
     }
     let rows = [PartRow { meta: block, removed_at_ms: None }, sample_part().remove(0)];
     let part = encode_part(&rows).unwrap();
-    assert_eq!((encode_part(&rows[1..]).unwrap()[4], part[4]), (1, 2));
+    assert_eq!((encode_part(&rows[1..]).unwrap()[4], part[4]), (1, 3));
     assert_eq!(decode_part(&part).unwrap(), rows);
     let mut root = sample_root_with_deletes();
     let logs = root.encode();
@@ -315,6 +334,7 @@ proptest! {
             footer_offset: n(0),
             footer_len: n(1) as u32,
             deletes_through: n(2),
+            place: n(3),
         };
         block.path();
         let rows = vec![PartRow { meta: block, removed_at_ms: Some(n(3) as i64) }];
@@ -363,6 +383,7 @@ fn write_fixtures() {
         ("boundary-v2", Boundary { at: sample_position() }.encode()),
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),
+        ("checkpoint-part-places-v3", encode_part(&sample_part_with_places()).unwrap()),
     ];
     for (name, bytes) in files {
         let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));

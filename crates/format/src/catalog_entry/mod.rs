@@ -17,6 +17,7 @@ mod frame;
 mod log_chain;
 mod member;
 mod wire;
+mod write_place;
 
 pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
 pub use boundary::Boundary;
@@ -29,3 +30,4 @@ pub use delete_request::{
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
 pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;
+pub use write_place::WritePlace;

@@ -50,7 +50,8 @@ fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
 
 fn origin() -> BlockOrigin {
     let seen = LogPosition { number: 300, checksum: 0xfeed };
-    BlockOrigin { seen, deletes_through: 290, inputs: vec![Id::from_parts(5, 7), Id::from_parts(6, 8)] }
+    let inputs = vec![Id::from_parts(5, 7), Id::from_parts(6, 8)];
+    BlockOrigin { seen, deletes_through: 290, inputs, place: 0 }
 }
 
 fn write_fixture() -> Vec<u8> {

@@ -90,7 +90,7 @@ impl BlockIndex for Footer {
             false => MetadataKeys::default(),
         };
         if trailer.version >= ORIGIN_SINCE {
-            base.read_origin(&mut sections, ORIGIN)?;
+            base.read_origin(&mut sections, ORIGIN, false)?;
         }
         Ok(Self { base, streams: index, pages, segments, minutes, metadata_keys })
     }

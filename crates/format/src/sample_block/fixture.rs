@@ -9,10 +9,11 @@ use sandur_model::{Exemplar, Labels, MetricKind, MetricMetadata, TenantId, TimeR
 
 use super::*;
 use crate::block::{BlockIndex, BlockOrigin};
-use crate::catalog_entry::LogPosition;
+use crate::catalog_entry::{LogPosition, WritePlace};
 
 const VERSION_3: &[u8] = include_bytes!("../../fixtures/sample-block-v3.bin");
 const VERSION_4: &[u8] = include_bytes!("../../fixtures/sample-block-v4.bin");
+const VERSION_5: &[u8] = include_bytes!("../../fixtures/sample-block-v5.bin");
 
 const SERIES: [&[(&str, &str)]; 5] = [
     &[("__name__", "b_bucket"), ("le", "0.5"), ("pod", "a")],
@@ -25,7 +26,8 @@ const NATIVE: u32 = 3;
 
 fn origin() -> BlockOrigin {
     let seen = LogPosition { number: 300, checksum: 0xfeed };
-    BlockOrigin { seen, deletes_through: 290, inputs: vec![Id::from_parts(5, 7), Id::from_parts(6, 8)] }
+    let inputs = vec![Id::from_parts(5, 7), Id::from_parts(6, 8)];
+    BlockOrigin { seen, deletes_through: 290, inputs, place: WritePlace::of(299, 2, 1).0 }
 }
 
 /// Sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
@@ -124,13 +126,27 @@ fn metadata() -> Vec<MetricMetadata> {
 fn the_fixtures_are_read_bit_for_bit() {
     check_fixture(VERSION_3, 3);
     check_fixture(VERSION_4, 4);
+    check_fixture(VERSION_5, 5);
+}
+
+#[test]
+fn a_block_tells_its_place_in_the_order_of_writing() {
+    assert_eq!(origin().assumed_place(), origin().place);
+    let unknown = BlockOrigin { place: 0, ..origin() };
+    assert_eq!(unknown.assumed_place(), 0, "version 4 does not say it of merged blocks");
+    // One that comes from a flush stands behind what its maker had seen.
+    let flushed = BlockOrigin { inputs: Vec::new(), ..unknown }.assumed_place();
+    assert!(WritePlace::of(300, 255, 65_535).0 < flushed && flushed < WritePlace::of(301, 0, 0).0);
 }
 
 fn check_fixture(object: &'static [u8], version: u16) {
     let (footer, pages) = pages_of_object(&Bytes::from_static(object)).unwrap();
     assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (version, 1, 300));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
-    assert_eq!(footer.origin(), Some(&origin()));
+    let place = if version < 5 { 0 } else { origin().place };
+    assert_eq!(footer.origin(), Some(&BlockOrigin { place, ..origin() }));
+    // It passes as a whole object, too.
+    footer.check_header(object).unwrap();
     let beside = beside_of_object(&Bytes::from_static(object), &footer).unwrap();
     assert_eq!(format!("{beside:?}"), format!("{:?}", (exemplars(), metadata())));
     let stale = beside.0[0].exemplars[3].value;
@@ -177,5 +193,5 @@ fn a_block_of_version_2_is_refused() {
 #[test]
 #[ignore = "writes the fixture, for a new version of the format only"]
 fn write_the_fixture() {
-    std::fs::write("fixtures/sample-block-v4.bin", write_fixture()).unwrap();
+    std::fs::write("fixtures/sample-block-v5.bin", write_fixture()).unwrap();
 }

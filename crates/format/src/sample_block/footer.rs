@@ -48,6 +48,9 @@ const SECTIONS: [(u8, &str); 10] = [
     (METADATA, "metadata"),
 ];
 
+/// The version since which the origin tells the place in the order of writing.
+const PLACED_SINCE: u16 = 5;
+
 /// Most times of a page of lists.
 const TIMES_MAX: u32 = 1 << 17;
 
@@ -116,7 +119,7 @@ impl BlockIndex for Footer {
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let metadata = metadata::get_directory(&mut reader)?;
         reader.finish()?;
-        base.read_origin(&mut sections, ORIGIN)?;
+        base.read_origin(&mut sections, ORIGIN, trailer.version >= PLACED_SINCE)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
         let footer = Self { base, index: Arc::new(index), groups, time_pages, exemplars, metadata, pages };
         footer.check_pieces(trailer.footer.offset)?;
@@ -124,7 +127,15 @@ impl BlockIndex for Footer {
     }
 
     fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
-        check_header(bytes)
+        check_header(bytes)?;
+        match Reader::new(PART_FOOTER, 4, &bytes[4..]).u16()? {
+            found if found == self.base.info().version => Ok(()),
+            _ => Err(Error::Malformed {
+                part: PART_FOOTER,
+                offset: 4,
+                what: "header and footer name other versions",
+            }),
+        }
     }
 
     fn signal(&self) -> Signal {
@@ -239,7 +250,7 @@ pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
 pub fn check_header(bytes: &[u8]) -> Result<(), Error> {
     LAYOUT.check_header(bytes)?;
     match Reader::new(PART_FOOTER, 4, &bytes[4..]).u16()? {
-        VERSION => Ok(()),
+        VERSION_MIN..=VERSION => Ok(()),
         found => Err(Error::Version { part: PART_FOOTER, found, supported: VERSION }),
     }
 }
@@ -287,7 +298,7 @@ pub(super) fn put_footer(
         TIMES => put_time_pages(plain, parts.time_pages),
         EXEMPLARS => exemplars::put_directory(plain, parts.exemplars, first_ms),
         METADATA => metadata::put_directory(plain, parts.metadata),
-        _ => options.origin.put(plain),
+        _ => options.origin.put_placed(plain),
     })?;
     summary.footer_len = bytes.len() as u32;
     summary.size = offset + bytes.len() as u64;

@@ -43,6 +43,7 @@ pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {
         footer_offset: 2,
         footer_len: 3,
         deletes_through: 0,
+        place: 0,
     }
 }
 
@@ -55,7 +56,7 @@ pub fn object(meta: &mut BlockMeta, seen: LogPosition) -> Bytes {
 /// As [`object`], of a block that was merged from others.
 pub fn merged_object(meta: &mut BlockMeta, seen: LogPosition, inputs: Vec<Id>) -> Bytes {
     let mut options = BlockOptions::new(meta.dataset.tenant.clone(), meta.window, meta.level);
-    options.origin = BlockOrigin { seen, deletes_through: 0, inputs };
+    options.origin = BlockOrigin { seen, inputs, ..BlockOrigin::default() };
     let mut bytes = Vec::new();
     BlockWriter::new(options, Vec::new()).expect("no streams").finish(&mut bytes).expect("no rows");
     let bytes = Bytes::from(bytes.concat());

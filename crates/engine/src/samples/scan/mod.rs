@@ -18,7 +18,6 @@ mod fetch;
 mod labels;
 mod walk;
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -120,7 +119,10 @@ impl SeriesScan {
         let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
             head.samples().select(tenant, matchers, range)
         };
-        for series in matching::in_heads(context, &view.heads, matchers, look).await? {
+        // The later a writer began, the later it took its rows, as far as that can be told.
+        let mut heads = view.heads.clone();
+        heads.sort_by_key(|head| head.incarnation());
+        for series in matching::in_heads(context, &heads, matchers, look).await? {
             if !series.is_empty() {
                 memory.grow(series.len() as u64 * size_of::<usize>() as u64)?;
                 let series = Arc::new(series);
@@ -373,7 +375,7 @@ fn bytes_of(batch: &SeriesBatch) -> u64 {
 /// The blocks of a range, those whose rows came first before others.
 fn blocks_of(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
     let mut blocks = SeriesReader::<Footer>::blocks(view, context, range);
-    blocks.sort_by_key(|block| (Reverse(block.level), block.id));
+    blocks.sort_by_key(|block| block.order_of_writing());
     blocks
 }
 

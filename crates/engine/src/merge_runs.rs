@@ -1,0 +1,193 @@
+//! Which blocks of samples to merge: a run of them in the order of writing.
+//!
+//! **Invariant.** Of two blocks that hold a sample of one series and instant, the one that stands later in
+//! the order of writing holds the one that was written later. What is merged stands where the last of its
+//! inputs stood. So no block may be left out that stands between the inputs and shares instants with one
+//! that stands before it: samples of that input would come to stand behind those of the block.
+
+use sandur_format::catalog_entry::BlockMeta;
+
+/// What a merge may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Blocks at most.
+    pub(crate) inputs_max: usize,
+    /// Raw bytes of all of them at most.
+    pub(crate) raw_bytes_max: u64,
+    /// Level of the result.
+    pub(crate) level: u8,
+}
+
+/// A small block joins a large one only when the small ones together are at least this fraction of it:
+/// each byte is then rewritten a bounded number of times.
+const REWRITE_FRACTION: u64 = 10;
+
+/// Whether it is worth it to write a block again for the sake of others with so many bytes.
+pub(crate) fn pays(others: u64, block: &BlockMeta, level: u8) -> bool {
+    block.level < level || others.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes
+}
+
+/// The most blocks that stand beside each other, of as many the smallest; none or one when no merge is worth
+/// it. `all` are the blocks that may share instants with them, these among them.
+pub(crate) fn best_run<'a>(
+    mut blocks: Vec<&'a BlockMeta>,
+    all: &[&'a BlockMeta],
+    bounds: Bounds,
+) -> Vec<&'a BlockMeta> {
+    blocks.sort_by_key(|block| block.order_of_writing());
+    let is_one = |block: &BlockMeta| {
+        let place = blocks.binary_search_by_key(&block.order_of_writing(), |one| one.order_of_writing());
+        place.is_ok()
+    };
+    let others: Vec<&BlockMeta> = all.iter().copied().filter(|block| !is_one(block)).collect();
+    let mut best: Option<(usize, u64, &[&BlockMeta])> = None;
+    for start in 0..blocks.len() {
+        let mut total = 0u64;
+        for end in start..blocks.len() {
+            let run = &blocks[start..=end];
+            total = total.saturating_add(blocks[end].raw_bytes);
+            if run.len() > bounds.inputs_max || total > bounds.raw_bytes_max || is_cut(run, &others) {
+                break;
+            }
+            let is_better = best.is_none_or(|(length, bytes, _)| {
+                run.len() > length || (run.len() == length && total < bytes)
+            });
+            if run.len() > 1 && is_better && is_worth_it(run, bounds.level) {
+                best = Some((run.len(), total, run));
+            }
+        }
+    }
+    best.map_or_else(Vec::new, |(.., run)| run.to_vec())
+}
+
+/// Whether one of the others stands before the last of a run, and behind one that it shares instants with.
+fn is_cut(run: &[&BlockMeta], others: &[&BlockMeta]) -> bool {
+    let Some((last, before)) = run.split_last() else { return false };
+    let cuts = |other: &&BlockMeta| {
+        let touches = |block: &&BlockMeta| {
+            block.order_of_writing() < other.order_of_writing()
+                && block.min_ts <= other.max_ts
+                && other.min_ts <= block.max_ts
+        };
+        other.order_of_writing() < last.order_of_writing() && before.iter().any(touches)
+    };
+    others.iter().any(cuts)
+}
+
+/// Whether each block of a run is worth it to be written again for the sake of those that are smaller.
+fn is_worth_it(run: &[&BlockMeta], level: u8) -> bool {
+    let mut by_size = run.to_vec();
+    by_size.sort_by_key(|block| block.raw_bytes);
+    let mut total = by_size.first().map_or(0, |smallest| smallest.raw_bytes);
+    by_size.iter().skip(1).all(|block| {
+        let pays = pays(total, block, level);
+        total = total.saturating_add(block.raw_bytes);
+        pays
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sandur_base::Id;
+    use sandur_model::{Dataset, TenantId, TimeRange};
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { inputs_max: 4, raw_bytes_max: 1_000, level: 1 };
+
+    fn block(place: u64, times: (i64, i64), raw_bytes: u64) -> BlockMeta {
+        BlockMeta {
+            id: Id(u128::from(place)),
+            writer: Id::default(),
+            dataset: Dataset::metrics(TenantId::default_tenant()),
+            level: 0,
+            window: TimeRange::new(0, 100),
+            min_ts: times.0,
+            max_ts: times.1,
+            rows: 1,
+            raw_bytes,
+            size: 1,
+            streams: 1,
+            pages: 1,
+            footer_offset: 0,
+            footer_len: 0,
+            deletes_through: 0,
+            place,
+        }
+    }
+
+    /// Of blocks with these places, times and sizes.
+    fn run(blocks: &[BlockMeta], left_out: &[u64], bounds: Bounds) -> Vec<u64> {
+        let all: Vec<&BlockMeta> = blocks.iter().collect();
+        let candidates = all.iter().copied().filter(|block| !left_out.contains(&block.place)).collect();
+        best_run(candidates, &all, bounds).iter().map(|block| block.place).collect()
+    }
+
+    #[test]
+    fn blocks_that_stand_beside_each_other_are_merged() {
+        let sizes = [(1, 500), (2, 10), (3, 400), (4, 10), (5, 10), (6, 10), (7, 10)];
+        let blocks: Vec<BlockMeta> = sizes.iter().map(|(place, raw)| block(*place, (0, 9), *raw)).collect();
+        assert_eq!(run(&blocks, &[], BOUNDS), [4, 5, 6, 7], "of as many blocks the smallest");
+        assert_eq!(run(&blocks[..4], &[], BOUNDS), [1, 2, 3, 4]);
+        assert_eq!(run(&blocks[..3], &[], Bounds { raw_bytes_max: 420, ..BOUNDS }), [2, 3]);
+        // A block of that level already is not written again for crumbs.
+        let large = |block: &BlockMeta| BlockMeta { level: 1, ..block.clone() };
+        let with_large = [large(&blocks[0]), blocks[1].clone(), large(&blocks[2]), blocks[3].clone()];
+        assert_eq!(run(&with_large, &[], BOUNDS), [0u64; 0]);
+    }
+
+    #[test]
+    fn no_block_is_left_out_that_stands_between() {
+        let blocks = [block(1, (0, 9), 10), block(2, (5, 20), 10), block(3, (30, 40), 10)];
+        assert_eq!(run(&blocks, &[2], BOUNDS), [0u64; 0], "2 would come to stand before 1");
+        assert_eq!(run(&blocks, &[1], BOUNDS), [2, 3], "it stands before both");
+        assert_eq!(run(&blocks, &[3], BOUNDS), [1, 2], "it stands behind both");
+        let apart = [block(1, (0, 9), 10), block(2, (10, 20), 10), block(3, (15, 40), 10)];
+        assert_eq!(run(&apart, &[2], BOUNDS), [1, 3], "2 has no instant of 1");
+    }
+
+    proptest! {
+        /// Merges until none is left; at every instant the block that was written last stays the last.
+        #[test]
+        fn the_last_block_of_an_instant_stays_the_last(
+            blocks in prop::collection::vec(((0i64..20, 0i64..8), 1u64..300, any::<bool>()), 2..12),
+            left_out in 0u64..14,
+        ) {
+            // Which place wrote an instant last is kept beside each block.
+            let mut held: Vec<(BlockMeta, Vec<Option<u64>>)> = Vec::new();
+            for (place, ((first, length), raw, is_merged)) in (1..).zip(blocks) {
+                let last = (first + length).min(24);
+                let instants = (0..25).map(|at| (first <= at && at <= last).then_some(place)).collect();
+                let block = BlockMeta { level: u8::from(is_merged), ..block(place, (first, last), raw) };
+                held.push((block, instants));
+            }
+            let shown = |held: &[(BlockMeta, Vec<Option<u64>>)]| -> Vec<Option<u64>> {
+                let mut held: Vec<_> = held.iter().collect();
+                held.sort_by_key(|(block, _)| block.order_of_writing());
+                (0..25).map(|at| held.iter().rev().find_map(|(_, instants)| instants[at])).collect()
+            };
+            let before = shown(&held);
+            prop_assert_eq!(&before, &(0..25).map(|at| held.iter().filter_map(|(_, own)| own[at]).max()).collect::<Vec<_>>());
+            for merges in 1.. {
+                let all: Vec<&BlockMeta> = held.iter().map(|(block, _)| block).collect();
+                let candidates = all.iter().copied().filter(|block| block.place != left_out).collect();
+                let chosen: Vec<u64> = best_run(candidates, &all, BOUNDS).iter().map(|b| b.place).collect();
+                if chosen.is_empty() {
+                    break;
+                }
+                let (inputs, mut rest): (Vec<_>, Vec<_>) =
+                    held.into_iter().partition(|(block, _)| chosen.contains(&block.place));
+                let first = inputs.iter().map(|(block, _)| block.min_ts).min().unwrap();
+                let last = inputs.iter().map(|(block, _)| block.max_ts).max().unwrap();
+                let raw = inputs.iter().map(|(block, _)| block.raw_bytes).sum();
+                let place = *chosen.last().unwrap();
+                let merged = BlockMeta { level: 1, ..block(place, (first, last), raw) };
+                rest.push((merged, shown(&inputs)));
+                held = rest;
+                prop_assert_eq!(&before, &shown(&held));
+                prop_assert!(merges < 100, "merges without end");
+            }
+        }
+    }
+}

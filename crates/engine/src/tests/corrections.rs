@@ -1,0 +1,118 @@
+//! Of several values of one instant of a series of Graphite's the last that was written counts, wherever the
+//! values are: in memory, in the WAL of a dead process, in blocks that were merged and blocks that were not.
+
+use sandur_model::{Dataset, SampleBatch, graphite_path_labels};
+use sandur_query::SampleSelection;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+
+use super::samples::{START_MS, until};
+use super::*;
+use crate::MaintenanceOptions;
+
+fn options() -> EngineOptions {
+    let mut maintenance =
+        MaintenanceOptions { interval: Duration::from_secs(1), ..MaintenanceOptions::default() };
+    maintenance.compaction.hour_blocks_max = 3;
+    EngineOptions { maintenance, ..small_options() }
+}
+
+fn world(seed: u64) -> (Env, FaultStore) {
+    let env = Env::simulated(seed, START_NS);
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    (env.clone(), FaultStore::new(env, seed, plan))
+}
+
+async fn open(env: &Env, client: &FaultStore, options: EngineOptions) -> Arc<Engine> {
+    let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
+    Engine::open(store, env.clone(), options).await.unwrap()
+}
+
+/// Writes one value at each of these seconds.
+async fn write(engine: &Engine, seconds: std::ops::Range<i64>, value: f64) {
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    let labels = Arc::new(graphite_path_labels("site.load").unwrap());
+    batch.push(labels, seconds.map(|second| (START_MS + second * 1_000, value)));
+    engine.push(batch).await.unwrap();
+}
+
+/// The value of the first second.
+async fn first_value(engine: &Arc<Engine>) -> f64 {
+    let context = context(engine.env());
+    let selection = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
+    let mut scan = engine.sources().samples.select(&context, selection).await.unwrap();
+    let batch = scan.next().await.unwrap().expect("there is a series");
+    assert_eq!((batch.samples.len(), batch.samples[0].times[0]), (1, START_MS));
+    batch.samples[0].values[0]
+}
+
+fn blocks(snapshot: &sandur_catalog::Snapshot) -> Vec<(u8, u64)> {
+    let dataset = Dataset::metrics(TenantId::default_tenant());
+    snapshot.blocks(&dataset, TimeRange::ALL).map(|block| (block.level, block.rows)).collect()
+}
+
+/// The block with the value that was corrected is too large for a merge, those with the corrections are not:
+/// what they became stood before it, as if its rows had come first.
+#[tokio::test(start_paused = true)]
+async fn a_merge_that_leaves_the_first_value_out_does_not_bring_it_back() {
+    let (env, bucket) = world(31);
+    let mut options = options();
+    options.maintenance.compaction.block_raw_bytes_max = 16 * 100;
+    let engine = open(&env, &bucket, options.clone()).await;
+    write(&engine, 0..200, 1.0).await;
+    engine.flush().await.unwrap();
+    for (seconds, value) in [(0..1, 2.0), (0..1, 3.0), (5..9, 4.0)] {
+        write(&engine, seconds, value).await;
+        assert_eq!(first_value(&engine).await, f64::min(value, 3.0), "in memory");
+        engine.flush().await.unwrap();
+        assert_eq!(first_value(&engine).await, f64::min(value, 3.0), "in blocks");
+    }
+    until(&engine, |snapshot| blocks(snapshot).contains(&(1, 5))).await;
+    assert_eq!(first_value(&engine).await, 3.0, "{:?}", blocks(&engine.view().snapshot));
+    let fresh = open(&env, &bucket.client("fresh"), options).await;
+    assert_eq!(first_value(&fresh).await, 3.0, "with a catalog that is read from the store");
+}
+
+/// A process that began anew flushed its corrections before anyone had adopted the one before it.
+#[tokio::test(start_paused = true)]
+async fn values_of_a_dead_process_do_not_come_behind_corrections() {
+    let (env, bucket) = world(32);
+    let mut options = options();
+    options.flush_age = Duration::from_secs(2);
+    let first = open(
+        &env,
+        &bucket.client("first"),
+        EngineOptions { flush_age: Duration::from_secs(3_600), ..options.clone() },
+    )
+    .await;
+    let dead = first.incarnation();
+    write(&first, 0..5, 1.0).await;
+    drop(first);
+    let second = open(&env, &bucket.client("second"), options).await;
+    assert!(second.incarnation() > dead);
+    assert_eq!(first_value(&second).await, 1.0, "from the WAL");
+    write(&second, 0..1, 2.0).await;
+    assert_eq!(first_value(&second).await, 2.0, "in memory");
+    let own = second.incarnation();
+    let are_flushed = |snapshot: &sandur_catalog::Snapshot| {
+        let is_flushed = |id| snapshot.writer(id).is_none_or(|writer| writer.floor > 0);
+        is_flushed(dead) && is_flushed(own)
+    };
+    until(&second, are_flushed).await;
+    assert_eq!((first_value(&second).await, second.view().head_totals().rows), (2.0, 0), "in blocks");
+}
+
+/// A clock that was set back gave a process an id before that of the process before it.
+#[tokio::test(start_paused = true)]
+async fn a_process_comes_behind_those_before_it_whatever_its_clock_says() {
+    let (env, bucket) = world(33);
+    let first = open(&env, &bucket.client("first"), options()).await;
+    write(&first, 0..5, 1.0).await;
+    let dead = first.incarnation();
+    drop(first);
+    env.set_clock_skew(Duration::from_secs(3_600), false);
+    let second = open(&env, &bucket.client("second"), options()).await;
+    assert!(second.incarnation() > dead);
+    write(&second, 0..1, 2.0).await;
+    assert_eq!(first_value(&second).await, 2.0);
+}
