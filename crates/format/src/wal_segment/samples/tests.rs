@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use sandur_base::Id;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, Span as BucketSpan};
 use sandur_model::{
-    ArenaCodec, Batch, Exemplar, FloatHistogram, HistogramSample, LabelText, Labels, MetricKind,
-    MetricMetadata, STALE_BITS, SampleBatch, Span, TenantId,
+    ArenaCodec, Batch, Exemplar, FloatHistogram, GraphiteName, HistogramSample, LabelText, Labels,
+    MetricKind, MetricMetadata, STALE_BITS, SampleBatch, Span, TenantId,
 };
 
 use super::*;
@@ -206,7 +206,32 @@ fn read(bytes: &Bytes) -> Vec<SampleBatch> {
 }
 
 fn all() -> Vec<SampleBatch> {
-    vec![messages(200), references(150), everything(), SampleBatch::new(tenant())]
+    vec![messages(200), references(150), everything(), SampleBatch::new(tenant()), names(120)]
+}
+
+/// Names of Graphite's as senders write them, paths and both notations of tags, with a value behind each.
+fn names(series: usize) -> SampleBatch {
+    let (mut batch, mut body) = (SampleBatch::new(tenant()), Vec::new());
+    for n in 0..series {
+        let name = match n % 4 {
+            0 => format!("servers.web-{n}.cpu.idle"),
+            1 => format!("disk.used;datacenter=dc{};rack=a{n}", n % 3),
+            2 => format!(".site..é{n}.load."),
+            _ => format!("requests{{host=\"h{n}\",code=\"200\"}}").replace(['{', '}', '"'], "_"),
+        };
+        let labels = Arc::new(GraphiteName::parse(&name).labels().unwrap());
+        let text = Span { start: body.len() as u32, len: name.len() as u32 };
+        body.extend_from_slice(name.as_bytes());
+        batch.begin_series(labels.stream_id(), labels, text);
+        for row in 0..1 + n % 2 {
+            let value = value_of(n + row);
+            batch.push_stored_sample(NOW + (n * row) as i64 * 1_000, value, body.len() as u32);
+            body.extend_from_slice(&value.to_bits().to_le_bytes());
+        }
+    }
+    batch.arena.bytes = body.into();
+    batch.label_text = LabelText::Names;
+    batch
 }
 
 #[test]
@@ -290,19 +315,35 @@ fn memory_is_told_before_anything_is_decoded() {
 /// A frame of version 2 in the repository, which every later version must still read.
 const FIXTURE: &[u8] = include_bytes!("../../../fixtures/wal-frame-v2.bin");
 
+/// The same with a record of names of Graphite's, which came later.
+const FIXTURE_OF_NAMES: &[u8] = include_bytes!("../../../fixtures/wal-frame-v2-names.bin");
+
 /// Only for a new version of the format: version 2 stays as it is.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/wal-frame-v2.bin");
-    std::fs::write(path, frame_of(all())).unwrap();
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+    let (of_names, others): (Vec<_>, Vec<_>) = all().into_iter().partition(is_of_names);
+    std::fs::write(format!("{directory}/wal-frame-v2.bin"), frame_of(others)).unwrap();
+    std::fs::write(format!("{directory}/wal-frame-v2-names.bin"), frame_of(of_names)).unwrap();
+}
+
+fn is_of_names(batch: &SampleBatch) -> bool {
+    matches!(batch.label_text, LabelText::Names)
 }
 
 #[test]
 fn version_2_is_read() {
-    for (written, read) in all().iter().zip(read(&Bytes::from_static(FIXTURE))) {
-        assert_eq!(meaning(written), meaning(&read));
+    let (of_names, others): (Vec<_>, Vec<_>) = all().into_iter().partition(is_of_names);
+    for (written, fixture) in [(others, FIXTURE), (of_names, FIXTURE_OF_NAMES)] {
+        let read = read(&Bytes::from_static(fixture));
+        assert_eq!(written.len(), read.len());
+        for (written, read) in written.iter().zip(read) {
+            assert_eq!(meaning(written), meaning(&read));
+        }
     }
+    let record = Record::of_samples(&names(3)).unwrap();
+    assert_eq!(record.arena(), &names(3).arena.bytes, "the names stand as they were sent");
 }
 
 proptest! {
@@ -310,7 +351,7 @@ proptest! {
 
     #[test]
     fn columns_with_any_content_never_panic(
-        which in 0..4usize,
+        which in 0..5usize,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         in_arena in any::<bool>(),
     ) {
