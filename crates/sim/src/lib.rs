@@ -11,8 +11,9 @@
 //!
 //! **Life of a run.** [`run`] builds the runtime and the world, starts [`scenario::Scenario`], lets its
 //! actors work for some simulated minutes, then quiets the faults and checks the invariants of
-//! [`oracle::Oracle`]; a violated one is an error that names the seed.
+//! [`oracle::Oracle`] and [`corrections::Corrections`]; a violated one is an error that names the seed.
 
+mod corrections;
 mod damage;
 mod damage_base;
 mod node;

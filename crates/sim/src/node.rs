@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, Signal,
-    TenantId, TimeRange,
+    HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, SampleBatch,
+    Signal, TenantId, TimeRange, graphite_path_labels,
 };
 use sandur_query::{
     Columns, Error as QueryError, LogSource, MetadataSelection, Needles, Order, QueryContext, RowSelector,
@@ -25,6 +25,7 @@ use sandur_query::{
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
+use crate::corrections::Instant;
 use crate::row::{Content, Found, Row, batch_of, exemplar_row, help_row};
 
 /// A running engine.
@@ -131,7 +132,7 @@ impl Node {
     /// Every sample, exemplar and help.
     async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<Found>> {
         let source = self.engine.sources().samples;
-        let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
+        let everything = SampleSelection::all(vec![of_carbon(MatchOp::Equal)?], i64::MIN, i64::MAX);
         let mut scan = source.select(context, everything).await?;
         let mut rows = Vec::new();
         while let Some(batch) = scan.next().await? {
@@ -146,6 +147,36 @@ impl Node {
         let told = source.metadata(context, MetadataSelection::default()).await?;
         rows.extend(told.metrics.iter().map(help_row));
         Ok(rows.iter().map(Row::found).collect())
+    }
+
+    /// Pushes values of carbon's.
+    pub async fn push_carbon(&self, values: &[(Instant, u64)]) -> Result<()> {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for ((path, ms), bits) in values {
+            let labels = Arc::new(graphite_path_labels(path).context("a path without labels")?);
+            batch.push(labels, [(*ms, f64::from_bits(*bits))]);
+        }
+        Ok(self.engine.push(batch).await?)
+    }
+
+    /// Every value of carbon's that the node finds; fails when it says that something is missing.
+    pub async fn carbon(&self) -> Result<Vec<(Instant, u64)>> {
+        let context = self.context();
+        let everything = SampleSelection::all(vec![of_carbon(MatchOp::NotEqual)?], i64::MIN, i64::MAX);
+        let mut scan = self.engine.sources().samples.select(&context, everything).await?;
+        let mut values = Vec::new();
+        while let Some(batch) = scan.next().await? {
+            for (series, samples) in batch.samples.iter().enumerate() {
+                let path = batch.pairs(series).find(|(name, _)| *name == "__name__");
+                let path = path.map_or("", |(_, path)| path);
+                let of_series = samples.times.iter().zip(&samples.values);
+                values.extend(of_series.map(|(ms, value)| ((path.to_owned(), *ms), value.to_bits())));
+            }
+        }
+        match context.warnings().first() {
+            Some(warning) => bail!("{} warns: {warning}", self.name),
+            None => Ok(values),
+        }
     }
 
     fn context(&self) -> QueryContext {
@@ -170,6 +201,11 @@ impl Node {
     }
 }
 
+/// What tells series of carbon's from others: the first node of their path.
+fn of_carbon(op: MatchOp) -> Result<Matcher> {
+    Ok(Matcher::new("__g0__", op, "")?)
+}
+
 /// Small sizes and short times, so that a few simulated minutes see many flushes and merges.
 fn options() -> EngineOptions {
     let mut maintenance = MaintenanceOptions {
@@ -179,6 +215,8 @@ fn options() -> EngineOptions {
         ..MaintenanceOptions::default()
     };
     maintenance.compaction.hour_blocks_max = 4;
+    // Merges leave blocks out.
+    maintenance.compaction.inputs_max = 3;
     maintenance.compaction.quiet = Duration::from_secs(10);
     maintenance.compaction.window_grace = Duration::from_secs(60);
     maintenance.gc.grace = Duration::from_secs(600);

@@ -1,7 +1,7 @@
 //! One seeded run: writers of both signals, kills, pauses, deletes, merges and garbage collection over a
 //! failing store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::corrections::{Corrections, Instant};
 use crate::node::Node;
 use crate::oracle::{Deletion, Oracle};
 use crate::row::{Content, Row, some_content};
@@ -44,6 +45,10 @@ pub struct Outcome {
     pub deleted: usize,
     /// Delete requests that were acknowledged.
     pub deletes: usize,
+    /// Instants of carbon's series.
+    pub instants: usize,
+    /// Values of them that were acknowledged.
+    pub corrections: usize,
     /// Nodes that were killed.
     pub kills: usize,
     /// Nodes that were cut off for longer than it takes to be adopted.
@@ -71,8 +76,18 @@ pub fn run(seed: u64) -> Result<Outcome> {
     outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
 }
 
-fn lock(oracle: &Mutex<Oracle>) -> MutexGuard<'_, Oracle> {
+fn lock<T>(oracle: &Mutex<T>) -> MutexGuard<'_, T> {
     oracle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends values of carbon's, and notes what became of them.
+async fn send(node: &Node, corrections: &Mutex<Corrections>, values: &[(Instant, u64)]) {
+    let sent = lock(corrections).sent(values);
+    let before = node.engine.incarnation();
+    if node.push_carbon(values).await.is_ok() {
+        let incarnation = Some(before).filter(|before| *before == node.engine.incarnation());
+        lock(corrections).acknowledged(sent, values, incarnation);
+    }
 }
 
 struct Scenario {
@@ -80,6 +95,7 @@ struct Scenario {
     world: FaultStore,
     nodes: Vec<Option<Arc<Node>>>,
     oracle: Arc<Mutex<Oracle>>,
+    corrections: Arc<Mutex<Corrections>>,
     writers: Vec<Task<()>>,
     started: u64,
     kills: usize,
@@ -106,6 +122,7 @@ impl Scenario {
             world,
             nodes: vec![None; count],
             oracle: Arc::default(),
+            corrections: Arc::default(),
             writers: Vec::new(),
             started: 0,
             kills: 0,
@@ -122,12 +139,16 @@ impl Scenario {
             for _ in 0..1 + self.env.random_below(4) {
                 self.write().await;
             }
+            for _ in 0..self.env.random_below(4) {
+                self.correct();
+            }
             self.trouble().await;
             self.env.sleep(Duration::from_millis(self.env.random_below(15_000))).await;
             self.check_readers(false).await?;
         }
         self.calm_down().await?;
         let (rows, acknowledged) = self.oracle().counts();
+        let (instants, corrections) = lock(&self.corrections).counts();
         let trace = self.world.trace();
         Ok(Outcome {
             trace: xxh3_64(trace.join("\n").as_bytes()),
@@ -136,6 +157,8 @@ impl Scenario {
             acknowledged,
             deleted: self.oracle().deleted_rows(),
             deletes: self.deletes.len(),
+            instants,
+            corrections,
             kills: self.kills,
             zombies: self.zombies,
             faults: self.world.injected(),
@@ -182,6 +205,33 @@ impl Scenario {
         });
         self.writers.retain(|writer| !writer.is_finished());
         self.writers.push(writer);
+    }
+
+    /// A writer that sends values of carbon's, mostly of instants that have one, to a random node.
+    fn correct(&mut self) {
+        let place = self.env.random_below(self.nodes.len() as u64) as usize;
+        let Some(node) = self.nodes[place].clone() else { return };
+        let count = 1 + self.env.random_below(8);
+        let values: Vec<(Instant, u64)> = (0..count).map(|_| self.some_value()).collect();
+        let values: BTreeMap<Instant, u64> = values.into_iter().collect();
+        let (corrections, env) = (Arc::clone(&self.corrections), self.env.clone());
+        let writer = self.env.spawn("carbon", async move {
+            env.sleep(Duration::from_millis(env.random_below(2_000))).await;
+            let values: Vec<(Instant, u64)> = values.into_iter().collect();
+            send(&node, &corrections, &values).await
+        });
+        self.writers.push(writer);
+    }
+
+    fn some_value(&mut self) -> (Instant, u64) {
+        self.written += 1;
+        let path = format!("carbon.c{}", self.env.random_below(3));
+        let known = lock(&self.corrections).instants();
+        let instant = match self.env.random_below(4) {
+            1.. if !known.is_empty() => known[self.env.random_below(known.len() as u64) as usize].clone(),
+            _ => (path, self.env.now_ns() / 1_000_000 - self.env.random_below(7_200_000) as i64),
+        };
+        (instant, (self.written as f64).to_bits())
     }
 
     fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<Row> {
@@ -283,6 +333,7 @@ impl Scenario {
 
     async fn check_readers(&self, all: bool) -> Result<()> {
         for node in self.nodes.iter().flatten() {
+            self.check_carbon(node, all).await?;
             for signal in Signal::ALL {
                 match node.rows(signal).await {
                     Ok(rows) => self.oracle().check(&node.name, signal, &rows, all)?,
@@ -293,6 +344,40 @@ impl Scenario {
             }
         }
         Ok(())
+    }
+
+    async fn check_carbon(&self, node: &Node, all: bool) -> Result<()> {
+        let (began, own) = (lock(&self.corrections).now(), node.engine.incarnation());
+        match node.carbon().await {
+            Ok(values) => lock(&self.corrections).check(&node.name, (began, own), &values, all),
+            Err(error) if all => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Corrects values that are in blocks: the new ones are found in memory, after the process died, and in
+    /// blocks, whatever is merged.
+    async fn correct_settled(&mut self) -> Result<()> {
+        lock(&self.corrections).settle();
+        self.check_readers(true).await.context("of what is settled")?;
+        let place = self.env.random_below(self.nodes.len() as u64) as usize;
+        let Some(node) = self.nodes[place].clone() else { bail!("a node is missing") };
+        let mut values = Vec::new();
+        for instant in lock(&self.corrections).instants() {
+            if self.env.random_below(2) == 0 {
+                self.written += 1;
+                values.push((instant, (self.written as f64).to_bits()));
+            }
+        }
+        send(&node, &self.corrections, &values).await;
+        self.check_carbon(&node, true).await.context("in memory")?;
+        drop(node);
+        self.kill(place);
+        self.start_missing().await;
+        self.env.sleep(Duration::from_secs(5)).await;
+        self.check_readers(true).await.context("from the WAL of a dead process")?;
+        self.env.sleep(QUIET).await;
+        self.check_readers(true).await.context("after it was adopted")
     }
 
     /// No more faults: everything that was acknowledged must be found by everyone, and by a node that
@@ -316,12 +401,14 @@ impl Scenario {
             node.engine.flush().await.context("a flush over a store that works")?;
         }
         self.check_readers(true).await.context("after a flush")?;
+        self.correct_settled().await?;
         let fresh = Node::start("fresh".to_owned(), &self.env, &self.world).await?;
         self.env.sleep(Duration::from_secs(5)).await;
         for signal in Signal::ALL {
             let found = fresh.rows(signal).await?;
             self.oracle().check("a fresh node", signal, &found, true)?;
         }
+        self.check_carbon(&fresh, true).await?;
         self.check_deletes(&fresh)?;
         self.check_store().await
     }
