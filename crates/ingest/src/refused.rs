@@ -28,6 +28,8 @@ pub enum Reason {
     MissingLabels,
     /// The stream has more labels than allowed.
     TooManyLabels,
+    /// The path of Graphite's has more nodes than allowed.
+    TooManyNodes,
     /// A label's name is too long.
     LabelNameTooLong,
     /// A label's value is too long.
@@ -74,10 +76,11 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 24] = [
+    pub const EVERY: [Self; 25] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
+        Self::TooManyNodes,
         Self::LabelNameTooLong,
         Self::LabelValueTooLong,
         Self::DuplicateLabelNames,
@@ -107,6 +110,7 @@ impl Reason {
             Self::InvalidLabels => "invalid_labels",
             Self::MissingLabels => "missing_labels",
             Self::TooManyLabels => "max_label_names_per_series",
+            Self::TooManyNodes => "max_graphite_path_nodes",
             Self::LabelNameTooLong => "label_name_too_long",
             Self::LabelValueTooLong => "label_value_too_long",
             Self::DuplicateLabelNames => "duplicate_label_names",

@@ -14,6 +14,8 @@ pub struct MetricLimits {
     pub ingestion_burst_size: u64,
     /// Labels per series, the metric's name among them; 0: no limit.
     pub max_label_names_per_series: u64,
+    /// Nodes of a path of Graphite's, which do not count as labels; 0: as many as there may be.
+    pub max_graphite_path_nodes: u64,
     /// Longest label name in bytes.
     pub max_label_name_length: u64,
     /// Longest label value in bytes.
@@ -105,6 +107,7 @@ impl Default for MetricLimits {
             ingestion_rate: 0,
             ingestion_burst_size: 0,
             max_label_names_per_series: 30,
+            max_graphite_path_nodes: crate::GRAPHITE_NODES_MAX as u64,
             max_label_name_length: 1024,
             max_label_value_length: 2048,
             creation_grace_period: 10 * crate::MINUTE_NS,

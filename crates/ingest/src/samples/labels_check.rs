@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sandur_model::{Labels, MetricLimits};
+use sandur_model::{GRAPHITE_NODES_MAX, Labels, MetricLimits};
 
 use super::series_cache::KnownSeries;
 use crate::refused::Reason;
@@ -77,7 +77,8 @@ fn invalid_label(name: &[u8], pairs: &[(&[u8], &[u8])]) -> Refusal {
 #[inline]
 pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Result<(), Refusal> {
     let within = |value: u32, limit: u64| limit == 0 || u64::from(value) <= limit;
-    if within(series.label_count, limits.max_label_names_per_series)
+    if within(series.label_count - series.path_nodes, limits.max_label_names_per_series)
+        && within(series.path_nodes, limits.max_graphite_path_nodes)
         && within(series.longest_name, limits.max_label_name_length)
         && within(series.longest_value, limits.max_label_value_length)
     {
@@ -90,14 +91,26 @@ pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Resul
 fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
     let shown = ShownSeries(&series.labels);
     let names_max = limits.max_label_names_per_series;
-    if names_max > 0 && u64::from(series.label_count) > names_max {
+    let label_count = series.label_count - series.path_nodes;
+    if names_max > 0 && u64::from(label_count) > names_max {
         let text = format!(
             "received a series whose number of labels exceeds the limit (actual: {}, limit: {names_max}) \
              series: '{shown}' (err-mimir-max-label-names-per-series). To adjust the related per-tenant \
              limit, configure limits.metrics.max_label_names_per_series",
-            series.label_count,
+            label_count,
         );
         return (Reason::TooManyLabels, text);
+    }
+    let nodes_max = limits.max_graphite_path_nodes;
+    if nodes_max > 0 && u64::from(series.path_nodes) > nodes_max {
+        let path = series.labels.get(METRIC_NAME).unwrap_or_default();
+        let text = format!(
+            "received a path of {} nodes, more than the limit of {nodes_max}: '{}'. Send shorter paths, or \
+             raise limits.metrics.max_graphite_path_nodes, which may be {GRAPHITE_NODES_MAX} at most",
+            series.path_nodes,
+            Shown(path.as_bytes())
+        );
+        return (Reason::TooManyNodes, text);
     }
     let name_max = limits.max_label_name_length;
     let long_name = series.labels.iter().find(|(name, _)| name_max > 0 && name.len() as u64 > name_max);
@@ -175,4 +188,33 @@ fn write_series<'a>(
         }
     }
     if left < SHOWN_MAX { f.write_str("}") } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::{graphite_path_labels, graphite_tagged_labels};
+
+    use super::*;
+
+    /// Paths of more than 29 nodes were refused for their number of labels.
+    #[test]
+    fn nodes_of_paths_have_a_limit_of_their_own() {
+        let path =
+            |nodes: usize| KnownSeries::new(graphite_path_labels(&vec!["n"; nodes].join(".")).unwrap());
+        let limits = MetricLimits::default();
+        for nodes in [1, 29, 30, 64] {
+            assert_eq!(check_limits(&path(nodes), &limits), Ok(()), "{nodes}");
+        }
+        let few = MetricLimits { max_graphite_path_nodes: 3, ..limits.clone() };
+        assert_eq!(check_limits(&path(3), &few), Ok(()));
+        let (reason, text) = check_limits(&path(4), &few).unwrap_err();
+        assert_eq!(reason, Reason::TooManyNodes);
+        assert!(text.contains("4 nodes, more than the limit of 3: 'n.n.n.n'"), "{text}");
+        assert!(text.contains("limits.metrics.max_graphite_path_nodes"), "{text}");
+        // Tags are labels as others are.
+        let tags: Vec<(String, &str)> = (0..40).map(|n| (format!("t{n}"), "x")).collect();
+        let tagged = graphite_tagged_labels("a", tags.iter().map(|(tag, value)| (tag.as_str(), *value)));
+        let (reason, _) = check_limits(&KnownSeries::new(tagged.unwrap()), &limits).unwrap_err();
+        assert_eq!(reason, Reason::TooManyLabels);
+    }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_model::{Labels, StreamId};
+use sandur_model::{Labels, StreamId, graphite_level};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Locks: many more than threads, so that two seldom meet.
@@ -40,6 +40,8 @@ pub(crate) struct KnownSeries {
     pub(crate) labels: Arc<Labels>,
     pub(crate) id: StreamId,
     pub(crate) label_count: u32,
+    /// Those of the labels that are nodes of a path of Graphite's.
+    pub(crate) path_nodes: u32,
     pub(crate) longest_name: u32,
     pub(crate) longest_value: u32,
 }
@@ -66,7 +68,9 @@ impl KnownSeries {
         let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
         let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
         let (id, label_count) = (labels.stream_id(), labels.len() as u32);
-        Self { labels: Arc::new(labels), id, label_count, longest_name, longest_value }
+        let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
+        let path_nodes = levels.count() as u32;
+        Self { labels: Arc::new(labels), id, label_count, path_nodes, longest_name, longest_value }
     }
 
     /// Bytes that it takes.

@@ -169,8 +169,13 @@ pub static LIMITS: &[LimitSpec] = &[
     ),
     limit(
         "metrics.max_label_names_per_series",
-        "Labels per series, the metric's name among them; 0: no limit.",
+        "Labels per series, the metric's name among them, nodes of Graphite's paths not; 0: no limit.",
         |l| Slot::Count(&mut l.metrics.max_label_names_per_series),
+    ),
+    limit(
+        "metrics.max_graphite_path_nodes",
+        "Nodes of a path of Graphite's, of which there are 64 at most; 0: no other limit.",
+        |l| Slot::Count(&mut l.metrics.max_graphite_path_nodes),
     ),
     limit("metrics.max_label_name_length", "Longest label name of a series in bytes; 0: no limit.", |l| {
         Slot::Count(&mut l.metrics.max_label_name_length)
