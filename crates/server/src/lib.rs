@@ -24,6 +24,7 @@ pub mod cli;
 pub mod config;
 mod failed_command;
 mod failed_request;
+pub mod graphite_rules;
 pub mod http;
 mod logging;
 pub mod memory;

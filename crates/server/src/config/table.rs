@@ -287,13 +287,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "graphite.schemas",
         "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It \
-         holds for all that is stored. Empty: a value a minute, for ever.",
+         holds for all that is stored, and is read again when it changes. Empty: a value a minute, for ever.",
         |s| Slot::Text(&mut s.graphite.schemas),
     ),
     option(
         "graphite.aggregation",
-        "Carbon's storage-aggregation.conf: how values become those of coarser steps. Empty: their mean, of \
-         which half must be there.",
+        "Carbon's storage-aggregation.conf: how values become those of coarser steps; it is read again when it \
+         changes. Empty: their mean, of which half must be there.",
         |s| Slot::Text(&mut s.graphite.aggregation),
     ),
     option(

@@ -19,9 +19,9 @@ use super::scrape_state::ScrapeState;
 use crate::carbon::CarbonState;
 use crate::config::{Settings, TenantLimits};
 use crate::failed_request::Failure;
+use crate::graphite_rules::GraphiteRules;
 use crate::memory::{Pressure, QueryMemory, RunningQueries};
 use crate::server_metrics::ServerMetrics;
-use crate::wiring::graphite::StorageRules;
 
 /// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
@@ -92,7 +92,7 @@ pub struct AppState {
     /// Where rows go.
     pub intake: Arc<dyn Intake>,
     /// At which steps Graphite's series are read.
-    pub graphite: Arc<StorageRules>,
+    pub graphite: Arc<GraphiteRules>,
     /// Limits of tenants now.
     pub tenant_limits: Arc<TenantLimits>,
     /// Turns of queries; each piece of a query waits for one.

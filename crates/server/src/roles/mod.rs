@@ -1,7 +1,6 @@
 //! What a process is: one role so far, the server that does everything.
 
 mod engine;
-mod graphite;
 mod listen;
 mod relay;
 mod scrape;

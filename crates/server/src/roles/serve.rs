@@ -28,6 +28,7 @@ use crate::auth::Authority;
 use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
 use crate::failed_command::Failed;
+use crate::graphite_rules::GraphiteRules;
 use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
 use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Pressure, QueryMemory, Shares, govern, tune_allocator};
@@ -83,7 +84,7 @@ impl Server {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let scraped = scrape::file(&settings)?;
-        let graphite = Arc::new(super::graphite::rules(&settings.graphite)?);
+        let graphite = Arc::new(GraphiteRules::open(&settings.graphite).map_err(Failed::new)?);
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
@@ -105,7 +106,7 @@ impl Server {
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
         let app: App = Arc::new(AppState {
             env: env.clone(),
-            graphite,
+            graphite: Arc::clone(&graphite),
             tenant_limits: limits,
             turns: query_queue(&settings),
             results: results.clone(),
@@ -122,7 +123,7 @@ impl Server {
             refusals: RefusalLog::new(env.clone()),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
-            registry: with_carbon(&carbon_state, metrics.clone().register(registry)),
+            registry: with_graphite(&carbon_state, &graphite, metrics.clone().register(registry)),
             ready: Default::default(),
             stopping,
             shutdown: shutdown.clone(),
@@ -139,7 +140,8 @@ impl Server {
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
-        let mut background = vec![governor, following, forgetting];
+        let rules = env.spawn("rules of Graphite's", graphite.follow(env.clone()));
+        let mut background = vec![governor, following, forgetting, rules];
         background.extend(scrape::start(&app, scraped));
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
@@ -215,9 +217,10 @@ impl Server {
     }
 }
 
-/// The registry with the counters of Graphite's protocols.
-fn with_carbon(carbon: &CarbonState, mut registry: Registry) -> Registry {
+/// The registry with the counters of Graphite's protocols and what tells of its files of rules.
+fn with_graphite(carbon: &CarbonState, rules: &GraphiteRules, mut registry: Registry) -> Registry {
     carbon.metrics.register(&mut registry);
+    rules.register(&mut registry);
     registry
 }
 

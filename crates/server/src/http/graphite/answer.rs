@@ -1,7 +1,5 @@
 //! What the endpoints share: the series of a request, its log line, its answer.
 
-use std::sync::Arc;
-
 use axum::http::HeaderValue;
 use axum::response::Response;
 use sandur_query::QueryContext;
@@ -95,7 +93,7 @@ pub async fn answer(
     };
     let source = Visible(&*app.sources.samples);
     let events = KeptEvents(&*app.sources.logs);
-    let series = StoredSeries::new(&source, Arc::clone(&app.graphite), options).with_events(&events);
+    let series = StoredSeries::new(&source, app.graphite.now(), options).with_events(&events);
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
     let done = async {
         checked.map_err(Error::from)?;

@@ -34,11 +34,13 @@ async fn info(State(app): State<App>, call: GraphiteCall) -> Result<Response, Fa
     if form == CarbonserverForm::Newer && !call.body.is_empty() {
         let names = read_info(&call.body).map_err(|error| failure(&error))?;
         let told = Told { kind: "info", text: names.join(" "), times: None };
-        let rules = || names.iter().map(|name| (name.as_str(), app.graphite.of(name)));
+        let now = app.graphite.now();
+        let rules = || names.iter().map(|name| (name.as_str(), now.of(name)));
         return answer(&app, &call, told, async |_, _| infos(rules())).await;
     }
     let target = call.last("target").filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
     let told = Told { kind: "info", text: target.to_owned(), times: None };
-    answer(&app, &call, told, async |_, _| told_of(form, target, app.graphite.of(target))).await
+    let now = app.graphite.now();
+    answer(&app, &call, told, async |_, _| told_of(form, target, now.of(target))).await
 }
