@@ -10,9 +10,10 @@ use sandur_model::{Labels, Matcher, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::joined_values::JoinedLabels;
 use crate::sample_source::SampleScan;
 use crate::source::SeriesIndex;
-use crate::text_scan::TextScan;
+use crate::text_scan::{TextBatch, TextScan};
 
 /// A source whose series another one knows.
 pub trait Indexed: Send + Sync {
@@ -60,6 +61,16 @@ impl<T: Indexed> SeriesIndex for T {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
         self.index().value_scan(context, name, any_of, range)
+    }
+
+    fn joined_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
+        self.index().joined_values(context, wanted, matchers, range)
     }
 
     fn series_scan<'a>(

@@ -8,9 +8,10 @@ use sandur_model::{Labels, Level, LineAutomaton, LineColumn, LogPage, Matcher, T
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
+use crate::joined_values::{JoinedLabels, known_joined};
 use crate::known_series::known_series;
 use crate::sample_source::SampleScan;
-use crate::text_scan::{TextScan, known_values};
+use crate::text_scan::{TextBatch, TextScan, known_values};
 
 /// Order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +229,17 @@ pub trait SeriesIndex: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
         Box::pin(known_values(self, context, name, any_of, range))
+    }
+
+    /// Values of several labels that matching series have together, each combination once, sorted.
+    fn joined_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
+        Box::pin(known_joined(self, context, wanted, matchers, range))
     }
 
     /// Labels of the series that match any of the lists, batch by batch and each once, in the order in which

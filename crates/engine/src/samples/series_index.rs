@@ -8,7 +8,10 @@ use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_format::sample_block::Footer;
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SeriesIndex, TextScan, any_or_all};
+use sandur_query::{
+    Error, JoinedLabels, JoinedTexts, QueryContext, QueryStats, SampleScan, SeriesIndex, TextBatch, TextScan,
+    any_or_all,
+};
 
 use super::index::{IndexError, IndexReader, or_warn};
 use super::scan::LabelScan;
@@ -191,6 +194,32 @@ impl SeriesReader<Footer> {
     }
 }
 
+impl SeriesReader<Footer> {
+    /// Combinations of values, those of heads among them.
+    async fn combinations(
+        &self,
+        context: &QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> Result<TextBatch, Error> {
+        let mut texts = JoinedTexts::new(context, wanted.limit)?;
+        let view = self.view(context);
+        let lists = std::slice::from_ref(&matchers);
+        for InBlock { index, series, .. } in self.in_blocks(context, &view, lists, range).await? {
+            or_warn(context, index.joined_values(&wanted, &series, &mut texts).await)?;
+        }
+        let labels = wanted.clone();
+        let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+            Footer::in_head(head, tenant, matchers, range).joined_values(&labels)
+        };
+        for of_head in matching::in_heads(context, &view.heads, &matchers, look).await? {
+            of_head.into_iter().try_for_each(|text| texts.add(text))?;
+        }
+        Ok(texts.finish())
+    }
+}
+
 impl SeriesIndex for SeriesReader<Footer> {
     fn streams<'a>(
         &'a self,
@@ -231,6 +260,16 @@ impl SeriesIndex for SeriesReader<Footer> {
             let scan = self.values_in_order(context, &name, any_of, range).await?;
             Ok(Box::new(scan) as Box<dyn TextScan>)
         })
+    }
+
+    fn joined_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
+        Box::pin(self.combinations(context, wanted, matchers, range))
     }
 
     fn series_scan<'a>(

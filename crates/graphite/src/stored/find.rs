@@ -1,17 +1,21 @@
 //! Nodes of the tree of paths.
 //!
-//! Where one level of a pattern varies, its nodes are the values of one label. Where more do, they are told
-//! by the names of the series, which come in order, so that those below one node follow each other.
+//! Where one level of a pattern varies, its nodes are the values of one label. Where more do, they are the
+//! combinations of values that series have of all of them: names of series are looked at only where a pattern
+//! has any number of levels.
 
 use std::collections::BTreeSet;
 
 use sandur_model::{Matcher, TimeRange, graphite_level};
-use sandur_query::{Error, QueryContext};
+use sandur_query::{Error, JoinedLabels, QueryContext};
 
-use super::StoredSeries;
 use super::matchers::{NAME, of_pattern};
+use super::{KEPT_MAX, StoredSeries};
 use crate::glob::Pattern;
 use crate::source::Found;
+
+/// Between nodes of several levels: no node has it.
+const SEPARATOR: char = '.';
 
 impl StoredSeries<'_> {
     pub(super) async fn find_nodes(
@@ -23,12 +27,12 @@ impl StoredSeries<'_> {
         let conditions = context.compute_here(|| Ok(of_pattern(pattern)))?;
         let Some(conditions) = conditions else { return Ok(Vec::new()) };
         let _turn = context.turn().await?;
-        let Some(depth) = conditions.depth else {
+        if conditions.depth.is_none() {
             return self.at_any_level(context, pattern, conditions.of_leaves(), range).await;
-        };
-        let mut found = self.nodes(context, (pattern, depth), conditions.of_leaves(), range, true).await?;
+        }
+        let mut found = self.nodes(context, pattern, conditions.of_leaves(), range, true).await?;
         if let Some(matchers) = conditions.of_branches() {
-            found.extend(self.nodes(context, (pattern, depth), matchers, range, false).await?);
+            found.extend(self.nodes(context, pattern, matchers, range, false).await?);
         }
         Ok(found)
     }
@@ -37,39 +41,66 @@ impl StoredSeries<'_> {
     async fn nodes(
         &self,
         context: &QueryContext,
-        (pattern, depth): (&Pattern, usize),
+        pattern: &Pattern,
         matchers: Vec<Matcher>,
         range: TimeRange,
         is_leaf: bool,
     ) -> Result<Vec<Found>, Error> {
-        let parts = Parts::of(pattern);
-        let label = parts.as_ref().map_or(Some(NAME), |parts| graphite_level(parts.level));
-        let Some(label) = label else { return Ok(Vec::new()) };
+        let levels = Levels::of(pattern);
+        match levels.varying.as_slice() {
+            [] => Ok(Vec::new()),
+            [level] => self.of_one_level(context, (&levels, *level), (matchers, range), is_leaf).await,
+            _ => self.of_levels(context, &levels, (matchers, range), is_leaf).await,
+        }
+    }
+
+    /// Where one level varies: its nodes are read page by page.
+    async fn of_one_level(
+        &self,
+        context: &QueryContext,
+        (levels, level): (&Levels<'_>, usize),
+        (matchers, range): (Vec<Matcher>, TimeRange),
+        is_leaf: bool,
+    ) -> Result<Vec<Found>, Error> {
+        let Some(label) = graphite_level(level) else { return Ok(Vec::new()) };
         let mut found: Vec<Found> = Vec::new();
         let mut scan = self.samples.value_scan(context, label.to_owned(), vec![matchers], range).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let before = found.len();
-            let mut last: Option<&str> = None;
-            for text in batch.iter() {
-                let path = match &parts {
-                    Some(parts) => parts.path(text),
-                    None => {
-                        let path = begin(text, depth);
-                        let is_known = last == Some(path) || found.last().is_some_and(|own| own.path == path);
-                        last = Some(path);
-                        if is_known {
-                            continue;
-                        }
-                        path.to_owned()
-                    }
-                };
-                if pattern.matches(&path) {
+            let paths = batch.iter().map(|node| levels.path([node].into_iter()));
+            let fitting = paths.filter(|path| levels.pattern.matches(path));
+            found.extend(fitting.map(|path| Found { path, is_leaf }));
+            self.pay(context, found.len(), found[before..].iter().map(|node| node.path.as_str()))?;
+        }
+        Ok(found)
+    }
+
+    /// Where several levels vary: what series have of all of them together.
+    async fn of_levels(
+        &self,
+        context: &QueryContext,
+        levels: &Levels<'_>,
+        (matchers, range): (Vec<Matcher>, TimeRange),
+        is_leaf: bool,
+    ) -> Result<Vec<Found>, Error> {
+        let labels = levels.varying.iter().filter_map(|level| graphite_level(*level));
+        let labels: Vec<String> = labels.map(str::to_owned).collect();
+        let wanted = JoinedLabels { labels, separator: SEPARATOR, limit: KEPT_MAX };
+        let joined = self.samples.joined_values(context, wanted, matchers, range).await?;
+        let fitting = || -> Result<Vec<Found>, Error> {
+            let mut found = Vec::new();
+            for nodes in joined.iter() {
+                sandur_base::job::spend(nodes.len() + 64)?;
+                let path = levels.path(nodes.split(SEPARATOR));
+                if levels.pattern.matches(&path) {
                     found.push(Found { path, is_leaf });
                 }
             }
-            self.pay(context, found.len(), found[before..].iter().map(|node| node.path.as_str()))?;
-        }
+            Ok(found)
+        };
+        let found = context.compute_here(fitting)?;
+        self.pay(context, found.len(), found.iter().map(|node| node.path.as_str()))?;
         Ok(found)
     }
 
@@ -101,40 +132,38 @@ impl StoredSeries<'_> {
     }
 }
 
-/// A pattern of which one level varies: the path before it, the level, and the path behind it.
-struct Parts {
-    before: String,
-    level: usize,
-    behind: String,
+/// The levels of a pattern: the names of those that have one, and which others there are.
+struct Levels<'p> {
+    pattern: &'p Pattern,
+    names: Vec<Option<String>>,
+    /// The last one where none varies.
+    varying: Vec<usize>,
 }
 
-impl Parts {
-    /// Nothing when more than one level varies.
-    fn of(pattern: &Pattern) -> Option<Self> {
+impl<'p> Levels<'p> {
+    fn of(pattern: &'p Pattern) -> Self {
         let exact = |node: &crate::glob::NodePattern| match node.exact()?.as_slice() {
             [name] => Some((*name).to_owned()),
             _ => None,
         };
-        let nodes: Vec<Option<String>> = pattern.nodes().iter().map(exact).collect();
-        let mut varying = (0..nodes.len()).filter(|level| nodes[*level].is_none());
-        let level = varying.next().or(nodes.len().checked_sub(1))?;
-        if varying.next().is_some() {
-            return None;
+        let mut names: Vec<Option<String>> = pattern.nodes().iter().map(exact).collect();
+        let has_varying = names.iter().any(Option::is_none);
+        if let Some(last) = names.last_mut().filter(|_| !has_varying) {
+            *last = None;
         }
-        let joined = |nodes: &[Option<String>]| {
-            nodes.iter().flatten().map(String::as_str).collect::<Vec<&str>>().join(".")
-        };
-        Some(Self { before: joined(&nodes[..level]), level, behind: joined(&nodes[level + 1..]) })
+        let varying = (0..names.len()).filter(|level| names[*level].is_none()).collect();
+        Self { pattern, names, varying }
     }
 
-    fn path(&self, node: &str) -> String {
-        let parts = [&*self.before, node, &*self.behind];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(".")
+    /// The path with these nodes where levels vary.
+    fn path<'n>(&self, mut nodes: impl Iterator<Item = &'n str>) -> String {
+        let mut path = String::new();
+        for (level, name) in self.names.iter().enumerate() {
+            if level > 0 {
+                path.push('.');
+            }
+            path.push_str(name.as_deref().or_else(|| nodes.next()).unwrap_or_default());
+        }
+        path
     }
-}
-
-/// The first nodes of a path.
-fn begin(path: &str, nodes: usize) -> &str {
-    let end = path.match_indices('.').nth(nodes.saturating_sub(1)).map_or(path.len(), |(at, _)| at);
-    &path[..end]
 }

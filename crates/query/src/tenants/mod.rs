@@ -17,10 +17,11 @@ use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
+use crate::joined_values::{JoinedLabels, known_joined};
 use crate::known_series::known_series;
 use crate::sample_source::SampleScan;
 use crate::source::{SeriesIndex, Versions, any_or_all};
-use crate::text_scan::{TextScan, known_values};
+use crate::text_scan::{TextBatch, TextScan, known_values};
 
 /// The label that names the tenant.
 const TENANT_LABEL: &str = "__tenant_id__";
@@ -157,6 +158,19 @@ impl<S: SeriesIndex + ?Sized> SeriesIndex for TenantsSource<S> {
         match context.tenant().is_several() {
             true => Box::pin(known_values(self, context, name, any_of, range)),
             false => self.0.value_scan(context, name, any_of, range),
+        }
+    }
+
+    fn joined_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(known_joined(self, context, wanted, matchers, range)),
+            false => self.0.joined_values(context, wanted, matchers, range),
         }
     }
 

@@ -1,9 +1,12 @@
 //! Series of a head that were asked for.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 use sandur_model::{Labels, StreamId};
+use sandur_query::JoinedLabels;
 
 use super::columns::SampleColumns;
 use super::rows::SeriesRows;
@@ -119,6 +122,37 @@ impl MatchingSeries {
     pub fn label_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_> {
         let values = self.tenant.as_ref().map(|tenant| tenant.values_of(name, &self.series));
         values.into_iter().flatten().map(|value| self.snapshot.texts.get(value))
+    }
+}
+
+impl MatchingSeries {
+    /// Combinations of the values of several labels, at most one more than there may be.
+    pub fn joined_values(&self, wanted: &JoinedLabels) -> Vec<String> {
+        let mut places: HashMap<u32, Option<usize>, RandomState> = HashMap::default();
+        let mut found: HashSet<Vec<u32>, RandomState> = HashSet::default();
+        let mut values = vec![u32::MAX; wanted.labels.len()];
+        for series in &self.series {
+            // A job that is stopped gives an answer that nobody uses.
+            if found.len() > wanted.limit || sandur_base::job::spend(values.len() + 16).is_err() {
+                break;
+            }
+            values.fill(u32::MAX);
+            for (name, value) in self.snapshot.pairs(series) {
+                let text = || self.snapshot.texts.get(name);
+                let place = || wanted.labels.iter().position(|label| label == text());
+                if let Some(place) = *places.entry(name).or_insert_with(place) {
+                    values[place] = value;
+                }
+            }
+            if !values.contains(&u32::MAX) && !found.contains(&values) {
+                found.insert(values.clone());
+            }
+        }
+        let joined = |values: Vec<u32>| {
+            let texts: Vec<&str> = values.iter().map(|value| self.snapshot.texts.get(*value)).collect();
+            texts.join(wanted.separator.encode_utf8(&mut [0; 4]))
+        };
+        found.into_iter().map(joined).collect()
     }
 }
 

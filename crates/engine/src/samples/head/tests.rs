@@ -9,6 +9,7 @@ use sandur_model::{
     Exemplar, FloatHistogram, HistogramSample, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Span,
     StreamId, TenantId, TimeRange, matches_all,
 };
+use sandur_query::JoinedLabels;
 
 use super::{SampleHead, push_bytes};
 
@@ -375,4 +376,27 @@ proptest! {
         drop((head, rest));
         prop_assert_eq!(budget.used(), 0);
     }
+}
+
+#[test]
+fn combinations_of_values_are_those_of_the_matching_series() {
+    let mut samples = SampleBatch::new(TenantId::default_tenant());
+    for n in 0..500 {
+        let path = format!("site{}.host{}.{}.load", n % 3, n % 50, ["cpu", "disk"][n % 2]);
+        samples.push(Arc::new(sandur_model::graphite_path_labels(&path).unwrap()), [(1_000, 1.0)]);
+    }
+    samples.push(labels("up", "a"), [(1_000, 1.0)]);
+    let (head, _) = head_of(&[samples]);
+    let joined = |matchers: &[Matcher], names: &[&str], limit| {
+        let matching = head.matching(&TenantId::default_tenant(), matchers, TimeRange::ALL);
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let wanted = JoinedLabels { labels: names, separator: '.', limit };
+        matching.joined_values(&wanted).into_iter().collect::<BTreeSet<String>>()
+    };
+    let sites = ["site0.cpu", "site0.disk", "site1.cpu", "site1.disk", "site2.cpu", "site2.disk"];
+    assert_eq!(joined(&[], &["__g0__", "__g2__"], 100), sites.map(str::to_owned).into());
+    let cpu = Matcher::new("__g2__", MatchOp::Equal, "cpu").unwrap();
+    assert_eq!(joined(&[cpu], &["__g0__", "__g1__"], 100).len(), 75);
+    assert_eq!(joined(&[], &["__g0__", "pod"], 100).len(), 0);
+    assert_eq!(joined(&[], &["__g1__", "__g0__"], 10).len(), 11, "one more than there may be tells that");
 }

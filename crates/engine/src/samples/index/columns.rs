@@ -29,7 +29,7 @@ pub(super) struct Verdicts {
 }
 
 /// The numbers of one page.
-enum PageNumbers {
+pub(super) enum PageNumbers {
     Missing,
     Constant(u32),
     Each(Arc<ColumnNumbers>),
@@ -189,7 +189,11 @@ impl IndexReader {
     }
 }
 
-fn numbers_of(label: &Label, pages: &[u32], decoded: Vec<Arc<ColumnNumbers>>) -> Vec<(u32, PageNumbers)> {
+pub(super) fn numbers_of(
+    label: &Label,
+    pages: &[u32],
+    decoded: Vec<Arc<ColumnNumbers>>,
+) -> Vec<(u32, PageNumbers)> {
     let mut decoded = decoded.into_iter();
     let of_page = |page: &u32| {
         let numbers = match label.column(*page) {

@@ -9,6 +9,7 @@
 
 mod columns;
 mod dictionary;
+mod joined;
 mod kept;
 mod page;
 mod select;

@@ -1,5 +1,6 @@
 //! Indexes read by parts against all series looked at one by one, and against damage.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use sandur_format::block::{BlockOrigin, compare_series};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Footer, WholeSeries};
 use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_query::{Error, JoinedLabels, JoinedTexts, QueryContext, QueryStats};
 use sandur_store::{Intent, Store, StoreOptions};
 
 use super::{IndexError, IndexReader, WantedLabels};
@@ -278,4 +279,48 @@ async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
         }
     }
     assert!(noticed > 10, "{noticed}");
+}
+
+/// Combinations of values are those of the series one by one, whichever labels and series are asked about:
+/// labels that a page has one value of, that series lack, that no series has.
+#[tokio::test(start_paused = true)]
+async fn combinations_of_values_are_those_of_the_series() {
+    let scene = Scene::new(site(5, 2_000, 11)).await;
+    let whole = scene.whole().await;
+    let context = scene.context(64 << 20);
+    let index = scene.index(&context).await;
+    let mut random = Random(5);
+    let (mut most, mut none) = (0, 0);
+    for labels in
+        [&["__name__", "app"][..], &["app", "mode", "node"], &["node"], &["pod", "rare"], &["app", "absent"]]
+    {
+        let wanted = JoinedLabels {
+            labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+            separator: '/',
+            limit: 100_000,
+        };
+        for part in [1, 7, 1_000] {
+            let series: RoaringBitmap = (0..10_000).filter(|_| random.below(part) == 0).collect();
+            let of = |ordinal| {
+                let own = whole.labels(ordinal);
+                let values: Option<Vec<String>> =
+                    labels.iter().map(|label| own.get(label).map(str::to_owned)).collect();
+                Some(values?.join("/"))
+            };
+            let expected: BTreeSet<String> = series.iter().filter_map(of).collect();
+            let mut texts = JoinedTexts::new(&context, wanted.limit).unwrap();
+            index.joined_values(&wanted, &series, &mut texts).await.unwrap();
+            let found = texts.finish();
+            assert!(found.iter().eq(expected.iter().map(String::as_str)), "{labels:?} of one in {part}");
+            (most, none) = (most.max(found.len()), none + usize::from(found.is_empty()));
+        }
+    }
+    assert!(most > 1_000 && none >= 3, "{most} {none}");
+    let few = JoinedLabels { labels: vec!["pod".to_owned(), "node".to_owned()], separator: '/', limit: 50 };
+    let all: RoaringBitmap = (0..10_000).collect();
+    let mut texts = JoinedTexts::new(&context, few.limit).unwrap();
+    let refused = index.joined_values(&few, &all, &mut texts).await.unwrap_err();
+    assert!(matches!(refused, IndexError::Query(Error::Limit(_))), "{refused:?}");
+    drop(texts);
+    assert_eq!(context.budget().used(), 0, "memory is given back");
 }

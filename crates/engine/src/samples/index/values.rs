@@ -132,16 +132,20 @@ impl ValueStream {
                 return Ok(Some(page));
             }
             let label = &self.reader.index().labels()[self.label];
-            let end = label.sorted_pages().len().min(self.next_page + TEXTS_AT_ONCE);
-            if self.next_page >= end {
-                return Ok(None);
-            }
+            let of = label.sorted_pages();
+            // Where numbers rise with texts, pages without wanted ones are not read.
+            let wanted = self.wanted.as_ref().filter(|_| label.is_in_order());
+            let holds = |page: &usize| {
+                let first = of[*page].first + 1;
+                let numbers = first..first.saturating_add(of[*page].count);
+                wanted.is_none_or(|wanted| wanted.range_cardinality(numbers) > 0)
+            };
+            let pages: Vec<usize> = (self.next_page..of.len()).filter(holds).take(TEXTS_AT_ONCE).collect();
+            let Some(last) = pages.last() else { return Ok(None) };
             self.reader.check()?;
-            let of = &label.sorted_pages()[self.next_page..end];
             let own = self.wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64);
-            self.memory.resize(own + of.iter().map(|page| page.memory_bytes() * 2).sum::<u64>())?;
-            let pages: Vec<usize> = (self.next_page..end).collect();
-            self.next_page = end;
+            self.memory.resize(own + pages.iter().map(|page| of[*page].memory_bytes() * 2).sum::<u64>())?;
+            self.next_page = last + 1;
             for page in self.reader.kept_texts(self.label, &pages).await? {
                 let of_page = match &self.wanted {
                     None => Arc::clone(&page.texts),

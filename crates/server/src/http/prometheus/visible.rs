@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sandur_base::BoxFuture;
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
-    SampleSource, Samples, SeriesBatch, SeriesIndex, TextScan, Versions,
+    Error, Exemplars, Holding, JoinedLabels, Metadata, MetadataSelection, QueryContext, SampleScan,
+    SampleSelection, SampleSource, Samples, SeriesBatch, SeriesIndex, TextBatch, TextScan, Versions,
 };
 
 /// A source as a query may see it.
@@ -49,6 +49,16 @@ impl SeriesIndex for Visible<'_> {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
         self.0.value_scan(context, name, any_of, seen(context, range))
+    }
+
+    fn joined_values<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        wanted: JoinedLabels,
+        matchers: Vec<Matcher>,
+        range: TimeRange,
+    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
+        self.0.joined_values(context, wanted, matchers, seen(context, range))
     }
 
     fn series_scan<'a>(

@@ -1,0 +1,167 @@
+//! Combinations of the values that some series of a block have of several labels.
+//!
+//! Columns are read page by page of series, and a combination is one of numbers until all are known: texts
+//! are read of those values alone that are part of one. Series are sorted, so that most of them have the
+//! combination of the one before, and where all series of a page have one value of a label, nothing of that
+//! label is read.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use roaring::RoaringBitmap;
+use sandur_format::sample_block::index::{Column, Index, Part, TextRef};
+use sandur_query::{JoinedLabels, JoinedTexts, beyond};
+
+use super::columns::{PageNumbers, numbers_of};
+use super::{IndexError, IndexReader, memory_of};
+
+/// Pages of series whose columns are read at once.
+const PAGES_AT_ONCE: usize = 64;
+/// Pages of texts that are read at once.
+const TEXTS_AT_ONCE: usize = 64;
+/// Bytes that a page of numbers takes at most.
+const PAGE_BYTES: u64 = 40 << 10;
+/// Bytes of a combination beside its numbers, and of a text beside its letters.
+const ENTRY_BYTES: u64 = 64;
+
+/// Numbers of values, one for each label.
+type Combinations = HashSet<Box<[u32]>, RandomState>;
+
+impl IndexReader {
+    /// Adds the combinations of values that these series have.
+    pub(crate) async fn joined_values(
+        &self,
+        wanted: &JoinedLabels,
+        series: &RoaringBitmap,
+        texts: &mut JoinedTexts,
+    ) -> Result<(), IndexError> {
+        let place = |name: &String| {
+            self.index().labels().binary_search_by(|label| (**label.name()).cmp(name.as_str())).ok()
+        };
+        let Some(labels) = wanted.labels.iter().map(place).collect::<Option<Vec<usize>>>() else {
+            return Ok(());
+        };
+        let mut memory = self.reserve(0)?;
+        let entry = ENTRY_BYTES + labels.len() as u64 * 4;
+        let mut found = Combinations::default();
+        for some in self.pages_of(series).chunks(PAGES_AT_ONCE) {
+            self.check()?;
+            found = self.combinations(&labels, some, (series, found)).await?;
+            if found.len() > wanted.limit {
+                return Err(beyond(wanted.limit).into());
+            }
+            memory.resize(found.len() as u64 * entry)?;
+        }
+        let mut values = Vec::with_capacity(labels.len());
+        for (at, label) in labels.iter().enumerate() {
+            let numbers: RoaringBitmap = found.iter().map(|combination| combination[at]).collect();
+            values.push(self.values_of_numbers(*label, &numbers, &mut memory).await?);
+        }
+        for combination in found {
+            let mut text = String::new();
+            for (at, number) in combination.iter().enumerate() {
+                if at > 0 {
+                    text.push(wanted.separator);
+                }
+                text.push_str(values[at].get(number).map_or("", |value| &**value));
+            }
+            texts.add(text)?;
+        }
+        Ok(())
+    }
+
+    /// Those of the series of some pages, beside what was found before.
+    async fn combinations(
+        &self,
+        labels: &[usize],
+        pages: &[u32],
+        (series, mut found): (&RoaringBitmap, Combinations),
+    ) -> Result<Combinations, IndexError> {
+        let mut memory = self.reserve(0)?;
+        let mut columns: Vec<Vec<(u32, PageNumbers)>> = Vec::with_capacity(labels.len());
+        for label in labels {
+            let of = &self.index().labels()[*label];
+            let each = |page: &u32| match of.column(*page) {
+                Some(Column::Each(part)) => Some((*page, *part)),
+                _ => None,
+            };
+            let stored: Vec<(u32, Part)> = pages.iter().filter_map(each).collect();
+            let parts: Vec<Part> = stored.iter().map(|(_, part)| *part).collect();
+            memory.grow(memory_of(&parts) + parts.len() as u64 * PAGE_BYTES)?;
+            let decoded = self.kept_columns(*label, &stored).await?;
+            columns.push(numbers_of(of, pages, decoded));
+        }
+        let (series, pages) = (self.of_pages(series, pages), pages.to_vec());
+        let work = move |index: &Index| {
+            for (at, page) in pages.iter().enumerate() {
+                let of_page: Option<Vec<&PageNumbers>> =
+                    columns.iter().map(|column| column.get(at).map(|(_, numbers)| numbers)).collect();
+                if let Some(of_page) = of_page {
+                    add_page(&of_page, &series, index.series_of(*page), &mut found);
+                }
+            }
+            Ok(found)
+        };
+        self.decode(memory.bytes(), work).await
+    }
+
+    /// The texts of some values of a label.
+    async fn values_of_numbers(
+        &self,
+        label: usize,
+        numbers: &RoaringBitmap,
+        memory: &mut sandur_base::Reservation,
+    ) -> Result<HashMap<u32, Box<str>, RandomState>, IndexError> {
+        let of = &self.index().labels()[label];
+        let mut pages: Vec<TextRef> = Vec::new();
+        for number in numbers {
+            let Some((page, _)) = of.text_page_of(number) else { continue };
+            if pages.last().is_none_or(|last| last.page != page) {
+                pages.push(TextRef { label, page });
+            }
+        }
+        let mut values: HashMap<u32, Box<str>, RandomState> = HashMap::default();
+        for some in pages.chunks(TEXTS_AT_ONCE) {
+            self.check()?;
+            let mut read = self.reserve(0)?;
+            for (text, page) in self.texts(some.to_vec(), &mut read).await? {
+                let entry = &of.text_pages()[text.page];
+                let first = entry.first + 1;
+                for number in numbers.range(first..first.saturating_add(entry.count)) {
+                    let value = page.get((number - first) as usize);
+                    memory.grow(value.len() as u64 + ENTRY_BYTES)?;
+                    values.insert(number, value.into());
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Adds the combinations of the series of a page.
+fn add_page(columns: &[&PageNumbers], series: &RoaringBitmap, of: Range<u32>, found: &mut Combinations) {
+    let number = |column: &PageNumbers, row: usize| match column {
+        PageNumbers::Missing => None,
+        PageNumbers::Constant(number) => Some(*number),
+        PageNumbers::Each(numbers) => {
+            let place = usize::from(*numbers.rows.get(row)?).checked_sub(1)?;
+            numbers.distinct.get(place).copied()
+        }
+    };
+    let is_constant = columns.iter().all(|column| !matches!(column, PageNumbers::Each(_)));
+    let rows = if is_constant { 1 } else { usize::MAX };
+    let (mut last, mut next) = (Vec::new(), Vec::with_capacity(columns.len()));
+    for ordinal in series.range(of.clone()).take(rows) {
+        // A job that is stopped gives an answer that nobody uses.
+        let _ = sandur_base::job::spend(columns.len());
+        next.clear();
+        next.extend(columns.iter().map_while(|column| number(column, (ordinal - of.start) as usize)));
+        if next.len() == columns.len() && next != last {
+            if !found.contains(next.as_slice()) {
+                found.insert(next.clone().into_boxed_slice());
+            }
+            std::mem::swap(&mut last, &mut next);
+        }
+    }
+}
