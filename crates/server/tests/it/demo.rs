@@ -1,4 +1,4 @@
-//! Goal: a newcomer who types `sandur demo` gets eight commands that all find something, and Ctrl-C
+//! Goal: a newcomer who types `sandur demo` gets ten commands that all find something, and Ctrl-C
 //! ends it cleanly with a word on what was kept.
 //!
 //! Method: the real binary, with an empty directory and a free port; the commands are run by a shell
@@ -102,7 +102,8 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
 
     let program = format!("{} query ", env!("CARGO_BIN_EXE_sandur"));
     let commands: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with(&program)).collect();
-    assert_eq!(commands.len(), 8, "{said}");
+    assert_eq!(commands.len(), 9, "{said}");
+    assert!(commands.iter().any(|command| command.contains("--graphite")), "{said}");
     for command in commands {
         let output = Command::new("sh").args(["-c", &format!("{command} --output raw")]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -111,6 +112,10 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
     }
 
     let address = said.split("http://").nth(1).unwrap().split([',', ' ']).next().unwrap();
+    let find = said.lines().find_map(|line| line.trim().strip_prefix("curl -s 'http://")).expect("a find");
+    let path = find.trim_end_matches('\'').split_once('/').map(|(_, path)| format!("/{path}")).unwrap();
+    let (status, nodes) = crate::process::request(address.parse().unwrap(), "GET", &path, &[], b"").unwrap();
+    assert!(status == 200 && String::from_utf8_lossy(&nodes).contains("gateway"), "{status} {path}");
     let (status, labels) =
         crate::process::request(address.parse().unwrap(), "GET", "/loki/api/v1/label/app/values", &[], b"")
             .unwrap();
@@ -133,6 +138,6 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
     // The second time the last hour's lines are there already, mostly.
     let mut again = Demo::start(folder.path(), &taken.to_string());
     let said = again.wait_for("Ctrl-C stops.");
-    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 8, "{said}");
+    assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 9, "{said}");
     assert_eq!(again.interrupt(), Some(0), "{}", again.said());
 }

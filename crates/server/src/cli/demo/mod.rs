@@ -1,9 +1,10 @@
 //! `sandur demo`: a server on a local directory with real input, to look around in.
 //!
 //! It ships the machine's readable log files, and the lines and the metrics of a made-up shop (an hour of the
-//! past quickly, then live) through the same HTTP API that everyone uses, scrapes the shop's services and
-//! itself, and goes on until Ctrl-C.
+//! past quickly, then live) through the same HTTP API that everyone uses, tells Graphite of the shop, scrapes
+//! the shop's services and itself, and goes on until Ctrl-C.
 
+mod carbon;
 mod machine_logs;
 mod metrics;
 mod queries;
@@ -29,6 +30,7 @@ use super::target::open_store;
 use crate::config::Settings;
 use crate::failed_command::Failed;
 use crate::roles::{self, Server};
+use carbon::CarbonLines;
 use metrics::Counted;
 use shop::Shop;
 use targets::SharedMeter;
@@ -82,8 +84,8 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let now = env.now_ns().div_euclid(SECOND_NS);
     let shop = Shop::with_trouble(now - PAST_S, now);
     let (counted, meter) = (Counted::default(), SharedMeter::default());
-    let mut demo =
-        Demo { env: env.clone(), sender, shop, next: now - PAST_S, lines: 0, bytes: 0, counted, meter };
+    let (next, carbon) = (now - PAST_S, CarbonLines::default());
+    let mut demo = Demo { env: env.clone(), sender, shop, next, lines: 0, bytes: 0, counted, meter, carbon };
     let work = async {
         demo.load_past(now).await?;
         let _scrapes = demo.scrape(&server).await?;
@@ -144,6 +146,7 @@ struct Demo {
     /// What was counted and not sampled yet.
     counted: Counted,
     meter: SharedMeter,
+    carbon: CarbonLines,
 }
 
 impl Demo {
@@ -156,6 +159,7 @@ impl Demo {
             let text =
                 self.meter.lock().unwrap_or_else(PoisonError::into_inner).sample(&mut self.counted, to);
             metrics::send(self.sender.client(), text).await?;
+            self.carbon.send(self.sender.client(), to).await?;
             let minutes = (PAST_S - (now - self.next)) / 60;
             show_progress(&format!("{minutes} of {} minutes, {} lines", PAST_S / 60, self.lines));
         }
@@ -197,6 +201,7 @@ impl Demo {
         self.next = to;
         self.lines += written.lines;
         self.bytes += written.bytes;
+        self.carbon.count(&written.counted);
         self.count(written.counted);
         Ok(())
     }
@@ -244,12 +249,18 @@ impl Demo {
         };
         let ready = paint.ink(Ink::Strong, "Ready.");
         eprintln!(
-            "\n{ready} {address} is a Loki and a Prometheus data source for Grafana, logcli and promtool."
+            "\n{ready} {address} is a Loki, Prometheus and Graphite data source for Grafana, logcli and promtool."
         );
-        eprintln!("{} queries worth trying, in another terminal:\n", proposals.len());
+        let of_graphite =
+            carbon::propose(&self.env, self.sender.client(), (address, &program, &named)).await?;
+        let count = proposals.len() + of_graphite.len();
+        eprintln!("{count} queries worth trying, in another terminal:\n");
         for proposal in &proposals {
             eprintln!("  {}", paint.ink(Ink::Dim, &proposal.comment()));
             eprintln!("  {}", proposal.command(&program, &named));
+        }
+        for [comment, command] in &of_graphite {
+            eprintln!("  {}\n  {command}", paint.ink(Ink::Dim, comment));
         }
         eprintln!("  {}", paint.ink(Ink::Dim, "# and live:"));
         eprintln!("  {program} tail{named} '{{app=\"checkout\"}}'");
@@ -264,7 +275,11 @@ impl Demo {
             self.env.sleep(Duration::from_nanos(wait.max(0) as u64)).await;
             let now = self.env.now_ns().div_euclid(SECOND_NS);
             let to = now.clamp(self.next, self.next + PIECE_S);
-            if let Err(failed) = self.ship(to).await {
+            let shipped = match self.ship(to).await {
+                Ok(()) => self.carbon.send(self.sender.client(), to).await,
+                failed => failed,
+            };
+            if let Err(failed) = shipped {
                 end_progress();
                 eprintln!("a push failed, going on: {}", failed.message());
                 self.next = to;
