@@ -1,7 +1,7 @@
 //! Goal: what was acknowledged survives `kill -9`, once; what was not acknowledged is never there twice.
 //!
-//! Method: four pushers write numbered lines and two numbered samples, some with exemplars, and note which
-//! requests were acknowledged; the server is killed at random moments and started again; requests without an
+//! Method: four pushers write numbered lines, two numbered samples, some with exemplars, and two carbon's lines
+//! of numbered points, each with a correction of one point; all note which requests were acknowledged; the server is killed at random moments and started again; requests without an
 //! answer are sent again, as agents do. After every few kills the newest rows are counted, now and then and
 //! at the end all of them.
 //! `SANDUR_CRASH_KILLS` (14) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
@@ -17,9 +17,13 @@ use std::time::Duration;
 use crate::process::{Random, Server, Setup, encode, now_ns, push, request, s3_store};
 use serde_json::json;
 
-const PUSHERS: u64 = 6;
+const PUSHERS: u64 = 8;
 /// Pushers below this number write lines, the others samples.
 const LINE_PUSHERS: u64 = 4;
+/// Pushers from this number on write carbon's lines.
+const CARBON_FROM: u64 = 6;
+/// The time of the point that is corrected again and again, in seconds: in a day that is over.
+const CORRECTED_S: i64 = 1_760_000_000;
 /// Every so many samples there is an exemplar: a block keeps 1,024 of a series.
 const EXEMPLAR_EACH: i64 = 8;
 /// Kills between two counts of the newest lines, and of all lines.
@@ -119,6 +123,26 @@ impl Run {
         }
     }
 
+    /// The point that is corrected again and again has the last number that was acknowledged, or that of the
+    /// request behind it, which had no answer.
+    fn check_corrected(&self, server: &Server, pusher: usize, epoch: usize) {
+        let (seed, written) = (self.seed, &self.epochs[epoch][pusher]);
+        let found = points(server, &format!("{}.corrected", path(pusher as u64, epoch)));
+        let last = |rows: &[String]| rows.iter().map(|row| number_of(row)).max();
+        let (acknowledged, unknown) = (last(&written.acknowledged), last(&written.unknown));
+        let found: Vec<Option<i64>> = found.iter().map(|row| Some(number_of(row))).collect();
+        let is_right = match found.as_slice() {
+            [] => acknowledged.is_none(),
+            [one] => *one == acknowledged || *one == unknown.filter(|last| Some(*last) > acknowledged),
+            _ => false,
+        };
+        assert!(
+            is_right,
+            "seed {seed}: found {found:?} of pusher {pusher} in epoch {epoch}, acknowledged was \
+             {acknowledged:?}, without an answer {unknown:?}"
+        );
+    }
+
     /// Counts every line of the epochs from `first` on.
     fn check(&self, server: &Server, first: usize) {
         for (epoch, pushers) in self.epochs.iter().enumerate().skip(first) {
@@ -128,7 +152,11 @@ impl Run {
                         let selector = format!(r#"{{job="crash", pusher="{pusher}", epoch="{epoch}"}}"#);
                         server.lines(&selector, self.started_ns, now_ns() + 1_000_000_000, 5_000)
                     }
-                    false => samples_and_exemplars(server, pusher, epoch),
+                    false if (pusher as u64) < CARBON_FROM => samples_and_exemplars(server, pusher, epoch),
+                    false => {
+                        self.check_corrected(server, pusher, epoch);
+                        points(server, &path(pusher as u64, epoch))
+                    }
                 };
                 let mut counts: HashMap<&str, usize> = HashMap::new();
                 for line in &found {
@@ -149,6 +177,42 @@ impl Run {
     }
 }
 
+/// The path of a pusher's points.
+fn path(pusher: u64, epoch: usize) -> String {
+    format!("crash.pusher{pusher}.epoch{epoch}")
+}
+
+/// Points as carbon's lines, and the last number as a correction of one point.
+fn send_carbon(address: SocketAddr, path: &str, values: &[(i64, String)]) -> std::io::Result<(u16, Vec<u8>)> {
+    let mut text = String::new();
+    for (ns, number) in values {
+        text.push_str(&format!("{path} {number} {}\n", ns / 1_000_000_000));
+    }
+    let last = values.last().map_or("", |(_, number)| number);
+    text.push_str(&format!("{path}.corrected {last} {CORRECTED_S}\n"));
+    request(address, "POST", "/graphite/carbon", &[], text.as_bytes())
+}
+
+/// Points of a path as they are stored.
+fn points(server: &Server, path: &str) -> Vec<String> {
+    let query = encode(&format!("{{__name__=\"{path}\"}}[3650d]"));
+    let now = now_ns() / 1_000_000_000 + 10;
+    let answer = server.get_json(&format!("/api/v1/query?query={query}&time={now}"));
+    let mut found = Vec::new();
+    for series in answer["data"]["result"].as_array().unwrap() {
+        for sample in series["values"].as_array().unwrap() {
+            let ms = (sample[0].as_f64().unwrap() * 1_000.0).round() as i64;
+            found.push(format!("sample {} at {ms}", sample[1].as_str().unwrap()));
+        }
+    }
+    found
+}
+
+/// The number of a row.
+fn number_of(row: &str) -> i64 {
+    row.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
 /// Pushes numbered lines, or as many samples with the same numbers.
 fn send(
     address: SocketAddr,
@@ -158,6 +222,9 @@ fn send(
 ) -> std::io::Result<(u16, Vec<u8>)> {
     if pusher < LINE_PUSHERS {
         return push(address, &labels(pusher, epoch), values);
+    }
+    if pusher >= CARBON_FROM {
+        return send_carbon(address, &path(pusher, epoch), values);
     }
     let mut text = String::new();
     for (ns, number) in values {
@@ -182,7 +249,7 @@ fn rows(pusher: u64, values: &[(i64, String)]) -> Vec<String> {
     let mut rows = Vec::new();
     for (ns, number) in values {
         rows.push(format!("sample {number} at {}", ns / 1_000_000));
-        if number.parse::<i64>().unwrap() % EXEMPLAR_EACH == 0 {
+        if pusher < CARBON_FROM && number.parse::<i64>().unwrap() % EXEMPLAR_EACH == 0 {
             rows.push(format!("exemplar {number} at {}", ns / 1_000_000));
         }
     }
@@ -241,6 +308,11 @@ fn write(
                 let line = format!("pusher {pusher} epoch {epoch} line {number} {}", random.below(1 << 40));
                 match pusher < LINE_PUSHERS {
                     true => (now_ns(), line),
+                    // Carbon's times are whole seconds; none of them lies ahead.
+                    false if pusher >= CARBON_FROM => {
+                        let second = began_ns / 1_000_000_000 - LINES_MAX as i64 - 60 + number as i64;
+                        (second * 1_000_000_000, number.to_string())
+                    }
                     // No two samples of a series have one time.
                     false => (began_ns + number as i64 * 1_000_000, number.to_string()),
                 }
