@@ -10,7 +10,7 @@ use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Pa
 use sandur_model::Matcher;
 
 use super::dictionary::Passing;
-use super::{IndexError, IndexReader, memory_of};
+use super::{IndexError, IndexReader, cost_of, memory_of};
 
 /// Pages of series that are checked at once.
 const PAGES_AT_ONCE: usize = 64;
@@ -100,10 +100,10 @@ impl Verdicts {
     }
 }
 
-/// Stored bytes of the columns of a label that checking series on some pages reads.
+/// What it costs to read the columns of a label that checking series on some pages needs.
 pub(super) fn columns_cost(label: &Label, pages: &[u32]) -> u64 {
     let part = |page: &u32| match label.column(*page) {
-        Some(Column::Each(part)) => u64::from(part.len),
+        Some(Column::Each(part)) => cost_of(part),
         _ => 0,
     };
     pages.iter().map(part).sum()

@@ -7,7 +7,7 @@ use sandur_format::sample_block::index::{Index, Label, Part, TextPage};
 use sandur_model::{Matcher, MatcherForm};
 
 use super::kept::SortedTexts;
-use super::{IndexError, IndexReader, plain_of, stored_of};
+use super::{IndexError, IndexReader, cost_of, plain_of, stored_of};
 
 /// Pages of texts that are read at once.
 const PAGES_AT_ONCE: usize = 32;
@@ -97,9 +97,9 @@ impl Lookup {
         self.pages.len() <= FEW_PAGES
     }
 
-    /// Stored bytes that it reads.
+    /// What it costs.
     pub(super) fn cost(&self, label: &Label) -> u64 {
-        self.pages.iter().map(|page| u64::from(label.sorted_pages()[*page].part.len)).sum()
+        self.pages.iter().map(|page| cost_of(&label.sorted_pages()[*page].part)).sum()
     }
 }
 

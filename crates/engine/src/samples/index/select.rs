@@ -13,7 +13,7 @@ use sandur_model::Matcher;
 
 use super::columns::{Verdicts, columns_cost};
 use super::dictionary::{Lookup, Passing};
-use super::{IndexError, IndexReader, WantedLabels, plain_of, stored_of};
+use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of};
 
 /// Series in at most so many pages are looked at one by one.
 const FEW_PAGES: usize = 2;
@@ -25,7 +25,7 @@ struct Open {
     matchers: Vec<Matcher>,
     label: usize,
     lookup: Lookup,
-    /// The values that pass, when they are known, and the stored bytes of their lists.
+    /// The values that pass, when they are known, and what their lists cost.
     passing: Option<(Passing, u64)>,
 }
 
@@ -52,7 +52,7 @@ impl Lists {
     }
 
     fn cost(&self, label: &Label) -> u64 {
-        self.pages(label).iter().map(|page| u64::from(label.list_pages()[*page].part.len)).sum()
+        self.pages(label).iter().map(|page| cost_of(&label.list_pages()[*page].part)).sum()
     }
 }
 
@@ -116,7 +116,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Stored bytes that answering the matchers on a label reads, for series on some pages.
+    /// What answering the matchers on a label costs, for series on some pages.
     fn cost(&self, one: &Open, pages: &[u32]) -> u64 {
         let label = &self.index().labels()[one.label];
         let columns = columns_cost(label, pages);
