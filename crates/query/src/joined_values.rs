@@ -1,8 +1,6 @@
 //! Values of several labels that some series have together, as one text for each combination: the nodes of
 //! Graphite's paths down to a level.
 
-use std::collections::BTreeSet;
-
 use sandur_base::{OverBudget, Reservation};
 use sandur_model::{Matcher, TimeRange};
 
@@ -13,6 +11,8 @@ use crate::text_scan::TextBatch;
 
 /// Bytes that a combination takes beside its text.
 const ENTRY_BYTES: u64 = 64;
+/// So many are looked through for the first time.
+const LOOK_MIN: usize = 1 << 16;
 
 /// Which values are put together.
 #[derive(Clone, Debug)]
@@ -25,9 +25,12 @@ pub struct JoinedLabels {
     pub limit: usize,
 }
 
-/// Combinations that were found, each once, and what pays for them.
+/// Combinations that were found, and what pays for them. Several holders may have the same ones: these are
+/// taken out whenever there are twice as many as there were then.
 pub struct JoinedTexts {
-    found: BTreeSet<String>,
+    found: Vec<String>,
+    /// When they are looked through next.
+    look_at: usize,
     limit: usize,
     memory: Reservation,
 }
@@ -35,27 +38,42 @@ pub struct JoinedTexts {
 impl JoinedTexts {
     /// None yet.
     pub fn new(context: &QueryContext, limit: usize) -> Result<Self, OverBudget> {
-        Ok(Self { found: BTreeSet::new(), limit, memory: context.budget().reserve(0)? })
+        Ok(Self {
+            found: Vec::new(),
+            look_at: LOOK_MIN.min(limit),
+            limit,
+            memory: context.budget().reserve(0)?,
+        })
     }
 
-    /// Adds a combination, if it is not there.
+    /// Adds a combination.
     pub fn add(&mut self, text: String) -> Result<(), Error> {
-        if self.found.contains(&text) {
-            return Ok(());
-        }
-        if self.found.len() >= self.limit {
-            return Err(beyond(self.limit));
-        }
         self.memory.grow(text.len() as u64 + ENTRY_BYTES)?;
-        self.found.insert(text);
+        self.found.push(text);
+        if self.found.len() > self.look_at {
+            self.take_repeated_out()?;
+        }
         Ok(())
     }
 
-    /// All of them, sorted.
-    pub fn finish(self) -> TextBatch {
+    fn take_repeated_out(&mut self) -> Result<(), Error> {
+        self.found.sort_unstable();
+        self.found.dedup();
+        if self.found.len() > self.limit {
+            return Err(beyond(self.limit));
+        }
+        let bytes = self.found.iter().map(|text| text.len() as u64 + ENTRY_BYTES).sum();
+        self.memory.resize(bytes)?;
+        self.look_at = (self.found.len() * 2).max(LOOK_MIN.min(self.limit));
+        Ok(())
+    }
+
+    /// All of them, sorted, each once.
+    pub fn finish(mut self) -> Result<TextBatch, Error> {
+        self.take_repeated_out()?;
         let mut batch: TextBatch = self.found.iter().map(String::as_str).collect();
         batch.held = Some(self.memory);
-        batch
+        Ok(batch)
     }
 }
 
@@ -85,5 +103,5 @@ pub(crate) async fn known_joined<S: SeriesIndex + ?Sized>(
             }
         }
     }
-    Ok(texts.finish())
+    texts.finish()
 }

@@ -216,7 +216,7 @@ impl SeriesReader<Footer> {
         for of_head in matching::in_heads(context, &view.heads, &matchers, look).await? {
             of_head.into_iter().try_for_each(|text| texts.add(text))?;
         }
-        Ok(texts.finish())
+        texts.finish()
     }
 }
 

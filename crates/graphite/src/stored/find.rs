@@ -156,8 +156,10 @@ impl<'p> Levels<'p> {
     }
 
     /// The path with these nodes where levels vary.
-    fn path<'n>(&self, mut nodes: impl Iterator<Item = &'n str>) -> String {
-        let mut path = String::new();
+    fn path<'n>(&self, mut nodes: impl Iterator<Item = &'n str> + Clone) -> String {
+        let named = self.names.iter().flatten().map(String::len).sum::<usize>();
+        let bytes = named + nodes.clone().map(str::len).sum::<usize>() + self.names.len();
+        let mut path = String::with_capacity(bytes);
         for (level, name) in self.names.iter().enumerate() {
             if level > 0 {
                 path.push('.');

@@ -58,13 +58,18 @@ impl IndexReader {
             let numbers: RoaringBitmap = found.iter().map(|combination| combination[at]).collect();
             values.push(self.values_of_numbers(*label, &numbers, &mut memory).await?);
         }
+        let mut buffer = [0; 4];
+        let separator: &str = wanted.separator.encode_utf8(&mut buffer);
         for combination in found {
-            let mut text = String::new();
-            for (at, number) in combination.iter().enumerate() {
+            let of =
+                combination.iter().zip(&values).map(|(number, of)| of.get(number).map_or("", |value| value));
+            let bytes = of.clone().map(str::len).sum::<usize>() + combination.len() * separator.len();
+            let mut text = String::with_capacity(bytes);
+            for (at, value) in of.enumerate() {
                 if at > 0 {
-                    text.push(wanted.separator);
+                    text.push_str(separator);
                 }
-                text.push_str(values[at].get(number).map_or("", |value| &**value));
+                text.push_str(value);
             }
             texts.add(text)?;
         }
@@ -149,6 +154,19 @@ fn add_page(columns: &[&PageNumbers], series: &RoaringBitmap, of: Range<u32>, fo
             numbers.distinct.get(place).copied()
         }
     };
+    if let Some(distinct) =
+        only_varying(columns).filter(|_| series.range_cardinality(of.clone()) == of.len() as u64)
+    {
+        let row = |value: u32| {
+            let number = |column: &&PageNumbers| match column {
+                PageNumbers::Constant(number) => *number,
+                _ => value,
+            };
+            columns.iter().map(number).collect::<Box<[u32]>>()
+        };
+        found.extend(distinct.iter().map(|value| row(*value)));
+        return;
+    }
     let is_constant = columns.iter().all(|column| !matches!(column, PageNumbers::Each(_)));
     let rows = if is_constant { 1 } else { usize::MAX };
     let (mut last, mut next) = (Vec::new(), Vec::with_capacity(columns.len()));
@@ -164,4 +182,20 @@ fn add_page(columns: &[&PageNumbers], series: &RoaringBitmap, of: Range<u32>, fo
             std::mem::swap(&mut last, &mut next);
         }
     }
+}
+
+/// The values of the only column of a page that has several, if each series has one of them and all other
+/// columns have one value.
+fn only_varying<'c>(columns: &[&'c PageNumbers]) -> Option<&'c [u32]> {
+    let mut varying = None;
+    for column in columns {
+        match column {
+            PageNumbers::Missing => return None,
+            PageNumbers::Constant(_) => {}
+            PageNumbers::Each(_) if varying.is_some() => return None,
+            PageNumbers::Each(numbers) => varying = Some(numbers),
+        }
+    }
+    let numbers = varying?;
+    (!numbers.rows.contains(&0)).then_some(&numbers.distinct)
 }

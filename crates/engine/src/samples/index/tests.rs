@@ -310,7 +310,7 @@ async fn combinations_of_values_are_those_of_the_series() {
             let expected: BTreeSet<String> = series.iter().filter_map(of).collect();
             let mut texts = JoinedTexts::new(&context, wanted.limit).unwrap();
             index.joined_values(&wanted, &series, &mut texts).await.unwrap();
-            let found = texts.finish();
+            let found = texts.finish().unwrap();
             assert!(found.iter().eq(expected.iter().map(String::as_str)), "{labels:?} of one in {part}");
             (most, none) = (most.max(found.len()), none + usize::from(found.is_empty()));
         }
