@@ -14,11 +14,11 @@ use sandur_model::{MatchOp, Matcher};
 
 use super::table::{SeriesTable, Snapshot};
 
-/// A matcher that is not for one value, the number of its label, and the values that this has.
+/// A matcher that is not for one value, the number of its label, and how many values this has.
 struct Asked<'a> {
     matcher: &'a Matcher,
     name: Option<u32>,
-    values: Vec<u32>,
+    values: usize,
 }
 
 /// The matching series, and all of this moment.
@@ -31,16 +31,23 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
         let asked: Vec<Asked<'_>> = others.map(|matcher| ask(&table, matcher)).collect();
         (table.snapshot(), found, asked)
     };
-    asked.sort_by_key(|asked| asked.values.len());
-    for Asked { matcher, name, mut values } in asked {
+    asked.sort_by_key(|asked| asked.values);
+    for Asked { matcher, name, values } in asked {
         if found.is_empty() {
             break;
         }
         let empty_passes = matcher.matches_empty();
-        if found.len() < values.len() as u64 / 2 {
+        if found.len() < values as u64 / 2 {
             keep_passing(&snapshot, matcher, name, &mut found);
             continue;
         }
+        // Values that came meanwhile are those of series that are not in the snapshot.
+        let is_known = |value: &u32| (*value as usize) < snapshot.texts.len();
+        let mut values: Vec<u32> = {
+            let table = read();
+            let all = name.into_iter().flat_map(|name| table.index().values(name));
+            all.map(|(value, _)| value).filter(is_known).collect()
+        };
         // What tells apart: of a matcher that series without the label pass, the values that do not.
         values.retain(|value| {
             let text = snapshot.texts.get(*value);
@@ -99,8 +106,8 @@ fn of_single_values(table: &SeriesTable, matchers: &[Matcher]) -> RoaringBitmap 
 
 fn ask<'a>(table: &SeriesTable, matcher: &'a Matcher) -> Asked<'a> {
     let name = table.symbols().find(matcher.name());
-    let values = name.into_iter().flat_map(|name| table.index().values(name));
-    Asked { matcher, name, values: values.map(|(value, _)| value).collect() }
+    let values = name.map_or(0, |name| table.index().value_count(name));
+    Asked { matcher, name, values }
 }
 
 /// Asks a matcher about the series that are left, about each value once.

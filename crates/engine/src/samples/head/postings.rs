@@ -142,6 +142,11 @@ impl Index {
         values.map(|(value, postings)| (*value, postings))
     }
 
+    /// How many values a name has.
+    pub(super) fn value_count(&self, name: u32) -> usize {
+        self.names.get(&name).map_or(0, HashMap::len)
+    }
+
     /// All names, in any order.
     pub(super) fn names(&self) -> impl Iterator<Item = u32> {
         self.names.keys().copied()

@@ -120,7 +120,7 @@ impl MatchingSeries {
 
     /// Values of a label that one of them has, each once, in any order.
     pub fn label_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_> {
-        let values = self.tenant.as_ref().map(|tenant| tenant.values_of(name, &self.series));
+        let values = self.tenant.as_ref().map(|tenant| tenant.values_of(&self.snapshot, name, &self.series));
         values.into_iter().flatten().map(|value| self.snapshot.texts.get(value))
     }
 }
@@ -166,7 +166,7 @@ pub struct SortedValues {
 impl MatchingSeries {
     /// The values of a label that one of them has, sorted.
     pub fn sorted_values(&self, name: &str) -> SortedValues {
-        let of = self.tenant.as_ref().map(|tenant| tenant.values_of(name, &self.series));
+        let of = self.tenant.as_ref().map(|tenant| tenant.values_of(&self.snapshot, name, &self.series));
         let (snapshot, mut values) = (self.snapshot.clone(), of.unwrap_or_default());
         values.sort_unstable_by(|a, b| snapshot.texts.get(*a).cmp(snapshot.texts.get(*b)));
         SortedValues { snapshot, values }

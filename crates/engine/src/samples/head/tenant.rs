@@ -256,12 +256,20 @@ impl TenantSamples {
         index.names().filter(has_one).collect()
     }
 
-    /// Numbers of the values of a label that some of the series have.
-    pub(super) fn values_of(&self, name: &str, series: &RoaringBitmap) -> Vec<u32> {
+    /// Numbers of the values of a label that some of the series have: whichever are fewer are looked through,
+    /// the values or the series.
+    pub(super) fn values_of(&self, snapshot: &Snapshot, name: &str, series: &RoaringBitmap) -> Vec<u32> {
         let table = self.table();
-        let name = table.symbols().find(name);
-        let values = name.into_iter().flat_map(|name| table.index().values(name));
-        values.filter(|(_, postings)| postings.touches(series)).map(|(value, _)| value).collect()
+        let Some(name) = table.symbols().find(name) else { return Vec::new() };
+        if series.len() >= table.index().value_count(name) as u64 {
+            let values = table.index().values(name);
+            return values.filter(|(_, postings)| postings.touches(series)).map(|(value, _)| value).collect();
+        }
+        drop(table);
+        let mut values: Vec<u32> = series.iter().filter_map(|series| snapshot.value(series, name)).collect();
+        values.sort_unstable();
+        values.dedup();
+        values
     }
 }
 
