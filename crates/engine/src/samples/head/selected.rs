@@ -1,6 +1,6 @@
 //! Series of a head that were asked for.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -128,24 +128,24 @@ impl MatchingSeries {
 impl MatchingSeries {
     /// Combinations of the values of several labels, at most one more than there may be.
     pub fn joined_values(&self, wanted: &JoinedLabels) -> Vec<String> {
-        let mut places: HashMap<u32, Option<usize>, RandomState> = HashMap::default();
+        let number = |label: &String| self.tenant.as_ref()?.number_of(label);
+        let Some(names) = wanted.labels.iter().map(number).collect::<Option<Vec<u32>>>() else {
+            return Vec::new();
+        };
         let mut found: HashSet<Vec<u32>, RandomState> = HashSet::default();
-        let mut values = vec![u32::MAX; wanted.labels.len()];
+        let (mut last, mut values) = (Vec::new(), Vec::with_capacity(names.len()));
         for series in &self.series {
             // A job that is stopped gives an answer that nobody uses.
-            if found.len() > wanted.limit || sandur_base::job::spend(values.len() + 16).is_err() {
+            if found.len() > wanted.limit || sandur_base::job::spend(names.len()).is_err() {
                 break;
             }
-            values.fill(u32::MAX);
-            for (name, value) in self.snapshot.pairs(series) {
-                let text = || self.snapshot.texts.get(name);
-                let place = || wanted.labels.iter().position(|label| label == text());
-                if let Some(place) = *places.entry(name).or_insert_with(place) {
-                    values[place] = value;
+            values.clear();
+            values.extend(names.iter().map_while(|name| self.snapshot.value(series, *name)));
+            if values.len() == names.len() && values != last {
+                if !found.contains(&values) {
+                    found.insert(values.clone());
                 }
-            }
-            if !values.contains(&u32::MAX) && !found.contains(&values) {
-                found.insert(values.clone());
+                std::mem::swap(&mut last, &mut values);
             }
         }
         let joined = |values: Vec<u32>| {

@@ -256,6 +256,11 @@ impl TenantSamples {
         index.names().filter(has_one).collect()
     }
 
+    /// The number of a label's name, if a series has it.
+    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
+        self.table().symbols().find(name)
+    }
+
     /// Numbers of the values of a label that some of the series have: whichever are fewer are looked through,
     /// the values or the series.
     pub(super) fn values_of(&self, snapshot: &Snapshot, name: &str, series: &RoaringBitmap) -> Vec<u32> {
