@@ -50,12 +50,12 @@ impl BlockBytes {
         &self.cache
     }
 
-    /// The pieces at `ranges`, in order. Counts where they came from, except for the time, which
-    /// is returned.
+    /// The pieces at `ranges`, in order. If the store has to be asked, it is asked for those of `alongside`
+    /// too, and these are kept. Counts where they came from, except for the time, which is returned.
     pub async fn read(
         &self,
         meta: &BlockMeta,
-        ranges: &[Range<u64>],
+        (ranges, alongside): (&[Range<u64>], &[Range<u64>]),
         (hint, intent): (Hint, Intent),
         stats: &QueryStats,
     ) -> Result<(Vec<Stored>, Spent), Error> {
@@ -65,8 +65,19 @@ impl BlockBytes {
         let put = Put { hint, tenant: tenant_number(&meta.dataset.tenant), ..Put::default() };
         let store_ns = AtomicU64::new(0);
         let fetch = |places: Vec<usize>| {
-            let wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
-            self.fetch(meta, wanted, intent.clone(), (stats, &store_ns))
+            let mut wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
+            let own = wanted.len();
+            wanted.extend(alongside.iter().filter(|range| !ranges.contains(range)).cloned());
+            let (intent, store_ns, put) = (intent.clone(), &store_ns, &put);
+            async move {
+                let mut read = self.fetch(meta, &wanted, intent, (stats, store_ns)).await?;
+                for (range, bytes) in wanted.iter().zip(&read).skip(own) {
+                    // A copy: what was read may be a slice of something much larger.
+                    let _ = self.cache.put(&key(meta.id, range), Bytes::copy_from_slice(bytes), put);
+                }
+                read.truncate(own);
+                Ok(read)
+            }
         };
         // What the cache keeps is the cache's: it outlives the caller.
         let found = uncharged(self.cache.get_or_fetch_many(&keys, &put, fetch)).await?;
@@ -89,12 +100,12 @@ impl BlockBytes {
     async fn fetch(
         &self,
         meta: &BlockMeta,
-        wanted: Vec<Range<u64>>,
+        wanted: &[Range<u64>],
         intent: Intent,
         (stats, spent_ns): (&QueryStats, &AtomicU64),
     ) -> Result<Vec<Bytes>, Error> {
         let started = self.env.monotonic();
-        let read = self.store.get_ranges_sized(&meta.path(), meta.size, &wanted, intent).await;
+        let read = self.store.get_ranges_sized(&meta.path(), meta.size, wanted, intent).await;
         let took = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
         spent_ns.fetch_add(took, Ordering::Relaxed);
         QueryStats::add(&stats.store_requests, 1);

@@ -124,8 +124,23 @@ impl BlockReader {
         hint: Hint,
         stats: &QueryStats,
     ) -> Result<Vec<Stored>, ReadError> {
-        let ranges: Vec<_> = pieces.iter().map(|piece| piece.offset..piece.end()).collect();
-        let read = self.bytes.read(meta, &ranges, (hint, self.intent(meta)), stats).await;
+        self.pieces_alongside(meta, (pieces, &[]), hint, stats).await
+    }
+
+    /// Stored pieces of the block, in order. Others are read with them and kept, if the store has to be asked:
+    /// those that will be wanted next.
+    pub async fn pieces_alongside(
+        &self,
+        meta: &BlockMeta,
+        (pieces, others): (&[StoredPiece], &[StoredPiece]),
+        hint: Hint,
+        stats: &QueryStats,
+    ) -> Result<Vec<Stored>, ReadError> {
+        let ranges = |pieces: &[StoredPiece]| -> Vec<_> {
+            pieces.iter().map(|piece| piece.offset..piece.end()).collect()
+        };
+        let (ranges, others) = (ranges(pieces), ranges(others));
+        let read = self.bytes.read(meta, (&ranges, &others), (hint, self.intent(meta)), stats).await;
         let (stored, Spent { store_ns, cache_ns }) = read.map_err(|error| ReadError::store(meta, error))?;
         let of = |tier| stored.iter().filter(move |piece| piece.tier == tier).map(|piece| piece.bytes.len());
         let (ram, flash) = (of(Tier::Ram).sum::<usize>() as u64, of(Tier::Flash).sum::<usize>() as u64);
@@ -173,7 +188,7 @@ impl BlockReader {
         range: std::ops::Range<u64>,
         stats: &QueryStats,
     ) -> Result<Bytes, ReadError> {
-        let read = self.bytes.read(meta, &[range], (Hint::Metadata, self.intent(meta)), stats).await;
+        let read = self.bytes.read(meta, (&[range], &[]), (Hint::Metadata, self.intent(meta)), stats).await;
         let (mut stored, _) = read.map_err(|error| ReadError::store(meta, error))?;
         let Stored { bytes, tier } = stored.swap_remove(0);
         let counter = match tier {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sandur_cache::Hint;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::{TimeLists, TimePageEntry, TimeTable};
@@ -11,6 +12,58 @@ use super::OpenSamples;
 use crate::block_cache::Piece;
 use crate::block_reader::{BlockReader, ReadError};
 
+/// Pages of lists, and those of them that are decoded already.
+pub(super) struct KnownTimes<'a>(Vec<(&'a TimePageEntry, Option<Arc<TimeLists>>)>);
+
+impl<'a> KnownTimes<'a> {
+    /// Of these pages.
+    pub(super) fn of(reader: &BlockReader, block: &OpenSamples, pages: &'a [TimePageEntry]) -> Self {
+        let known = |page: &TimePageEntry| reader.cache().get(block.meta.id, key(page));
+        Self(pages.iter().map(|page| (page, known(page))).collect())
+    }
+
+    /// Where those are that have to be read.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = StoredPiece> {
+        self.0.iter().filter(|(_, known)| known.is_none()).map(|(page, _)| page.piece)
+    }
+
+    /// All lists, given the stored bytes of those that had to be read; and which of them are damaged.
+    pub(super) fn with_read(
+        self,
+        reader: &BlockReader,
+        block: &OpenSamples,
+        mut stored: impl Iterator<Item = Bytes>,
+    ) -> (TimeTable, Vec<ReadError>) {
+        let (mut table, mut damaged) = (TimeTable::default(), Vec::new());
+        for (page, known) in self.0 {
+            let lists = match known {
+                Some(lists) => lists,
+                None => {
+                    let Some(stored) = stored.next() else { break };
+                    match page.decode(&stored) {
+                        Ok(lists) => {
+                            let lists = Arc::new(lists);
+                            let bytes = page.memory_bytes();
+                            reader.cache().insert(block.meta.id, key(page), Arc::clone(&lists), bytes);
+                            lists
+                        }
+                        Err(reason) => {
+                            damaged.push(ReadError::damaged(&block.meta, reason));
+                            continue;
+                        }
+                    }
+                }
+            };
+            table.push(page.first_list, lists);
+        }
+        (table, damaged)
+    }
+}
+
+fn key(page: &TimePageEntry) -> Piece {
+    Piece::Times(page.piece.offset)
+}
+
 /// The lists of these pages, those that are not known read together; and which of them are damaged.
 pub(super) async fn read_times(
     reader: &BlockReader,
@@ -18,38 +71,12 @@ pub(super) async fn read_times(
     pages: &[TimePageEntry],
     stats: &QueryStats,
 ) -> Result<(TimeTable, Vec<ReadError>), ReadError> {
-    let key = |page: &TimePageEntry| Piece::Times(page.piece.offset);
-    let known: Vec<Option<Arc<TimeLists>>> =
-        pages.iter().map(|page| reader.cache().get(block.meta.id, key(page))).collect();
-    let unknown: Vec<StoredPiece> =
-        pages.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(page, _)| page.piece).collect();
+    let times = KnownTimes::of(reader, block, pages);
+    let unknown: Vec<StoredPiece> = times.unknown().collect();
     let hint = Hint::Scan { bytes: unknown.iter().map(|piece| u64::from(piece.len)).sum() };
     let stored = match unknown.is_empty() {
         true => Vec::new(),
         false => reader.pieces(&block.meta, &unknown, hint, stats).await?,
     };
-    let mut stored = stored.into_iter();
-    let (mut table, mut damaged) = (TimeTable::default(), Vec::new());
-    for (page, known) in pages.iter().zip(known) {
-        let lists = match (known, page) {
-            (Some(lists), _) => lists,
-            (None, page) => {
-                let Some(stored) = stored.next() else { break };
-                match page.decode(&stored.bytes) {
-                    Ok(lists) => {
-                        let lists = Arc::new(lists);
-                        let bytes = page.memory_bytes();
-                        reader.cache().insert(block.meta.id, key(page), Arc::clone(&lists), bytes);
-                        lists
-                    }
-                    Err(reason) => {
-                        damaged.push(ReadError::damaged(&block.meta, reason));
-                        continue;
-                    }
-                }
-            }
-        };
-        table.push(page.first_list, lists);
-    }
-    Ok((table, damaged))
+    Ok(times.with_read(reader, block, stored.into_iter().map(|piece| piece.bytes)))
 }

@@ -11,6 +11,7 @@ mod disks;
 mod local;
 mod lost;
 mod samples;
+mod trips;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

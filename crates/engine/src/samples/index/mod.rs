@@ -18,11 +18,13 @@ mod tests;
 mod values;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use sandur_base::{Lane, MemoryBudget, OverBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
+use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::index::{Index, Part, Place};
 use sandur_query::{Error, QueryContext, QueryStats};
 
@@ -32,6 +34,9 @@ pub(crate) use values::ValueStream;
 use super::OpenSamples;
 use crate::block_reader::{BlockReader, ReadError};
 
+/// Of an index with so few bytes outside of the footer all parts are read when one is: which parts a query
+/// wants next is known only after the one before, and another round trip takes longer than these bytes.
+const SMALL_INDEX_BYTES: u64 = 2 << 20;
 /// Plain bytes that are quicker decoded than handed to the CPU pool.
 const LITTLE_BYTES: u64 = 64 << 10;
 
@@ -95,18 +100,23 @@ pub(crate) struct IndexReader {
     reader: BlockReader,
     asker: Asker,
     block: Arc<OpenSamples>,
+    /// Whether parts were read with others beside them: once is enough, whatever is kept of them.
+    read_beside: Arc<AtomicBool>,
 }
 
 impl IndexReader {
     /// A reader for a query.
     pub(crate) fn new(reader: &BlockReader, context: &QueryContext, block: &Arc<OpenSamples>) -> Self {
-        Self { reader: reader.clone(), asker: Asker::Query(context.clone()), block: Arc::clone(block) }
+        Self::for_asker(reader, Asker::Query(context.clone()), block)
+    }
+
+    fn for_asker(reader: &BlockReader, asker: Asker, block: &Arc<OpenSamples>) -> Self {
+        Self { reader: reader.clone(), asker, block: Arc::clone(block), read_beside: Arc::default() }
     }
 
     /// A reader for merges and rewrites.
     pub(crate) fn for_upkeep(reader: &BlockReader, budget: &MemoryBudget, block: &Arc<OpenSamples>) -> Self {
-        let asker = Asker::Upkeep(budget.clone(), Arc::default());
-        Self { reader: reader.clone(), asker, block: Arc::clone(block) }
+        Self::for_asker(reader, Asker::Upkeep(budget.clone(), Arc::default()), block)
     }
 
     /// The block.
@@ -177,10 +187,30 @@ impl IndexReader {
             return Ok(found.into_iter().flatten().collect());
         }
         let hint = Hint::Scan { bytes: pieces.iter().map(|piece| u64::from(piece.len)).sum() };
-        let read = self.reader.pieces(&self.block.meta, &pieces, hint, self.stats()).await?;
-        let mut read = read.into_iter();
+        let (beside, _memory) = self.parts_beside();
+        let (meta, stats) = (&self.block.meta, self.stats());
+        let mut read = self.reader.pieces_alongside(meta, (&pieces, &beside), hint, stats).await?.into_iter();
         let of = |found: Option<Bytes>| found.or_else(|| read.next().map(|piece| piece.bytes));
         Ok(found.into_iter().filter_map(of).collect())
+    }
+}
+
+impl IndexReader {
+    /// Where the parts of a small index are, the first time that a query wants some, and memory for reading
+    /// them; none when there is no memory for that.
+    fn parts_beside(&self) -> (Vec<StoredPiece>, Option<Reservation>) {
+        let bytes = self.index().object_bytes();
+        let is_small = bytes <= SMALL_INDEX_BYTES && matches!(self.asker, Asker::Query(_));
+        if !is_small || self.read_beside.swap(true, Ordering::Relaxed) {
+            return (Vec::new(), None);
+        }
+        let Ok(memory) = self.reserve(bytes) else { return (Vec::new(), None) };
+        let of_part = |part: Part| match self.index().locate(&part) {
+            Ok(Place::Object(piece)) => Some(piece),
+            // What lies nowhere is found out when it is wanted.
+            Ok(Place::Footer(_)) | Err(_) => None,
+        };
+        (self.index().parts().filter_map(of_part).collect(), Some(memory))
     }
 }
 

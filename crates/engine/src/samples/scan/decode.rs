@@ -13,7 +13,7 @@ use sandur_model::FloatHistogram;
 use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
-use super::fetch::FetchedBlock;
+use super::fetch::{FetchedBlock, series_in};
 use super::walk::Found;
 use crate::block_reader::ReadError;
 use crate::rules::Rules;
@@ -137,13 +137,6 @@ pub(super) fn decode(
     }
     let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
-}
-
-/// From the first to the last of the series in a holder: they come in its order.
-fn series_in(found: &[Found], holder: usize) -> Option<RangeInclusive<u32>> {
-    let first = found.iter().find_map(|found| found.ordinal_in(holder))?;
-    let last = found.iter().rev().find_map(|found| found.ordinal_in(holder))?;
-    Some(first..=last)
 }
 
 /// What a head has of a series.

@@ -1,14 +1,15 @@
-//! Reads what a batch of series needs of blocks: heads of groups, pages, lists of times.
+//! Reads what batches of series need of blocks: heads of groups, pages, lists of times.
 //!
-//! Of a group of which many series are wanted, all is read with one request; of others first the head and
-//! then the pages. So a block whose footer is known costs at most two requests after each other. A group that
-//! is in memory as a whole, as it is after it was written, costs none.
+//! Groups of which many series are wanted are read as a whole, with the lists of times and the heads of other
+//! groups; then pages of these. So a block whose footer is known costs at most two requests after each other.
+//! A group that is in memory as a whole, as it is after it was written, costs none.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use foldhash::HashMap;
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
 use sandur_cache::Hint;
@@ -21,7 +22,7 @@ use super::Holder;
 use super::walk::Found;
 use crate::block_cache::Piece;
 use crate::block_reader::{BlockReader, ReadError, or_warn};
-use crate::samples::times::read_times;
+use crate::samples::times::KnownTimes;
 use crate::samples::{OpenSamples, SAMPLE_BYTES};
 
 /// A group is read as a whole when at least one of so many of its series is wanted.
@@ -35,8 +36,6 @@ pub(super) struct FetchedBlock {
     pub(super) holder: usize,
     pub(super) groups: Vec<FetchedGroup>,
     pub(super) times: TimeTable,
-    /// Bytes that decoding its pages takes.
-    pub(super) decoded_bytes: u64,
 }
 
 /// Pages of one group, as they are stored.
@@ -49,6 +48,14 @@ pub(super) struct FetchedGroup {
 }
 
 impl FetchedGroup {
+    /// Bytes of the pages that hold some of these series decoded, and put together with what others hold.
+    fn decoded_bytes(&self, series: &RangeInclusive<u32>) -> u64 {
+        let entries = self.pages.iter().map(|(page, _)| &self.head.pages()[*page as usize]);
+        let due =
+            entries.filter(|page| page.first_series <= *series.end() && page.last_series >= *series.start());
+        due.map(|page| page.memory_bytes() + u64::from(page.rows) * SAMPLE_BYTES * 2).sum()
+    }
+
     fn new(head: Arc<GroupHead>, pages: Vec<(u32, Bytes)>) -> Self {
         Self { tables: head.tables(), head, pages }
     }
@@ -63,21 +70,60 @@ pub(super) struct Fetcher {
     pub(super) range: TimeRange,
 }
 
-/// A batch that is read, and the memory that it takes as it is stored.
+/// Batches that were read, and the memory that they take as they are stored.
 pub(super) struct Fetched {
-    pub(super) found: Arc<Vec<Found>>,
     pub(super) blocks: Vec<FetchedBlock>,
-    pub(super) memory: Reservation,
+    _memory: Reservation,
+}
+
+impl Fetched {
+    /// Bytes that decoding a batch takes.
+    pub(super) fn decoded_bytes(&self, found: &[Found]) -> u64 {
+        let of_block = |block: &FetchedBlock| {
+            let series = series_in(found, block.holder)?;
+            Some(block.groups.iter().map(|group| group.decoded_bytes(&series)).sum::<u64>())
+        };
+        let pages: u64 = self.blocks.iter().filter_map(of_block).sum();
+        pages + found.iter().map(Found::decoded_bytes).sum::<u64>()
+    }
+}
+
+/// From the first to the last of the series in a holder: they come in its order.
+pub(super) fn series_in(found: &[Found], holder: usize) -> Option<RangeInclusive<u32>> {
+    let first = found.iter().find_map(|found| found.ordinal_in(holder))?;
+    let last = found.iter().rev().find_map(|found| found.ordinal_in(holder))?;
+    Some(first..=last)
+}
+
+/// What a block has of some groups before pages of them are read.
+struct FirstReads {
+    /// Groups as they are stored.
+    whole: Vec<Bytes>,
+    /// Heads of others, those that are not damaged.
+    heads: Vec<(u32, Arc<GroupHead>)>,
+    times: TimeTable,
 }
 
 impl Fetcher {
+    /// About how many samples of the blocks take so many bytes.
+    pub(super) fn rows_of(&self, bytes: u64) -> u64 {
+        let blocks = self.holders.iter().filter_map(|holder| match holder {
+            Holder::Block { block, .. } => Some(&block.meta),
+            Holder::Head { .. } => None,
+        });
+        let (size, rows) = blocks.fold((0, 0), |(size, rows), meta| (size + meta.size, rows + meta.rows));
+        // A sample is never less than a twentieth of a byte, and what is in heads is not read.
+        (bytes as f64 / (size as f64 / (rows as f64).max(1.0)).max(0.05)) as u64
+    }
+
     /// Reads from all blocks that hold these series, at the same time.
-    pub(super) async fn fetch(self, found: Arc<Vec<Found>>) -> Result<Fetched, Error> {
-        let mut memory = self.context.budget().reserve(found.iter().map(Found::bytes).sum())?;
+    pub(super) async fn fetch(self, batches: Vec<Arc<Vec<Found>>>) -> Result<Fetched, Error> {
+        let found = || batches.iter().flat_map(|batch| batch.iter());
+        let mut memory = self.context.budget().reserve(found().map(Found::bytes).sum())?;
         let mut reads = Vec::new();
         for (number, holder) in self.holders.iter().enumerate() {
             let Holder::Block { block, .. } = holder else { continue };
-            let series: RoaringBitmap = found.iter().filter_map(|found| found.ordinal_in(number)).collect();
+            let series: RoaringBitmap = found().filter_map(|found| found.ordinal_in(number)).collect();
             let groups = block.footer.groups_of(&series, self.range);
             if !groups.is_empty() {
                 reads.push(self.block(number, Arc::clone(block), series, groups));
@@ -90,7 +136,7 @@ impl Fetcher {
                 blocks.push(block);
             }
         }
-        Ok(Fetched { found, blocks, memory })
+        Ok(Fetched { blocks, _memory: memory })
     }
 
     async fn block(
@@ -106,80 +152,118 @@ impl Fetcher {
             numbers.iter().copied().partition(|number| is_wanted_whole(entry(number), &series));
         let bytes = |number: &u32| u64::from(entry(number).piece.len);
         let heads = |numbers: &[u32]| numbers.iter().map(|n| entry(n).head_memory_bytes()).sum::<u64>();
-        let time_pages: Vec<TimePageEntry> = block
+        let times: Vec<TimePageEntry> = block
             .footer
             .time_pages_of(&numbers)
             .iter()
             .map(|number| block.footer.time_pages()[*number as usize])
             .collect();
         memory.grow(whole.iter().map(bytes).sum::<u64>() + heads(&whole) + heads(&partial))?;
-        memory.grow(time_pages.iter().map(TimePageEntry::memory_bytes).sum())?;
-        let (groups, times) = join(
-            self.groups(&block, &series, (&whole, &partial)),
-            read_times(&self.reader, &block, &time_pages, self.context.stats()),
-        )
-        .await;
-        let (groups, times) = (or_warn(&self.context, groups)?, or_warn(&self.context, times)?);
-        let (Some((mut groups, pages, decoded_bytes)), Some((times, damaged))) = (groups, times) else {
+        memory.grow(times.iter().map(TimePageEntry::memory_bytes).sum())?;
+        let kept = self.kept(&block, &partial).await;
+        let first = self.first_reads(&block, (&whole, &partial), &kept, &times).await;
+        let Some(FirstReads { whole: stored, heads, times }) = or_warn(&self.context, first)? else {
             return Ok(None);
         };
-        damaged.iter().for_each(|damage| self.context.warn(damage.to_string()));
-        memory.absorb(pages?);
+        let mut groups = Vec::with_capacity(whole.len() + partial.len());
+        for (number, bytes) in whole.iter().zip(stored) {
+            groups.extend(self.whole_group(&block, *number, &bytes, &series).map(|group| (*number, group)));
+        }
+        let wanted: Vec<_> = heads
+            .into_iter()
+            .map(|(number, head)| (number, head.pages_of(&series, self.range), head))
+            .collect();
+        let page_bytes = |(_, pages, head): &(u32, Vec<u32>, Arc<GroupHead>)| {
+            pages.iter().map(|page| u64::from(head.pages()[*page as usize].piece.len)).sum::<u64>()
+        };
+        memory.grow(wanted.iter().map(page_bytes).sum())?;
+        let pages = self.pages_of_groups(&block, wanted, &kept).await;
+        let Some(pages) = or_warn(&self.context, pages)? else { return Ok(None) };
+        groups.extend(pages);
         groups.sort_by_key(|(number, _)| *number);
         let groups = groups.into_iter().map(|(_, group)| group).collect();
-        Ok(Some((FetchedBlock { holder, groups, times, decoded_bytes }, memory)))
+        Ok(Some((FetchedBlock { holder, groups, times }, memory)))
     }
 
-    /// The wanted pages of groups that are read as a whole and of others; and the bytes that decoding them
-    /// takes.
-    async fn groups(
+    /// Groups that are wanted whole, heads of others, and lists of times: what is not known is read together.
+    async fn first_reads(
         &self,
         block: &OpenSamples,
-        series: &RoaringBitmap,
         (whole, partial): (&[u32], &[u32]),
-    ) -> Result<(Vec<(u32, FetchedGroup)>, Result<Reservation, Error>, u64), ReadError> {
+        kept: &HashMap<u32, Bytes>,
+        time_pages: &[TimePageEntry],
+    ) -> Result<FirstReads, ReadError> {
         let entry = |number: &u32| block.footer.groups()[*number as usize];
-        let pieces: Vec<StoredPiece> = whole.iter().map(|number| entry(number).piece).collect();
-        let kept = self.kept(block, partial).await;
-        let (stored, heads) = join(self.pieces(block, &pieces), self.heads(block, partial, &kept)).await;
-        let mut groups = Vec::with_capacity(whole.len() + partial.len());
-        let mut decoded = 0;
-        for (number, bytes) in whole.iter().zip(stored?) {
-            let group = entry(number);
-            let Some(head) = self.sound(block, decode_head(&group, &bytes)) else { continue };
-            let of = |page: u32| {
-                let piece = head.pages()[page as usize].piece;
-                let start = (piece.offset - group.piece.offset) as usize;
-                (page, bytes.slice(start..start + piece.len as usize))
-            };
-            let pages: Vec<(u32, Bytes)> = head.pages_of(series, self.range).into_iter().map(of).collect();
-            decoded += memory_of(&head, pages.iter().map(|(page, _)| *page));
-            groups.push((*number, FetchedGroup::new(Arc::new(head), pages)));
+        let key = |number: &u32| Piece::GroupHead(entry(number).piece.offset);
+        let cache = self.reader.cache();
+        let (mut heads, mut unknown) = (Vec::with_capacity(partial.len()), Vec::new());
+        for number in partial {
+            match cache.get::<GroupHead>(block.meta.id, key(number)) {
+                Some(head) => heads.push((*number, head)),
+                None => unknown.push(*number),
+            }
         }
-        let heads = heads?;
-        let wanted: Vec<Vec<u32>> = heads.iter().map(|(_, head)| head.pages_of(series, self.range)).collect();
-        let mut stored = 0;
-        for ((_, head), pages) in heads.iter().zip(&wanted) {
-            decoded += memory_of(head, pages.iter().copied());
-            stored += pages.iter().map(|page| u64::from(head.pages()[*page as usize].piece.len)).sum::<u64>();
+        let times = KnownTimes::of(&self.reader, block, time_pages);
+        let mut pieces: Vec<StoredPiece> = whole.iter().map(|number| entry(number).piece).collect();
+        let is_read = |number: &&u32| !kept.contains_key(number);
+        pieces.extend(unknown.iter().filter(is_read).map(|number| entry(number).head));
+        pieces.extend(times.unknown());
+        let mut read = self.pieces(block, &pieces).await?.into_iter();
+        let stored: Vec<Bytes> = read.by_ref().take(whole.len()).collect();
+        for number in &unknown {
+            let Some(bytes) = kept.get(number).cloned().or_else(|| read.next()) else { break };
+            let Some(head) = self.sound(block, decode_head(&entry(number), &bytes)) else { continue };
+            let head = Arc::new(head);
+            cache.insert(block.meta.id, key(number), Arc::clone(&head), head.memory_bytes());
+            heads.push((*number, head));
         }
-        let memory = match self.context.budget().reserve(stored) {
-            Ok(memory) => memory,
-            Err(refusal) => return Ok((Vec::new(), Err(refusal.into()), 0)),
+        let (times, damaged) = times.with_read(&self.reader, block, read);
+        damaged.iter().for_each(|damage| self.context.warn(damage.to_string()));
+        Ok(FirstReads { whole: stored, heads, times })
+    }
+
+    /// The wanted pages of a group that was read as a whole, unless it is damaged.
+    fn whole_group(
+        &self,
+        block: &OpenSamples,
+        number: u32,
+        bytes: &Bytes,
+        series: &RoaringBitmap,
+    ) -> Option<FetchedGroup> {
+        let group = &block.footer.groups()[number as usize];
+        let head = self.sound(block, decode_head(group, bytes))?;
+        let of = |page: u32| {
+            let piece = head.pages()[page as usize].piece;
+            let start = (piece.offset - group.piece.offset) as usize;
+            (page, bytes.slice(start..start + piece.len as usize))
         };
-        // Those of all groups together: what is near each other is read with one request.
-        let of_group = |((_, head), pages): (&(u32, Arc<GroupHead>), &Vec<u32>)| {
-            pages.iter().map(|page| head.pages()[*page as usize].piece).collect::<Vec<StoredPiece>>()
+        let pages: Vec<(u32, Bytes)> = head.pages_of(series, self.range).into_iter().map(of).collect();
+        Some(FetchedGroup::new(Arc::new(head), pages))
+    }
+
+    /// The wanted pages of groups whose heads are known. Those of all groups are read together: what is near
+    /// each other comes with one request.
+    async fn pages_of_groups(
+        &self,
+        block: &OpenSamples,
+        wanted: Vec<(u32, Vec<u32>, Arc<GroupHead>)>,
+        kept: &HashMap<u32, Bytes>,
+    ) -> Result<Vec<(u32, FetchedGroup)>, ReadError> {
+        let piece = |head: &GroupHead, page: u32| head.pages()[page as usize].piece;
+        let is_read = |(number, ..): &&(u32, Vec<u32>, Arc<GroupHead>)| !kept.contains_key(number);
+        let of_group = |(_, pages, head): &(u32, Vec<u32>, Arc<GroupHead>)| {
+            pages.iter().map(|page| piece(head, *page)).collect::<Vec<StoredPiece>>()
         };
-        let is_read = |((number, _), _): &(&(u32, Arc<GroupHead>), &Vec<u32>)| !kept.contains_key(number);
-        let pieces: Vec<StoredPiece> = heads.iter().zip(&wanted).filter(is_read).flat_map(of_group).collect();
+        let pieces: Vec<StoredPiece> = wanted.iter().filter(is_read).flat_map(of_group).collect();
         let mut stored = self.pieces(block, &pieces).await?.into_iter();
-        for ((number, head), pages) in heads.into_iter().zip(wanted) {
+        let mut groups = Vec::with_capacity(wanted.len());
+        for (number, pages, head) in wanted {
             let mut bytes_of = |page: u32| match kept.get(&number) {
                 None => stored.next(),
                 Some(group) => {
-                    let piece = head.pages()[page as usize].piece;
-                    let start = (piece.offset - entry(&number).piece.offset) as usize;
+                    let piece = piece(&head, page);
+                    let offset = block.footer.groups()[number as usize].piece.offset;
+                    let start = (piece.offset - offset) as usize;
                     // A copy, so that the group need not stay.
                     group.get(start..start + piece.len as usize).map(Bytes::copy_from_slice)
                 }
@@ -187,7 +271,7 @@ impl Fetcher {
             let pages = pages.into_iter().map_while(|page| Some((page, bytes_of(page)?))).collect();
             groups.push((number, FetchedGroup::new(head, pages)));
         }
-        Ok((groups, Ok(memory), decoded))
+        Ok(groups)
     }
 
     /// Those of the groups that need not be read.
@@ -196,37 +280,6 @@ impl Fetcher {
         let kept = numbers.iter().map(|number| self.reader.kept(&block.meta, piece(number)));
         let kept = join_all(kept).await;
         numbers.iter().zip(kept).filter_map(|(number, bytes)| Some((*number, bytes?))).collect()
-    }
-
-    /// Heads of groups, those that are not known read together.
-    async fn heads(
-        &self,
-        block: &OpenSamples,
-        numbers: &[u32],
-        kept: &HashMap<u32, Bytes>,
-    ) -> Result<Vec<(u32, Arc<GroupHead>)>, ReadError> {
-        let entry = |number: &u32| block.footer.groups()[*number as usize];
-        let key = |number: &u32| Piece::GroupHead(entry(number).piece.offset);
-        let mut heads: Vec<(u32, Arc<GroupHead>)> = Vec::with_capacity(numbers.len());
-        let mut unknown = Vec::new();
-        for number in numbers {
-            match self.reader.cache().get::<GroupHead>(block.meta.id, key(number)) {
-                Some(head) => heads.push((*number, head)),
-                None => unknown.push(*number),
-            }
-        }
-        let is_read = |number: &&u32| !kept.contains_key(number);
-        let pieces: Vec<StoredPiece> =
-            unknown.iter().filter(is_read).map(|number| entry(number).head).collect();
-        let mut read = self.pieces(block, &pieces).await?.into_iter();
-        for number in &unknown {
-            let Some(bytes) = kept.get(number).cloned().or_else(|| read.next()) else { break };
-            let Some(head) = self.sound(block, decode_head(&entry(number), &bytes)) else { continue };
-            let head = Arc::new(head);
-            self.reader.cache().insert(block.meta.id, key(number), Arc::clone(&head), head.memory_bytes());
-            heads.push((*number, head));
-        }
-        Ok(heads)
     }
 
     async fn pieces(&self, block: &OpenSamples, pieces: &[StoredPiece]) -> Result<Vec<Bytes>, ReadError> {
@@ -259,10 +312,4 @@ fn is_wanted_whole(group: &GroupEntry, series: &RoaringBitmap) -> bool {
 fn decode_head(group: &GroupEntry, bytes: &Bytes) -> Result<GroupHead, sandur_format::Error> {
     let head = bytes.get(..group.head.len as usize).unwrap_or(bytes);
     GroupHead::decode(group, head)
-}
-
-/// Bytes of pages decoded, and put together with what others hold.
-fn memory_of(head: &GroupHead, pages: impl Iterator<Item = u32>) -> u64 {
-    let entries = pages.map(|page| &head.pages()[page as usize]);
-    entries.map(|page| page.memory_bytes() + u64::from(page.rows) * SAMPLE_BYTES * 2).sum()
 }

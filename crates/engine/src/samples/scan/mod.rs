@@ -3,10 +3,11 @@
 //! **Life of a scan.** [`SeriesScan::open`] takes a view, opens the footers of the blocks of the range and
 //! selects series by their indexes. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
-//! of series that were not reached yet but a bitmap for each block. For a batch of them [`fetch`] reads the
-//! pages that hold them, of all blocks at once, and [`decode`] puts their samples together in parts, on as
-//! many threads of the CPU pool as there are. While a batch is used, part by part, the next one is decoded
-//! and the one after it is read: a store is not waited for while there is something to compute.
+//! of series that were not reached yet but a bitmap for each block. For some batches of them [`fetch`] reads
+//! the pages that hold them, of all blocks at once, and [`decode`] puts the samples of a batch together in
+//! parts, on as many threads of the CPU pool as there are. While a batch is used, part by part, the next one
+//! is decoded and those after it are read ([`pipeline`]): a store is not waited for while there is something
+//! to compute.
 //!
 //! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
 //! rising time, each time once: of samples that are
@@ -16,21 +17,21 @@
 mod decode;
 mod fetch;
 mod labels;
+mod pipeline;
 mod walk;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, OverBudget, Reservation, Task};
+use sandur_base::{BoxFuture, Reservation, Task};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
-    BATCH_SERIES, Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples,
-    SeriesBatch,
+    Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples, SeriesBatch,
 };
 
 use super::OpenSamples;
@@ -46,15 +47,14 @@ use crate::view::View;
 use decode::{Decoded, decode};
 use fetch::{Fetched, Fetcher};
 pub(super) use labels::LabelScan;
-use walk::{Found, Walk};
+use pipeline::{FoundBatch, Pipeline};
+use walk::Walk;
 
-/// Samples of a batch from which it takes no further series: 16 MiB of times and values.
-const BATCH_ROWS: u64 = 1 << 20;
 /// Series of a part: fewer would be handed over too often.
 const PART_SERIES: usize = 64;
 /// Parts of a batch for each thread, so that none of them waits long for the last.
 const PARTS_PER_THREAD: usize = 2;
-/// Bytes of a batch, as it is stored and decoded, that are quicker decoded than handed to the CPU pool.
+/// Bytes of a decoded batch that is quicker decoded than handed to the CPU pool.
 const LITTLE_BYTES: u64 = 512 << 10;
 /// Bytes that a series of a batch takes beside its samples and its labels.
 const SERIES_BYTES: u64 = 200;
@@ -74,20 +74,19 @@ impl Holder {
 
 /// A running scan.
 pub(crate) struct SeriesScan {
-    reader: BlockReader,
     context: QueryContext,
-    selection: Arc<SampleSelection>,
-    rules: Rules,
-    holders: Arc<Vec<Holder>>,
-    /// Unless it is away with the batch that is read.
-    walk: Option<Walk>,
     /// Parts of the current batch that were not taken yet.
     parts: VecDeque<SeriesBatch>,
+    /// What comes after it; `None` when there is nothing, or while the next batch is decoded.
+    pipeline: Option<Box<Pipeline>>,
     /// The next batch, which is decoded while the one before it is used.
     ahead: Option<Task<Ahead>>,
     /// For the places of series in heads.
     _memory: Reservation,
 }
+
+/// What was decoded of the next batch, and what comes after it.
+type Ahead = (Box<Pipeline>, Result<Option<Vec<SeriesBatch>>, Error>);
 
 impl SeriesScan {
     /// The matching series with samples in the range.
@@ -104,15 +103,11 @@ impl SeriesScan {
         let (mut holders, mut walk) = (Vec::new(), Walk::new(context));
         for some in blocks.chunks(OPEN_AT_ONCE) {
             context.check()?;
-            for block in reader.open_all(some, context.stats()).await {
-                let Some(block) = block_reader::or_warn(context, block)? else { continue };
-                QueryStats::add(&context.stats().blocks_opened, 1);
-                let index = IndexReader::new(reader, context, &block);
-                let selected = or_warn(context, select(&block, &index, matchers, range, &rules).await)?;
-                if let Some((series, hidden)) = selected.filter(|(series, _)| !series.is_empty()) {
-                    walk.add_block(index, series)?;
-                    holders.push(Holder::Block { block, hidden });
-                }
+            let asked = Asked { context, matchers, range, rules: &rules };
+            for (index, series, hidden) in asked.of_blocks(reader, some).await? {
+                let block = Arc::clone(index.block());
+                walk.add_block(index, series)?;
+                holders.push(Holder::Block { block, hidden });
             }
         }
         QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
@@ -132,9 +127,11 @@ impl SeriesScan {
         }
         walk.narrow(selection.labels.as_deref());
         let (reader, context, selection) = (reader.clone(), context.clone(), Arc::new(selection));
-        let (holders, walk) = (Arc::new(holders), Some(walk));
+        let (range, holders) = (selection.range(), Arc::new(holders));
+        let fetcher = Fetcher { reader, context: context.clone(), holders, range };
+        let pipeline = Some(Box::new(Pipeline::new(PartsReader { fetcher, selection, rules }, walk)));
         let (parts, ahead) = (VecDeque::new(), None);
-        Ok(Self { reader, context, selection, rules, holders, walk, parts, ahead, _memory: memory })
+        Ok(Self { context, parts, pipeline, ahead, _memory: memory })
     }
 
     /// The next series; `None` after the last one. Series without samples in the range are left out, so a
@@ -144,82 +141,28 @@ impl SeriesScan {
         if let Some(part) = self.parts.pop_front() {
             return Ok(Some(part));
         }
-        let Ahead { found, decoded, then } = match (self.ahead.take(), self.walk.take()) {
-            (Some(task), walk) => {
-                self.walk = walk;
-                task.join().await.map_err(|error| Error::Internal(error.to_string()))?
-            }
-            // There is nothing to do beside it.
-            (None, Some(walk)) => {
-                let reader = self.parts_reader();
-                reader.decoded(reader.fetched(walk).await).await
-            }
+        let (mut pipeline, mut decoded) = match (self.ahead.take(), self.pipeline.take()) {
+            (Some(task), _) => task.join().await.map_err(|error| Error::Internal(error.to_string()))?,
+            (None, Some(pipeline)) => decode_next(pipeline).await,
             (None, None) => return Ok(None),
         };
-        let mut next = None;
-        match (then, &decoded) {
-            (Then::Fetched(fetch), Err(Error::OverBudget(refusal))) => {
-                next = Some(self.without_bytes(fetch, refusal.clone()).await?);
-            }
-            (Then::Fetched(fetch), _) => next = Some(fetch),
-            (Then::Walk(walk), _) => self.walk = Some(walk),
-            (Then::Nothing, _) => {}
+        if matches!(decoded, Err(Error::OverBudget(_))) {
+            // Batches before it were still in use, or others were read ahead: they are gone by now.
+            pipeline.give_back().await;
+            (pipeline, decoded) = decode_next(pipeline).await;
         }
-        let decoded = match decoded {
-            // Read ahead while batches before it were still in use: they are gone by now.
-            Err(Error::OverBudget(_)) => self.read_again(found).await?,
-            decoded => decoded?,
-        };
-        let Some(batches) = decoded else { return Ok(None) };
-        self.ahead = match next {
-            Some(next) => Some(self.parts_reader().decode_ahead(next)),
-            None => self.read_first(),
-        };
+        let Some(batches) = decoded? else { return Ok(None) };
+        if !pipeline.is_over() {
+            self.ahead = Some(self.context.env().spawn("decode samples", decode_next(pipeline)));
+        }
         self.parts.extend(batches);
         Ok(self.parts.pop_front())
     }
+}
 
-    fn parts_reader(&self) -> PartsReader {
-        let (reader, context, holders) =
-            (self.reader.clone(), self.context.clone(), Arc::clone(&self.holders));
-        let fetcher = Fetcher { reader, context, holders, range: self.selection.range() };
-        PartsReader { fetcher, selection: Arc::clone(&self.selection), rules: self.rules.clone() }
-    }
-
-    /// Begins to read the next batch, unless there was none after the last one.
-    fn read_first(&mut self) -> Option<Task<Ahead>> {
-        let (walk, reader) = (self.walk.take()?, self.parts_reader());
-        let fetch = reader.fetch_ahead(walk);
-        Some(reader.decode_ahead(fetch))
-    }
-
-    /// The batch that is read, which gives its memory back and is read again in its turn.
-    async fn without_bytes(
-        &self,
-        fetch: Task<FetchedAhead>,
-        refusal: OverBudget,
-    ) -> Result<Task<FetchedAhead>, Error> {
-        let mut next = fetch.join().await.map_err(|error| Error::Internal(error.to_string()))?;
-        if matches!(next.fetched, Ok(Some(_))) {
-            next.fetched = Err(refusal.into());
-        }
-        Ok(self.context.env().spawn("read samples", async move { next }))
-    }
-
-    async fn read_again(
-        &mut self,
-        found: Option<Arc<Vec<Found>>>,
-    ) -> Result<Option<Vec<SeriesBatch>>, Error> {
-        let found = match (found, &mut self.walk) {
-            (Some(found), _) => found,
-            (None, Some(walk)) => Arc::new(walk.take(BATCH_SERIES, BATCH_ROWS).await?),
-            (None, None) => return Ok(None),
-        };
-        if found.is_empty() {
-            return Ok(None);
-        }
-        self.parts_reader().read(found).await.map(Some)
-    }
+async fn decode_next(mut pipeline: Box<Pipeline>) -> Ahead {
+    let decoded = pipeline.next().await;
+    (pipeline, decoded)
 }
 
 /// Reads and decodes the batches of a scan. Cheap to clone.
@@ -231,73 +174,21 @@ struct PartsReader {
 }
 
 impl PartsReader {
-    /// Begins to read the next batch.
-    fn fetch_ahead(&self, walk: Walk) -> Task<FetchedAhead> {
-        let reader = self.clone();
-        self.fetcher.context.env().spawn("read samples", async move { reader.fetched(walk).await })
-    }
-
-    /// Reads the next batch.
-    async fn fetched(&self, mut walk: Walk) -> FetchedAhead {
-        let found = match walk.take(BATCH_SERIES, BATCH_ROWS).await {
-            Ok(found) if found.is_empty() => return FetchedAhead { walk, found: None, fetched: Ok(None) },
-            Ok(found) => Arc::new(found),
-            Err(error) => return FetchedAhead { walk, found: None, fetched: Err(error) },
-        };
-        let fetched = self.fetcher.clone().fetch(Arc::clone(&found)).await.map(Some);
-        FetchedAhead { walk, found: Some(found), fetched }
-    }
-
-    /// Decodes a batch once it is read, and reads the one after it meanwhile.
-    fn decode_ahead(&self, fetch: Task<FetchedAhead>) -> Task<Ahead> {
-        let reader = self.clone();
-        let decode = async move {
-            match fetch.join().await {
-                Ok(fetched) => reader.decoded(fetched).await,
-                Err(error) => {
-                    let decoded = Err(Error::Internal(error.to_string()));
-                    let walk = Walk::new(&reader.fetcher.context);
-                    Ahead { found: None, decoded, then: Then::Walk(walk) }
-                }
-            }
-        };
-        self.fetcher.context.env().spawn("decode samples", decode)
-    }
-
-    /// Decodes a batch that was read, and begins to read the one after it, if there is one.
-    async fn decoded(&self, fetched: FetchedAhead) -> Ahead {
-        let FetchedAhead { mut walk, found, fetched } = fetched;
-        match fetched {
-            Ok(Some(fetched)) => {
-                let then = match walk.is_over() {
-                    true => Then::Nothing,
-                    false => Then::Fetched(self.fetch_ahead(walk)),
-                };
-                let decoded = self.decode(fetched).await.map(Some);
-                Ahead { found, decoded, then }
-            }
-            Ok(None) => Ahead { found, decoded: Ok(None), then: Then::Nothing },
-            Err(error) => Ahead { found, decoded: Err(error), then: Then::Walk(walk) },
-        }
-    }
-
-    async fn read(self, found: Arc<Vec<Found>>) -> Result<Vec<SeriesBatch>, Error> {
-        let fetched = self.fetcher.clone().fetch(found).await?;
-        self.decode(fetched).await
+    /// The stored bytes of batches.
+    async fn fetch(&self, batches: Vec<FoundBatch>) -> Result<Fetched, Error> {
+        self.fetcher.clone().fetch(batches).await
     }
 
     /// The samples of a batch that was read, in one or several parts.
-    async fn decode(&self, fetched: Fetched) -> Result<Vec<SeriesBatch>, Error> {
+    async fn decode(&self, found: FoundBatch, fetched: &Arc<Fetched>) -> Result<Vec<SeriesBatch>, Error> {
         let (context, holders) = (self.fetcher.context.clone(), Arc::clone(&self.fetcher.holders));
-        let Fetched { found, blocks, mut memory } = fetched;
-        memory.grow(blocks.iter().map(|block| block.decoded_bytes).sum())?;
+        let mut memory = context.budget().reserve(fetched.decoded_bytes(&found))?;
         QueryStats::add(&context.stats().streams, found.len() as u64);
         let is_little = memory.bytes() <= LITTLE_BYTES;
-        let blocks = Arc::new(blocks);
         let decode_part = |part: Range<usize>| {
-            let (holders, found, blocks) = (Arc::clone(&holders), Arc::clone(&found), Arc::clone(&blocks));
+            let (holders, found, fetched) = (Arc::clone(&holders), Arc::clone(&found), Arc::clone(fetched));
             let (selection, rules) = (Arc::clone(&self.selection), self.rules.clone());
-            let work = move || Ok(decode(&holders, &found[part], &blocks, &selection, &rules)?);
+            let work = move || Ok(decode(&holders, &found[part], &fetched.blocks, &selection, &rules)?);
             context.compute_sized(is_little, work)
         };
         let threads = context.env().cpu().parallelism().min(context.parallelism());
@@ -322,39 +213,13 @@ fn parts_of(series: usize, threads: usize) -> impl Iterator<Item = Range<usize>>
     (0..series).step_by(step).map(move |from| from..series.min(from + step))
 }
 
-/// A batch that was read ahead; none after the last one.
-struct FetchedAhead {
-    walk: Walk,
-    /// Its series, if they were found.
-    found: Option<Arc<Vec<Found>>>,
-    fetched: Result<Option<Fetched>, Error>,
-}
-
-/// A batch that was decoded ahead; none after the last one.
-struct Ahead {
-    /// Its series, if they were found.
-    found: Option<Arc<Vec<Found>>>,
-    decoded: Result<Option<Vec<SeriesBatch>>, Error>,
-    then: Then,
-}
-
-/// How a scan goes on behind a batch.
-enum Then {
-    /// The next one is being read.
-    Fetched(Task<FetchedAhead>),
-    /// From here.
-    Walk(Walk),
-    /// It does not.
-    Nothing,
-}
-
 impl SampleScan for SeriesScan {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
         Box::pin(self.take())
     }
 
     fn is_over(&self) -> bool {
-        self.parts.is_empty() && self.ahead.is_none() && self.walk.is_none()
+        self.parts.is_empty() && self.ahead.is_none() && self.pipeline.is_none()
     }
 }
 
@@ -379,18 +244,57 @@ fn blocks_of(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<B
     blocks
 }
 
-/// The series of a block that match and may have samples in the range, and what is hidden of them.
-async fn select(
-    block: &Arc<OpenSamples>,
-    index: &IndexReader,
-    matchers: &[Matcher],
+/// What is asked of blocks.
+struct Asked<'a> {
+    context: &'a QueryContext,
+    matchers: &'a [Matcher],
     range: TimeRange,
-    rules: &Rules,
-) -> Result<(RoaringBitmap, HiddenSamples), IndexError> {
-    let selected = index.select(matchers).await?;
-    let mut series = index.touching(selected, range).await?;
-    let rules = rules.between(block.meta.min_ts, block.meta.max_ts);
-    let hidden = HiddenSamples::of_block(block, index, rules).await?;
-    series -= &hidden.gone;
-    Ok((series, hidden))
+    rules: &'a Rules,
+}
+
+/// A block, the series of it that match and may have samples in the range, and what is hidden of them.
+type Selected = (IndexReader, RoaringBitmap, HiddenSamples);
+
+impl Asked<'_> {
+    /// Those of the blocks with matching series, which are found in all of them at the same time: in one after
+    /// the other where the memory of the query does not suffice for that.
+    async fn of_blocks(
+        &self,
+        reader: &BlockReader,
+        blocks: &[Arc<BlockMeta>],
+    ) -> Result<Vec<Selected>, Error> {
+        let mut indexes = Vec::with_capacity(blocks.len());
+        for block in reader.open_all(blocks, self.context.stats()).await {
+            if let Some(block) = block_reader::or_warn(self.context, block)? {
+                QueryStats::add(&self.context.stats().blocks_opened, 1);
+                indexes.push(IndexReader::new(reader, self.context, &block));
+            }
+        }
+        let mut selecting = Vec::with_capacity(indexes.len());
+        for index in &indexes {
+            selecting.push(self.of_block(index));
+        }
+        let selected = join_all(selecting).await;
+        let mut found = Vec::with_capacity(indexes.len());
+        for (index, mut selected) in indexes.into_iter().zip(selected) {
+            if let Err(IndexError::Query(Error::OverBudget(_))) = selected {
+                selected = self.of_block(&index).await;
+            }
+            let selected = or_warn(self.context, selected)?;
+            if let Some((series, hidden)) = selected.filter(|(series, _)| !series.is_empty()) {
+                found.push((index, series, hidden));
+            }
+        }
+        Ok(found)
+    }
+
+    async fn of_block(&self, index: &IndexReader) -> Result<(RoaringBitmap, HiddenSamples), IndexError> {
+        let selected = index.select(self.matchers).await?;
+        let mut series = index.touching(selected, self.range).await?;
+        let block = index.block();
+        let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
+        let hidden = HiddenSamples::of_block(block, index, rules).await?;
+        series -= &hidden.gone;
+        Ok((series, hidden))
+    }
 }

@@ -71,15 +71,24 @@ impl Found {
         self.members.iter().find(|(number, _)| *number == holder).map(|(_, ordinal)| *ordinal)
     }
 
-    /// Bytes that it takes before it has samples, and those of samples that are in heads.
+    /// Bytes that it takes until it is decoded.
     pub(super) fn bytes(&self) -> u64 {
-        let members = self.members.len() as u64 * 16;
-        SERIES_BYTES + self.label_bytes + members + self.head_rows * 2 * SAMPLE_BYTES
+        self.label_bytes() + self.members.len() as u64 * 16
     }
 
     /// Bytes of its labels in a batch.
     pub(super) fn label_bytes(&self) -> u64 {
         self.label_bytes + SERIES_BYTES
+    }
+
+    /// Bytes of its labels and of its samples from heads while it is decoded.
+    pub(super) fn decoded_bytes(&self) -> u64 {
+        self.label_bytes() + self.head_rows * 2 * SAMPLE_BYTES
+    }
+
+    /// How many samples holders have of it.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Calls `each` with its labels.

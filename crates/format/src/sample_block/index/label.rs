@@ -150,7 +150,7 @@ impl Label {
         &self.columns
     }
 
-    /// Every part that belongs to it, for tools that check.
+    /// Every part that belongs to it.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let pages = self.texts.iter().chain(&self.sorted).chain(&self.lists).map(|page| page.part);
         pages.chain(self.columns.iter().filter_map(|(_, column)| match column {

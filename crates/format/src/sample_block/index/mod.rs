@@ -94,7 +94,12 @@ impl Index {
         self.areas.locate(part)
     }
 
-    /// Every part, for tools that check.
+    /// Bytes of the parts that are in the object before the footer.
+    pub fn object_bytes(&self) -> u64 {
+        self.areas.stored_end()
+    }
+
+    /// Every part.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let spans = self.pages.iter().map(|page| page.spans);
         spans.chain(self.labels.iter().flat_map(Label::parts))

@@ -108,7 +108,7 @@ pub enum Place {
 }
 
 impl Areas {
-    fn stored_end(&self) -> u64 {
+    pub(super) fn stored_end(&self) -> u64 {
         self.stored.last().map_or(0, |area| area.address + u64::from(area.piece.len))
     }
 

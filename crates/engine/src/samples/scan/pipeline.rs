@@ -1,0 +1,228 @@
+//! Batches of series in their order, each decoded when it is asked for, with what follows read ahead.
+//!
+//! **Life of a batch.** [`Walk`] finds its series. They are read in units: the first batch of a scan is one,
+//! what there is room for behind it the next, so that a store is asked once for what a short scan needs and
+//! the first batch is not kept waiting. The walk goes on while a unit is read, and units are read while
+//! batches are decoded: a store is not waited for in turn.
+//!
+//! **Invariants.** Series and samples that are read ahead are bounded. When the budget refuses memory, nothing
+//! is lost: [`Pipeline::give_back`] lets go of everything that was read ahead, and its batches are read again
+//! one by one; from then on less is read ahead.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::future::join;
+use sandur_base::Task;
+use sandur_query::{BATCH_SERIES, Error, SeriesBatch};
+
+use super::PartsReader;
+use super::fetch::Fetched;
+use super::walk::{Found, Walk};
+
+/// Samples of a batch from which it takes no further series: 16 MiB of times and values.
+const BATCH_ROWS: u64 = 1 << 20;
+/// Series that are read ahead at most.
+const AHEAD_SERIES: usize = 4 * BATCH_SERIES;
+/// Stored bytes of samples that are read ahead at most.
+const AHEAD_BYTES: u64 = 12 << 20;
+/// Of a small budget no more than one in so many bytes is used for what is read ahead.
+const AHEAD_ONE_IN: u64 = 8;
+
+/// Series of a batch.
+pub(super) type FoundBatch = Arc<Vec<Found>>;
+
+/// How much is read ahead.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    series: usize,
+    rows: u64,
+}
+
+impl Amount {
+    fn of(batches: &[FoundBatch]) -> Self {
+        let series = || batches.iter().flat_map(|batch| batch.iter());
+        Self { series: series().count(), rows: series().map(Found::rows).sum() }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { series: self.series + other.series, rows: self.rows + other.rows }
+    }
+
+    fn is_below(self, most: Self) -> bool {
+        self.series < most.series && self.rows < most.rows
+    }
+}
+
+/// Batches that are read together.
+struct Unit {
+    /// Those that were not decoded yet.
+    batches: VecDeque<FoundBatch>,
+    amount: Amount,
+    bytes: Bytes,
+}
+
+/// The stored bytes of a unit.
+enum Bytes {
+    /// Not asked for yet.
+    Unread,
+    /// On their way.
+    Reading(Task<Result<Fetched, Error>>),
+    /// Here.
+    Read(Arc<Fetched>),
+}
+
+impl Unit {
+    fn new(batches: Vec<FoundBatch>) -> Self {
+        let amount = Amount::of(&batches);
+        Self { batches: batches.into(), amount, bytes: Bytes::Unread }
+    }
+
+    /// Decodes its next batch. After a failure it can be asked again.
+    async fn decode_next(&mut self, reader: &PartsReader) -> Result<Vec<SeriesBatch>, Error> {
+        let Some(batch) = self.batches.front().cloned() else { return Ok(Vec::new()) };
+        let bytes = self.read(reader).await?;
+        let decoded = reader.decode(batch, &bytes).await?;
+        self.batches.pop_front();
+        Ok(decoded)
+    }
+
+    async fn read(&mut self, reader: &PartsReader) -> Result<Arc<Fetched>, Error> {
+        let fetched = match std::mem::replace(&mut self.bytes, Bytes::Unread) {
+            Bytes::Unread => reader.fetch(self.batches.iter().cloned().collect()).await?,
+            Bytes::Reading(task) => {
+                task.join().await.map_err(|error| Error::Internal(error.to_string()))??
+            }
+            Bytes::Read(bytes) => {
+                self.bytes = Bytes::Read(Arc::clone(&bytes));
+                return Ok(bytes);
+            }
+        };
+        let bytes = Arc::new(fetched);
+        self.bytes = Bytes::Read(Arc::clone(&bytes));
+        Ok(bytes)
+    }
+
+    /// Lets go of its bytes.
+    async fn into_batches(self) -> VecDeque<FoundBatch> {
+        if let Bytes::Reading(task) = self.bytes {
+            task.abort();
+            // Its memory is given back once it has ended.
+            let _ = task.join().await;
+        }
+        self.batches
+    }
+}
+
+/// The walk, and what is read of the series that it found.
+struct ReadAhead {
+    reader: PartsReader,
+    walk: Walk,
+    units: VecDeque<Unit>,
+    most: Amount,
+}
+
+impl ReadAhead {
+    /// The next unit. The first batch of a scan is not asked for yet, so that a scan without another takes no
+    /// task.
+    async fn pop(&mut self) -> Result<Option<Unit>, Error> {
+        if let Some(unit) = self.units.pop_front() {
+            return Ok(Some(unit));
+        }
+        let found = self.walk.take(BATCH_SERIES, BATCH_ROWS).await?;
+        Ok((!found.is_empty()).then(|| Unit::new(vec![Arc::new(found)])))
+    }
+
+    /// Begins to read what there is room for.
+    async fn top_up(&mut self) -> Result<(), Error> {
+        let mut ahead = self.units.iter().fold(Amount::default(), |sum, unit| sum.plus(unit.amount));
+        let (mut batches, mut walked) = (Vec::new(), Ok(()));
+        while ahead.is_below(self.most) && !self.walk.is_over() {
+            match self.walk.take(BATCH_SERIES, BATCH_ROWS).await {
+                Ok(found) => {
+                    let batch = [Arc::new(found)];
+                    ahead = ahead.plus(Amount::of(&batch));
+                    batches.extend(batch);
+                }
+                Err(error) => {
+                    walked = Err(error);
+                    break;
+                }
+            }
+        }
+        batches.retain(|batch: &FoundBatch| !batch.is_empty());
+        if !batches.is_empty() {
+            let mut unit = Unit::new(batches.clone());
+            let reader = self.reader.clone();
+            let fetch = async move { reader.fetch(batches).await };
+            unit.bytes = Bytes::Reading(self.reader.fetcher.context.env().spawn("read samples", fetch));
+            self.units.push_back(unit);
+        }
+        match walked {
+            // It is asked again when less is read ahead.
+            Err(Error::OverBudget(_)) => Ok(()),
+            walked => walked,
+        }
+    }
+}
+
+/// Batches in their order.
+pub(super) struct Pipeline {
+    ahead: ReadAhead,
+    /// Whose batches are decoded.
+    current: Option<Unit>,
+    /// Batches that gave their bytes back.
+    again: VecDeque<FoundBatch>,
+}
+
+impl Pipeline {
+    pub(super) fn new(reader: PartsReader, walk: Walk) -> Self {
+        let bytes = AHEAD_BYTES.min(reader.fetcher.context.budget().capacity() / AHEAD_ONE_IN);
+        let most = Amount { series: AHEAD_SERIES, rows: reader.fetcher.rows_of(bytes) };
+        let ahead = ReadAhead { reader, walk, units: VecDeque::new(), most };
+        Self { ahead, current: None, again: VecDeque::new() }
+    }
+
+    /// Whether there is no further batch.
+    pub(super) fn is_over(&mut self) -> bool {
+        let current = self.current.as_ref().is_none_or(|unit| unit.batches.is_empty());
+        current && self.again.is_empty() && self.ahead.units.is_empty() && self.ahead.walk.is_over()
+    }
+
+    /// The next batch, in one or several parts; `None` after the last one. When there is no memory for it,
+    /// it is not lost.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<SeriesBatch>>, Error> {
+        if let Some(batch) = self.again.front().cloned() {
+            let mut unit = Unit::new(vec![batch]);
+            let decoded = unit.decode_next(&self.ahead.reader).await?;
+            self.again.pop_front();
+            return Ok(Some(decoded));
+        }
+        let unit = match self.current.take() {
+            Some(unit) if !unit.batches.is_empty() => unit,
+            _ => match self.ahead.pop().await? {
+                Some(unit) => unit,
+                None => return Ok(None),
+            },
+        };
+        let unit = self.current.insert(unit);
+        let reader = self.ahead.reader.clone();
+        let (decoded, topped_up) = join(unit.decode_next(&reader), self.ahead.top_up()).await;
+        if unit.batches.is_empty() {
+            self.current = None;
+        }
+        let decoded = decoded?;
+        topped_up?;
+        Ok(Some(decoded))
+    }
+
+    /// Gives back what batches take that are not decoded yet.
+    pub(super) async fn give_back(&mut self) {
+        let units = self.current.take().into_iter().chain(std::mem::take(&mut self.ahead.units));
+        for unit in units {
+            self.again.extend(unit.into_batches().await);
+        }
+        let Amount { series, rows } = self.ahead.most;
+        self.ahead.most = Amount { series: series / 2, rows: rows / 2 };
+    }
+}

@@ -1,0 +1,116 @@
+//! How many requests to the store a metric query waits for one after the other, from an empty cache.
+//!
+//! Every request takes the same simulated time and computation takes none, so requests that are not waited
+//! for in turn begin at the same instant: the instants at which requests begin are the trips.
+
+use std::collections::BTreeSet;
+
+use sandur_cache::Cache;
+use sandur_model::{DAY_NS, Labels, MatchOp, Matcher, SampleBatch, Signal};
+use sandur_query::SampleSelection;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
+
+use super::*;
+use crate::samples::SAMPLE_BYTES;
+
+/// Series of the panel.
+const SERIES: usize = 1_000;
+/// Samples of each: one each minute of a day.
+const SAMPLES: i64 = 1_440;
+/// The day's first millisecond.
+const DAY_MS: i64 = START_NS / DAY_NS * DAY_NS / 1_000_000;
+/// Trips that a panel may take.
+const TRIPS_MAX: usize = 4;
+
+/// Writes a day of the panel's series; beside each so many others that have a sample in each two hours.
+async fn write_day(engine: &Engine, others: usize) {
+    for part in 0..12 {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        let of_part = part * SAMPLES / 12..(part + 1) * SAMPLES / 12;
+        let time = |n: i64| DAY_MS + n * (DAY_NS / 1_000_000 / SAMPLES);
+        for series in 0..SERIES {
+            let pod = format!("{series:04}");
+            let labels = [("__name__", "panel"), ("job", "api"), ("pod", pod.as_str())];
+            let value = |n: i64| (n * series as i64 * 7_919 % 10_007) as f64 * 0.37;
+            batch.push(Arc::new(Labels::from_pairs(labels)), of_part.clone().map(|n| (time(n), value(n))));
+            for other in 0..others {
+                let id = (series * others + other) as u64;
+                let text = format!("{:016x}", (id + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let labels = [("__name__", "other"), ("job", "api"), ("id", text.as_str())];
+                batch.push(Arc::new(Labels::from_pairs(labels)), [(time(of_part.start), id as f64)]);
+            }
+        }
+        engine.push(batch).await.unwrap();
+        engine.flush().await.unwrap();
+    }
+}
+
+fn blocks(engine: &Engine) -> usize {
+    engine.view().snapshot.all_blocks().filter(|block| block.dataset.signal == Signal::Metrics).count()
+}
+
+/// The instants at which a client asked for blocks.
+fn trips(bucket: &FaultStore, client: &str) -> Vec<String> {
+    let trace = bucket.trace();
+    let asked = trace.iter().filter(|line| line.contains(&format!(" {client} get blocks/")));
+    let at: BTreeSet<&str> = asked.filter_map(|line| line.split(' ').next()).collect();
+    at.into_iter().map(str::to_owned).collect()
+}
+
+async fn panels_take_few_trips(others: usize) {
+    let (env, latency) = (Env::simulated(1, START_NS + 2 * DAY_NS), Duration::from_millis(30));
+    let plan = FaultPlan { latency_median: latency, ..FaultPlan::none() };
+    let bucket = FaultStore::new(env.clone(), 1, plan);
+    let open = async |name: &str| {
+        let store =
+            Store::from_object_store(Arc::new(bucket.client(name)), env.clone(), StoreOptions::default());
+        let cache = Some(Cache::in_memory(&env, 64 << 20));
+        Engine::open(
+            store,
+            env.clone(),
+            EngineOptions { cache, write_budget: MemoryBudget::root("write", 256 << 20), ..small_options() },
+        )
+        .await
+        .unwrap()
+    };
+    let writer = open("writer").await;
+    write_day(&writer, others).await;
+    for (expected, of) in [(12, "two hours"), (1, "a day")] {
+        while blocks(&writer) > expected {
+            env.sleep(Duration::from_secs(60)).await;
+        }
+        for (name, value, found) in [("__name__", "panel", SERIES), ("pod", "0007", 1)] {
+            let client = format!("{of}-{name}").replace(' ', "-");
+            let reader = open(&client).await;
+            assert_eq!(blocks(&reader), expected);
+            let (context, matcher) = (context(&env), Matcher::new(name, MatchOp::Equal, value).unwrap());
+            let selection = SampleSelection::all(vec![matcher], DAY_MS, DAY_MS + DAY_NS / 1_000_000);
+            let mut scan = reader.sources().samples.select(&context, selection).await.unwrap();
+            let (mut series, mut samples) = (0, 0);
+            while let Some(batch) = scan.next().await.unwrap() {
+                series += batch.samples.len();
+                samples += batch.samples.iter().map(|samples| samples.times.len()).sum::<usize>();
+            }
+            drop(scan);
+            assert_eq!((series, samples), (found, found * SAMPLES as usize));
+            let trips = trips(&bucket, &client);
+            assert!(trips.len() <= TRIPS_MAX, "blocks of {of}, {name}=\"{value}\": asked at {trips:?}");
+            let bytes = context.stats().snapshot().store_bytes;
+            assert!(bytes < found as u64 * SAMPLES as u64 * SAMPLE_BYTES + (8 << 20));
+            reader.shutdown().await.unwrap();
+        }
+    }
+    writer.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panel_of_a_day_takes_four_trips() {
+    panels_take_few_trips(1).await;
+}
+
+/// The index of a block is too large to be part of its footer.
+#[tokio::test(start_paused = true)]
+async fn a_panel_among_many_series_takes_four_trips() {
+    panels_take_few_trips(20).await;
+}
