@@ -5,6 +5,8 @@
 //! reads by pickle and msgpack as from a server of its cluster, and carbonapi does, whose program is named by
 //! `--carbonapi` because the Go module registry does not serve it. Every answer of theirs must be ours.
 
+#![allow(clippy::disallowed_methods)] // it waits for programs outside the product
+
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};

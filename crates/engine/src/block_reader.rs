@@ -127,8 +127,8 @@ impl BlockReader {
         self.pieces_alongside(meta, (pieces, &[]), hint, stats).await
     }
 
-    /// Stored pieces of the block, in order. Others are read with them and kept, if the store has to be asked:
-    /// those that will be wanted next.
+    /// Stored pieces of the block, in order. Others are read with them and kept, if the store has to be
+    /// asked: those that will be wanted next.
     pub async fn pieces_alongside(
         &self,
         meta: &BlockMeta,

@@ -168,7 +168,8 @@ mod tests {
                 (0..25).map(|at| held.iter().rev().find_map(|(_, instants)| instants[at])).collect()
             };
             let before = shown(&held);
-            prop_assert_eq!(&before, &(0..25).map(|at| held.iter().filter_map(|(_, own)| own[at]).max()).collect::<Vec<_>>());
+            let latest = |at: usize| held.iter().filter_map(|(_, own)| own[at]).max();
+            prop_assert_eq!(&before, &(0..25).map(latest).collect::<Vec<_>>());
             for merges in 1.. {
                 let all: Vec<&BlockMeta> = held.iter().map(|(block, _)| block).collect();
                 let candidates = all.iter().copied().filter(|block| block.place != left_out).collect();

@@ -3,6 +3,8 @@
 //!
 //! Usage: `outage [SECONDS [POINTS_PER_SECOND]]`, the time that the target is away and the rate.
 
+#![allow(clippy::disallowed_methods)] // a measurement: real time
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

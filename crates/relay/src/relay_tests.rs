@@ -444,6 +444,7 @@ fn a_stop_while_the_disk_writes_loses_nothing() {
         let running = Running::start((&env, &memory()), routing, remotes, &open, "host.example").unwrap();
         let mut sorter = running.relay.sorter();
         send(&mut sorter, 0);
+        #[allow(clippy::disallowed_methods)] // the disk below waits as one of the operating system does
         tokio::task::spawn_blocking(move || begun.recv().unwrap()).await.unwrap();
         send(&mut sorter, 1);
         let mut stop = std::pin::pin!(running.stop());

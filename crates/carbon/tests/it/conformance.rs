@@ -1,5 +1,7 @@
 //! What carbon 1.1.10 accepted of recorded inputs, from `../shared/conformance/graphite`.
 
+#![allow(clippy::unwrap_used)] // tests fail that way
+
 use std::ops::ControlFlow;
 use std::path::Path;
 

@@ -44,7 +44,7 @@ pub(super) fn relay_rules(
             }
             (Some(pattern), None) => {
                 let cluster = routing.add_cluster(&section.name, Method::All, targets);
-                let stops = !flag("continue").is_some_and(|(_, value)| value == Some(true));
+                let stops = flag("continue").is_none_or(|(_, value)| value != Some(true));
                 match compile(&pattern.value, true) {
                     Ok(expression) => {
                         let matcher = Matcher::any_of(vec![expression]);

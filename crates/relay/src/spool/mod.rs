@@ -177,10 +177,11 @@ impl Spool {
     }
 
     fn start_at(&mut self, position: Option<(u64, u64)>) {
-        if let (Some((number, offset)), Some(first)) = (position, self.segments.first()) {
-            if first.number == number && offset <= first.bytes {
-                self.position = offset;
-            }
+        if let (Some((number, offset)), Some(first)) = (position, self.segments.first())
+            && first.number == number
+            && offset <= first.bytes
+        {
+            self.position = offset;
         }
     }
 

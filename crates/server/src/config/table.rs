@@ -292,8 +292,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "graphite.aggregation",
-        "Carbon's storage-aggregation.conf: how values become those of coarser steps; it is read again when it \
-         changes. Empty: their mean, of which half must be there.",
+        "Carbon's storage-aggregation.conf: how values become those of coarser steps; it is read again when \
+         it changes. Empty: their mean, of which half must be there.",
         |s| Slot::Text(&mut s.graphite.aggregation),
     ),
     option(

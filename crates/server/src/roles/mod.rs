@@ -10,4 +10,4 @@ mod signals;
 
 pub use relay::check_listener;
 pub use serve::{Server, environment, serve};
-pub use signals::watch as watch_signals;
+pub use signals::Signals;

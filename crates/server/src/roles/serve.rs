@@ -23,7 +23,7 @@ use super::listen::{self, Doors};
 use super::relay::{self, Relaying};
 use super::scrape;
 use super::self_logs_shipper::Shipper;
-use super::signals;
+use super::signals::Signals;
 use crate::auth::Authority;
 use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
@@ -57,9 +57,17 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
     let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), SELF_LOGS_QUEUE_BYTES));
     logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
-    let server = Server::start(env.clone(), settings, self_logs).await?;
+    let mut signals = Signals::catch();
+    let server = tokio::select! {
+        server = Server::start(env.clone(), settings, self_logs) => server?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before it was ready; the next start recovers what is in the WAL");
+            // What the start has begun needs no end: it is as after a crash.
+            std::process::exit(0);
+        }
+    };
+    let _signals = env.spawn("signals", signals.watch(server.shutdown.clone()));
     server.greet();
-    let _signals = env.spawn("signals", signals::watch(server.shutdown.clone()));
     server.shutdown.signal().triggered().await;
     server.stop().await?;
     match logging::is_json() {
@@ -88,14 +96,13 @@ impl Server {
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address that is taken is the commonest mistake and the quickest to see.
-        let (shutdown, pressure, metrics) =
-            (Shutdown::default(), Pressure::default(), ServerMetrics::default());
-        let limit = settings.memory_limit;
+        let (pressure, metrics) = (Pressure::default(), ServerMetrics::default());
+        let (limit, shutdown) = (settings.memory_limit, Shutdown::default());
         let authority = authority(&env, &settings).await?;
         // They answer 503 until the engine is open: recovery may take a while.
         let stopping = shutdown.signal();
-        let Doors { doors, mut accepting, following: certificates } =
-            listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
+        let listening = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
+        let Doors { doors, mut accepting, following: certificates } = listening;
         let (bound, carbon_state) = (carbon::bind(&settings).await?, CarbonState::default());
         let address = doors[0].address;
         let limits = Arc::new(TenantLimits::new(&settings));
@@ -139,9 +146,9 @@ impl Server {
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        let forgetting = env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app)));
-        let rules = env.spawn("rules of Graphite's", graphite.follow(env.clone()));
-        let mut background = vec![governor, following, forgetting, rules];
+        let mut background = vec![governor, following];
+        background.push(env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app))));
+        background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
         background.extend(scrape::start(&app, scraped));
         background.extend(certificates);
         background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));

@@ -1,8 +1,9 @@
 //! Goal: what was acknowledged survives `kill -9`, once; what was not acknowledged is never there twice.
 //!
-//! Method: four pushers write numbered lines, two numbered samples, some with exemplars, and two carbon's lines
-//! of numbered points, each with a correction of one point; all note which requests were acknowledged; the server is killed at random moments and started again; requests without an
-//! answer are sent again, as agents do. After every few kills the newest rows are counted, now and then and
+//! Method: four pushers write numbered lines, two numbered samples, some with exemplars, and two carbon's
+//! lines of numbered points, each with a correction of one point; all note which requests were acknowledged;
+//! the server is killed at random moments and started again; requests without an answer are sent again, as
+//! agents do. After every few kills the newest rows are counted, now and then and
 //! at the end all of them.
 //! `SANDUR_CRASH_KILLS` (14) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 

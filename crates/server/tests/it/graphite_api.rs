@@ -112,15 +112,15 @@ async fn a_find_with_times_meets_what_has_values_then() {
     assert_eq!(of("query=*.*".into()).await, r#"{"nodes": ["old", "web1", "web2"]}"#);
     assert_eq!(of("query=servers.**&position=-1".into()).await.matches("load").count(), 1);
     let tree =
-        post(&server, "/metrics/find", "application/x-www-form-urlencoded", "query=servers.web2.*").await;
+        post(server, "/metrics/find", "application/x-www-form-urlencoded", "query=servers.web2.*").await;
     let tree: serde_json::Value = serde_json::from_str(&tree.body).unwrap();
     assert_eq!((&tree[0]["text"], &tree[0]["leaf"], &tree[1]["leaf"]), (&"cpu".into(), &0.into(), &1.into()));
-    let expanded = body(get(&server, "/metrics/expand?query=servers.web*.load").await);
+    let expanded = body(get(server, "/metrics/expand?query=servers.web*.load").await);
     assert_eq!(expanded, r#"{"results": ["servers.web1.load", "servers.web2.load"]}"#);
-    let all = body(get(&server, "/metrics/index.json").await);
+    let all = body(get(server, "/metrics/index.json").await);
     assert_eq!(all.matches("servers").count(), 4);
-    assert_eq!(body(get(&server, "/metrics/list/").await).matches("servers").count(), 4);
-    assert_eq!(get(&server, "/metrics/find").await.status, 400);
+    assert_eq!(body(get(server, "/metrics/list/").await).matches("servers").count(), 4);
+    assert_eq!(get(server, "/metrics/find").await.status, 400);
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,9 +145,9 @@ async fn tags_are_labels_without_those_of_paths() {
     let details = r#"{"tag": "dc", "values": [{"value": "eu", "count": 1}, {"value": "us", "count": 1}]}"#;
     assert_eq!(of("/tags/dc").await, details);
     let form = "application/x-www-form-urlencoded";
-    assert_eq!(post(&server, "/tags/tagSeries", form, "path=a;c=1;b=2").await.body, r#""a;b=2;c=1""#);
-    assert_eq!(post(&server, "/tags/delSeries", form, "path=a;b=2").await.status, 400);
-    assert_eq!(get(&server, "/tags/findSeries").await.status, 400);
+    assert_eq!(post(server, "/tags/tagSeries", form, "path=a;c=1;b=2").await.body, r#""a;b=2;c=1""#);
+    assert_eq!(post(server, "/tags/delSeries", form, "path=a;b=2").await.status, 400);
+    assert_eq!(get(server, "/tags/findSeries").await.status, 400);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
     assert!(of("/_internal/capabilities/?format=json").await.contains("carbonapi_v3_pb"));
     assert!(of("/_internal/capabilities/").await.starts_with("\n\u{f}carbonapi_v3_pb"));
     assert!(of("/info/?target=servers.web1.load").await.contains("\"secondsPerPoint\":60"));
-    assert_eq!(get(&server, "/metrics/details/").await.status, 501);
+    assert_eq!(get(server, "/metrics/details/").await.status, 501);
     // MultiGlobRequest and MultiFetchRequest of carbonapi's third protocol.
     let ask = |address: &'static str, body: Vec<u8>| {
         let request = Request::post(address).header("accept", "application/x-carbonapi-v3-pb");

@@ -70,7 +70,7 @@ mod tests {
         let mut bits = Bits::from(&bytes, 0);
         assert_eq!(bits.bit(), Some(true));
         assert_eq!(bits.number(3), Some(0b010));
-        assert_eq!(bits.number(12), Some(0b1100_1111 | 0b0000 << 8));
+        assert_eq!(bits.number(12), Some(0b1100_1111));
 
         assert_eq!(bits.number(8), Some(0xFF));
         assert_eq!((bits.bit(), bits.number(9)), (None, None));

@@ -46,7 +46,7 @@ impl Coded<'_> {
 
     /// A point between two steps is none of this archive; there are never more points than steps.
     fn keep(&self, point: Point, found: &mut Vec<Point>) {
-        if point.time % self.step == 0 {
+        if point.time.is_multiple_of(self.step) {
             found.push(point);
         }
     }

@@ -1,5 +1,7 @@
 //! Readers over files that whisper 1.1.10 and go-carbon's whisper wrote, and over damaged ones.
 
+#![allow(clippy::unwrap_used)] // tests fail that way
+
 mod damage;
 mod originals;
 

@@ -224,8 +224,8 @@ fn memory_of(parts: &[Part]) -> u64 {
     parts.iter().map(Part::memory_bytes).sum()
 }
 
-/// What it costs to read and to decode a part, in bytes of either: a list of a value that comes again and again
-/// at equal distances is stored in few bytes, and takes long to decode.
+/// What it costs to read and to decode a part, in bytes of either: a list of a value that comes again and
+/// again at equal distances is stored in few bytes, and takes long to decode.
 fn cost_of(part: &Part) -> u64 {
     u64::from(part.len) + u64::from(part.plain)
 }

@@ -256,8 +256,8 @@ struct Asked<'a> {
 type Selected = (IndexReader, RoaringBitmap, HiddenSamples);
 
 impl Asked<'_> {
-    /// Those of the blocks with matching series, which are found in all of them at the same time: in one after
-    /// the other where the memory of the query does not suffice for that.
+    /// Those of the blocks with matching series, which are found in all of them at the same time: in one
+    /// after the other where the memory of the query does not suffice for that.
     async fn of_blocks(
         &self,
         reader: &BlockReader,

@@ -5,9 +5,9 @@
 //! the first batch is not kept waiting. The walk goes on while a unit is read, and units are read while
 //! batches are decoded: a store is not waited for in turn.
 //!
-//! **Invariants.** Series and samples that are read ahead are bounded. When the budget refuses memory, nothing
-//! is lost: [`Pipeline::give_back`] lets go of everything that was read ahead, and its batches are read again
-//! one by one; from then on less is read ahead.
+//! **Invariants.** Series and samples that are read ahead are bounded. When the budget refuses memory,
+//! nothing is lost: [`Pipeline::give_back`] lets go of everything that was read ahead, and its batches are
+//! read again one by one; from then on less is read ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What the made-up services tell Graphite: lines and bytes of each slot, as carbon's lines. Each slot is sent
-//! once it is over.
+//! What the made-up services tell Graphite: lines and bytes of each slot, as carbon's lines. Each slot is
+//! sent once it is over.
 
 use std::fmt::Write;
 

@@ -29,7 +29,7 @@ use super::push::{Given, Positions, Sender, Sent, Shipper};
 use super::target::open_store;
 use crate::config::Settings;
 use crate::failed_command::Failed;
-use crate::roles::{self, Server};
+use crate::roles::{self, Server, Signals};
 use carbon::CarbonLines;
 use metrics::Counted;
 use shop::Shop;
@@ -72,13 +72,13 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let length = length.transpose()?;
     let env = roles::environment(&settings);
     crate::logging::start(&settings.log, env.clone(), None).map_err(Failed::new)?;
+    let stop = Shutdown::default();
+    let _signals = env.spawn("signals", Signals::catch().watch(stop.clone()));
     let server = start(&env, settings).await?;
     let paint = Paint::for_stderr();
     let address = format!("http://{}", server.address);
     eprintln!("{} at {address}, data in {store}", paint.ink(Ink::Strong, "Sandur is running"));
 
-    let stop = Shutdown::default();
-    let _signals = env.spawn("signals", roles::watch_signals(stop.clone()));
     let signal = stop.signal();
     let sender = Sender::new(env.clone(), Client::new(&address, None)?, Some(10));
     let now = env.now_ns().div_euclid(SECOND_NS);
@@ -249,7 +249,8 @@ impl Demo {
         };
         let ready = paint.ink(Ink::Strong, "Ready.");
         eprintln!(
-            "\n{ready} {address} is a Loki, Prometheus and Graphite data source for Grafana, logcli and promtool."
+            "\n{ready} {address} is a Loki, Prometheus and Graphite data source for Grafana, logcli and \
+             promtool."
         );
         let of_graphite =
             carbon::propose(&self.env, self.sender.client(), (address, &program, &named)).await?;

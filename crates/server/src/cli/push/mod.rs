@@ -34,7 +34,7 @@ use sandur_base::{Env, Shutdown};
 
 use super::client::{self, Client};
 use crate::failed_command::Failed;
-use crate::roles;
+use crate::roles::Signals;
 use identity::Identity;
 pub use inputs::Given;
 use inputs::Inputs;
@@ -128,7 +128,7 @@ async fn ship(env: &Env, shipper: &mut Shipper, arguments: &[String], follow: bo
         ship_files(shipper, arguments).await?;
     }
     let stop = Shutdown::default();
-    let _signals = env.spawn("signals", roles::watch_signals(stop.clone()));
+    let _signals = env.spawn("signals", Signals::catch().watch(stop.clone()));
     let signal = stop.signal();
     let mut live = Live::new(shipper, arguments, follow);
     let outcome = tokio::select! {

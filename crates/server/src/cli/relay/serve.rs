@@ -17,7 +17,8 @@ use sandur_relay::spool::{Directory, Options, Spool, Sync};
 use super::configuration;
 use crate::config::Log;
 use crate::failed_command::Failed;
-use crate::{logging, roles};
+use crate::logging;
+use crate::roles::{self, Signals};
 
 /// Bytes of all queues: more than any relay has, whose connections are bounded each.
 const MEMORY_MAX: u64 = 1 << 40;
@@ -83,6 +84,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     let started = Running::start((env, &memory), routing, Arc::new(Network), &open, &host);
     let running = started.map_err(|error| Failed::new(format!("{path}: {error}")))?;
     let shutdown = Shutdown::default();
+    let _signals = env.spawn("signals", Signals::catch().watch(shutdown.clone()));
     let mut accepting = Vec::new();
     for listener in &listening {
         let bound = listen(env, &running.relay, listener, shutdown.signal()).await;
@@ -98,7 +100,6 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     }
     let spool = directory.as_ref().map(|own| own.display().to_string()).unwrap_or_default();
     tracing::info!(targets, spool, "the relay is ready");
-    let _signals = env.spawn("signals", roles::watch_signals(shutdown.clone()));
     shutdown.signal().triggered().await;
     for task in accepting {
         // A listener that ended badly took lines until then.
