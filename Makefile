@@ -16,7 +16,7 @@ need-cargo:
 	@command -v cc >/dev/null 2>&1 || { echo "a C compiler is missing (zstd and jemalloc are built from source): Debian: apt-get install build-essential"; exit 1; }
 
 need-go:
-	@command -v go >/dev/null 2>&1 || { echo "go is missing (tests build a real S3 server and logcli from the Go module registry): install Go 1.24 or newer"; exit 1; }
+	@command -v go >/dev/null 2>&1 || { echo "go is missing (tests build a real S3 server from the Go module registry): install Go 1.24 or newer"; exit 1; }
 
 demo: need-cargo
 	$(CARGO) build --profile demo --package sandur-server

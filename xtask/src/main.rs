@@ -73,6 +73,12 @@ const COMMANDS: &[Command] = &[
         run: suites::crash,
     },
     Command {
+        name: "clients",
+        arguments: "",
+        about: "build logcli, telemetrygen and promtool and use the real binary with them",
+        run: suites::clients,
+    },
+    Command {
         name: "sim",
         arguments: "[--seeds N] [--seed N]",
         about: "seeded simulation with faults; one seed repeats one run exactly",
@@ -117,7 +123,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "nightly",
         arguments: "[--fuzz-seconds N]",
-        about: "all long runs: properties, simulation, damage, kills, attacks, fuzz",
+        about: "all long runs: properties, clients, simulation, damage, kills, attacks, fuzz",
         run: nightly::run,
     },
 ];

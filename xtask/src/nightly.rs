@@ -23,6 +23,7 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part { name: "properties", arguments: &[], run: properties },
+    Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },

@@ -50,3 +50,13 @@ pub fn require(program: &str, advice: &str) -> Result<()> {
     }
     Ok(())
 }
+
+/// The peers are found before other programs of their names.
+pub fn with_tools(command: &mut Command) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = vec![tools().join("bin")];
+    folders.extend(std::env::split_paths(&path));
+    if let Ok(joined) = std::env::join_paths(folders) {
+        command.env("PATH", joined);
+    }
+}

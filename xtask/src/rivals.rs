@@ -139,8 +139,11 @@ const PROGRAMS: &[Program] = &[
 /// Programs that are faster when they call C (zstd), as their makers build them.
 const WITH_C: &[&str] = &["victoria-metrics"];
 
-/// What the tests need.
-pub const FOR_TESTS: &[&str] = &["versitygw", "logcli", "telemetrygen", "memcached_exporter", "cacheclients"];
+/// What the tests need at each change.
+pub const FOR_TESTS: &[&str] = &["versitygw", "memcached_exporter", "cacheclients"];
+
+/// Clients that take Go longer to build than all tests take to run: [`crate::suites::clients`].
+pub const LARGE_CLIENTS: &[&str] = &["logcli", "telemetrygen", "promtool"];
 
 /// Builds the named programs, or those that the tests need.
 pub fn run(arguments: &[String]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{root, run};
+use crate::process::{root, run, with_tools};
 use crate::rivals;
 use crate::s3::TestBucket;
 
@@ -28,6 +28,29 @@ pub fn crash(arguments: &[String]) -> Result<()> {
     if let Some(seed) = options.get("--seed") {
         command.env("SANDUR_CRASH_SEED", seed);
     }
+    server.apply(&mut command);
+    run(&mut command)
+}
+
+/// `cargo xtask clients`: clients that people have, large ones to build too, against the real binary.
+/// `cargo xtask test` runs the same tests with the clients that it finds.
+pub fn clients(arguments: &[String]) -> Result<()> {
+    Options::parse(arguments, &[])?;
+    rivals::ensure(rivals::FOR_TESTS)?;
+    rivals::ensure(rivals::LARGE_CLIENTS)?;
+    let server = TestBucket::start()?;
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args([
+        "test",
+        "--package",
+        "sandur-server",
+        "--test",
+        "it",
+        "--",
+        "--nocapture",
+    ]);
+    command.args(["clients::", "logcli::", "promtool::"]);
+    with_tools(&mut command);
     server.apply(&mut command);
     run(&mut command)
 }

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::process::{root, tools};
+use crate::process::{root, with_tools};
 use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Counts, TestBinary};
 use crate::{rivals, tidy};
@@ -75,16 +75,6 @@ fn tidied() -> Counts {
             eprintln!("{problems:#}");
             Counts { passed: 0, failed: 1 }
         }
-    }
-}
-
-/// The peers are found before other programs of their names.
-fn with_tools(command: &mut Command) {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = vec![tools().join("bin")];
-    folders.extend(std::env::split_paths(&path));
-    if let Ok(joined) = std::env::join_paths(folders) {
-        command.env("PATH", joined);
     }
 }
 
