@@ -61,8 +61,8 @@ pub enum Expr {
     Paren(Box<Paren>),
     /// `-a`
     Unary(Box<Unary>),
-    /// `a + b`
-    Binary(Box<Binary>),
+    /// `a + b - c`
+    Chain(Box<Chain>),
     /// `rate(a[5m])`
     Call(Box<Call>),
     /// `sum(a)`
@@ -268,33 +268,74 @@ pub struct Matching {
     pub fill: [Option<f64>; 2],
 }
 
-/// Two expressions with an operator between them.
+/// Expressions with operators between them, which are done from left to right. A row of operators is one node
+/// however long it is, so nobody who walks over a tree goes deeper for a longer row.
 #[derive(Clone, Debug)]
-pub struct Binary {
+pub struct Chain {
+    /// At least two.
+    pub operands: Nested<Operands>,
+    /// What stands before each of them but the first.
+    pub links: Vec<Link>,
+}
+
+/// An operator between what stands on its left and an operand.
+#[derive(Clone, Debug)]
+pub struct Link {
     /// The operator.
     pub op: Kind,
-    /// Left and right.
-    pub sides: Nested<Operands>,
-    /// How they match, when both are vectors.
+    /// How both sides match, when both are vectors.
     pub matching: Matching,
     /// Whether a comparison answers 0 or 1.
     pub returns_bool: bool,
 }
 
-impl Binary {
+/// A link with its sides.
+#[derive(Clone, Copy, Debug)]
+pub struct Linked<'a> {
+    /// The link.
+    pub link: &'a Link,
+    /// What everything on the left of it answers.
+    pub left: Type,
+    /// Where that stands.
+    pub left_span: Span,
+    /// The operand on the right.
+    pub right: &'a Expr,
+}
+
+impl Linked<'_> {
     /// Whether both sides have series, which have to find each other.
     pub fn matches_series(&self) -> bool {
-        self.sides.0.iter().all(|side| side.value_type() == Type::Vector)
+        self.left == Type::Vector && self.right.value_type() == Type::Vector
     }
 
-    /// The left side.
-    pub fn left(&self) -> &Expr {
-        &self.sides.0[0]
+    /// Where both sides stand.
+    pub fn span(&self) -> Span {
+        self.left_span.to(self.right.span())
     }
 
-    /// The right side.
-    pub fn right(&self) -> &Expr {
-        &self.sides.0[1]
+    /// What it answers.
+    pub fn value_type(&self) -> Type {
+        match (self.left, self.right.value_type()) {
+            (Type::Scalar, Type::Scalar) => Type::Scalar,
+            _ => Type::Vector,
+        }
+    }
+}
+
+impl Chain {
+    /// The first operand.
+    pub fn first(&self) -> &Expr {
+        &self.operands.0[0]
+    }
+
+    /// The links, from left to right.
+    pub fn linked(&self) -> impl Iterator<Item = Linked<'_>> {
+        let (mut left, mut left_span) = (self.first().value_type(), self.first().span());
+        self.links.iter().zip(&self.operands.0[1..]).map(move |(link, right)| {
+            let linked = Linked { link, left, left_span, right };
+            (left, left_span) = (linked.value_type(), linked.span());
+            linked
+        })
     }
 }
 
@@ -396,7 +437,7 @@ impl Expr {
             Self::Subquery(subquery) => subquery.inner.extent(),
             Self::Paren(paren) => paren.inner.extent(),
             Self::Unary(unary) => unary.inner.extent(),
-            Self::Binary(binary) => binary.sides.extent(),
+            Self::Chain(chain) => chain.operands.extent(),
             Self::Call(call) => call.args.extent(),
             Self::Aggregate(aggregate) => aggregate.args.extent(),
         }
@@ -412,8 +453,8 @@ impl Expr {
             Self::Paren(paren) => paren.inner.0.value_type(),
             Self::Unary(unary) => unary.inner.0.value_type(),
             Self::Call(call) => call.function.returns,
-            Self::Binary(binary) => {
-                let scalars = binary.sides.0.iter().all(|side| side.value_type() == Type::Scalar);
+            Self::Chain(chain) => {
+                let scalars = chain.operands.0.iter().all(|operand| operand.value_type() == Type::Scalar);
                 if scalars { Type::Scalar } else { Type::Vector }
             }
         }
@@ -429,7 +470,10 @@ impl Expr {
             Self::Subquery(subquery) => Span { start: subquery.inner.0.span().start, end: subquery.end },
             Self::Paren(paren) => paren.span,
             Self::Unary(unary) => Span { start: unary.start, end: unary.inner.0.span().end },
-            Self::Binary(binary) => binary.left().span().to(binary.right().span()),
+            Self::Chain(chain) => {
+                let operands = &chain.operands.0;
+                operands[0].span().to(operands[operands.len() - 1].span())
+            }
             Self::Call(call) => call.span,
             Self::Aggregate(aggregate) => aggregate.span,
         }
@@ -442,7 +486,7 @@ impl Expr {
             Self::Subquery(subquery) => std::slice::from_ref(&subquery.inner.0),
             Self::Paren(paren) => std::slice::from_ref(&paren.inner.0),
             Self::Unary(unary) => std::slice::from_ref(&unary.inner.0),
-            Self::Binary(binary) => &binary.sides.0,
+            Self::Chain(chain) => &chain.operands.0,
             Self::Call(call) => &call.args.0,
             Self::Aggregate(aggregate) => &aggregate.args.0,
         }
@@ -506,7 +550,7 @@ impl Expr {
             }
             Self::Paren(paren) => one(&mut paren.inner),
             Self::Unary(unary) => one(&mut unary.inner),
-            Self::Binary(binary) => each(&mut binary.sides),
+            Self::Chain(chain) => each(&mut chain.operands),
             Self::Call(call) => each(&mut call.args),
             Self::Aggregate(aggregate) => each(&mut aggregate.args),
         }

@@ -2,7 +2,7 @@
 
 use foldhash::HashSet;
 
-use crate::ast::{Aggregate, Binary, Call, Cardinality, Expr, Selector, Type};
+use crate::ast::{Aggregate, Call, Cardinality, Chain, Expr, Linked, Selector, Type};
 use crate::error::ParseError;
 use crate::parser::METRIC_NAME;
 use crate::span::Span;
@@ -59,34 +59,41 @@ impl Checker<'_> {
                 let what = format!("subquery is only allowed on instant vector, got {} instead", kind.name());
                 self.error(expr.span(), what)
             }
-            Expr::Binary(binary) => self.binary(binary),
+            Expr::Chain(chain) => self.chain(chain),
             Expr::Call(call) => self.call(call),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate),
         }
     }
 
     /// The operator and its modifiers between two sides.
-    fn between(&self, left: &Expr, right: &Expr) -> Span {
-        let (start, end) = (left.span().end as usize, right.span().start as usize);
+    fn between(&self, left: Span, right: Span) -> Span {
+        let (start, end) = (left.end as usize, right.start as usize);
         let gap = self.text.get(start..end).unwrap_or_default();
         let blank = gap.len() - gap.trim_start().len();
         Span::new(start + blank, start + gap.trim_end().len().max(blank))
     }
 
-    fn binary(&self, binary: &Binary) -> Checked {
-        let sides = &binary.sides.0;
-        sides.iter().try_for_each(|side| self.visit(side))?;
-        let (left, right) = (sides[0].value_type(), sides[1].value_type());
-        let spans = [sides[0].span(), sides[1].span()];
-        let (whole, operator) = (spans[0].to(spans[1]), self.between(&sides[0], &sides[1]));
-        let op = binary.op;
-        if binary.returns_bool && !is_comparison(op) {
+    fn chain(&self, chain: &Chain) -> Checked {
+        self.visit(chain.first())?;
+        chain.linked().try_for_each(|linked| {
+            self.visit(linked.right)?;
+            self.linked(&linked)
+        })
+    }
+
+    fn linked(&self, linked: &Linked<'_>) -> Checked {
+        let link = linked.link;
+        let (left, right) = (linked.left, linked.right.value_type());
+        let spans = [linked.left_span, linked.right.span()];
+        let (whole, operator) = (linked.span(), self.between(spans[0], spans[1]));
+        let op = link.op;
+        if link.returns_bool && !is_comparison(op) {
             return self.error(operator, "bool modifier can only be used on comparison operators");
         }
-        if is_comparison(op) && !binary.returns_bool && left == Type::Scalar && right == Type::Scalar {
+        if is_comparison(op) && !link.returns_bool && left == Type::Scalar && right == Type::Scalar {
             return self.error(operator, "comparisons between scalars must use BOOL modifier");
         }
-        let matching = &binary.matching;
+        let matching = &link.matching;
         let included: HashSet<&String> = matching.include.iter().collect();
         let twice = matching.labels.iter().find(|label| included.contains(label));
         if let Some(label) = twice.filter(|_| matching.on) {

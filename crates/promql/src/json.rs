@@ -1,71 +1,144 @@
 //! Syntax trees as JSON, as `/api/v1/parse_query` answers them.
+//!
+//! Prometheus's tree has a level for each operator of a row. It is written as text, operator by operator, so
+//! that nobody goes as deep as a row is long. The memory is reserved while it is written.
 
+use sandur_base::Stopped;
+use sandur_base::job::{Held, spend};
+use sandur_model::Matcher;
 use serde_json::{Value, json};
 
-use sandur_model::Matcher;
-
-use crate::ast::{At, Binary, DurationExpr, DurationPart, Expr, Extension, Length, Offset, Selector};
+use crate::ast::{At, Chain, DurationExpr, DurationPart, Expr, Extension, Length, Linked, Offset, Selector};
 use crate::text::{MS_NS, plain_number};
 
 /// The tree as JSON.
-pub fn to_json(expr: &Expr) -> Value {
-    match expr {
-        Expr::Aggregate(aggregate) => json!({
-            "type": "aggregation",
-            "op": aggregate.op.text(),
-            "expr": to_json(aggregate.inner()),
-            "param": aggregate.param().map(to_json),
-            "grouping": aggregate.grouping,
-            "without": aggregate.without,
-        }),
-        Expr::Binary(binary) => operator(binary),
-        Expr::Call(call) => {
-            let function = call.function;
-            let types: Vec<&str> = function.args.iter().map(|kind| kind.name()).collect();
-            json!({
-                "type": "call",
-                "func": {
+pub fn to_json(expr: &Expr) -> Result<String, Stopped> {
+    let mut page = Page::default();
+    page.tree(expr)?;
+    Ok(page.text)
+}
+
+/// What is written.
+#[derive(Default)]
+struct Page {
+    text: String,
+    memory: Held,
+}
+
+impl Page {
+    fn push(&mut self, text: &str) -> Result<(), Stopped> {
+        spend(text.len())?;
+        // What grows is copied into twice the room.
+        self.memory.at_least((self.text.len() + text.len()) as u64 * 3)?;
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    fn tree(&mut self, expr: &Expr) -> Result<(), Stopped> {
+        match expr {
+            Expr::Aggregate(aggregate) => {
+                let fields = json!({
+                    "type": "aggregation",
+                    "op": aggregate.op.text(),
+                    "grouping": aggregate.grouping,
+                    "without": aggregate.without,
+                });
+                self.begin(&fields)?;
+                self.field("expr", Some(aggregate.inner()))?;
+                self.field("param", aggregate.param())?;
+            }
+            Expr::Chain(chain) => return self.chain(chain),
+            Expr::Call(call) => {
+                let function = call.function;
+                let types: Vec<&str> = function.args.iter().map(|kind| kind.name()).collect();
+                let function = json!({
                     "name": function.name,
                     "argTypes": types,
                     "variadic": function.variadic,
                     "returnType": function.returns.name(),
-                },
-                "args": call.args.0.iter().map(to_json).collect::<Vec<_>>(),
-            })
+                });
+                self.begin(&json!({ "type": "call", "func": function }))?;
+                self.push(",\"args\":[")?;
+                for (n, arg) in call.args.0.iter().enumerate() {
+                    self.push(if n == 0 { "" } else { "," })?;
+                    self.tree(arg)?;
+                }
+                self.push("]")?;
+            }
+            Expr::Matrix(matrix) => {
+                let mut fields = selector("matrixSelector", &matrix.selector);
+                fields["range"] = length_ms(&matrix.range);
+                fields["rangeExpr"] = length_expr(&matrix.range);
+                self.begin(&fields)?;
+            }
+            Expr::Subquery(subquery) => {
+                let fields = json!({
+                    "type": "subquery",
+                    "range": length_ms(&subquery.range),
+                    "rangeExpr": length_expr(&subquery.range),
+                    "offset": offset_ms(&subquery.offset),
+                    "offsetExpr": offset_expr(&subquery.offset),
+                    "step": subquery.step.as_ref().map_or(json!(0), length_ms),
+                    "stepExpr": subquery.step.as_ref().map_or(Value::Null, length_expr),
+                    "timestamp": timestamp(subquery.at),
+                    "startOrEnd": start_or_end(subquery.at),
+                });
+                self.begin(&fields)?;
+                self.field("expr", Some(&subquery.inner.0))?;
+            }
+            Expr::Number(number) => {
+                self.begin(&json!({ "type": "numberLiteral", "val": plain_number(number.value) }))?;
+            }
+            Expr::Paren(paren) => {
+                self.begin(&json!({ "type": "parenExpr" }))?;
+                self.field("expr", Some(&paren.inner.0))?;
+            }
+            Expr::String(string) => self.begin(&json!({ "type": "stringLiteral", "val": string.value }))?,
+            Expr::Unary(unary) => {
+                let op = if unary.negate { "-" } else { "+" };
+                self.begin(&json!({ "type": "unaryExpr", "op": op }))?;
+                self.field("expr", Some(&unary.inner.0))?;
+            }
+            Expr::Selector(of) => self.begin(&selector("vectorSelector", of))?,
         }
-        Expr::Matrix(matrix) => {
-            let mut tree = selector("matrixSelector", &matrix.selector);
-            tree["range"] = length_ms(&matrix.range);
-            tree["rangeExpr"] = length_expr(&matrix.range);
-            tree
+        self.push("}")
+    }
+
+    /// An object with these fields, which is not closed.
+    fn begin(&mut self, fields: &Value) -> Result<(), Stopped> {
+        let text = fields.to_string();
+        self.push(text.strip_suffix('}').unwrap_or(&text))
+    }
+
+    fn field(&mut self, name: &str, expr: Option<&Expr>) -> Result<(), Stopped> {
+        self.push(",\"")?;
+        self.push(name)?;
+        self.push("\":")?;
+        match expr {
+            Some(expr) => self.tree(expr),
+            None => self.push("null"),
         }
-        Expr::Subquery(subquery) => json!({
-            "type": "subquery",
-            "expr": to_json(&subquery.inner.0),
-            "range": length_ms(&subquery.range),
-            "rangeExpr": length_expr(&subquery.range),
-            "offset": offset_ms(&subquery.offset),
-            "offsetExpr": offset_expr(&subquery.offset),
-            "step": subquery.step.as_ref().map_or(json!(0), length_ms),
-            "stepExpr": subquery.step.as_ref().map_or(Value::Null, length_expr),
-            "timestamp": timestamp(subquery.at),
-            "startOrEnd": start_or_end(subquery.at),
-        }),
-        Expr::Number(number) => json!({ "type": "numberLiteral", "val": plain_number(number.value) }),
-        Expr::Paren(paren) => json!({ "type": "parenExpr", "expr": to_json(&paren.inner.0) }),
-        Expr::String(string) => json!({ "type": "stringLiteral", "val": string.value }),
-        Expr::Unary(unary) => json!({
-            "type": "unaryExpr",
-            "op": if unary.negate { "-" } else { "+" },
-            "expr": to_json(&unary.inner.0),
-        }),
-        Expr::Selector(of) => selector("vectorSelector", of),
+    }
+
+    /// Everything before an operator is its left side.
+    fn chain(&mut self, chain: &Chain) -> Result<(), Stopped> {
+        let linked: Vec<Linked<'_>> = chain.linked().collect();
+        for linked in linked.iter().rev() {
+            self.begin(&operator(linked))?;
+            self.push(",\"lhs\":")?;
+        }
+        self.tree(chain.first())?;
+        for linked in &linked {
+            self.field("rhs", Some(linked.right))?;
+            self.push("}")?;
+        }
+        Ok(())
     }
 }
 
-fn operator(binary: &Binary) -> Value {
-    let matching = binary.matches_series().then(|| {
-        let matching = &binary.matching;
+fn operator(linked: &Linked<'_>) -> Value {
+    let matching = linked.matches_series().then(|| {
+        let matching = &linked.link.matching;
         json!({
             "card": matching.cardinality.name(),
             "labels": matching.labels,
@@ -76,11 +149,9 @@ fn operator(binary: &Binary) -> Value {
     });
     json!({
         "type": "binaryExpr",
-        "op": binary.op.text(),
-        "lhs": to_json(binary.left()),
-        "rhs": to_json(binary.right()),
+        "op": linked.link.op.text(),
         "matching": matching,
-        "bool": binary.returns_bool,
+        "bool": linked.link.returns_bool,
     })
 }
 

@@ -26,8 +26,8 @@ use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
 use crate::text::{MS_NS, quote};
 use crate::token::Kind;
 
-mod binary;
 mod calls;
+mod chain;
 
 /// Milliseconds from 1970 beyond which nothing is looked at: sums of a few of them do not overflow.
 pub(crate) const TIME_MAX: i64 = 1 << 60;
@@ -130,15 +130,14 @@ impl Planner<'_> {
         }
         if grid.steps > 1 && repeats(expr) && is_invariant(expr) {
             let inner = self.operator(expr, grid.first_only(), wanted)?;
-            self.run.keep(grid.batch_bytes())?;
-            return Ok(Box::new(Broadcast { inner, grid, pending: Vec::new().into_iter() }));
+            return Ok(Box::new(Broadcast::new(inner, grid)));
         }
         match expr {
             Expr::Number(number) => self.constant(number.value, grid),
             Expr::Paren(paren) => self.operator(&paren.inner.0, grid, wanted),
             Expr::Unary(unary) => self.unary(unary, grid, wanted),
             Expr::Selector(selector) => self.selector(selector, grid, Take::Value, wanted),
-            Expr::Binary(binary) => self.binary(binary, grid, wanted),
+            Expr::Chain(chain) => self.chain(chain, grid, wanted),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, grid),
             Expr::Call(call) => self.call(call, grid, wanted),
             // The types were checked.
@@ -272,7 +271,6 @@ impl Planner<'_> {
         let (first, last) = (timing.reference(grid.start), timing.reference(grid.last()));
         let last = if smoothed { last.saturating_add(lookback) } else { last };
         let times = (first.saturating_sub(lookback).saturating_add(1), last);
-        self.run.keep(grid.batch_bytes())?;
         let leaf = self.leaf(selector, times, grid, (0, ""), wanted);
         let wanted = self.wanted(wanted);
         let mut select = Select::new(leaf, grid, (timing, lookback), take, wanted, selector.span);
@@ -439,7 +437,7 @@ pub(crate) fn is_invariant(expr: &Expr) -> bool {
         Expr::Subquery(subquery) => subquery.at.is_some(),
         Expr::Paren(paren) => is_invariant(&paren.inner.0),
         Expr::Unary(unary) => is_invariant(&unary.inner.0),
-        Expr::Binary(binary) => binary.sides.0.iter().all(is_invariant),
+        Expr::Chain(chain) => chain.operands.0.iter().all(is_invariant),
         Expr::Aggregate(aggregate) => is_invariant(aggregate.inner()),
         Expr::Call(call) => {
             let Call { function, args, .. } = &**call;

@@ -1,44 +1,121 @@
 //! Expressions laid out over lines, as Prometheus formats queries.
+//!
+//! Prometheus indents each operand of a row of operators by its distance from the end of the row, so a row of
+//! 2,000 operands takes 8 MB in this form. The memory is reserved while it is written.
 
-use crate::ast::Expr;
+use sandur_base::Stopped;
+use sandur_base::job::{Held, spend};
+
+use crate::ast::{Chain, Expr, Linked};
 use crate::print::{Head, Operator, Suffix};
 
 /// Columns beyond which an expression is split.
 const COLUMNS: usize = 100;
 
 /// The expression with long parts on lines of their own.
-pub fn pretty(expr: &Expr) -> String {
-    lay_out(expr, 0)
+pub fn pretty(expr: &Expr) -> Result<String, Stopped> {
+    let mut page = Page::default();
+    page.lay_out(expr, 0)?;
+    Ok(page.text)
 }
 
-fn lay_out(expr: &Expr, level: usize) -> String {
-    let (indent, whole) = ("  ".repeat(level), expr.to_string());
-    let is_long = whole.len() > COLUMNS;
-    match expr {
-        Expr::Unary(unary) => {
-            let inner = lay_out(&unary.inner.0, level);
-            format!("{indent}{}{}", if unary.negate { "-" } else { "+" }, inner.trim())
+/// What is written.
+#[derive(Default)]
+struct Page {
+    text: String,
+    memory: Held,
+}
+
+impl Page {
+    fn push(&mut self, text: &str) -> Result<(), Stopped> {
+        spend(text.len())?;
+        // What grows is copied into twice the room.
+        self.memory.at_least((self.text.len() + text.len()) as u64 * 3)?;
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    fn indent(&mut self, level: usize) -> Result<(), Stopped> {
+        self.push(&"  ".repeat(level))
+    }
+
+    fn lay_out(&mut self, expr: &Expr, level: usize) -> Result<(), Stopped> {
+        match expr {
+            Expr::Unary(unary) => {
+                self.indent(level)?;
+                self.push(if unary.negate { "-" } else { "+" })?;
+                return self.trimmed(&unary.inner.0, level);
+            }
+            Expr::Chain(chain) => return self.chain(chain, level),
+            _ => {}
         }
-        Expr::Subquery(_) if !is_long => whole,
-        Expr::Subquery(subquery) => {
-            format!("{}{}", lay_out(&subquery.inner.0, level), Suffix(subquery))
+        let whole = expr.to_string();
+        let is_long = whole.len() > COLUMNS;
+        match expr {
+            Expr::Subquery(_) if !is_long => self.push(&whole),
+            Expr::Subquery(subquery) => {
+                self.lay_out(&subquery.inner.0, level)?;
+                self.push(&Suffix(subquery).to_string())
+            }
+            Expr::Aggregate(aggregate) if is_long => {
+                self.list(&Head(aggregate).to_string(), &aggregate.args.0, level)
+            }
+            Expr::Call(call) if is_long => self.list(call.function.name, &call.args.0, level),
+            Expr::Paren(paren) if is_long => self.list("", std::slice::from_ref(&paren.inner.0), level),
+            _ => {
+                self.indent(level)?;
+                self.push(&whole)
+            }
         }
-        _ if !is_long => indent + &whole,
-        Expr::Aggregate(aggregate) => {
-            let args: Vec<String> = aggregate.args.0.iter().map(|arg| lay_out(arg, level + 1)).collect();
-            format!("{indent}{}(\n{}\n{indent})", Head(aggregate), args.join(",\n"))
+    }
+
+    /// What follows a sign stands on its line.
+    fn trimmed(&mut self, expr: &Expr, level: usize) -> Result<(), Stopped> {
+        let mut page = Page::default();
+        page.lay_out(expr, level)?;
+        self.push(page.text.trim())
+    }
+
+    fn list(&mut self, head: &str, args: &[Expr], level: usize) -> Result<(), Stopped> {
+        self.indent(level)?;
+        self.push(head)?;
+        self.push("(\n")?;
+        for (n, arg) in args.iter().enumerate() {
+            self.push(if n == 0 { "" } else { ",\n" })?;
+            self.lay_out(arg, level + 1)?;
         }
-        Expr::Binary(binary) => {
-            let [left, right] = [binary.left(), binary.right()].map(|side| lay_out(side, level + 1));
-            format!("{left}\n{indent}{}\n{right}", Operator(binary))
+        self.push("\n")?;
+        self.indent(level)?;
+        self.push(")")
+    }
+
+    /// Each operator splits what is on its left off, which is one level deeper, until that is short.
+    fn chain(&mut self, chain: &Chain, level: usize) -> Result<(), Stopped> {
+        let first = chain.first().to_string();
+        let linked: Vec<Linked<'_>> = chain.linked().collect();
+        let text = |linked: &Linked<'_>| format!(" {} {}", Operator(linked), linked.right);
+        let texts: Vec<String> = linked.iter().map(text).collect();
+        let (mut columns, mut short) = (first.len(), 0);
+        for text in &texts {
+            columns += text.len();
+            short += usize::from(columns <= COLUMNS);
         }
-        Expr::Call(call) => {
-            let args: Vec<String> = call.args.0.iter().map(|arg| lay_out(arg, level + 1)).collect();
-            format!("{indent}{}(\n{}\n{indent})", call.function.name, args.join(",\n"))
+        let level_of = |link: usize| level + linked.len() - 1 - link;
+        match short {
+            0 => self.lay_out(chain.first(), level + linked.len())?,
+            _ => {
+                self.indent(level + linked.len() - short)?;
+                self.push(&first)?;
+                texts[..short].iter().try_for_each(|text| self.push(text))?;
+            }
         }
-        Expr::Paren(paren) => {
-            format!("{indent}(\n{}\n{indent})", lay_out(&paren.inner.0, level + 1))
+        for (n, linked) in linked.iter().enumerate().skip(short) {
+            self.push("\n")?;
+            self.indent(level_of(n))?;
+            self.push(&Operator(linked).to_string())?;
+            self.push("\n")?;
+            self.lay_out(linked.right, level_of(n) + 1)?;
         }
-        Expr::Number(_) | Expr::String(_) | Expr::Selector(_) | Expr::Matrix(_) => indent + &whole,
+        Ok(())
     }
 }

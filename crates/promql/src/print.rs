@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use sandur_model::Matcher;
 
 use crate::ast::{
-    Aggregate, At, Binary, Cardinality, DurationExpr, DurationPart, Expr, Extension, Length, MatrixSelector,
+    Aggregate, At, Cardinality, DurationExpr, DurationPart, Expr, Extension, Length, Linked, MatrixSelector,
     Number, Offset, Selector, Subquery,
 };
 use crate::parser::METRIC_NAME;
@@ -22,7 +22,10 @@ impl Display for Expr {
             Self::Subquery(subquery) => write!(f, "{}{}", subquery.inner.0, Suffix(subquery)),
             Self::Paren(paren) => write!(f, "({})", paren.inner.0),
             Self::Unary(unary) => write!(f, "{}{}", if unary.negate { "-" } else { "+" }, unary.inner.0),
-            Self::Binary(binary) => write!(f, "{} {} {}", binary.left(), Operator(binary), binary.right()),
+            Self::Chain(chain) => {
+                chain.first().fmt(f)?;
+                chain.linked().try_for_each(|linked| write!(f, " {} {}", Operator(&linked), linked.right))
+            }
             Self::Call(call) => write!(f, "{}({})", call.function.name, List(&call.args.0)),
             Self::Aggregate(aggregate) => {
                 write!(f, "{}({})", Head(aggregate), List(&aggregate.args.0))
@@ -55,13 +58,14 @@ impl Display for Number {
 }
 
 /// An operator with what stands behind it.
-pub struct Operator<'a>(pub &'a Binary);
+pub struct Operator<'a>(pub &'a Linked<'a>);
 
 impl Display for Operator<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (op, matching) = (self.0.op, &self.0.matching);
+        let link = self.0.link;
+        let (op, matching) = (link.op, &link.matching);
         f.write_str(op.text())?;
-        f.write_str(if self.0.returns_bool { " bool" } else { "" })?;
+        f.write_str(if link.returns_bool { " bool" } else { "" })?;
         if !self.0.matches_series() {
             return Ok(());
         }

@@ -47,7 +47,7 @@ impl Walk<'_> {
                 self.look(&subquery.inner.0, around)
             }
             Expr::Call(call) if OF_THE_WHOLE.contains(&call.function.name) => None,
-            Expr::Paren(_) | Expr::Unary(_) | Expr::Binary(_) | Expr::Call(_) | Expr::Aggregate(_) => {
+            Expr::Paren(_) | Expr::Unary(_) | Expr::Chain(_) | Expr::Call(_) | Expr::Aggregate(_) => {
                 expr.children().iter().try_for_each(|child| self.look(child, around))
             }
         }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
+use sandur_base::nesting::{HEIGHT_MAX, NODES_MAX};
+
 use crate::functions::FUNCTIONS;
+use crate::parser::QUERY_BYTES_MAX;
 use crate::token::{Class, Kind};
 
 const HEAD: &str = "# PromQL\n\n\
@@ -44,6 +47,12 @@ pub fn reference() -> String {
         let _ = writeln!(page, "| `{operator}` | {what} |");
     }
     page.push_str(MATCHING);
+    let _ = writeln!(
+        page,
+        "\nA query has less than {QUERY_BYTES_MAX} bytes, at most {NODES_MAX} operands and functions, and \
+         at most {HEIGHT_MAX} levels of functions, parentheses, signs and powers within each other. A row of \
+         other operators is one level however long it is, and takes the memory of a few of its operands."
+    );
     page.push_str("\n## Aggregations\n\nWith `by (..)` or `without (..)`:");
     for kind in Kind::ALL.iter().filter(|kind| kind.class() == Class::Aggregator) {
         let _ = write!(page, " `{}`", kind.text());

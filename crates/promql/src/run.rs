@@ -146,6 +146,16 @@ impl Run {
         self.pool.check()
     }
 
+    /// Bytes that operators keep.
+    pub fn held_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Notes that an operator does not keep so many bytes any more: others may have them.
+    pub fn release(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// Reserves memory for series that an operator keeps, and counts the work of looking at them.
     pub fn keep_columns(&mut self, columns: &[Column]) -> Result<(), Stopped> {
         spend(columns.iter().map(|column| column.values.len() + 8).sum())?;
@@ -214,6 +224,7 @@ impl Scratch {
 pub struct Gathered {
     /// What came so far.
     pub columns: Vec<Column>,
+    held: u64,
     is_done: bool,
 }
 
@@ -222,15 +233,61 @@ impl Gathered {
     pub fn gather(&mut self, from: &mut AnyOperator, run: &mut Run) -> Result<Option<LeafId>, Error> {
         while !self.is_done {
             match from.pull(run)? {
-                Pull::Batch(columns) => {
-                    run.keep_columns(&columns)?;
-                    self.columns.extend(columns);
-                }
-                Pull::End => self.is_done = true,
+                Pull::Batch(columns) => self.add(columns, run)?,
+                Pull::End => self.end(),
                 Pull::Need(leaf) => return Ok(Some(leaf)),
             }
         }
         Ok(None)
+    }
+
+    /// Takes some of them.
+    pub fn add(&mut self, columns: Vec<Column>, run: &mut Run) -> Result<(), Stopped> {
+        let before = run.held_bytes();
+        run.keep_columns(&columns)?;
+        self.held += run.held_bytes() - before;
+        self.columns.extend(columns);
+        Ok(())
+    }
+
+    /// Notes that there are no more.
+    pub fn end(&mut self) {
+        self.is_done = true;
+    }
+
+    /// Whether all are there.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Bytes that the run holds for them.
+    pub fn held_bytes(&self) -> u64 {
+        self.held
+    }
+
+    /// The series, and the bytes that the run holds for them.
+    pub fn take(&mut self) -> (Vec<Column>, u64) {
+        (std::mem::take(&mut self.columns), std::mem::take(&mut self.held))
+    }
+}
+
+/// Memory of the batch that an operator gives, from its first to its last one.
+#[derive(Default)]
+pub struct BatchMemory(u64);
+
+impl BatchMemory {
+    /// Reserves it, unless it is reserved.
+    pub fn take(&mut self, grid: &Grid, run: &mut Run) -> Result<(), Stopped> {
+        if self.0 == 0 {
+            run.keep(grid.batch_bytes())?;
+            self.0 = grid.batch_bytes();
+        }
+        Ok(())
+    }
+
+    /// There is no further batch.
+    pub fn give_back(&mut self, run: &mut Run) {
+        run.release(std::mem::take(&mut self.0));
     }
 }
 

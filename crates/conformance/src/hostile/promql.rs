@@ -33,7 +33,8 @@ pub fn run(input: &[u8]) {
 pub fn reread(text: &str) -> Result<(), String> {
     let expr = parse(text).map_err(|e| e.to_string())?;
     let written = expr.to_string();
-    for again in [&written, &pretty(&expr)] {
+    let laid_out = pretty(&expr).map_err(|e| e.to_string())?;
+    for again in [&written, &laid_out] {
         // What is written is longer than what was read, so it may be longer than a query may be.
         if again.len() < REREAD_BYTES_MAX {
             let other = parse(again);
@@ -41,7 +42,7 @@ pub fn reread(text: &str) -> Result<(), String> {
             assert_eq!(other.to_string(), written, "from {text:.200}");
         }
     }
-    let _ = to_json(&expr);
+    to_json(&expr).map_err(|e| e.to_string())?;
     drop(expr.clone());
     Ok(())
 }

@@ -11,8 +11,9 @@ use sandur_query::Error;
 use crate::ast::Cardinality;
 use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId, Text, TextSet};
+use crate::ops::chain::{LeftSide, Made, RightSide, Stage, Step};
 use crate::ops::elements::{changes_metric, floats, samples};
-use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
+use crate::run::{Pull, Run};
 use crate::span::Span;
 use crate::token::Kind;
 
@@ -37,10 +38,10 @@ impl Signature {
 
 /// An operator between two vectors.
 pub struct VectorVector {
-    /// Left and right.
-    pub inner: [AnyOperator; 2],
-    /// What came of them.
-    pub gathered: [Gathered; 2],
+    /// What came from the left.
+    pub left: LeftSide,
+    /// The right side.
+    pub right: RightSide,
     /// The operator.
     pub op: Kind,
     /// Whether a comparison answers 0 or 1.
@@ -57,8 +58,8 @@ pub struct VectorVector {
     pub grid: Grid,
     /// Where it stands.
     pub span: Span,
-    /// What is answered.
-    pub outbox: Option<Outbox>,
+    /// What is given.
+    pub made: Option<Made>,
 }
 
 /// Bytes that a series takes beside its samples while it looks for another: its signature, in which place and
@@ -71,18 +72,22 @@ struct Side {
     signatures: Vec<usize>,
 }
 
-impl Operator for VectorVector {
-    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
-        if let Some(outbox) = &mut self.outbox {
-            return Ok(outbox.next());
+impl Stage for VectorVector {
+    fn step(&mut self, came: Option<Pull>, run: &mut Run) -> Result<Step, Error> {
+        if let Some(made) = &mut self.made {
+            return Ok(Step::Give(made.next(run)));
         }
-        for (inner, gathered) in self.inner.iter_mut().zip(&mut self.gathered) {
-            if let Some(leaf) = gathered.gather(inner, run)? {
-                return Ok(Pull::Need(leaf));
-            }
+        if !self.left.take_in(came, run)? {
+            return Ok(Step::Left);
         }
-        let columns = self.match_up(run)?;
-        Ok(self.outbox.insert(Outbox::new(columns)).next())
+        if let Some(leaf) = self.right.ready(run)? {
+            return Ok(Step::Give(Pull::Need(leaf)));
+        }
+        let ((left, left_bytes), (right, right_bytes)) = (self.left.take(), self.right.take());
+        let before = run.held_bytes();
+        let columns = self.match_up(left, right, run)?;
+        let made = Made::new(columns, left_bytes + right_bytes, before, run)?;
+        Ok(Step::Give(self.made.insert(made).next(run)))
     }
 }
 
@@ -99,12 +104,11 @@ struct Making {
 
 impl VectorVector {
     fn side(
-        &mut self,
-        n: usize,
+        &self,
+        columns: Vec<Column>,
         numbers: &mut HashMap<LabelsId, usize>,
         run: &mut Run,
     ) -> Result<Side, Stopped> {
-        let columns = std::mem::take(&mut self.gathered[n].columns);
         spend(columns.len() * 64)?;
         run.keep(columns.len() as u64 * MATCH_BYTES)?;
         let mut number = |column: &Column| {
@@ -117,9 +121,9 @@ impl VectorVector {
         Ok(Side { columns, signatures })
     }
 
-    fn match_up(&mut self, run: &mut Run) -> Result<Vec<Column>, Error> {
+    fn match_up(&self, left: Vec<Column>, right: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
         let mut numbers = HashMap::new();
-        let (left, right) = (self.side(0, &mut numbers, run)?, self.side(1, &mut numbers, run)?);
+        let (left, right) = (self.side(left, &mut numbers, run)?, self.side(right, &mut numbers, run)?);
         let swapped = self.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (right, left) } else { (left, right) };
         if let Some(columns) = self.whole_columns(&many, &one, numbers.len(), run)? {

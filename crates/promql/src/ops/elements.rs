@@ -10,7 +10,8 @@ use sandur_query::Error;
 use crate::check::is_comparison;
 use crate::column::{Column, Grid, PIECE_VALUES, Sample};
 use crate::notes::{HistogramOperation, Note, Notes};
-use crate::run::{AnyOperator, Operator, Pull, Run, ScalarArg, Scratch};
+use crate::ops::chain::{Stage, Step};
+use crate::run::{Pull, Run, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::token::Kind;
 
@@ -125,10 +126,8 @@ fn combine(
     Some((Sample::Histogram(Arc::new(result)), true))
 }
 
-/// An operator between a vector and a scalar.
+/// An operator between a vector, which comes, and a scalar.
 pub struct VectorScalar {
-    /// The vector.
-    pub inner: AnyOperator,
     /// The scalar.
     pub scalar: ScalarArg,
     /// The operator.
@@ -145,14 +144,15 @@ pub struct VectorScalar {
     pub scratch: Scratch,
 }
 
-impl Operator for VectorScalar {
-    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+impl Stage for VectorScalar {
+    fn step(&mut self, came: Option<Pull>, run: &mut Run) -> Result<Step, Error> {
         if let Some(leaf) = self.scalar.ready(run, &self.grid)? {
-            return Ok(Pull::Need(leaf));
+            return Ok(Step::Give(Pull::Need(leaf)));
         }
-        let mut columns = match self.inner.pull(run)? {
-            Pull::Batch(columns) => columns,
-            other => return Ok(other),
+        let mut columns = match came {
+            Some(Pull::Batch(columns)) => columns,
+            Some(other) => return Ok(Step::Give(other)),
+            None => return Ok(Step::Left),
         };
         // What came of the last call is not looked at any more.
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -169,7 +169,7 @@ impl Operator for VectorScalar {
         }
         self.scratch = scratch;
         columns.retain(Column::has_any);
-        Ok(Pull::Batch(columns))
+        Ok(Step::Give(Pull::Batch(columns)))
     }
 }
 

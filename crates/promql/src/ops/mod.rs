@@ -2,6 +2,7 @@
 
 pub mod aggregate;
 pub mod binary;
+pub mod chain;
 pub mod count_values;
 pub mod elements;
 pub mod grouping;

@@ -18,7 +18,7 @@ use crate::notes::Note;
 use crate::ops::places::KnownPlaces;
 use crate::ops::points::{Points, Sliding, has_stale};
 use crate::ops::select::Timing;
-use crate::run::{AnyOperator, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
+use crate::run::{AnyOperator, BatchMemory, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
 
 /// Where samples come from.
@@ -171,7 +171,9 @@ pub struct RangeCall {
     pub args: Vec<ScalarArg>,
     /// Where the first argument stands.
     pub argument: Span,
-    /// Memory of the histograms of a batch.
+    /// Memory of a batch, and of its histograms.
+    pub memory: BatchMemory,
+    /// See `memory`.
     pub scratch: Scratch,
 }
 
@@ -187,9 +189,13 @@ impl Operator for RangeCall {
         if let Some(leaf) = scalars_ready(&mut self.args, run, &self.grid)? {
             return Ok(Pull::Need(leaf));
         }
+        self.memory.take(&self.grid, run)?;
         let mut scratch = std::mem::take(&mut self.scratch);
         let batch = self.batch(run, &mut scratch);
         self.scratch = scratch;
+        if matches!(batch, Ok(Pull::End)) {
+            self.memory.give_back(run);
+        }
         batch
     }
 }

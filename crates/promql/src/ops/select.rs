@@ -18,7 +18,7 @@ use crate::notes::Note;
 use crate::ops::places::KnownPlaces;
 use crate::ops::points::{Points, Sliding, advance, has_stale};
 use crate::ops::range_call::Geometry;
-use crate::run::{LeafId, Operator, Pull, Run, Scratch};
+use crate::run::{BatchMemory, LeafId, Operator, Pull, Run, Scratch};
 use crate::span::Span;
 
 /// At which time a selector looks.
@@ -72,7 +72,8 @@ pub struct Select {
     known: KnownTexts,
     /// A batch, and how far it was looked at.
     pending: Option<(SeriesBatch, usize)>,
-    /// Memory of histograms of a batch that are not those of storage.
+    /// Memory of a batch, and of histograms of it that are not those of storage.
+    memory: BatchMemory,
     scratch: Scratch,
 }
 
@@ -89,10 +90,14 @@ impl Operator for Select {
                         self.known.forget();
                         (batch, 0)
                     }
-                    Ok(None) => return Ok(Pull::End),
+                    Ok(None) => {
+                        self.memory.give_back(run);
+                        return Ok(Pull::End);
+                    }
                     Err(leaf) => return Ok(Pull::Need(leaf)),
                 },
             };
+            self.memory.take(&self.grid, run)?;
             let to = (from + self.grid.batch_series()).min(batch.labels.len());
             // What came of the last call is not looked at any more.
             let mut scratch = std::mem::take(&mut self.scratch);
@@ -122,7 +127,8 @@ impl Select {
         let window = Geometry { timing, range: lookback, lookback, extension: Extension::None };
         let places = KnownPlaces::new(grid, window, None);
         let drop_name = matches!(take, Take::Time | Take::Start);
-        let (smoothed, known, pending, scratch) = (false, KnownTexts::default(), None, Scratch::default());
+        let (smoothed, known, pending) = (false, KnownTexts::default(), None);
+        let (memory, scratch) = (BatchMemory::default(), Scratch::default());
         Self {
             smoothed,
             leaf,
@@ -136,6 +142,7 @@ impl Select {
             places,
             known,
             pending,
+            memory,
             scratch,
         }
     }

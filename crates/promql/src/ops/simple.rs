@@ -13,7 +13,9 @@ use crate::functions::civil::Civil;
 use crate::labels::{LabelsId, Text};
 use crate::notes::Note;
 use crate::order::sorted;
-use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, Scratch, scalars_ready};
+use crate::run::{
+    AnyOperator, BatchMemory, Gathered, Operator, Outbox, Pull, Run, ScalarArg, Scratch, scalars_ready,
+};
 use crate::span::Span;
 
 /// Series that are there already.
@@ -33,12 +35,18 @@ pub fn scalar(values: Vec<f64>) -> AnyOperator {
 
 /// Evaluates at one step, answers the same at all.
 pub struct Broadcast {
-    /// What is evaluated.
-    pub inner: AnyOperator,
-    /// The steps.
-    pub grid: Grid,
+    inner: AnyOperator,
+    grid: Grid,
     /// Series that are to be repeated.
-    pub pending: std::vec::IntoIter<Column>,
+    pending: std::vec::IntoIter<Column>,
+    memory: BatchMemory,
+}
+
+impl Broadcast {
+    /// Repeats what an operator gives at one step.
+    pub fn new(inner: AnyOperator, grid: Grid) -> Self {
+        Self { inner, grid, pending: Vec::new().into_iter(), memory: BatchMemory::default() }
+    }
 }
 
 impl Operator for Broadcast {
@@ -46,9 +54,14 @@ impl Operator for Broadcast {
         if self.pending.len() == 0 {
             self.pending = match self.inner.pull(run)? {
                 Pull::Batch(columns) => columns.into_iter(),
-                other => return Ok(other),
+                Pull::End => {
+                    self.memory.give_back(run);
+                    return Ok(Pull::End);
+                }
+                Pull::Need(leaf) => return Ok(Pull::Need(leaf)),
             };
         }
+        self.memory.take(&self.grid, run)?;
         let (steps, most) = (self.grid.steps, self.grid.batch_series());
         spend(most.min(self.pending.len()) * steps)?;
         let wide = self.pending.by_ref().take(most).filter(|column| column.has(0)).map(|column| {

@@ -15,7 +15,7 @@ pub use selector::METRIC_NAME;
 use sandur_base::nesting::{Depth, Nested, Node, TooNested};
 use sandur_model::{Labels, Matcher};
 
-use crate::ast::{Binary, Cardinality, Expr, Matching, Number, Operand, Operands, Unary};
+use crate::ast::{Cardinality, Chain, Expr, Link, Matching, Number, Operand, Operands, Unary};
 use crate::check;
 use crate::error::ParseError;
 use crate::lexer::tokenize;
@@ -225,11 +225,23 @@ impl<'a> Parser<'a> {
                 matching.cardinality = Cardinality::ManyToMany;
             }
             let right = self.expr(if op == Kind::Pow { strength } else { strength + 1 })?;
-            let sides = self.nested(Operands(vec![left, right]))?;
-            left = Expr::Binary(Box::new(Binary { op, sides, matching, returns_bool }));
+            left = self.linked(left, Link { op, matching, returns_bool }, right)?;
         }
         self.leave();
         Ok(left)
+    }
+
+    /// Two sides and the operator between them; one more operator after a row makes the row longer.
+    fn linked(&mut self, left: Expr, link: Link, right: Expr) -> Read<Expr> {
+        let Expr::Chain(chain) = left else {
+            let operands = self.nested(Operands(vec![left, right]))?;
+            return Ok(Expr::Chain(Box::new(Chain { operands, links: vec![link] })));
+        };
+        let Chain { operands, mut links } = *chain;
+        let longer = operands.with(right.extent(), |operands| operands.0.push(right));
+        let operands = longer.map_err(|limit| self.too_nested(limit))?;
+        links.push(link);
+        Ok(Expr::Chain(Box::new(Chain { operands, links })))
     }
 
     /// An operand with the signs before it, which bind less than a power.

@@ -108,7 +108,7 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
         assert_eq!(expr.to_string(), expected);
     }
     for text in ["foo offset 1h / 2", "foo offset -(1h) / 2", "foo offset step() / 2"] {
-        assert!(matches!(parse(text).unwrap(), Expr::Binary(_)), "{text}");
+        assert!(matches!(parse(text).unwrap(), Expr::Chain(_)), "{text}");
     }
     let error = parse("foo offset (1h) + bar").unwrap_err().to_string();
     let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, \

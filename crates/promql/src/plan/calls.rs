@@ -16,7 +16,7 @@ use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort,
 use crate::plan::{
     Looked, Planner, Times, Wanted, absent_labels, is_invariant, is_label_name, text_of, unseen,
 };
-use crate::run::{AnyOperator, Gathered, ScalarArg, Scratch};
+use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 
 /// A function over windows cannot be used with this word.
@@ -111,11 +111,22 @@ impl Planner<'_> {
             Expr::Subquery(_) => Span::default(),
             other => other.span(),
         };
-        self.run.keep(grid.batch_bytes())?;
         let (feed, args, scratch) = (Feed::new(input, wanted), scalars, Scratch::default());
         let whole = traits.whole.filter(|_| geometry.extension == Extension::None);
         let whole = whole.map(|whole| (whole, KnownPlaces::new(grid, geometry, whole.extrapolates)));
-        Ok(Box::new(RangeCall { feed, grid, geometry, function, traits, whole, args, argument, scratch }))
+        let memory = BatchMemory::default();
+        Ok(Box::new(RangeCall {
+            feed,
+            grid,
+            geometry,
+            function,
+            traits,
+            whole,
+            args,
+            argument,
+            memory,
+            scratch,
+        }))
     }
 
     fn special(

@@ -14,10 +14,10 @@ use sandur_query::{
     SampleSelection, SampleSource, Versions,
 };
 
-const MINUTE: i64 = 60_000;
+pub const MINUTE: i64 = 60_000;
 
 /// Series `requests_total{job, instance}`, a sample each 15 s for half an hour.
-fn store(series: usize) -> MemorySeries {
+pub fn store(series: usize) -> MemorySeries {
     let mut store = MemorySeries::default();
     for n in 0..series {
         let (job, instance) = (format!("job{}", n % 7), format!("instance{n}"));
@@ -77,18 +77,23 @@ impl SampleSource for Watched {
     }
 }
 
-fn context(bytes: u64) -> QueryContext {
+pub fn context(bytes: u64) -> QueryContext {
     let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", bytes));
     QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(600))
 }
 
-fn ask(source: &dyn SampleSource, context: &QueryContext, text: &str, times: Times) -> Result<Answer, Error> {
+pub fn ask(
+    source: &dyn SampleSource,
+    context: &QueryContext,
+    text: &str,
+    times: Times,
+) -> Result<Answer, Error> {
     let request = Request { query: text.to_owned(), times, options: Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(query(source, context, &request))
 }
 
-fn range() -> Times {
+pub fn range() -> Times {
     Times { start: 5 * MINUTE, end: 25 * MINUTE, step: MINUTE }
 }
 

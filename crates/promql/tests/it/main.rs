@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may
 
+mod chains;
 mod engine;
 mod reference;
 mod roundtrip;

@@ -63,7 +63,7 @@ proptest! {
     fn what_is_written_reads_the_same(text in vector()) {
         let expr = parse(&text).map_err(|e| TestCaseError::fail(format!("{text}: {e}")))?;
         let written = expr.to_string();
-        for again in [written.clone(), pretty(&expr)] {
+        for again in [written.clone(), pretty(&expr).unwrap()] {
             let other = parse(&again).map_err(|e| TestCaseError::fail(format!("{text} as {again}: {e}")))?;
             prop_assert_eq!(other.to_string(), written.clone(), "from {}", text);
         }

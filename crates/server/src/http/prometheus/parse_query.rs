@@ -30,6 +30,6 @@ pub static ROUTE: Route = Route {
 async fn tree(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     let context = app.metrics_context(&call.tenant, None);
     let expr = parse(&context, call.params.query()).await?;
-    let tree = context.compute(move || Ok(promql::to_json(&expr).to_string())).await?;
+    let tree = context.compute(move || Ok(promql::to_json(&expr)?)).await?;
     Ok(success(|out| out.extend_from_slice(tree.as_bytes()), &[]))
 }
