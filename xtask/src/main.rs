@@ -123,7 +123,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "nightly",
         arguments: "[--fuzz-seconds N]",
-        about: "all long runs: properties, clients, simulation, damage, kills, attacks, fuzz",
+        about: "all long runs: properties, cache, clients, simulation, damage, kills, attacks, fuzz",
         run: nightly::run,
     },
 ];

@@ -23,6 +23,7 @@ struct Part {
 
 const PARTS: &[Part] = &[
     Part { name: "properties", arguments: &[], run: properties },
+    Part { name: "cache", arguments: &[], run: cache },
     Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
@@ -62,6 +63,16 @@ fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
             Some(name)
         }
     }
+}
+
+/// Kills, races and crashes of the cache, ten times as many as at each change.
+fn cache(_: &[String]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["test", "--release", "--no-fail-fast", "--lib", "--test", "it"]);
+    command.args(["--package", "sandur-cache", "--package", "sandur-memcached"]);
+    command.env("SANDUR_CACHE_SEEDS", "2000").env("SANDUR_CACHE_RACES", "200");
+    command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
+    run_command(&mut command).context("the cache under kills and races")
 }
 
 fn properties(_: &[String]) -> Result<()> {

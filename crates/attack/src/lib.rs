@@ -19,8 +19,11 @@
 
 pub mod attacks;
 pub mod course;
+mod free_address;
 pub mod ground;
 pub mod pause;
 pub mod raw;
 pub mod victim;
 pub mod watch;
+
+pub use free_address::free_address;

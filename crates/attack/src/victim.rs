@@ -1,7 +1,7 @@
 //! The servers under attack: `sandur serve` on a directory and `sandur cache serve`, as children.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use sandur_base::Env;
 
+use crate::free_address;
 use crate::pause::Pause;
 use crate::raw;
 
@@ -40,10 +41,6 @@ pub struct Victim {
     /// Where it listens.
     pub address: SocketAddr,
     log: PathBuf,
-}
-
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// Where a database listens for carbon's protocols.

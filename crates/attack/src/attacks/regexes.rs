@@ -16,7 +16,7 @@ pub static ATTACK: Attack =
 const LINES: usize = 200;
 const LINE_BYTES: usize = 50_000;
 /// Bytes of a line in the short attack: a debug build searches some hundred times as slowly.
-const LINE_BYTES_SHORT: usize = 600;
+const LINE_BYTES_SHORT: usize = 300;
 
 fn expressions() -> Vec<String> {
     let words: String = (0..5_000).map(|n| format!("{:x}a.*b|", n * 7_919)).collect();

@@ -2,7 +2,7 @@
 //! what was written last, and after a kill nothing older than what was committed.
 //!
 //! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_RACES` asks for
-//! more kills than 20, `SANDUR_CACHE_SEED` for another course.
+//! more kills than 8, `SANDUR_CACHE_SEED` for another course.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // real threads race here
 
@@ -180,7 +180,7 @@ impl Life {
 fn no_stale_value_is_found_while_threads_race_or_after_kills() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
-    let kills = number("SANDUR_CACHE_RACES").unwrap_or(20);
+    let kills = number("SANDUR_CACHE_RACES").unwrap_or(8);
     println!("seed {seed}, {kills} kills");
     let mut random = Random(seed);
     let mut parts: Vec<Keys> = (0..WRITERS).map(|_| Keys::new()).collect();

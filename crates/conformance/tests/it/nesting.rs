@@ -1,7 +1,7 @@
 //! Goal: no query takes more stack than a thread has, however long or deep it is.
 //!
-//! Method: every form that the language's tables know is grown to three powers of ten, its neighbours to the
-//! other three, and goes through everything that is done with a query, on a thread with a quarter of the
+//! Method: every form that the language's tables know is grown to two powers of ten, its neighbours to four
+//! others, and goes through everything that is done with a query, on a thread with a quarter of the
 //! smallest stack that we use; each length is answered or refused by an error that names its limit. The
 //! attacks (`cargo xtask attack`) grow each form to every length that fits a request.
 
@@ -50,7 +50,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
         for (n, form) in forms().into_iter().enumerate() {
             // A form that means nothing is refused for what it is, at any length.
             let meaningless = everything(&source, &form.query(2)).err();
-            for count in [[10, 1000, 100_000], [100, 10_000, 1_000_000]][n % 2] {
+            for count in [[10, 100_000], [100, 1_000_000], [1000, 10_000]][n % 3] {
                 // Seen with `--nocapture`: an overflow ends the process before a test can say anything.
                 println!("{} x {count}", form.name);
                 let query = form.query(count);
@@ -66,7 +66,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
                 assert!(named || meaningless.is_some(), "{} x {count}: {error:.300}", form.name);
             }
         }
-        assert!(answered > 150 && refused > 150, "{answered} answered, {refused} refused");
+        assert!(answered > 100 && refused > 100, "{answered} answered, {refused} refused");
     });
 }
 

@@ -145,7 +145,7 @@ async fn a_catalog_of_yesterday_is_repaired_from_newer_blocks() {
 
 #[tokio::test(start_paused = true)]
 async fn each_lost_entry_is_noticed_and_repaired() {
-    for back in 0..4 {
+    for back in [0, 3] {
         let (bucket, rows, _) = a_busy_store(3).await;
         let entries = bucket.copy("catalog").await;
         let entries: Vec<&String> = entries.iter().map(|(path, _)| path).filter(|p| p.len() == 28).collect();

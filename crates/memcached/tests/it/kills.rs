@@ -5,7 +5,7 @@
 //! what had settled before the kill: what was acknowledged when the server said that no delete or
 //! overwrite waits for the journal, which writes them together every 10 ms.
 //!
-//! `SANDUR_CACHE_KILLS` asks for more kills than 25, `SANDUR_CACHE_SEED` for another course of events.
+//! `SANDUR_CACHE_KILLS` asks for more kills than 12, `SANDUR_CACHE_SEED` for another course of events.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 #![allow(clippy::disallowed_methods)] // real processes live in real time
@@ -252,7 +252,7 @@ fn send_some(server: &mut Server, model: &mut Model, random: &mut Random, seed: 
 fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
-    let kills = number("SANDUR_CACHE_KILLS").unwrap_or(25);
+    let kills = number("SANDUR_CACHE_KILLS").unwrap_or(12);
     println!("seed {seed}, {kills} kills");
     let directory = TempDir::new().unwrap();
     let (mut random, mut model) = (Random(SplitMix::new(seed)), Model::default());

@@ -6,10 +6,11 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use sandur_attack::free_address;
 
 use crate::process::{Server, Setup, encode, now_ns};
 
@@ -64,7 +65,7 @@ fn telemetrygen_pushes_metrics_of_every_kind_over_http_and_grpc() {
     }
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path());
-    let grpc = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let grpc = free_address().unwrap().to_string();
     let server = setup.with(&["--otlp-grpc-listen", &grpc]).start();
     let http = server.address.to_string();
     for (kind, name) in [("Gauge", "g"), ("Sum", "s"), ("Histogram", "h"), ("ExponentialHistogram", "e")] {
@@ -95,7 +96,7 @@ struct Sender(Child);
 
 impl Sender {
     fn start(folder: &Path, server: &Server, message: &str) -> Self {
-        let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = free_address().unwrap();
         let config = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 1s, external_labels: {{sender: {sender:?}}}}}\n\

@@ -10,10 +10,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use sandur_attack::free_address;
 
 /// Far longer than any healthy operation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -173,7 +175,7 @@ fn the_exporter_finds_every_series_that_dashboards_read() {
     let value = "v".repeat(20_000);
     cache.ask(&format!("set key 0 0 20000\r\n{value}\r\nset small 0 0 1\r\nx\r\nget small\r\nget none\r\n"));
     while cache.stats()["extstore_objects_written"] < 1.0 {}
-    let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = free_address().unwrap();
     let log = cache.folder.path().join("exporter");
     let mut child = Command::new(exporter)
         .args(["--memcached.address", &cache.address.to_string()])

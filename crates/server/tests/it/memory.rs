@@ -148,6 +148,9 @@ fn packed_json(client: usize, plain: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// Clients whose bodies differ.
+const BODIES: usize = 6;
+
 /// What became of the clients of a run.
 #[derive(Default)]
 struct Tally {
@@ -165,14 +168,19 @@ impl Tally {
     }
 }
 
-/// Pushes bodies of all sizes until it is told to stop.
-fn push_packed(address: SocketAddr, client: usize, stop: &AtomicBool, tally: &Tally) {
-    const JSON: [(&str, &str); 2] = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")];
-    // Made once: the client shall not be slower than the server.
-    let bodies: Vec<(bool, Vec<u8>)> = [200 << 10, 1 << 20, 28 << 20, 4 << 20]
+/// Bodies of all sizes, and whether they are JSON.
+type Bodies = Vec<(bool, Vec<u8>)>;
+
+fn bodies(client: usize) -> Bodies {
+    [200 << 10, 1 << 20, 28 << 20, 4 << 20]
         .into_iter()
         .flat_map(|plain| [(false, packed_protobuf(client, plain)), (true, packed_json(client, plain / 2))])
-        .collect();
+        .collect()
+}
+
+/// Pushes bodies until it is told to stop, each client beginning with another.
+fn push_packed(address: SocketAddr, (client, bodies): (usize, &Bodies), stop: &AtomicBool, tally: &Tally) {
+    const JSON: [(&str, &str); 2] = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")];
     for (is_json, body) in bodies.iter().cycle().skip(client) {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -221,6 +229,8 @@ fn bodies_and_queries_that_balloon(limit_mib: u64, clients: usize) {
     let server = setup.start();
     let (address, start_ns) = (server.address, now_ns());
     let (stop, tally) = (AtomicBool::new(false), Tally::default());
+    // Made before: a client shall not be slower than the server. Some clients send the same.
+    let bodies: Vec<Bodies> = (0..BODIES).map(bodies).collect();
     let queries = [
         r#"{job="packed"} | line_format `{{ repeat 100 __line__ | b64enc | b64enc }}`"#,
         r#"{job="packed"} | line_format `{{ __line__ | replace "e" "eeeeeeeee" | replace "e" "eeeeeeee" }}`"#,
@@ -230,7 +240,8 @@ fn bodies_and_queries_that_balloon(limit_mib: u64, clients: usize) {
     std::thread::scope(|scope| {
         let (stop, tally) = (&stop, &tally);
         for client in 0..clients {
-            scope.spawn(move || push_packed(address, client, stop, tally));
+            let own = (client, &bodies[client % BODIES]);
+            scope.spawn(move || push_packed(address, own, stop, tally));
         }
         for query in queries {
             scope.spawn(move || ask(address, query, start_ns, stop, tally));

@@ -10,19 +10,17 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use sandur_attack::free_address;
+
 use crate::process::{Setup, encode, now_ns};
 
 const NAMES: usize = 50;
 const VALUES: usize = 20;
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 #[test]
 fn what_is_relayed_is_stored_here_and_delivered_there_also_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
-    let (own, legacy) = (free_port(), free_port());
+    let (own, legacy) = (free_address().unwrap().port(), free_address().unwrap().port());
     let configuration = folder.path().join("relay.toml");
     let text = format!(
         "listen = ['tcp://127.0.0.1:{own}']\nspool_directory = '{}'\n[[cluster]]\nname = 'both'\n\

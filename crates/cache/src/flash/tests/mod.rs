@@ -15,5 +15,5 @@ mod world;
 fn seeds() -> std::ops::Range<u64> {
     let asked = sandur_base::environment::variable("SANDUR_CACHE_SEEDS").unwrap_or_default();
     let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
-    first.parse().unwrap_or(0)..end.parse().unwrap_or(200)
+    first.parse().unwrap_or(0)..end.parse().unwrap_or(100)
 }

@@ -9,11 +9,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sandur_attack::free_address;
 use serde_json::{Value, json};
 
 /// Far longer than any healthy operation takes.
@@ -57,8 +58,7 @@ impl Setup {
 
     /// Starts the server; gives its log when it ends before it is ready.
     pub fn try_start(&self) -> Result<Server, String> {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let address = free_address().unwrap();
         let output = File::options().create(true).append(true).open(&self.log).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_sandur"))
             .args(["serve", "--store", &self.store, "--listen", &address.to_string()])

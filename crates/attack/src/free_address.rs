@@ -1,0 +1,49 @@
+//! Addresses of loopback for processes that are about to start.
+//!
+//! **Invariant.** They lie below the ports that the kernel gives to connections and to listeners that ask for
+//! any: until the process listens, no connection of another test takes its port.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The first port, and how many there are; Linux gives those from 32768 on by itself.
+const FIRST: u32 = 10_240;
+const PORTS: u32 = 22_528;
+/// How far apart processes begin to look that were started one after the other.
+const APART: u32 = 61;
+
+/// An address at which nobody listens, and which this process was not told before.
+pub fn free_address() -> io::Result<SocketAddr> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut refused = None;
+    for _ in 0..PORTS {
+        let place = process::id().wrapping_mul(APART).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(FIRST + place % PORTS).unwrap_or(u16::MAX);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match TcpListener::bind(address) {
+            Ok(_) => return Ok(address),
+            Err(error) => refused = Some(error),
+        }
+    }
+    Err(refused.unwrap_or_else(|| io::Error::other("there are no ports to look at")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests fail that way
+
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_told_once_and_can_be_listened_at() {
+        let told: Vec<SocketAddr> = (0..100).map(|_| free_address().unwrap()).collect();
+        assert_eq!(told.iter().collect::<HashSet<_>>().len(), 100);
+        let held: Vec<TcpListener> = told.iter().map(|address| TcpListener::bind(address).unwrap()).collect();
+        let other = free_address().unwrap();
+        assert!(held.iter().all(|listener| listener.local_addr().unwrap() != other));
+    }
+}
