@@ -1,11 +1,12 @@
 //! Where everything is, and drawing it.
 
 use super::axes::{ValueAxis, times, value_label};
+use super::bitmap::BitmapCanvas;
+use super::canvas::{Anchor, Canvas, Stroke, TextStyle};
 use super::lines::{Line, lines};
 use super::options::{AreaMode, LineMode, PictureOptions};
-use super::svg::{Anchor, Canvas, Stroke};
+use super::svg::SvgCanvas;
 use crate::error::{Error, Result};
-use crate::render::ANSWER_BYTES_MAX;
 use crate::series::Series;
 use crate::zone::Zone;
 use sandur_base::job::spend;
@@ -40,34 +41,57 @@ impl Frame {
     }
 }
 
-/// Draws series over a time.
-pub(crate) fn draw(
+/// The time that a picture shows, and the zone of the times beside its axis.
+pub(crate) type Shown<'a> = ((i64, i64), &'a Zone);
+
+/// Series over a time as SVG.
+pub(crate) fn svg(
     options: &PictureOptions,
     list: &mut [Series],
-    ((from, until), zone): ((i64, i64), &Zone),
+    shown: Shown<'_>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let lines = lines(options, list, options.width as usize)?;
-    let size = (options.width, options.height);
-    let mut canvas = Canvas::begin(out, size, options.background, options.font_size);
-    let legend = Legend::of(options, &lines);
-    let frame = frame(options, &lines, &legend, (from, until));
-    if frame.right - frame.left < 2.0 || frame.bottom - frame.top < 2.0 {
-        canvas.end();
-        return Ok(());
-    }
-    titles(&mut canvas, options, &frame);
-    grid(&mut canvas, options, &frame, zone);
-    // Areas first, the last one first: of stacked ones those below stay in sight.
-    for line in lines.iter().rev().filter(|line| line.area.is_some() && !line.is_infinite) {
-        draw_line(&mut canvas, options, &frame, line, true)?;
-    }
-    for line in lines.iter().filter(|line| line.area.is_none() || line.is_infinite) {
-        draw_line(&mut canvas, options, &frame, line, false)?;
-    }
-    legend.draw(&mut canvas, options, &lines, frame.left);
+    let mut canvas = SvgCanvas::begin(out, (options.width, options.height));
+    draw(&mut canvas, options, list, shown)?;
     canvas.end();
     Ok(())
+}
+
+/// Series over a time as PNG.
+pub(crate) fn png(
+    options: &PictureOptions,
+    list: &mut [Series],
+    shown: Shown<'_>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut canvas = BitmapCanvas::begin((options.width as u32, options.height as u32))?;
+    draw(&mut canvas, options, list, shown)?;
+    canvas.encode(out)
+}
+
+fn draw<C: Canvas>(
+    canvas: &mut C,
+    options: &PictureOptions,
+    list: &mut [Series],
+    (times, zone): Shown<'_>,
+) -> Result<()> {
+    let lines = lines(options, list, options.width as usize)?;
+    canvas.rectangle((0.0, 0.0), (options.width, options.height), options.background)?;
+    let legend = Legend::of(options, &lines);
+    let frame = frame(options, &lines, &legend, times);
+    if frame.right - frame.left < 2.0 || frame.bottom - frame.top < 2.0 {
+        return Ok(());
+    }
+    titles(canvas, options, &frame)?;
+    grid(canvas, options, &frame, zone)?;
+    // Areas first, the last one first: of stacked ones those below stay in sight.
+    for line in lines.iter().rev().filter(|line| line.area.is_some() && !line.is_infinite) {
+        draw_line(canvas, options, &frame, line, true)?;
+    }
+    for line in lines.iter().filter(|line| line.area.is_none() || line.is_infinite) {
+        draw_line(canvas, options, &frame, line, false)?;
+    }
+    legend.draw(canvas, options, &lines, frame.left)
 }
 
 /// The least and the most of all values; areas reach down to 0.
@@ -103,66 +127,70 @@ fn label(options: &PictureOptions, axis: &ValueAxis, value: f64) -> String {
     value_label(value, axis.step, options.has_units, options.is_binary)
 }
 
-fn titles(canvas: &mut Canvas<'_>, options: &PictureOptions, frame: &Frame) {
-    let size = options.font_size;
+fn style(options: &PictureOptions, anchor: Anchor) -> TextStyle {
+    TextStyle { color: options.foreground, size: options.font_size, anchor, is_upright: false }
+}
+
+fn titles<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame) -> Result<()> {
+    let (size, middle) = (options.font_size, style(options, Anchor::Middle));
     if !options.title.is_empty() {
         let place = ((frame.left + frame.right) / 2.0, options.margin + size * 1.2);
-        canvas.text(&options.title, place, (options.foreground, 1.3), Anchor::Middle);
+        canvas.text(&options.title, place, TextStyle { size: size * 1.3, ..middle })?;
     }
     if !options.vertical_title.is_empty() {
         let place = (options.margin + size, (frame.top + frame.bottom) / 2.0);
-        canvas.turned_text(&options.vertical_title, place, (options.foreground, 1.1), Anchor::Middle, -90);
+        let upright = TextStyle { size: size * 1.1, is_upright: true, ..middle };
+        canvas.text(&options.vertical_title, place, upright)?;
     }
+    Ok(())
 }
 
-fn grid(canvas: &mut Canvas<'_>, options: &PictureOptions, frame: &Frame, zone: &Zone) {
-    let (size, text) = (options.font_size, (options.foreground, 1.0));
+fn grid<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame, zone: &Zone) -> Result<()> {
+    let size = options.font_size;
     let stroke = |color| Stroke { color, width: 0.4, dash: None };
     for value in frame.axis.values() {
         let y = frame.y(value);
         if !options.hides_grid {
-            canvas.line(&[(frame.left, y), (frame.right, y)], stroke(options.major));
+            canvas.line(&[(frame.left, y), (frame.right, y)], stroke(options.major))?;
         }
         if !options.hides_y {
             let place = (frame.left - 4.0, y + size * 0.35);
-            canvas.text(&label(options, &frame.axis, value), place, text, Anchor::End);
+            canvas.text(&label(options, &frame.axis, value), place, style(options, Anchor::End))?;
         }
     }
     let most = ((frame.right - frame.left) / (size * LETTER * 11.0)).clamp(1.0, 40.0) as usize;
     for (time, written) in times((frame.from, frame.until), most, zone) {
         let x = frame.x(time);
         if !options.hides_grid {
-            canvas.line(&[(x, frame.top), (x, frame.bottom)], stroke(options.minor));
+            canvas.line(&[(x, frame.top), (x, frame.bottom)], stroke(options.minor))?;
         }
         if !options.hides_x {
-            canvas.text(&written, (x, frame.bottom + size * 1.4), text, Anchor::Middle);
+            // Whole beside the edge of the picture.
+            let x = x.min(options.width - written.chars().count() as f64 * size * LETTER / 2.0);
+            canvas.text(&written, (x, frame.bottom + size * 1.4), style(options, Anchor::Middle))?;
         }
     }
+    Ok(())
 }
 
-fn draw_line(
-    canvas: &mut Canvas<'_>,
+fn draw_line<C: Canvas>(
+    canvas: &mut C,
     options: &PictureOptions,
     frame: &Frame,
     line: &Line,
     is_area: bool,
 ) -> Result<()> {
     spend(line.values.len().saturating_mul(20))?;
-    if canvas.bytes() > ANSWER_BYTES_MAX {
-        return Err(Error::Limit(format!(
-            "a picture of more than {ANSWER_BYTES_MAX} bytes; ask for fewer series"
-        )));
-    }
     let stroke = Stroke { color: line.color, width: line.width, dash: line.dash };
     let level = frame.y(0.0_f64.clamp(frame.axis.bottom, frame.axis.top));
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut finish = |points: &mut Vec<(f64, f64)>| {
-        if let Some(opacity) = line.area.filter(|_| is_area) {
-            canvas.area(points, level, line.color.faded(opacity));
-        } else {
-            canvas.line(points, stroke);
+        match line.area.filter(|_| is_area) {
+            Some(opacity) => canvas.area(points, level, line.color.faded(opacity))?,
+            None => canvas.line(points, stroke)?,
         }
         points.clear();
+        Ok::<_, Error>(())
     };
     for (place, value) in line.values.iter().enumerate() {
         let time = line.start.saturating_add(line.step.saturating_mul(place as i64));
@@ -171,7 +199,7 @@ fn draw_line(
             Some(value) if line.is_infinite => {
                 if *value > 0.0 {
                     points.extend([(x, frame.bottom), (x, frame.top)]);
-                    finish(&mut points);
+                    finish(&mut points)?;
                 }
             }
             Some(value) if options.line_mode == LineMode::Staircase => {
@@ -179,11 +207,10 @@ fn draw_line(
             }
             Some(value) => points.push((x, frame.y(*value))),
             None if options.line_mode == LineMode::Connected => {}
-            None => finish(&mut points),
+            None => finish(&mut points)?,
         }
     }
-    finish(&mut points);
-    Ok(())
+    finish(&mut points)
 }
 
 /// Names of series below the lines.
@@ -211,9 +238,15 @@ impl Legend {
         Self { height, columns, row, width }
     }
 
-    fn draw(&self, canvas: &mut Canvas<'_>, options: &PictureOptions, lines: &[Line], left: f64) {
+    fn draw<C: Canvas>(
+        &self,
+        canvas: &mut C,
+        options: &PictureOptions,
+        lines: &[Line],
+        left: f64,
+    ) -> Result<()> {
         if self.columns == 0 {
-            return;
+            return Ok(());
         }
         let (size, top) =
             (options.font_size, options.height - options.margin - self.height + options.font_size);
@@ -224,25 +257,37 @@ impl Legend {
         {
             let x = left + (place % self.columns) as f64 * self.width;
             let y = top + (place / self.columns) as f64 * self.row;
-            canvas.rectangle((x, y), (size * 0.9, size * 0.9), line.color);
+            canvas.rectangle((x, y), (size * 0.9, size * 0.9), line.color)?;
             let place = (x + size * 1.3, y + size * 0.85);
-            canvas.text(&line.name, place, (options.foreground, 1.0), Anchor::Start);
+            canvas.text(&line.name, place, style(options, Anchor::Start))?;
         }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::colors::Color;
+    use super::super::png::tests::{Decoded, decode};
     use super::*;
     use crate::column::Column;
 
-    fn drawn(pairs: &[(&str, &str)], list: &mut [Series]) -> String {
+    fn options(pairs: &[(&str, &str)]) -> PictureOptions {
         let pairs: Vec<(String, String)> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        PictureOptions::read(&pairs).unwrap()
+    }
+
+    fn drawn(pairs: &[(&str, &str)], list: &mut [Series]) -> String {
         let mut out = Vec::new();
-        let options = PictureOptions::read(&pairs).unwrap();
-        draw(&options, list, ((0, 600), &Zone::utc()), &mut out).unwrap();
+        svg(&options(pairs), list, ((0, 600), &Zone::utc()), &mut out).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    fn bitmap(pairs: &[(&str, &str)], list: &mut [Series]) -> Decoded {
+        let mut out = Vec::new();
+        png(&options(pairs), list, ((0, 600), &Zone::utc()), &mut out).unwrap();
+        decode(&out)
     }
 
     fn series(name: &str, values: &[Option<f64>]) -> Series {
@@ -280,14 +325,39 @@ mod tests {
     }
 
     #[test]
+    fn a_bitmap_has_the_colours_of_what_is_drawn() {
+        let count = |pairs: &[(&str, &str)], name: &str| {
+            let mut list = [series("a", &[Some(1.0), Some(3.0), Some(2.0)]), series("b", &[Some(2.0); 10])];
+            let Color { red, green, blue, .. } = Color::parse(name).unwrap();
+            bitmap(pairs, &mut list).count(|pixel| pixel[..3] == [red, green, blue])
+        };
+        let wide = [("lineWidth", "3")];
+        assert!(count(&[], "black") > 60_000 && count(&wide, "blue") > 40 && count(&wide, "green") > 200);
+        assert!(count(&[("bgcolor", "aqua")], "aqua") > 60_000);
+        let colored = [("colorList", "red,yellow"), ("lineWidth", "3")];
+        assert!(count(&colored, "red") > 100 && count(&colored, "yellow") > 400);
+        assert_eq!(count(&colored, "green"), 0);
+        assert!(count(&[("areaMode", "all")], "green") > 10_000);
+        let shown = [("title", "T"), ("fgcolor", "pink"), ("hideGrid", "true"), ("fontSize", "20")];
+        let hidden = [("graphOnly", "true"), ("fgcolor", "pink")];
+        assert!(count(&shown, "pink") > 20);
+        assert_eq!(count(&hidden, "pink"), 0);
+    }
+
+    #[test]
     fn no_parameter_and_no_value_breaks_a_picture() {
         let sizes = ["10", "11", "40", "2000"];
+        let ends = [Some(1e308), Some(-1e308), None, Some(f64::NAN)];
+        let list = || [series("long name of a series", &ends), series("", &[])];
         for (width, height) in sizes.iter().flat_map(|a| sizes.iter().map(move |b| (*a, *b))) {
             for extra in [("margin", "1e9"), ("fontSize", "1e9"), ("yMin", "1e308"), ("yMax", "-1e308")] {
-                let ends = [Some(1e308), Some(-1e308), None, Some(f64::NAN)];
-                let mut list = [series("long name of a series", &ends), series("", &[])];
-                let picture = drawn(&[("width", width), ("height", height), extra], &mut list);
+                let pairs = [("width", width), ("height", height), extra];
+                let picture = drawn(&pairs, &mut list());
                 assert!(picture.ends_with("</svg>\n") && !picture.contains("NaN"), "{picture}");
+                let size: (usize, usize) = (width.parse().unwrap(), height.parse().unwrap());
+                if size.0 * size.1 <= 80_000 {
+                    assert_eq!(bitmap(&pairs, &mut list()).size, size);
+                }
             }
         }
     }

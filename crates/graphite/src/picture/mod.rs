@@ -2,18 +2,23 @@
 //! dashboards and mails use.
 //!
 //! [`options`] reads parameters over a [`templates`] of colours, [`layout`] decides where everything is, and
-//! draws on a canvas of SVG, [`svg`]. [`axes`] chooses the values and times that are written beside the axes.
+//! draws on a [`canvas`], which is [`svg`] or a [`bitmap`] that becomes [`png`]. [`axes`] chooses the values
+//! and times that are written beside the axes, [`font`] has the outlines of the signs of a bitmap.
 //!
 //! **Invariants.** A picture has at most [`options::PIXELS_MAX`] pixels. A line has no more points than the
 //! picture has columns: series are consolidated before they are drawn.
 
 mod axes;
+mod bitmap;
+mod canvas;
 mod colors;
+mod font;
 mod layout;
 mod lines;
 pub(crate) mod options;
+mod png;
 mod svg;
 mod templates;
 
-pub(crate) use layout::draw;
+pub(crate) use layout::{png, svg};
 pub(crate) use options::PictureOptions;

@@ -9,6 +9,8 @@ use crate::number::parse_float;
 pub(crate) const PIXELS_MAX: u64 = 4_000_000;
 /// Least pixels of a side.
 const SIDE_MIN: f64 = 10.0;
+/// Most pixels of a side, by which the points of a line are bounded.
+pub(crate) const SIDE_MAX: f64 = 8_000.0;
 const TEXT_MAX: usize = 1_000;
 
 /// How the places between two values are drawn.
@@ -101,10 +103,11 @@ impl PictureOptions {
         let pairs = Pairs(pairs);
         let side = |name, preset| Ok::<_, Error>(pairs.number(name)?.unwrap_or(preset).trunc());
         let (width, height) = (side("width", 330.0)?, side("height", 250.0)?);
-        if !(width >= SIDE_MIN && height >= SIDE_MIN && width * height <= PIXELS_MAX as f64) {
+        let is_side = |side| (SIDE_MIN..=SIDE_MAX).contains(side);
+        if !(is_side(&width) && is_side(&height) && width * height <= PIXELS_MAX as f64) {
             return Err(Error::Limit(format!(
-                "a picture of {width} x {height} pixels; each side has at least {SIDE_MIN} and both together \
-                 make at most {PIXELS_MAX}"
+                "a picture of {width} x {height} pixels (width, height); each side has from {SIDE_MIN} to \
+                 {SIDE_MAX}, and both together make at most {PIXELS_MAX}"
             )));
         }
         let named = pairs.text("template").unwrap_or_default();

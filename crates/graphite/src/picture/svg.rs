@@ -1,29 +1,17 @@
 //! A canvas of SVG.
+//!
+//! **Invariant.** A picture has at most [`ANSWER_BYTES_MAX`] bytes and what one line or text adds.
 
 use std::io::Write;
 
+use super::canvas::{Anchor, Canvas, Stroke, TextStyle};
 use super::colors::Color;
-
-/// Where a text stands beside its place.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-/// How a line looks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stroke {
-    pub(super) color: Color,
-    pub(super) width: f64,
-    pub(super) dash: Option<f64>,
-}
+use crate::error::{Error, Result};
+use crate::render::ANSWER_BYTES_MAX;
 
 /// What is drawn, in order.
-pub(super) struct Canvas<'a> {
+pub(super) struct SvgCanvas<'a> {
     out: &'a mut Vec<u8>,
-    font_size: f64,
 }
 
 fn color(color: Color) -> String {
@@ -46,22 +34,15 @@ fn escaped(text: &str) -> String {
     out
 }
 
-impl<'a> Canvas<'a> {
-    /// A canvas with a background.
-    pub(super) fn begin(
-        out: &'a mut Vec<u8>,
-        (width, height): (f64, f64),
-        background: Color,
-        font_size: f64,
-    ) -> Self {
-        let mut canvas = Self { out, font_size };
+impl<'a> SvgCanvas<'a> {
+    /// A canvas of a size.
+    pub(super) fn begin(out: &'a mut Vec<u8>, (width, height): (f64, f64)) -> Self {
+        let mut canvas = Self { out };
         canvas.write(format_args!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
              <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" \
-             height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-             font-size=\"{font_size}\">\n"
+             height=\"{height}\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\">\n"
         ));
-        canvas.rectangle((0.0, 0.0), (width, height), background);
         canvas
     }
 
@@ -75,35 +56,36 @@ impl<'a> Canvas<'a> {
         let _ = self.out.write_fmt(text);
     }
 
-    /// Bytes so far.
-    pub(super) fn bytes(&self) -> usize {
-        self.out.len()
+    fn path(&mut self, points: &[(f64, f64)]) -> Result<()> {
+        if self.out.len() > ANSWER_BYTES_MAX {
+            return Err(Error::Limit(format!(
+                "a picture of more than {ANSWER_BYTES_MAX} bytes; ask for fewer series"
+            )));
+        }
+        self.write(format_args!("<path d=\""));
+        for (place, (x, y)) in points.iter().enumerate() {
+            let letter = if place == 0 { 'M' } else { 'L' };
+            self.write(format_args!("{letter}{x:.1} {y:.1}"));
+        }
+        Ok(())
     }
+}
 
-    /// A filled rectangle.
-    pub(super) fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: Color) {
+impl Canvas for SvgCanvas<'_> {
+    fn rectangle(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), fill: Color) -> Result<()> {
         let (name, opacity) = (color(fill), fill.opacity);
         self.write(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{name}\" \
              fill-opacity=\"{opacity:.2}\"/>\n"
         ));
+        Ok(())
     }
 
-    fn path(&mut self, points: &[(f64, f64)]) {
-        for (place, (x, y)) in points.iter().enumerate() {
-            let letter = if place == 0 { 'M' } else { 'L' };
-            self.write(format_args!("{letter}{x:.1} {y:.1}"));
-        }
-    }
-
-    /// A line over points.
-    pub(super) fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) {
+    fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) -> Result<()> {
         if points.is_empty() {
-            return;
+            return Ok(());
         }
-        self.write(format_args!("<path d=\""));
-        self.path(points);
-        // A point alone is seen as a dot.
+        self.path(points)?;
         if points.len() == 1 {
             self.write(format_args!("h0.1"));
         }
@@ -114,52 +96,34 @@ impl<'a> Canvas<'a> {
             "\" fill=\"none\" stroke=\"{name}\" stroke-width=\"{width:.1}\" stroke-opacity=\"{opacity:.2}\" \
              stroke-linejoin=\"round\"{dash}/>\n"
         ));
+        Ok(())
     }
 
-    /// An area between points and a level.
-    pub(super) fn area(&mut self, points: &[(f64, f64)], level: f64, fill: Color) {
-        let (Some(first), Some(last)) = (points.first(), points.last()) else { return };
-        self.write(format_args!("<path d=\""));
-        self.path(points);
+    fn area(&mut self, points: &[(f64, f64)], level: f64, fill: Color) -> Result<()> {
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return Ok(()) };
+        self.path(points)?;
         let (name, opacity, first, last) = (color(fill), fill.opacity, first.0, last.0);
         self.write(format_args!(
             "L{last:.1} {level:.1}L{first:.1} {level:.1}Z\" fill=\"{name}\" fill-opacity=\"{opacity:.2}\"/>\n"
         ));
+        Ok(())
     }
 
-    /// A text; `scale` is its size beside that of the picture.
-    pub(super) fn text(
-        &mut self,
-        text: &str,
-        (x, y): (f64, f64),
-        (fill, scale): (Color, f64),
-        anchor: Anchor,
-    ) {
-        self.turned_text(text, (x, y), (fill, scale), anchor, 0);
-    }
-
-    /// A text that is turned by degrees.
-    pub(super) fn turned_text(
-        &mut self,
-        text: &str,
-        (x, y): (f64, f64),
-        (fill, scale): (Color, f64),
-        anchor: Anchor,
-        degrees: i32,
-    ) {
-        let anchor = match anchor {
+    fn text(&mut self, text: &str, (x, y): (f64, f64), style: TextStyle) -> Result<()> {
+        let anchor = match style.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let turned = match degrees {
-            0 => String::new(),
-            degrees => format!(" transform=\"rotate({degrees} {x:.1} {y:.1})\""),
+        let turned = match style.is_upright {
+            true => format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
+            false => String::new(),
         };
-        let (name, text, size) = (color(fill), escaped(text), self.font_size * scale);
+        let (name, text, size) = (color(style.color), escaped(text), style.size);
         self.write(format_args!(
             "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{name}\" font-size=\"{size:.1}\"\
              {turned}>{text}</text>\n"
         ));
+        Ok(())
     }
 }

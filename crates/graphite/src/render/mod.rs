@@ -6,11 +6,11 @@ mod dygraph;
 mod json;
 mod msgpack;
 mod pickle;
+mod picture;
 mod protobuf;
 mod raw;
 mod request;
 mod rickshaw;
-mod svg;
 
 use sandur_query::QueryContext;
 
@@ -38,6 +38,12 @@ pub struct Format {
     pub(crate) write: fn(&RenderRequest, &mut [Series], &mut Vec<u8>) -> Result<()>,
 }
 
+impl Format {
+    fn is_picture(&self) -> bool {
+        self.content_type.starts_with("image/")
+    }
+}
+
 /// All formats.
 pub const FORMATS: &[&Format] = &[
     &json::FORMAT,
@@ -47,7 +53,8 @@ pub const FORMATS: &[&Format] = &[
     &msgpack::FORMAT,
     &dygraph::FORMAT,
     &rickshaw::FORMAT,
-    &svg::FORMAT,
+    &picture::SVG,
+    &picture::PNG,
     &protobuf::PROTOBUF,
     &protobuf::OLDER,
     &protobuf::NEWER,

@@ -75,7 +75,7 @@ impl RenderRequest {
             (Some(format), _, _) => format,
             (None, Some(_), _) => "raw",
             (None, None, Some(_)) => "pickle",
-            (None, None, None) => "json",
+            (None, None, None) => "png",
         };
         let format = FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
             let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
@@ -88,7 +88,7 @@ impl RenderRequest {
             let place = name.strip_prefix("template[")?.strip_suffix(']')?;
             Some((place.to_owned(), value.clone()))
         });
-        let picture = (format.name == "svg").then(|| PictureOptions::read(pairs)).transpose()?;
+        let picture = format.is_picture().then(|| PictureOptions::read(pairs)).transpose()?;
         Ok(Self {
             targets,
             picture,
@@ -107,6 +107,11 @@ impl RenderRequest {
             template: places.collect(),
             path_expression: last("pathExpression").filter(|text| !text.is_empty()).map(str::to_owned),
         })
+    }
+
+    /// First and last time.
+    pub(crate) fn times(&self) -> (i64, i64) {
+        (self.from.epoch, self.until.epoch)
     }
 
     /// What evaluation of the targets knows.

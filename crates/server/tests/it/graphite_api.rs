@@ -74,7 +74,7 @@ async fn render_takes_its_parameters_from_address_form_and_json() {
         assert_eq!((answer.status, answer.kind.as_str()), (200, "application/json"), "{}", answer.body);
         assert_eq!(answer.body, expected("servers.web1.load"));
     }
-    let tagged = format!("/render?target=seriesByTag('dc=~.')&from={from}&until={until}");
+    let tagged = format!("/render?target=seriesByTag('dc=~.')&from={from}&until={until}&format=json");
     let answer = get(&server, &tagged).await;
     assert!(
         answer.body.contains("disk.used;dc=eu;host=a") && answer.body.contains("up;dc=us"),
@@ -91,6 +91,26 @@ async fn render_takes_its_parameters_from_address_form_and_json() {
         assert_eq!(answer.status, status, "{wrong}: {}", answer.body);
     }
     assert_eq!(post(&server, "/render", "application/json", "[1]").await.status, 400);
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_picture_is_drawn_where_no_format_is_named() {
+    let server = server();
+    let asked = "target=servers.*.load&from=-10min&width=400&height=200&title=Load";
+    for address in [
+        format!("/render?{asked}"),
+        format!("/render/?{asked}&format=png"),
+        format!("/graphite/render?{asked}&format=png&width=8000&height=250"),
+    ] {
+        let answer = get(&server, &address).await;
+        assert_eq!((answer.status, answer.kind.as_str()), (200, "image/png"), "{}", answer.body);
+        assert!(answer.body.starts_with("\u{fffd}PNG\r\n") && answer.body.contains("IEND"));
+    }
+    for (size, limit) in [("width=4001&height=1000", "4000000"), ("width=9000&height=20", "8000")] {
+        let answer = get(&server, &format!("/render?{asked}&{size}")).await;
+        assert!(answer.status == 400 && answer.body.contains(limit), "{}", answer.body);
+    }
     assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
 }
 

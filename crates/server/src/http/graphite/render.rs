@@ -26,12 +26,12 @@ pub static ROUTE: Route = Route {
         UNTIL,
         parameter(
             "format",
-            "`json` (default), `raw`, `csv`, `pickle`, `msgpack`, `dygraph`, `rickshaw`, `svg`, \
+            "`png` (default), `svg`, `json`, `raw`, `csv`, `pickle`, `msgpack`, `dygraph`, `rickshaw`, \
              `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`",
         ),
         parameter(
             "width, height, title, vtitle, bgcolor, fgcolor, colorList, template, lineMode, areaMode, ..",
-            "what a picture looks like, as in graphite-web; at most 4,000,000 pixels",
+            "what a picture looks like, as in graphite-web; at most 4,000,000 pixels, and 8,000 a side",
         ),
         parameter("maxDataPoints", "most points of a series"),
         parameter("noNullPoints", "leaves points without a value out"),

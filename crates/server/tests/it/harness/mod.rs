@@ -198,7 +198,7 @@ impl Server {
         let kind = response.headers().get("content-type").map(|v| v.to_str().unwrap().to_owned());
         let headers = response.headers().clone();
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        let body = String::from_utf8(body.to_vec()).unwrap();
+        let body = String::from_utf8_lossy(&body).into_owned();
         Answer { status, kind: kind.unwrap_or_default(), headers, body }
     }
 
