@@ -56,7 +56,8 @@ fn relay(config: &Path, spool: &Path) -> Result<()> {
             let disk = Directory::open(spool.join(name))?;
             Spool::open(Arc::new(disk), Options::default()).map(Some)
         };
-        let running = Running::start((&env, &memory), routing, Arc::new(Network), &open, "host")?;
+        let network = Arc::new(Network::of(&routing)?);
+        let running = Running::start((&env, &memory), routing, network, &open, "host")?;
         let shutdown = Shutdown::default();
         let mut accepting = Vec::new();
         for listener in &listeners {

@@ -32,6 +32,7 @@ pub(crate) const WORKER_BYTES: u64 = 2 << 20;
 const RESEND_AGE: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a stop waits for a target that takes what waits.
 const DRAIN: Duration = Duration::from_secs(5);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
@@ -117,6 +118,15 @@ impl Delivery {
     /// Writes until the connection fails; true when everything was written after the shutdown, or its time
     /// is over.
     async fn write_to(&mut self, mut connection: Box<dyn Connection>) -> bool {
+        let is_over = self.write_all_to(&mut *connection).await;
+        if is_over {
+            // Everything was written: a target that does not hear of the end has lost nothing.
+            let _ = self.env.timeout(CLOSE_TIMEOUT, connection.close()).await;
+        }
+        is_over
+    }
+
+    async fn write_all_to(&mut self, connection: &mut dyn Connection) -> bool {
         let mut bytes = Vec::new();
         let mut stop_at = None;
         loop {

@@ -41,4 +41,6 @@ mod pickle;
 pub use node::Node;
 
 #[cfg(test)]
+mod connect_tests;
+#[cfg(test)]
 mod relay_tests;

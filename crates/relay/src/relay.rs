@@ -105,7 +105,8 @@ impl Running {
             let counters = Arc::new(TargetCounters::default());
             let mut lanes = Vec::new();
             for number in 0..target.connections.max(1) {
-                let lane = Arc::new(Lane::new(limit, memory.reserve(WORKER_BYTES)?));
+                let lane =
+                    Arc::new(Lane::new(limit, memory.reserve(WORKER_BYTES + target.wrapping_bytes())?));
                 let name = spool_name(&target.metric_name(), number);
                 let spool = if target.spools { open_spool(&name) } else { Ok(None) };
                 let spool =

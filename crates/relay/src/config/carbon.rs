@@ -12,7 +12,9 @@ use super::source::{ConfigError, Source};
 use crate::model::aggregate::Output;
 use crate::model::matcher::Matcher;
 use crate::model::rewrite::{Pattern, Rewrite};
-use crate::model::{Listener, Method, Protocol, Route, Routing, Stage, Statistics, Target, Transport};
+use crate::model::{
+    Encryption, Listener, Method, Protocol, Route, Routing, Stage, Statistics, Target, Transport,
+};
 use crate::node::Node;
 use crate::replicas::Rule;
 use crate::ring::Kind;
@@ -34,6 +36,7 @@ const HONOURED: &[&str] = &[
     "DESTINATIONS",
     "DESTINATION_PROTOCOL",
     "DESTINATION_TRANSPORT",
+    "DESTINATION_SSL_CA",
     "DESTINATION_POOL_REPLICAS",
     "TAG_RELAY_NORMALIZED",
     "USE_WHITELIST",
@@ -121,12 +124,22 @@ fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
             routing.note(settings.source, entry.line, &entry.key, OTHERWISE, false);
         }
     }
+}
+
+/// Whether connections to targets are encrypted.
+fn encryption(settings: &Settings<'_>, routing: &mut Routing) -> Option<Encryption> {
     let key = "DESTINATION_TRANSPORT";
-    let is_named = |value: &str| ini::truth(value).unwrap_or(!value.eq_ignore_ascii_case("none"));
-    if settings.text(key).is_some_and(is_named) {
-        let why = "connections to targets are not encrypted";
-        routing.note(settings.source, settings.line(key), key, why, true);
+    let value = settings.text(key).filter(|value| ini::truth(value) != Some(false))?;
+    if value.eq_ignore_ascii_case("none") {
+        return None;
     }
+    if !value.eq_ignore_ascii_case("ssl") {
+        let why = "connections to targets are plain (none) or encrypted (ssl)";
+        routing.note(settings.source, settings.line(key), key, why, true);
+        return None;
+    }
+    let authorities = settings.text("DESTINATION_SSL_CA").filter(|path| !path.is_empty());
+    Some(Encryption { authorities: authorities.map(Into::into), identity: None })
 }
 
 fn listeners(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
@@ -180,10 +193,12 @@ fn targets(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<(Node, 
             (Protocol::Pickle, Transport::Tcp)
         }
     };
+    let encryption = encryption(settings, routing).filter(|_| transport == Transport::Tcp);
     let mut known = Vec::new();
     for text in list.split(',') {
         let node = destination::carbon(text).map_err(|why| settings.source.wrong(line, why))?;
-        let target = Target { protocol, transport, ..Target::new(node.clone()) };
+        let target =
+            Target { protocol, transport, encryption: encryption.clone(), ..Target::new(node.clone()) };
         known.push((node, routing.target(target)));
     }
     Ok(known)

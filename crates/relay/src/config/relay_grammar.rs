@@ -10,7 +10,9 @@ use crate::model::aggregate::{Aggregate, Closing, Compute, Function, Output, Sta
 use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
 use crate::model::template::Template;
-use crate::model::{Listener, Method, Protocol, Route, Routing, Stage, Target, Transport};
+use crate::model::{
+    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport,
+};
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
 
@@ -228,7 +230,14 @@ impl Statement<'_> {
                 routing.note(self.source, self.line(), &kind, "targets take lines", true);
             }
         }
-        self.transport(routing)?;
+        let line = self.line();
+        let wrapping = self.transport(routing)?;
+        if target.transport == Transport::Udp && wrapping != Wrapping::default() {
+            let why = "datagrams are neither compressed nor encrypted";
+            routing.note(self.source, line, "transport", why, true);
+        } else {
+            (target.packing, target.encryption) = wrapping;
+        }
         Ok(target)
     }
 
@@ -243,24 +252,27 @@ impl Statement<'_> {
         }
     }
 
-    /// Skips what wraps a connection; everything but plain is noted.
-    fn transport(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
+    /// What wraps a connection; a compression that there is not is noted.
+    fn transport(&mut self, routing: &mut Routing) -> Result<Wrapping, ConfigError> {
         if !self.take(&["transport"]) {
-            return Ok(());
+            return Ok(Wrapping::default());
         }
+        let line = self.line();
         let kind = self.word("a transport")?;
-        if kind != "plain" {
-            let why = "connections of the relay are plain";
-            routing.note(self.source, self.line(), &kind, why, true);
-        }
-        let files = match self.peek() {
-            Some("ssl") => 0,
-            Some("mtls") => 2,
-            _ => return Ok(()),
+        let packing = Packing::named(&kind).unwrap_or_else(|| {
+            let why = "connections are plain, or compressed with gzip, lz4 or zstd";
+            routing.note(self.source, line, &kind, why, true);
+            Packing::Plain
+        });
+        let encryption = if self.take(&["ssl"]) {
+            Some(Encryption::default())
+        } else if self.take(&["mtls"]) {
+            let identity = (self.word("a certificate")?.into(), self.word("a key")?.into());
+            Some(Encryption { authorities: None, identity: Some(identity) })
+        } else {
+            None
         };
-        routing.note(self.source, self.line(), "ssl", "connections of the relay are not encrypted", true);
-        self.at += 1 + files;
-        Ok(())
+        Ok((packing, encryption))
     }
 
     /// Expressions up to a keyword; `None` stands for one that is not understood.
@@ -421,7 +433,12 @@ impl Statement<'_> {
 
     fn listen(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {
         self.expect(&["type", "linemode"])?;
-        self.transport(routing)?;
+        let line = self.line();
+        if self.transport(routing)? != Wrapping::default() {
+            let why = "listeners of the relay are plain; those of the server (carbon_listen) open what is \
+                       compressed";
+            routing.note(self.source, line, "transport", why, true);
+        }
         while self.at < self.words.len() {
             let (line, place) = (self.line(), self.word("an address")?);
             if self.take(&["proto", "unix"]) {
@@ -441,6 +458,9 @@ impl Statement<'_> {
         Ok(())
     }
 }
+
+/// What a connection is wrapped in.
+type Wrapping = (Packing, Option<Encryption>);
 
 fn function(name: &str) -> Option<Function> {
     Some(match name {

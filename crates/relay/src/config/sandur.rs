@@ -1,6 +1,7 @@
 //! Our own file: what the others say, and zones, replicas by the list, several connections and the spool. It
 //! may take one of theirs as its beginning (`import`).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sandur_base::units;
@@ -12,7 +13,9 @@ use crate::model::aggregate::{Aggregate, Output};
 use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
 use crate::model::template::Template;
-use crate::model::{Listener, Method, Protocol, Route, Routing, Stage, Target, Transport};
+use crate::model::{
+    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport,
+};
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
 
@@ -127,6 +130,7 @@ fn cluster(source: &Source, table: &mut Table<'_>, routing: &mut Routing) -> Res
         false => Protocol::Line,
     };
     let spools = table.truth("spool")?.unwrap_or(true);
+    let (packing, encryption) = wrapping(table, &wrong)?;
     let mut targets = Vec::new();
     for (text, line) in table.texts("targets")? {
         let (text, transport) = match text.strip_prefix("udp://") {
@@ -139,14 +143,42 @@ fn cluster(source: &Source, table: &mut Table<'_>, routing: &mut Routing) -> Res
         };
         let mut node = destination::relay(text).map_err(|why| source.wrong(line, why))?;
         node.zone = zone;
-        let matcher = Matcher::everything();
-        targets.push(routing.target(Target { node, transport, protocol, connections, matcher, spools }));
+        if transport == Transport::Udp && (packing != Packing::Plain || encryption.is_some()) {
+            return Err(source.wrong(line, "datagrams are neither compressed nor encrypted"));
+        }
+        let (plain, encryption) = (Target::new(node), encryption.clone());
+        let target = Target { transport, protocol, packing, encryption, connections, spools, ..plain };
+        targets.push(routing.target(target));
     }
     if targets.is_empty() || targets.len() > NODES_MAX {
         return Err(wrong(format!("cluster '{name}' has {} targets: 1 to {NODES_MAX}", targets.len())));
     }
     routing.add_cluster(name, method, targets);
     Ok(())
+}
+
+/// How connections of a cluster are compressed and encrypted.
+fn wrapping(
+    table: &mut Table<'_>,
+    wrong: &dyn Fn(String) -> ConfigError,
+) -> Result<(Packing, Option<Encryption>), ConfigError> {
+    let name = table.text("compression")?.unwrap_or("plain");
+    let packing = Packing::named(name);
+    let packing = packing
+        .ok_or_else(|| wrong(format!("there is no compression '{name}': plain, gzip, lz4 or zstd")))?;
+    let is_encrypted = table.truth("tls")?;
+    let authorities = table.text("tls_ca_file")?.map(PathBuf::from);
+    let identity = match (table.text("tls_cert_file")?, table.text("tls_key_file")?) {
+        (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
+        (None, None) => None,
+        _ => return Err(wrong("'tls_cert_file' and 'tls_key_file' go together".to_owned())),
+    };
+    let names_files = authorities.is_some() || identity.is_some();
+    if is_encrypted == Some(false) && names_files {
+        return Err(wrong("files for TLS are named, and 'tls' is false".to_owned()));
+    }
+    let is_encrypted = is_encrypted.unwrap_or(names_files);
+    Ok((packing, is_encrypted.then_some(Encryption { authorities, identity })))
 }
 
 fn method(table: &mut Table<'_>, wrong: &dyn Fn(String) -> ConfigError) -> Result<Method, ConfigError> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Format, read};
 use crate::lookup::lookup;
-use crate::model::{Routing, Stage, Transport};
+use crate::model::{Encryption, Packing, Routing, Stage, Transport};
 use crate::router::{End, Router, Scratch};
 
 struct Folder(tempfile::TempDir);
@@ -151,7 +151,10 @@ statistics submit every 30 seconds prefix with carbon.relays.\\.1 send to any;
 fn carbon_c_relays_statements_are_passed_in_their_order() {
     let routing = of(&[("relay.conf", RELAY)]);
     let grave: Vec<usize> = routing.notes.iter().filter(|note| note.is_grave).map(|note| note.line).collect();
-    assert_eq!(grave, [4, 4, 5], "{:?}", routing.notes);
+    assert_eq!(grave, [5], "{:?}", routing.notes);
+    let wrapped: Vec<bool> = routing.targets.iter().map(|target| target.packing == Packing::Gzip).collect();
+    assert_eq!(wrapped.iter().filter(|is_gzip| **is_gzip).count(), 1, "{:?}", routing.targets);
+    assert!(routing.targets.iter().any(|target| target.encryption == Some(Encryption::default())));
     assert_eq!(routing.listeners[0].address, "0.0.0.0:2005");
     assert_eq!(routing.listeners[1].transport, Transport::Udp);
     assert_eq!(routing.statistics.prefix, "carbon.relays.HOST");
@@ -232,6 +235,55 @@ fn carbon_relay_ngs_tables_are_read() {
     assert!(both.starts_with("h2:2003:staging.testnew=1 10.0.0."), "{both}");
     assert!(sent(&router, "a.c.d").ends_with(":b.c.d"));
     assert_eq!(sent(&router, "stats.timers.app7.requests.x"), " + stats.timers._sum_app.requests.x");
+}
+
+#[test]
+fn connections_to_targets_are_wrapped_as_each_file_says() {
+    let wrapped = |name: &str, text: &str| {
+        let routing = of(&[(name, text)]);
+        let target = routing.targets[0].clone();
+        (
+            target.packing,
+            target.encryption,
+            routing.notes.iter().map(|note| note.is_grave).collect::<Vec<_>>(),
+        )
+    };
+    let files = |ca: Option<&str>, identity: Option<(&str, &str)>| {
+        let identity = identity.map(|(certificate, key)| (certificate.into(), key.into()));
+        Some(Encryption { authorities: ca.map(Into::into), identity })
+    };
+    let relay = |transport: &str| {
+        wrapped("relay.conf", &format!("cluster c forward h:1 {transport}; match * send to c;"))
+    };
+    assert_eq!(relay("transport lz4"), (Packing::Lz4, None, vec![]));
+    assert_eq!(relay("transport plain mtls c.pem k.pem").1, files(None, Some(("c.pem", "k.pem"))));
+    assert_eq!(relay("transport snappy"), (Packing::Plain, None, vec![true]));
+    assert_eq!(relay("proto udp transport gzip"), (Packing::Plain, None, vec![true]));
+    let carbon = |lines: &str| {
+        wrapped(
+            "carbon.conf",
+            &format!("[relay]\nRELAY_METHOD = consistent-hashing\nDESTINATIONS = h:2004:a\n{lines}\n"),
+        )
+    };
+    assert_eq!(
+        carbon("DESTINATION_TRANSPORT = ssl\nDESTINATION_SSL_CA = ca.pem").1,
+        files(Some("ca.pem"), None)
+    );
+    assert_eq!(carbon("DESTINATION_TRANSPORT = none").1, None);
+    assert_eq!(carbon("DESTINATION_TRANSPORT = ssh"), (Packing::Plain, None, vec![true]));
+    let folder = |lines: &str| {
+        let cluster = "[[cluster]]\nname = 'x'\nmethod = 'all'\ntargets = ['h']\n";
+        Folder::with(&[("own.toml", &format!("{cluster}{lines}"))]).read("own.toml")
+    };
+    let own = folder("compression = 'zstd'\ntls_ca_file = 'ca.pem'\n").unwrap().targets[0].clone();
+    assert_eq!((own.packing, own.encryption), (Packing::Zstd, files(Some("ca.pem"), None)));
+    for (wrong, text) in [
+        ("compression = 'brotli'", "no compression 'brotli'"),
+        ("tls_key_file = 'k.pem'", "go together"),
+        ("tls = false\ntls_ca_file = 'ca.pem'", "'tls' is false"),
+    ] {
+        assert!(folder(wrong).unwrap_err().contains(text), "{wrong}");
+    }
 }
 
 #[test]

@@ -10,12 +10,14 @@ pub mod rewrite;
 pub mod template;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use matcher::Matcher;
 use rewrite::Rewrite;
 pub use template::NAME_BYTES_MAX;
 
+use crate::connect::PACKED_BYTES;
 use crate::node::Node;
 use crate::replicas::Rule;
 use crate::ring::Kind;
@@ -40,6 +42,40 @@ pub enum Transport {
     Udp,
 }
 
+/// How bytes are compressed on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Packing {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// One stream of gzip for a connection.
+    Gzip,
+    /// One frame of lz4.
+    Lz4,
+    /// One frame of zstd.
+    Zstd,
+}
+
+impl Packing {
+    /// Names in configuration files.
+    pub const NAMES: [(&str, Self); 4] =
+        [("plain", Self::Plain), ("gzip", Self::Gzip), ("lz4", Self::Lz4), ("zstd", Self::Zstd)];
+
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(own, _)| *own == name).map(|(_, packing)| *packing)
+    }
+}
+
+/// Files by which a connection is encrypted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Encryption {
+    /// The certificates that a target's must come from; without it those that the system trusts.
+    pub authorities: Option<PathBuf>,
+    /// The certificate and the key that are shown to a target that asks for them.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
 /// Where points come in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
@@ -60,6 +96,10 @@ pub struct Target {
     pub transport: Transport,
     /// How points are written.
     pub protocol: Protocol,
+    /// How bytes are compressed.
+    pub packing: Packing,
+    /// Whether connections are encrypted, and how.
+    pub encryption: Option<Encryption>,
     /// Connections that share the names: a name always takes the same one.
     pub connections: u16,
     /// Names that it takes; others are not sent there.
@@ -71,8 +111,22 @@ pub struct Target {
 impl Target {
     /// A target of lines over one connection.
     pub fn new(node: Node) -> Self {
-        let (transport, protocol) = (Transport::Tcp, Protocol::Line);
-        Self { node, transport, protocol, connections: 1, matcher: Matcher::everything(), spools: true }
+        Self {
+            node,
+            transport: Transport::Tcp,
+            protocol: Protocol::Line,
+            packing: Packing::Plain,
+            encryption: None,
+            connections: 1,
+            matcher: Matcher::everything(),
+            spools: true,
+        }
+    }
+
+    /// Bytes that a connection takes for compression and encryption.
+    pub(crate) fn wrapping_bytes(&self) -> u64 {
+        let is_plain = self.packing == Packing::Plain && self.encryption.is_none();
+        if is_plain { 0 } else { PACKED_BYTES }
     }
 
     /// The name of carbon's own metrics: host, port and instance with underscores for dots.

@@ -64,7 +64,8 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     let queues = budget.child("relay queues", budget.limit() / 4);
     let own = Own { app: App::clone(app), tenant, memory };
     let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
-    let connector = WithSelf { host: SELF.to_owned(), open, network: Arc::new(Network) };
+    let network = Network::of(&routing).map_err(|error| wrong(error.to_string()))?;
+    let connector = WithSelf { host: SELF.to_owned(), open, network: Arc::new(network) };
     let directory = spool_directory(settings, routing.spool_directory.as_deref());
     let open_spool = |name: &str| match &directory {
         None => Ok(None),

@@ -81,7 +81,8 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let memory = MemoryBudget::root("relay", MEMORY_MAX);
     let (listening, targets) = (routing.listeners.clone(), routing.targets.len());
-    let started = Running::start((env, &memory), routing, Arc::new(Network), &open, &host);
+    let network = Network::of(&routing).map_err(|error| Failed::new(format!("{path}: {error}")))?;
+    let started = Running::start((env, &memory), routing, Arc::new(network), &open, &host);
     let running = started.map_err(|error| Failed::new(format!("{path}: {error}")))?;
     let shutdown = Shutdown::default();
     let _signals = env.spawn("signals", Signals::catch().watch(shutdown.clone()));

@@ -1,8 +1,12 @@
 //! Connections to targets: how one is made and what it can do, so that tests can have targets of their own.
 //!
-//! **Invariants.** `write` returns once the system has taken everything. `ended` may be dropped and asked
-//! again.
+//! **Invariants.** `write` returns once the system has taken everything, also what is compressed. `ended` may
+//! be dropped and asked again.
 
+mod packed;
+mod tls;
+
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -10,7 +14,12 @@ use sandur_base::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use crate::model::{Target, Transport};
+use crate::model::{Encryption, Packing, Routing, Target, Transport};
+
+pub(crate) use packed::PACKED_BYTES;
+use packed::Packed;
+pub use tls::TlsError;
+use tls::{Configured, configured};
 
 /// Bytes of a datagram, below what every network carries in one piece.
 const DATAGRAM_BYTES: usize = 1_400;
@@ -21,6 +30,10 @@ pub trait Connection: Send {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
     /// Completes when the other side has ended the connection.
     fn ended(&mut self) -> BoxFuture<'_, ()>;
+    /// Tells the other side that nothing follows.
+    fn close(&mut self) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// Makes connections.
@@ -30,17 +43,47 @@ pub trait Connector: Send + Sync {
 }
 
 /// The network of the system.
-pub struct Network;
+#[derive(Default)]
+pub struct Network {
+    encrypted: HashMap<Encryption, Configured>,
+}
+
+impl Network {
+    /// For the targets of a routing: files of certificates are read here, once.
+    pub fn of(routing: &Routing) -> Result<Self, TlsError> {
+        let mut encrypted = HashMap::new();
+        for encryption in routing.targets.iter().filter_map(|target| target.encryption.as_ref()) {
+            if !encrypted.contains_key(encryption) {
+                encrypted.insert(encryption.clone(), configured(encryption)?);
+            }
+        }
+        Ok(Self { encrypted })
+    }
+}
 
 impl Connector for Network {
     fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>> {
+        let wanted = target.encryption.as_ref();
+        let encrypted = wanted.map(|encryption| self.encrypted.get(encryption).cloned());
         Box::pin(async move {
             let address = (target.node.host.as_str(), target.node.port);
             match target.transport {
                 Transport::Tcp => {
                     let stream = TcpStream::connect(address).await?;
                     stream.set_nodelay(true)?;
-                    Ok(Box::new(Streamed(stream)) as Box<dyn Connection>)
+                    let connection: Box<dyn Connection> = match encrypted {
+                        None => Box::new(Streamed(stream)),
+                        Some(Some(configured)) => {
+                            Box::new(Streamed(tls::begin(&configured, &target.node.host, stream).await?))
+                        }
+                        Some(None) => {
+                            return Err(io::Error::other("the target's files for TLS were not read"));
+                        }
+                    };
+                    match target.packing {
+                        Packing::Plain => Ok(connection),
+                        packing => Ok(Box::new(Packed::new(connection, packing)?) as Box<dyn Connection>),
+                    }
                 }
                 Transport::Udp => {
                     let socket = UdpSocket::bind("0.0.0.0:0").await;
@@ -73,6 +116,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for Streamed<S> {
             let mut answer = [0; 256];
             while matches!(self.0.read(&mut answer).await, Ok(read) if read > 0) {}
         })
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(self.0.shutdown())
     }
 }
 

@@ -1,0 +1,210 @@
+//! The relay over real connections of loopback: what comes out of compressed and encrypted ones, whole and
+//! after one was lost.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use sandur_base::{Env, MemoryBudget};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::read;
+use crate::connect::Network;
+use crate::model::{Packing, Routing};
+use crate::relay::Running;
+
+const LINES: u64 = 5_000;
+
+/// How connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tls {
+    Plain,
+    Server,
+    Both,
+}
+
+/// A certificate for localhost, which is its own authority.
+struct Certified {
+    certificate: String,
+    key: String,
+}
+
+impl Certified {
+    fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        Self { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
+    }
+
+    fn acceptor(&self, tls: Tls) -> TlsAcceptor {
+        let provider = Arc::new(ring::default_provider());
+        let certificate =
+            rustls::pki_types::CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let builder = match tls {
+            Tls::Both => {
+                let mut roots = RootCertStore::empty();
+                roots.add(certificate.clone()).unwrap();
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().unwrap())
+            }
+            _ => builder.with_no_client_auth(),
+        };
+        TlsAcceptor::from(Arc::new(builder.with_single_cert(vec![certificate], key).unwrap()))
+    }
+}
+
+/// A relay that sends everything to one target.
+fn routing(port: u16, packing: &str, tls: Tls, trusted: &Certified, shown: &Certified) -> Routing {
+    let folder = tempfile::tempdir().unwrap().keep();
+    let file = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name).display().to_string()
+    };
+    let mut text = format!(
+        "[[cluster]]\nname = 'c'\nmethod = 'all'\ntargets = ['localhost:{port}']\ncompression = '{packing}'\n"
+    );
+    if tls != Tls::Plain {
+        text.push_str(&format!("tls_ca_file = '{}'\n", file("ca.pem", &trusted.certificate)));
+    }
+    if tls == Tls::Both {
+        text.push_str(&format!("tls_cert_file = '{}'\n", file("own.pem", &shown.certificate)));
+        text.push_str(&format!("tls_key_file = '{}'\n", file("key.pem", &shown.key)));
+    }
+    text.push_str("[[stage]]\nto = ['c']\n");
+    let path = file("relay.toml", &text);
+    let mut routing = read(path.as_ref(), None, None).unwrap();
+    std::fs::remove_file(path).unwrap();
+    routing.statistics.every = None;
+    routing
+}
+
+fn start(routing: Routing) -> Running {
+    let network = Network::of(&routing).unwrap();
+    let memory = MemoryBudget::root("relay", 1 << 30);
+    Running::start((&Env::system(1), &memory), routing, Arc::new(network), &|_| Ok(None), "h").unwrap()
+}
+
+fn send(running: &Running) {
+    let mut sorter = running.relay.sorter();
+    (0..LINES)
+        .for_each(|value| sorter.take(format!("servers.web{value}.load {value} 1600000000").as_bytes()));
+    sorter.flush();
+}
+
+fn expected() -> String {
+    (0..LINES).map(|value| format!("servers.web{value}.load {value} 1600000000\n")).collect()
+}
+
+/// What a whole stream holds.
+fn opened(packing: Packing, bytes: &[u8]) -> String {
+    let mut text = String::new();
+    match packing {
+        Packing::Plain => return String::from_utf8(bytes.to_vec()).unwrap(),
+        Packing::Gzip => flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).unwrap(),
+        Packing::Lz4 => lz4_flex::frame::FrameDecoder::new(bytes).read_to_string(&mut text).unwrap(),
+        Packing::Zstd => zstd::stream::read::Decoder::new(bytes).unwrap().read_to_string(&mut text).unwrap(),
+    };
+    text
+}
+
+/// Everything of a connection; `begun` is called when the first bytes are there.
+async fn drained(mut stream: impl AsyncRead + Unpin, begun: impl FnOnce()) -> Vec<u8> {
+    let mut bytes = vec![0; 1];
+    stream.read_exact(&mut bytes).await.unwrap();
+    begun();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn compressed_and_encrypted_connections_carry_every_line_to_a_clean_end() {
+    let certified = Certified::new();
+    for ((name, packing), tls) in
+        Packing::NAMES.into_iter().flat_map(|one| [Tls::Plain, Tls::Server, Tls::Both].map(|tls| (one, tls)))
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let running = start(routing(port, name, tls, &certified, &certified));
+        send(&running);
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let begun = move || begun.send(()).unwrap();
+        let receiving = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            match tls {
+                Tls::Plain => drained(stream, begun).await,
+                tls => drained(certified.acceptor(tls).accept(stream).await.unwrap(), begun).await,
+            }
+        };
+        let stopping = async {
+            has_begun.await.unwrap();
+            running.stop().await;
+        };
+        let (bytes, ()) = tokio::join!(receiving, stopping);
+        assert_eq!(opened(packing, &bytes), expected(), "{name} {tls:?}");
+        assert!(packing == Packing::Plain || bytes.len() < expected().len() / 2, "{name}: {}", bytes.len());
+    }
+}
+
+#[tokio::test]
+async fn what_a_lost_connection_may_have_lost_begins_the_next_stream() {
+    let certified = Certified::new();
+    for (name, packing) in Packing::NAMES {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let running = start(routing(port, name, Tls::Plain, &certified, &certified));
+        send(&running);
+        let (mut lost, _) = listener.accept().await.unwrap();
+        lost.read_exact(&mut [0; 100]).await.unwrap();
+        drop(lost);
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let receiving = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            drained(stream, move || begun.send(()).unwrap()).await
+        };
+        let stopping = async {
+            has_begun.await.unwrap();
+            running.stop().await;
+        };
+        let (bytes, ()) = tokio::join!(receiving, stopping);
+        assert_eq!(opened(packing, &bytes), expected(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_trusts_gets_no_line() {
+    let (certified, other) = (Certified::new(), Certified::new());
+    for (tls, trusted, shown) in
+        [(Tls::Server, &other, &certified), (Tls::Both, &other, &certified), (Tls::Both, &certified, &other)]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let running = start(routing(port, "plain", tls, trusted, shown));
+        send(&running);
+        let (stream, _) = listener.accept().await.unwrap();
+        let accepted = certified.acceptor(tls).accept(stream).await;
+        assert!(accepted.is_err(), "{tls:?}");
+        drop(listener);
+        running.stop().await;
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named_at_the_start() {
+    let certified = Certified::new();
+    let routing = |path: &str| {
+        let mut routing = routing(1, "plain", Tls::Server, &certified, &certified);
+        routing.targets[0].encryption.as_mut().unwrap().authorities = Some(path.into());
+        Network::of(&routing).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(routing("/no/such/file.pem").contains("'/no/such/file.pem' cannot be used for TLS of targets"));
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    assert!(routing(&empty.path().display().to_string()).contains("it holds no certificate"));
+}
