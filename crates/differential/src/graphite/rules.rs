@@ -78,6 +78,16 @@ pub const RULES: &[Rule] = &[
         explains: |case| case.text.contains("applyByNode") && refusal(case).contains(" has no node "),
     },
     Rule {
+        id: "shared-tags",
+        what: "tags of the two series of `areaBetween`",
+        reason: "in graphite-web both have one set of tags, so that what a later function adds to one is \
+                 seen at the other",
+        explains: |case| {
+            let has_area = mentions(case, &["areaBetween", "holtWintersConfidenceArea"]);
+            has_area && case.difference.kind == Kind::Tags
+        },
+    },
+    Rule {
         id: "first-place",
         what: "`compressPeriodicGaps` of a series that has a value at its first place",
         reason: "graphite-web 1.1.10 overlooks that place, its next version does not",
