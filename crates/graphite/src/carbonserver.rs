@@ -1,4 +1,4 @@
-//! What carbonserver tells beside values and nodes: what it speaks, how a series is kept, and all names.
+//! What carbonserver tells beside values, nodes and listings: what it speaks, and how a series is kept.
 
 use serde_json::json;
 
@@ -33,6 +33,15 @@ impl CarbonserverForm {
                 "the format '{other}' is not known; known are json, protobuf, carbonapi_v2_pb and \
                  carbonapi_v3_pb"
             ))),
+        }
+    }
+
+    /// The type of answers.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Older => OLDER,
+            Self::Newer => NEWER,
         }
     }
 }
@@ -130,21 +139,6 @@ pub fn info(form: CarbonserverForm, name: &str, rule: Rule<'_>) -> std::result::
     }
 }
 
-/// All names.
-pub fn metric_list(form: CarbonserverForm, names: &[String]) -> std::result::Result<Rendered, Error> {
-    let size: usize = names.iter().map(|name| 64 + 3 * name.len()).sum();
-    let _held = sandur_base::job::reserve_exactly(size as u64)?;
-    if form == CarbonserverForm::Json {
-        return Ok(Rendered {
-            content_type: JSON,
-            body: json!({ "Metrics": names }).to_string().into_bytes(),
-        });
-    }
-    let mut body = Vec::new();
-    names.iter().for_each(|name| text(&mut body, 1, name));
-    Ok(Rendered { content_type: OLDER, body })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,9 +157,6 @@ mod tests {
         assert!(newer.starts_with(&body(CarbonserverForm::Newer)) && newer.len() > 60);
         assert_eq!(read_info(b"\x0a\x03a.b\x0a\x01c").unwrap(), ["a.b", "c"]);
         assert!(read_info(b"\x0a\x03a").is_err() && read_info(b"\x08\x01").is_err());
-        let names = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(metric_list(CarbonserverForm::Older, &names).unwrap().body, b"\x0a\x01a\x0a\x01b");
-        assert_eq!(metric_list(CarbonserverForm::Json, &names).unwrap().body, br#"{"Metrics":["a","b"]}"#);
         assert!(capabilities(CarbonserverForm::Newer, "x").body.starts_with(b"\x0a\x0fcarbonapi_v3_pb"));
         assert!(CarbonserverForm::named("xml").unwrap_err().to_string().contains("carbonapi_v2_pb"));
     }

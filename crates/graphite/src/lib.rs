@@ -37,6 +37,7 @@ mod function;
 mod functions;
 mod glob;
 mod grammar;
+mod listing;
 mod number;
 mod parameter;
 mod pattern;
@@ -54,7 +55,7 @@ mod zone;
 
 pub use attime::{Unit, parse_offset, parse_time};
 pub use call::Call;
-pub use carbonserver::{CarbonserverForm, capabilities, info, infos, metric_list, read_info};
+pub use carbonserver::{CarbonserverForm, capabilities, info, infos, read_info};
 pub use column::Column;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
@@ -67,15 +68,16 @@ pub use function::{Computation, Evaluate, Function, Group, Origin, Target, call_
 pub use functions::FUNCTIONS;
 pub use glob::{Glob, NodePattern, Pattern, Variant};
 pub use grammar::{Expr, parse};
+pub use listing::{Listing, ListingForm, ListingRequest};
 pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};
 pub use reference::{functions_json, reference};
-pub use render::{FORMATS, FetchRequest, Format, RenderRequest, Rendered, read_fetches, render};
+pub use render::{FORMATS, FetchRequest, Format, RenderRequest, Rendered, each_series, read_fetches, render};
 pub use schemas::{Archive, Method, Reading, Rule, RulesError, RulesFile, StorageRules};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};
 pub use source::{Fetched, Found, Selector, Source, Window};
-pub use stored::{StoredOptions, StoredSeries};
+pub use stored::{Forget, StoredOptions, StoredSeries};
 pub use tag_api::{
     LIMIT_MAX, NameFilter, Names, Wanted, complete_tags, complete_values, delete_series, find_series,
     functions, list_tags, tag_details, tag_multi_series, tag_series,

@@ -20,7 +20,7 @@ use crate::evaluate::Evaluator;
 use crate::series::Series;
 use crate::source::Source;
 
-pub use protobuf::{FetchRequest, read_fetches};
+pub use protobuf::{FetchRequest, each_series, read_fetches};
 pub use request::RenderRequest;
 
 /// Most bytes of an answer.

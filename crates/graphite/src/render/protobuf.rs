@@ -60,6 +60,19 @@ pub fn read_fetches(body: &[u8]) -> std::result::Result<Vec<FetchRequest>, Error
     read.map(|()| requests).ok_or_else(|| Error::invalid(wrong()))
 }
 
+/// The messages of the series of an answer, in its order.
+pub fn each_series(answer: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    // What was written here can be read.
+    let _ = each(answer, |_, field| {
+        if let Field::Bytes(series) = field {
+            found.push(series);
+        }
+        Some(())
+    });
+    found
+}
+
 fn read_fetch(body: &[u8]) -> Option<FetchRequest> {
     let mut request = FetchRequest::default();
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);

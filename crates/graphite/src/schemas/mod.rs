@@ -64,6 +64,20 @@ pub struct RulesFile<'a> {
     pub text: &'a str,
 }
 
+/// Bytes of a file of whisper before its archives, of the head of an archive, and of a point.
+const WHISPER_BYTES: [u64; 3] = [16, 12, 12];
+
+impl Rule<'_> {
+    /// Bytes that a file of whisper with these archives has; nothing when values are kept for ever.
+    pub fn whisper_bytes(&self) -> Option<u64> {
+        let [file, archive, point] = WHISPER_BYTES;
+        self.archives.iter().try_fold(file, |bytes, own| {
+            let points = u32::try_from(own.retention / own.step.max(1)).ok()?;
+            Some(bytes + archive + point * u64::from(points))
+        })
+    }
+}
+
 static WITHOUT_FILE: [Archive; 1] = [Archive { step: STEP, retention: i64::MAX }];
 static WITHOUT_SECTION: [Archive; 1] = [CARBON_DEFAULT];
 

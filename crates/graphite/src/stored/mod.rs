@@ -12,6 +12,8 @@
 mod buckets;
 mod fetch;
 mod find;
+mod forget;
+mod listing;
 mod matchers;
 mod named;
 mod names;
@@ -29,6 +31,8 @@ use crate::glob::Pattern;
 use crate::schemas::StorageRules;
 use crate::source::{Fetched, Found, Selector, Source, Window};
 use crate::tags::TagExpression;
+
+pub use forget::Forget;
 
 /// Most paths, names or values that a request keeps.
 const KEPT_MAX: usize = 1_000_000;
@@ -58,13 +62,14 @@ pub struct StoredSeries<'s> {
     rules: Arc<StorageRules>,
     options: StoredOptions,
     events: Option<&'s dyn Events>,
+    forget: Option<&'s dyn Forget>,
     held: Mutex<Option<Reservation>>,
 }
 
 impl<'s> StoredSeries<'s> {
     /// Over these samples, with these rules.
     pub fn new(samples: &'s dyn SampleSource, rules: Arc<StorageRules>, options: StoredOptions) -> Self {
-        Self { samples, rules, options, events: None, held: Mutex::new(None) }
+        Self { samples, rules, options, events: None, forget: None, held: Mutex::new(None) }
     }
 
     /// With these events.

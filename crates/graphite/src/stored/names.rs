@@ -202,10 +202,12 @@ impl Names for StoredSeries<'_> {
         Box::pin(async { Ok(()) })
     }
 
-    fn remove<'a>(&'a self, _: &'a QueryContext, _: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
-        let text = "series are not known apart from their values: delete both with \
-                    /api/v1/admin/tsdb/delete_series, or wait until their values are out of the time that is \
-                    asked about";
-        Box::pin(async move { Err(Error::Invalid(text.to_owned())) })
+    /// A series is not known apart from its values: they are deleted.
+    fn remove<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        series: &'a [String],
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.forget_names(context, series))
     }
 }

@@ -62,8 +62,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "otlp_grpc_listen",
-        "Address of a listener for logs by OTLP over gRPC; exporters expect port 4317. Empty: only the HTTP \
-         listener takes them (gRPC is HTTP/2).",
+        "Address of a listener for gRPC: logs and metrics by OTLP, whose exporters expect port 4317, and \
+         carbonserver's service for carbonapi. Empty: only the HTTP listener takes them (gRPC is HTTP/2).",
         |s| Slot::Text(&mut s.otlp_grpc_listen),
     ),
     option(

@@ -1,4 +1,4 @@
-//! gRPC for unary calls over HTTP/2: one message in, one out, the outcome in trailers.
+//! gRPC over HTTP/2 for calls of one message: one or several come back, the outcome in trailers.
 //!
 //! A message has a flag (compressed or not) and its length before it. Everything else is HTTP: heads, bodies,
 //! credentials, TLS and their bounds are those of every other route.
@@ -14,7 +14,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use sandur_base::Env;
+use sandur_base::{Env, Reservation};
 
 use crate::failed_request::Failure;
 
@@ -127,12 +127,20 @@ fn message(start: Bytes, length: u64, body: Body) -> Body {
 
 /// A good answer with this message.
 pub fn answer(message: &[u8]) -> Response {
-    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
-    framed.extend_from_slice(&[0]);
-    framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
-    framed.extend_from_slice(message);
+    messages(vec![Bytes::copy_from_slice(message)], None)
+}
+
+/// A good answer with these messages, whose memory is held until the last one has left.
+pub fn messages(all: Vec<Bytes>, memory: Option<Reservation>) -> Response {
+    let frames = all.into_iter().flat_map(move |message| {
+        let _held = &memory;
+        let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
+        prefix.extend_from_slice(&[0]);
+        prefix.extend_from_slice(&(message.len() as u32).to_be_bytes());
+        [Frame::data(prefix.freeze()), Frame::data(message)]
+    });
     let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
-    let frames = [Frame::data(framed.freeze()), Frame::trailers(trailers)];
+    let frames = frames.chain([Frame::trailers(trailers)]);
     let body = StreamBody::new(stream::iter(frames.map(Ok::<_, std::convert::Infallible>)));
     let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
     (headers, Body::new(body)).into_response()

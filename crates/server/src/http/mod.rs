@@ -41,6 +41,7 @@ mod streams;
 mod timed_stream;
 mod tls;
 mod write;
+mod written;
 
 pub use crate::failed_request::Failure;
 pub use crate::server_metrics::ServerMetrics;

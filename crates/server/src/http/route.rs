@@ -85,7 +85,10 @@ impl Surface {
             Self::Whole => true,
             Self::Data => !operators,
             Self::Operators => operators || route.scope.scope().is_none(),
-            Self::Grpc => route.paths.iter().all(|path| path.starts_with("/opentelemetry.")),
+            Self::Grpc => route.paths.iter().all(|path| {
+                let packages = ["/opentelemetry.", "/carbonapi_v2_grpc."];
+                packages.iter().any(|package| path.starts_with(package))
+            }),
         }
     }
 }

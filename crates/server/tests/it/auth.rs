@@ -97,6 +97,8 @@ GET /graphite/metrics/index.json read
 GET /graphite/metrics/index.json/ read
 GET /graphite/metrics/list read
 GET /graphite/metrics/list/ read
+GET /graphite/metrics/list_query read
+GET /graphite/metrics/list_query/ read
 GET /graphite/rejected admin
 GET /graphite/render read
 GET /graphite/render/ read
@@ -152,6 +154,8 @@ GET /metrics/index.json read
 GET /metrics/index.json/ read
 GET /metrics/list read
 GET /metrics/list/ read
+GET /metrics/list_query read
+GET /metrics/list_query/ read
 GET /pattern/ring any
 GET /prometheus/api/v1/alertmanagers read
 GET /prometheus/api/v1/alerts read
@@ -228,6 +232,12 @@ POST /api/v1/search/label_values read
 POST /api/v1/search/metric_names read
 POST /api/v1/series read
 POST /api/v1/write write
+POST /carbonapi_v2_grpc.CarbonV2/Find read
+POST /carbonapi_v2_grpc.CarbonV2/Info read
+POST /carbonapi_v2_grpc.CarbonV2/List read
+POST /carbonapi_v2_grpc.CarbonV2/Render read
+POST /carbonapi_v2_grpc.CarbonV2/Stats read
+POST /carbonapi_v2_grpc.CarbonV2/Version any
 POST /compactor/ring any
 POST /distributor/ring any
 POST /events write
@@ -263,6 +273,8 @@ POST /graphite/metrics/index.json read
 POST /graphite/metrics/index.json/ read
 POST /graphite/metrics/list read
 POST /graphite/metrics/list/ read
+POST /graphite/metrics/list_query read
+POST /graphite/metrics/list_query/ read
 POST /graphite/render read
 POST /graphite/render/ read
 POST /graphite/tags read
@@ -271,8 +283,8 @@ POST /graphite/tags/autoComplete/tags read
 POST /graphite/tags/autoComplete/tags/ read
 POST /graphite/tags/autoComplete/values read
 POST /graphite/tags/autoComplete/values/ read
-POST /graphite/tags/delSeries write
-POST /graphite/tags/delSeries/ write
+POST /graphite/tags/delSeries delete
+POST /graphite/tags/delSeries/ delete
 POST /graphite/tags/findSeries read
 POST /graphite/tags/findSeries/ read
 POST /graphite/tags/tagMultiSeries write
@@ -316,6 +328,8 @@ POST /metrics/index.json read
 POST /metrics/index.json/ read
 POST /metrics/list read
 POST /metrics/list/ read
+POST /metrics/list_query read
+POST /metrics/list_query/ read
 POST /metrics/{*group} write
 POST /opentelemetry.proto.collector.logs.v1.LogsService/Export write
 POST /opentelemetry.proto.collector.metrics.v1.MetricsService/Export write
@@ -349,8 +363,8 @@ POST /tags/autoComplete/tags read
 POST /tags/autoComplete/tags/ read
 POST /tags/autoComplete/values read
 POST /tags/autoComplete/values/ read
-POST /tags/delSeries write
-POST /tags/delSeries/ write
+POST /tags/delSeries delete
+POST /tags/delSeries/ delete
 POST /tags/findSeries read
 POST /tags/findSeries/ read
 POST /tags/tagMultiSeries write

@@ -166,7 +166,6 @@ async fn tags_are_labels_without_those_of_paths() {
     assert_eq!(of("/tags/dc").await, details);
     let form = "application/x-www-form-urlencoded";
     assert_eq!(post(server, "/tags/tagSeries", form, "path=a;c=1;b=2").await.body, r#""a;b=2;c=1""#);
-    assert_eq!(post(server, "/tags/delSeries", form, "path=a;b=2").await.status, 400);
     assert_eq!(get(server, "/tags/findSeries").await.status, 400);
 }
 
@@ -186,7 +185,6 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
     assert!(of("/_internal/capabilities/?format=json").await.contains("carbonapi_v3_pb"));
     assert!(of("/_internal/capabilities/").await.starts_with("\n\u{f}carbonapi_v3_pb"));
     assert!(of("/info/?target=servers.web1.load").await.contains("\"secondsPerPoint\":60"));
-    assert_eq!(get(server, "/metrics/details/").await.status, 501);
     // MultiGlobRequest and MultiFetchRequest of carbonapi's third protocol.
     let ask = |address: &'static str, body: Vec<u8>| {
         let request = Request::post(address).header("accept", "application/x-carbonapi-v3-pb");
@@ -200,6 +198,76 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
         found.body
     );
     assert_eq!(server.send(ask("/render/", b"\x0a\x02\x0a\x09".to_vec())).await.status, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_are_listed_with_what_carbonserver_tells_of_their_files() {
+    let server = server();
+    let server = &server;
+    let of = |address: &'static str| async move {
+        let answer = get(server, address).await;
+        assert_eq!(answer.status, 200, "{address}: {}", answer.body);
+        serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()
+    };
+    let details = of("/metrics/details/?format=json").await;
+    let told: Vec<(&str, i64)> = details["Metrics"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["Name"].as_str().unwrap(), NOW - one["ModTime"].as_i64().unwrap()))
+        .collect();
+    let expected = [
+        ("servers.old.load", 86_400),
+        ("servers.web1.load", 0),
+        ("servers.web2.cpu.user", 0),
+        ("servers.web2.load", 0),
+    ];
+    assert_eq!(told, expected);
+    let below = of("/metrics/list_query/?target=servers.web2").await;
+    assert_eq!((&below["Count"], below["Metrics"].as_array().unwrap().len()), (&2.into(), 2), "{below}");
+    assert_eq!(of("/metrics/list_query/?target=servers.web2&leaf_only=true").await["Count"], 0);
+    let few = of("/metrics/list_query?target=servers.*.load&limit=1").await;
+    assert_eq!((&few["Count"], few["Metrics"].as_array().unwrap().len()), (&3.into(), 1));
+    let totals = of("/metrics/list_query?target=servers&stats_only=true&leaf_only=false").await;
+    assert_eq!((&totals["Count"], &totals["Metrics"]), (&4.into(), &serde_json::json!([])));
+    assert_eq!(of("/metrics/list_query?target=none.*").await["Count"], 0);
+    for wrong in ["", "?target=", "?target=a&limit=x", "?target=a&format=carbonapi_v3_pb"] {
+        assert_eq!(get(server, &format!("/metrics/list_query{wrong}")).await.status, 400, "{wrong}");
+    }
+    let older = get(server, "/metrics/details?format=protobuf").await;
+    assert_eq!((older.status, older.kind.as_str()), (200, "application/x-protobuf"));
+    assert!(older.body.contains("servers.web2.cpu.user"), "{}", older.body);
+    let all = get(server, "/metrics/list?format=carbonapi_v3_pb").await;
+    assert_eq!((all.status, all.kind.as_str()), (200, "application/x-carbonapi-v3-pb"));
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_is_deleted_by_exactly_its_tags() {
+    let server = server();
+    let form = "application/x-www-form-urlencoded";
+    let deleted = |body: &'static str| {
+        let server = &server;
+        async move {
+            let answer = post(server, "/tags/delSeries", form, body).await;
+            (answer.status, answer.body, server.intake.deletes.0.lock().unwrap().split_off(0))
+        }
+    };
+    let (status, body, requests) =
+        deleted("path=disk.used;host=a;dc=eu&path=servers.web1.load&path=none").await;
+    assert_eq!((status, body.as_str()), (200, "true"));
+    let selectors: Vec<&str> = requests.iter().map(|(selector, ..)| selector.as_str()).collect();
+    let tagged = r#"{"dc"="eu","host"="a","__name__"="disk.used"}"#;
+    assert_eq!(selectors, [tagged, r#"{"__name__"="servers.web1.load"}"#]);
+    assert!(requests.iter().all(|(_, from, until)| *from < 0 && *until / 1_000 == NOW), "{requests:?}");
+    // The series with more tags stays.
+    let (_, _, requests) = deleted("path=up").await;
+    assert_eq!(requests[0].0, r#"{"__name__"="up","dc"=""}"#);
+    assert_eq!(deleted("").await.0, 400);
+    assert_eq!(deleted("path=;a=b").await.0, 400);
+    let many: String = (0..1_001).map(|n| format!("path=a.n{n}&")).collect();
+    let refused = post(&server, "/tags/delSeries", form, &many).await;
+    assert!(refused.status == 400 && refused.body.contains("1000"), "{}", refused.body);
 }
 
 #[tokio::test(start_paused = true)]

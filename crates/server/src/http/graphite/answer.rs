@@ -2,6 +2,7 @@
 
 use axum::http::HeaderValue;
 use axum::response::Response;
+use sandur_base::{BoxFuture, Reservation};
 use sandur_query::QueryContext;
 
 use super::kept_events::KeptEvents;
@@ -12,7 +13,10 @@ use crate::http::prometheus::visible::Visible;
 use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::reply;
 use crate::http::route::{Parameter, parameter};
-use crate::wiring::graphite::{Error, Rendered, StoredOptions, StoredSeries, Zone, parse_time};
+use crate::http::written::{Sending, Writing, written};
+use crate::wiring::graphite::{
+    Error, Listing, ListingRequest, Rendered, StoredOptions, StoredSeries, Zone, parse_time,
+};
 
 /// How JSON is wrapped.
 pub const JSONP: Parameter = parameter("jsonp", "a function that JSON is wrapped in");
@@ -83,17 +87,22 @@ pub async fn answer(
     told: Told,
     work: impl AsyncFnOnce(&StoredSeries<'_>, &QueryContext) -> Result<Rendered, Error>,
 ) -> Result<Response, Failure> {
+    let (Rendered { content_type, body }, memory) = done(app, call, told, work).await?;
+    Ok(reply::large(app, &call.call, HeaderValue::from_static(content_type), body, Some(memory)).await)
+}
+
+/// Does the work of a request over the series of its tenant and logs it; what it made is reserved.
+pub async fn done(
+    app: &App,
+    call: &GraphiteCall,
+    told: Told,
+    work: impl AsyncFnOnce(&StoredSeries<'_>, &QueryContext) -> Result<Rendered, Error>,
+) -> Result<(Rendered, Reservation), Failure> {
     let context = app.metrics_context(&call.call.tenant, None);
     let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
-    let query = &app.settings.query;
-    let options = StoredOptions {
-        lookback: i64::try_from(query.lookback_delta.as_secs()).unwrap_or(i64::MAX),
-        samples_max: query.max_samples,
-        names_in: told.times,
-    };
     let source = Visible(&*app.sources.samples);
     let events = KeptEvents(&*app.sources.logs);
-    let series = StoredSeries::new(&source, app.graphite.now(), options).with_events(&events);
+    let series = StoredSeries::new(&source, app.graphite.now(), options(app, &told)).with_events(&events);
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
     let done = async {
         checked.map_err(Error::from)?;
@@ -104,16 +113,79 @@ pub async fn answer(
     let outcome = context.in_time(done).await.unwrap_or_else(|late| Err(late.into()));
     let cost = log.cost();
     match outcome {
-        Ok((Rendered { content_type, body }, memory)) => {
-            log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes: body.len() as u64 });
-            let kind = HeaderValue::from_static(content_type);
-            Ok(reply::large(app, &call.call, kind, body, Some(memory)).await)
+        Ok((rendered, memory)) => {
+            let result_bytes = rendered.body.len() as u64;
+            log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+            Ok((rendered, memory))
         }
         Err(error) => {
             let failure = failure(&error);
             log.end(&cost, Outcome::of_status(failure.status.as_u16()));
             Err(failure)
         }
+    }
+}
+
+fn options(app: &App, told: &Told) -> StoredOptions {
+    let query = &app.settings.query;
+    StoredOptions {
+        lookback: i64::try_from(query.lookback_delta.as_secs()).unwrap_or(i64::MAX),
+        samples_max: query.max_samples,
+        names_in: told.times,
+    }
+}
+
+/// Lists paths piece by piece, while they are read.
+pub async fn list(
+    app: &App,
+    call: &GraphiteCall,
+    told: Told,
+    request: ListingRequest,
+) -> Result<Response, Failure> {
+    let context = app.metrics_context(&call.call.tenant, None);
+    let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
+    let status = |error: &sandur_query::Error| Failure::from(error.clone()).status.as_u16();
+    let kind = HeaderValue::from_static(request.form.content_type());
+    let sending = Sending { kind, context: context.clone(), log, status };
+    let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
+    let begun = async {
+        checked?;
+        let mut listing = opened(app, &context, &told, request).await?;
+        let first = listing.piece().await?;
+        Ok::<_, sandur_query::Error>((listing, first))
+    };
+    match begun.await {
+        Ok(begun) => Ok(written((app, &call.call), begun, sending).await),
+        Err(error) => {
+            sending.failed(&error);
+            Err(error.into())
+        }
+    }
+}
+
+/// A listing of paths, whose first piece is not made.
+pub async fn opened(
+    app: &App,
+    context: &QueryContext,
+    told: &Told,
+    request: ListingRequest,
+) -> Result<Listing, sandur_query::Error> {
+    let source = Visible(&*app.sources.samples);
+    let series = StoredSeries::new(&source, app.graphite.now(), options(app, told));
+    context.in_time(series.listing(context, request, now(app))).await?
+}
+
+impl Writing for Listing {
+    fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, sandur_query::Error>> {
+        Box::pin(Self::piece(self))
+    }
+
+    fn is_over(&self) -> bool {
+        Self::is_over(self)
+    }
+
+    fn entries(&self) -> u64 {
+        self.count()
     }
 }
 

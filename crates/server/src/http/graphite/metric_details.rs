@@ -1,11 +1,15 @@
-//! `metrics/details`: refused, since there are no files.
+//! `metrics/details`: all paths with what carbonserver tells of their files.
 
-use axum::http::StatusCode;
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
+use super::answer::{FAILS, Told, failure, list};
+use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::route::{Access, GET_POST, Group, Route};
+use crate::http::app::App;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
+use crate::wiring::graphite::{CarbonserverForm, ListingForm, ListingRequest};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -18,15 +22,19 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Refused: sizes and times of carbonserver's files, of which there are none.",
-    parameters: &[],
-    answers: "nothing good.",
-    fails: "501, always.",
+    does: "All paths with what carbonserver tells of their files. There are none: `Size` is that of \
+           whisper's file by the rules, 0 where values are kept for ever, and `ModTime` an instant that the \
+           last value is not after: the present, or 5 minutes, an hour, a day, 7, 30 or 365 days before it.",
+    parameters: &[parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`")],
+    answers: "200, `{\"Metrics\":[{\"Size\":..,\"ModTime\":..,\"Name\":..},..],\"FreeSpace\":0,\
+              \"TotalSpace\":0}`.",
+    fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, metric_details),
 };
 
-async fn metric_details() -> Result<Response, Failure> {
-    let text = "series are in no files that have sizes and times; /metrics/list lists them";
-    Err(Failure::invalid(text).with_status(StatusCode::NOT_IMPLEMENTED))
+async fn metric_details(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+    let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
+    let request = ListingRequest { pattern: None, leaves_only: false, form: ListingForm::Details(form) };
+    list(&app, &call, Told::of("details", &call, &[]), request).await
 }

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod capabilities;
+pub mod carbon_v2;
 pub mod event_data;
 pub mod events;
 pub mod expand;
@@ -16,6 +17,7 @@ pub mod info;
 pub mod kept_events;
 pub mod metric_details;
 pub mod metric_list;
+pub mod metric_list_query;
 pub mod parameters;
 pub mod render;
 pub mod tag_complete_names;

@@ -51,7 +51,8 @@ pub static ROUTE: Route = Route {
 async fn render(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
     let is_newer = !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb");
     let requests = match is_newer {
-        true => read_fetches(&call.body).map(|fetches| fetches.iter().map(pairs_of).collect()),
+        true => read_fetches(&call.body)
+            .map(|fetches| fetches.iter().map(|fetch| pairs_of(fetch, "carbonapi_v3_pb")).collect()),
         false => Ok(vec![call.pairs.clone()]),
     };
     let requests: Vec<Vec<(String, String)>> = requests.map_err(|error| failure(&error))?;
@@ -76,12 +77,12 @@ async fn render(State(app): State<App>, call: GraphiteCall) -> Result<Response, 
 }
 
 /// What carbonapi asks for in a body, as parameters.
-fn pairs_of(fetch: &FetchRequest) -> Vec<(String, String)> {
+pub fn pairs_of(fetch: &FetchRequest, format: &str) -> Vec<(String, String)> {
     let mut pairs = vec![
         ("target", fetch.name.clone()),
         ("from", fetch.from.to_string()),
         ("until", fetch.until.to_string()),
-        ("format", "carbonapi_v3_pb".to_owned()),
+        ("format", format.to_owned()),
         ("pathExpression", fetch.path_expression.clone()),
     ];
     if fetch.max_data_points > 0 {

@@ -1,31 +1,73 @@
-//! `tags/delSeries`: refused: series are deleted with their values, by `/api/v1/admin/tsdb/delete_series`.
+//! `tags/delSeries`: deletes series with their values, by the delete requests of `admin/tsdb/delete_series`.
+
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_base::BoxFuture;
+use sandur_model::{Matcher, Signal, TenantId};
 
-use super::answer::{FAILS, JSONP, Told, answer};
+use super::answer::{JSONP, Told, answer};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::app::App;
+use crate::http::delete_requests::Deletes;
+use crate::http::loki::deletes;
+use crate::http::prometheus::delete_series::EARLIEST_MS;
 use crate::http::route::{Access, Group, POST, Route, parameter};
-use crate::wiring::graphite::delete_series as answered;
+use crate::wiring::graphite::{Forget, delete_series as answered};
+use crate::wiring::promql::selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/tags/delSeries", "/tags/delSeries/", "/graphite/tags/delSeries", "/graphite/tags/delSeries/"],
     group: Group::Graphite,
-    scope: Access::Write,
-    does: "Refused: series are deleted with their values, by `/api/v1/admin/tsdb/delete_series`.",
-    parameters: &[parameter("path", "a name"), JSONP],
-    answers: "nothing good.",
-    fails: FAILS,
+    scope: Access::Delete,
+    does: "Deletes series with their values until now: when it answers, no query shows them; they are \
+           removed from the store as those of `/api/v1/admin/tsdb/delete_series` are. A name means the \
+           series with exactly its tags, or the path. A later value makes the series known again.",
+    parameters: &[parameter("path", "a name; may stand up to 1,000 times"), JSONP],
+    answers: "200, `true`, also where no series has the name.",
+    fails: "400: a parameter, a limit; 403: `deletion_mode` is `disabled`; 429; 503; 504.",
     several_tenants: false,
     handler: |verbs| on(verbs, tag_delete_series),
 };
 
 async fn tag_delete_series(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = Told::of("tags", &call, &["path"]).within(&app, &call)?;
-    answer(&app, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
+    let told = Told::of("delete", &call, &["path"]);
+    let tenant = call.call.tenant.clone();
+    let requests = deletes::of(&app, &tenant, Signal::Metrics)?;
+    let forget = Requests { requests, tenant, until_ms: app.env.now_ns().div_euclid(1_000_000) };
+    answer(&app, &call, told, async |series, context| {
+        let series = series.deleting(&forget);
+        answered(&series, context, &call.pairs).await
+    })
+    .await
+}
+
+/// Delete requests of a tenant.
+struct Requests {
+    requests: Arc<dyn Deletes>,
+    tenant: TenantId,
+    until_ms: i64,
+}
+
+impl Forget for Requests {
+    fn forget<'a>(&'a self, matchers: Vec<Matcher>) -> BoxFuture<'a, Result<(), sandur_query::Error>> {
+        Box::pin(async move {
+            let Self { requests, tenant, until_ms } = self;
+            let selector = selector_text(&matchers);
+            let id = requests.create(tenant, &selector, EARLIEST_MS, *until_ms).await.map_err(|failure| {
+                let text = failure.message.trim_end().to_owned();
+                match failure.status.is_server_error() {
+                    true => sandur_query::Error::Unavailable(text),
+                    false => sandur_query::Error::Invalid(text),
+                }
+            })?;
+            tracing::info!(tenant = %tenant, %id, selector, until_ms, "series are to be deleted");
+            Ok(())
+        })
+    }
 }

@@ -37,6 +37,8 @@ pub static ROUTE: Route = Route {
 
 /// Milliseconds beyond which no sample can be.
 const FURTHEST_MS: i64 = i64::MAX / 1_000_000;
+/// The first instant that a sample can have, in milliseconds.
+pub const EARLIEST_MS: i64 = -FURTHEST_MS;
 
 async fn delete(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     if call.params.all("match[]").next().is_none() {

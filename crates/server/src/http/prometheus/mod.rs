@@ -24,7 +24,7 @@ pub mod read;
 mod read_chunks;
 mod read_request;
 mod refused;
-mod reply;
+pub mod reply;
 mod result;
 pub mod scrape_pools;
 mod search;

@@ -4,20 +4,18 @@
 //! first piece is an answer of its own; after it the body is cut off, so that no client takes a part for the
 //! whole.
 
-use axum::body::Body;
-use axum::http::header;
 use axum::response::Response;
-use bytes::Bytes;
-use sandur_base::{Env, Lane};
-use sandur_query::{Error, QueryContext, QueryStats, SampleScan, TextScan};
+use sandur_base::BoxFuture;
+use sandur_query::{Error, QueryContext, SampleScan, TextScan};
 
 use super::queries::TRUNCATED;
 use super::refused::Refused;
-use super::reply::{BEGIN, JSON, PIECE_BYTES, Packer, notes, packed};
+use super::reply::{BEGIN, JSON, PIECE_BYTES, notes};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Outcome, QueryLog};
+use crate::http::query_log::{Asked, QueryLog};
+use crate::http::written::{Sending, Writing, written};
 
 /// What is listed.
 pub enum Items {
@@ -28,17 +26,16 @@ pub enum Items {
 }
 
 /// An answer on its way.
-struct Writing {
+struct Listed {
     context: QueryContext,
     items: Items,
     limit: usize,
     written: usize,
     is_begun: bool,
     is_over: bool,
-    bytes: u64,
 }
 
-impl Writing {
+impl Listed {
     /// The next piece of the answer.
     async fn piece(&mut self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
@@ -61,7 +58,6 @@ impl Writing {
             out.push(b'}');
             self.is_over = true;
         }
-        self.bytes += out.len() as u64;
         Ok(out)
     }
 
@@ -99,6 +95,20 @@ impl Writing {
     }
 }
 
+impl Writing for Listed {
+    fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
+        Box::pin(Self::piece(self))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn entries(&self) -> u64 {
+        self.written as u64
+    }
+}
+
 /// Answers with what `open` finds, within the query's time, and logs it when the answer is complete.
 pub async fn streamed(
     (app, call): (&App, &Call),
@@ -107,72 +117,20 @@ pub async fn streamed(
     open: impl Future<Output = Result<Items, Error>>,
 ) -> Result<Response, Refused> {
     let log = QueryLog::begin(app, call, context, asked);
+    let status = |error: &Error| Refused::from(error.clone()).status();
+    let sending = Sending { kind: JSON, context: context.clone(), log, status };
     let begun = async {
         let items = context.in_time(open).await??;
         let (context, limit) = (context.clone(), limit.unwrap_or(usize::MAX));
-        let (written, is_begun, is_over, bytes) = (0, false, false, 0);
-        let mut writing = Writing { context, items, limit, written, is_begun, is_over, bytes };
-        let first = writing.piece().await?;
-        Ok::<_, Error>((writing, first))
+        let mut listed = Listed { context, items, limit, written: 0, is_begun: false, is_over: false };
+        let first = listed.piece().await?;
+        Ok::<_, Error>((listed, first))
     };
-    let (writing, first) = match begun.await {
-        Ok(begun) => begun,
+    match begun.await {
+        Ok(begun) => Ok(written((app, call), begun, sending).await),
         Err(error) => {
-            let refused = Refused::from(error);
-            let cost = log.cost();
-            log.end(&cost, Outcome::of_status(refused.status()));
-            return Err(refused);
+            sending.failed(&error);
+            Err(Refused::from(error))
         }
-    };
-    if writing.is_over {
-        end(log, &writing);
-        drop(writing);
-        return Ok(packed(app, call, JSON, first).await);
     }
-    let mut response = Response::new(Body::empty());
-    let packer = Packer::begin(call, response.headers_mut());
-    response.headers_mut().insert(header::CONTENT_TYPE, JSON);
-    *response.body_mut() = body(app.env.clone(), writing, first, (packer, log));
-    Ok(response)
-}
-
-fn end(log: QueryLog, writing: &Writing) {
-    QueryStats::add(&writing.context.stats().entries_returned, writing.written as u64);
-    let cost = log.cost();
-    log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes: writing.bytes });
-}
-
-/// The first piece and those that follow it.
-fn body(env: Env, writing: Writing, first: Vec<u8>, (packer, log): (Packer, QueryLog)) -> Body {
-    let begun = Some((writing, Some(first), packer, log));
-    let stream = futures_util::stream::unfold(begun, move |state| {
-        let env = env.clone();
-        async move {
-            let (mut writing, first, packer, log) = state?;
-            let piece = match first {
-                Some(first) => Ok(first),
-                None => writing.piece().await,
-            };
-            let piece = match piece {
-                Ok(piece) => piece,
-                Err(error) => {
-                    let (refused, text) = (Refused::from(error.clone()), error.to_string());
-                    let cost = log.cost();
-                    log.end(&cost, Outcome::of_status(refused.status()));
-                    return Some((Err(std::io::Error::other(text)), None));
-                }
-            };
-            let is_over = writing.is_over;
-            let (packer, bytes) = env.run_cpu(Lane::Query, move || packer.pack(piece, is_over)).await;
-            let state = match is_over {
-                true => {
-                    end(log, &writing);
-                    None
-                }
-                false => Some((writing, None, packer, log)),
-            };
-            Some((Ok(Bytes::from(bytes)), state))
-        }
-    });
-    Body::from_stream(stream)
 }

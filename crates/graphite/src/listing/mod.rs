@@ -1,0 +1,143 @@
+//! Paths of series, read and written piece by piece: what carbonserver answers at `metrics/list`,
+//! `metrics/list_query` and `metrics/details`.
+//!
+//! **Invariants.** Paths come sorted, each once. Of the paths a batch is in memory, of the answer a piece:
+//! there may be any number of them.
+
+mod ages;
+mod form;
+
+use std::sync::Arc;
+
+use sandur_base::job::spend;
+use sandur_query::{Error, QueryContext, TextScan};
+
+pub(crate) use ages::{Ages, WINDOWS};
+pub use form::ListingForm;
+
+use crate::glob::Pattern;
+use crate::schemas::StorageRules;
+use form::Totals;
+
+/// A piece is complete when it has so many bytes.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Which paths are listed, and how.
+#[derive(Clone, Debug)]
+pub struct ListingRequest {
+    /// What they fit; all without it.
+    pub pattern: Option<Pattern>,
+    /// Whether paths below one that fits are left out.
+    pub leaves_only: bool,
+    /// How they are written.
+    pub form: ListingForm,
+}
+
+/// Where paths are read from.
+pub(crate) struct ListingSource {
+    /// The paths that may fit; nothing when none can.
+    pub(crate) paths: Option<Box<dyn TextScan>>,
+    /// When they had values last, for forms that tell it.
+    pub(crate) ages: Ages,
+    pub(crate) rules: Arc<StorageRules>,
+}
+
+/// Paths on their way.
+pub struct Listing {
+    context: QueryContext,
+    request: ListingRequest,
+    source: ListingSource,
+    totals: Totals,
+    is_begun: bool,
+    is_over: bool,
+}
+
+impl Listing {
+    pub(crate) fn new(context: QueryContext, request: ListingRequest, source: ListingSource) -> Self {
+        Self { context, request, source, totals: Totals::default(), is_begun: false, is_over: false }
+    }
+
+    /// Whether the last piece was made.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Paths that were listed until now.
+    pub fn count(&self) -> u64 {
+        self.totals.count
+    }
+
+    /// The next piece of the answer.
+    pub async fn piece(&mut self) -> Result<Vec<u8>, Error> {
+        let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.request.form.begin(&mut out);
+        }
+        let context = self.context.clone();
+        while out.len() < PIECE_BYTES && !self.is_over {
+            context.check()?;
+            if !context.in_time(self.add_batch(&mut out)).await?? {
+                self.request.form.end(&mut out, &self.totals);
+                self.is_over = true;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Writes the next batch; whether there was one.
+    async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
+        let Some(paths) = &mut self.source.paths else { return Ok(false) };
+        let Some(batch) = paths.next().await? else { return Ok(false) };
+        let listed = self.context.compute_here(|| {
+            let mut listed = Vec::with_capacity(batch.len());
+            for path in batch.iter() {
+                spend(64 + path.len())?;
+                if self.request.fits(path) {
+                    listed.push(path);
+                }
+            }
+            Ok(listed)
+        })?;
+        let form = self.request.form;
+        for path in listed {
+            let last = self.source.ages.last(path).await?;
+            let bytes = if form.tells_sizes() { self.source.rules.of(path).whisper_bytes() } else { None };
+            form.path(out, &mut self.totals, (path, bytes.unwrap_or(0), last));
+        }
+        Ok(true)
+    }
+}
+
+impl ListingRequest {
+    /// Whether a path fits, or is below one that does.
+    fn fits(&self, path: &str) -> bool {
+        let Some(pattern) = &self.pattern else { return true };
+        if self.leaves_only {
+            return pattern.matches(path);
+        }
+        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+        ends.into_iter().any(|end| pattern.matches(&path[..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_listed_when_it_fits_or_is_below_what_fits() {
+        let request = |leaves_only| ListingRequest {
+            pattern: Some(Pattern::parse("servers.*.cpu").unwrap()),
+            leaves_only,
+            form: ListingForm::Query { limit: 10, totals_only: false },
+        };
+        for (path, expected) in [
+            ("servers.a.cpu", (true, true)),
+            ("servers.a.cpu.user", (true, false)),
+            ("servers.a", (false, false)),
+            ("servers.a.cpux.b", (false, false)),
+        ] {
+            assert_eq!((request(false).fits(path), request(true).fits(path)), expected, "{path}");
+        }
+    }
+}

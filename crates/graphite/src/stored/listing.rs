@@ -1,0 +1,49 @@
+//! Paths for listings: scans of their names that are read while the answer is written.
+
+use std::sync::Arc;
+
+use sandur_model::{MatchOp, Matcher, TimeRange, graphite_level};
+use sandur_query::{Error, QueryContext};
+
+use super::matchers::{NAME, of_pattern};
+use super::{StoredSeries, seconds};
+use crate::listing::{Ages, Listing, ListingForm, ListingRequest, ListingSource, WINDOWS};
+
+impl StoredSeries<'_> {
+    /// The paths that a request lists; `now` in seconds.
+    pub async fn listing(
+        &self,
+        context: &QueryContext,
+        request: ListingRequest,
+        now: i64,
+    ) -> Result<Listing, Error> {
+        let mut source = ListingSource { paths: None, ages: Ages::default(), rules: Arc::clone(&self.rules) };
+        if let Some(matchers) = context.compute_here(|| Ok(conditions(&request)))? {
+            let any_of = vec![matchers];
+            if matches!(request.form, ListingForm::Details(_)) {
+                let mut scans = Vec::with_capacity(WINDOWS.len());
+                for window in WINDOWS {
+                    let range = seconds((now.saturating_sub(window), i64::MAX));
+                    scans.push(
+                        self.samples.value_scan(context, NAME.to_owned(), any_of.clone(), range).await?,
+                    );
+                }
+                source.ages = Ages::by(scans, now);
+            }
+            let all = self.samples.value_scan(context, NAME.to_owned(), any_of, TimeRange::ALL);
+            source.paths = Some(all.await?);
+        }
+        Ok(Listing::new(context.clone(), request, source))
+    }
+}
+
+/// Conditions of series whose paths may be listed; nothing when there can be none.
+fn conditions(request: &ListingRequest) -> Option<Vec<Matcher>> {
+    match &request.pattern {
+        None => Matcher::new(graphite_level(0)?, MatchOp::NotEqual, "").ok().map(|is_path| vec![is_path]),
+        Some(pattern) => {
+            let conditions = of_pattern(pattern)?;
+            Some(if request.leaves_only { conditions.of_leaves() } else { conditions.levels })
+        }
+    }
+}

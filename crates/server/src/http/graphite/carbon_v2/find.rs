@@ -1,0 +1,43 @@
+//! `CarbonV2/Find`: nodes that fit a pattern.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+
+use super::{FAILS, one, opened};
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::graphite::answer::{Told, done, failure, now};
+use crate::http::route::{Access, Group, POST, Route};
+use crate::wiring::graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
+
+/// This call.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/carbonapi_v2_grpc.CarbonV2/Find"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Nodes of the tree of paths by carbonserver's gRPC: a `GlobRequest` of carbonapi's second protocol \
+           asks for them.",
+    parameters: &[],
+    answers: "`OK` and a `GlobResponse`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, find),
+};
+
+async fn find(State(app): State<App>, request: Request) -> Response {
+    one(found(&app, request).await)
+}
+
+async fn found(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
+    let call = opened(app, request).await?;
+    // A GlobRequest is a MultiGlobRequest of one pattern without times.
+    let (patterns, ..) = read_globs(&call.body).map_err(|error| failure(&error))?;
+    let query = patterns.into_iter().next().unwrap_or_default();
+    let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];
+    let request = FindRequest::read(&pairs, now(app), &Zone::utc()).map_err(|error| failure(&error))?;
+    let told = Told { kind: "find", text: request.query.clone(), times: None };
+    done(app, &call, told, async |series, context| nodes(series, context, &request).await).await
+}

@@ -1,0 +1,44 @@
+//! `CarbonV2/Info`: how a series is kept.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+
+use super::{FAILS, one, opened};
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::graphite::answer::{Told, done, failure};
+use crate::http::route::{Access, Group, POST, Route};
+use crate::wiring::graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
+
+/// This call.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/carbonapi_v2_grpc.CarbonV2/Info"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Steps, retentions and aggregation of a path by carbonserver's gRPC, by the rules of \
+           `graphite.schemas` and `graphite.aggregation`.",
+    parameters: &[],
+    answers: "`OK` and an `InfoResponse`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, info),
+};
+
+async fn info(State(app): State<App>, request: Request) -> Response {
+    one(told(&app, request).await)
+}
+
+async fn told(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
+    let call = opened(app, request).await?;
+    let names = read_info(&call.body).map_err(|error| failure(&error))?;
+    let name = names.into_iter().next().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Failure::invalid("the request names no series"));
+    }
+    let told = Told { kind: "info", text: name.clone(), times: None };
+    let now = app.graphite.now();
+    done(app, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
+}

@@ -1,0 +1,38 @@
+//! carbonserver's gRPC: the service `CarbonV2` of carbonapi's second protocol, whose messages are those of
+//! the second protocol over HTTP. One file per call.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::response::Response;
+use sandur_base::Reservation;
+
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::app::App;
+use crate::http::grpc;
+use crate::wiring::graphite::Rendered;
+
+pub mod find;
+pub mod info;
+pub mod list;
+pub mod render;
+pub mod stats;
+pub mod version;
+
+/// What fails beside what every call has.
+pub const FAILS: &str = "`INVALID_ARGUMENT`: a message that is none, a limit; `RESOURCE_EXHAUSTED`; \
+                         `UNAVAILABLE`. The gate answers with 401 and 403, as for `LogsService/Export`.";
+
+/// The message of a call, whose headers are those of any request.
+pub async fn opened(app: &App, request: Request<Body>) -> Result<GraphiteCall, Failure> {
+    let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
+    GraphiteCall::from_request(request, app).await
+}
+
+/// Answers with one message.
+pub fn one(outcome: Result<(Rendered, Reservation), Failure>) -> Response {
+    match outcome {
+        Ok((rendered, memory)) => grpc::messages(vec![rendered.body.into()], Some(memory)),
+        Err(failure) => grpc::failure(&failure),
+    }
+}

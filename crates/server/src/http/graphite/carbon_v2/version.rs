@@ -1,0 +1,31 @@
+//! `CarbonV2/Version`: which protocol is spoken.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+
+use super::{FAILS, opened};
+use crate::http::app::App;
+use crate::http::grpc;
+use crate::http::route::{Access, Group, POST, Route};
+
+/// This call.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/carbonapi_v2_grpc.CarbonV2/Version"],
+    group: Group::Graphite,
+    scope: Access::Credential,
+    does: "The version of carbonapi's protocol that is spoken by carbonserver's gRPC.",
+    parameters: &[],
+    answers: "`OK` and a `ProtocolVersionResponse` of `2`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, version),
+};
+
+async fn version(State(app): State<App>, request: Request) -> Response {
+    match opened(&app, request).await {
+        Ok(_) => grpc::answer(b"\x0a\x012"),
+        Err(failure) => grpc::failure(&failure),
+    }
+}

@@ -1,0 +1,113 @@
+//! carbonserver's gRPC: what a client of the service `CarbonV2` is answered.
+//!
+//! Method: calls go straight into the router as HTTP/2 requests; messages are made by hand.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Request, Version};
+use http_body_util::BodyExt;
+use sandur_model::graphite_path_labels;
+use sandur_query::MemorySeries;
+use tower::ServiceExt;
+
+use crate::harness::{NOW, Server};
+
+fn server() -> Server {
+    let mut series = MemorySeries::default();
+    for path in ["servers.web1.load", "servers.web2.load"] {
+        series.edit(&graphite_path_labels(path).unwrap(), |samples| {
+            for minute in 0..5 {
+                samples.times.push((NOW - NOW % 60 - (4 - minute) * 60) * 1_000);
+                samples.values.push(minute as f64);
+            }
+        });
+    }
+    Server::over_samples(Arc::new(series), |_| ())
+}
+
+/// The code and the messages of an answer.
+async fn call(server: &Server, method: &str, message: &[u8]) -> (u16, Vec<Vec<u8>>) {
+    let framed = [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat();
+    let request = Request::post(format!("/carbonapi_v2_grpc.CarbonV2/{method}"))
+        .version(Version::HTTP_2)
+        .header("content-type", "application/grpc")
+        .body(Body::from(framed));
+    let response = server.router.clone().oneshot(request.unwrap()).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["content-type"] == "application/grpc"),
+        (200, true)
+    );
+    let head = response.headers().clone();
+    let body = response.into_body().collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    let code = trailers.get("grpc-status").or(head.get("grpc-status")).unwrap();
+    let (bytes, mut messages) = (body.to_bytes(), Vec::new());
+    let mut rest = &bytes[..];
+    while let Some((prefix, after)) = rest.split_at_checked(5) {
+        let (message, after) = after.split_at(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize);
+        messages.push(message.to_vec());
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    (code.to_str().unwrap().parse().unwrap(), messages)
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// A `FetchRequest` within a `MultiFetchRequest`.
+fn fetch(name: &str, from: i64, until: i64) -> Vec<u8> {
+    let (from, until) = (varint(from as u64), varint(until as u64));
+    let message = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x10], &from, &[0x18], &until].concat();
+    [&[0x0a, message.len() as u8][..], &message].concat()
+}
+
+fn contains(message: &[u8], text: &str) -> bool {
+    message.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test(start_paused = true)]
+async fn series_come_as_a_message_each() {
+    let server = server();
+    let (from, until) = (NOW - NOW % 60 - 180, NOW - NOW % 60);
+    let asked = [fetch("servers.*.load", from, until), fetch("none.*", from, until)].concat();
+    let (code, series) = call(&server, "Render", &asked).await;
+    assert_eq!((code, series.len()), (0, 2));
+    for (message, name) in series.iter().zip(["servers.web1.load", "servers.web2.load"]) {
+        let expected = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x10], &varint((from + 60) as u64)];
+        assert!(message.starts_with(&expected.concat()), "{message:?}");
+        let values = [2.0_f64, 3.0, 4.0].map(f64::to_le_bytes).concat();
+        assert!(message.windows(values.len()).any(|window| window == values), "{message:?}");
+    }
+    assert_eq!(call(&server, "Render", &fetch("none.*", from, until)).await, (0, vec![]));
+    assert_eq!(call(&server, "Render", b"\x08\x01\xff").await.0, 3, "no message");
+    assert_eq!(call(&server, "Render", &fetch("servers.*.load", 0, i64::MAX / 4)).await.0, 3, "a limit");
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_lists_and_rules_come_in_one_message() {
+    let server = server();
+    let (code, nodes) = call(&server, "Find", b"\x0a\x09servers.*").await;
+    assert_eq!(code, 0);
+    assert!(nodes[0].starts_with(b"\x0a\x09servers.*\x12\x0e\x0a\x0cservers.web1"), "{nodes:?}");
+    let (code, paths) = call(&server, "List", b"").await;
+    assert_eq!((code, paths), (0, vec![b"\x0a\x11servers.web1.load\x0a\x11servers.web2.load".to_vec()]));
+    let (code, stats) = call(&server, "Stats", b"").await;
+    assert!(code == 0 && contains(&stats[0], "servers.web2.load"), "{stats:?}");
+    let (code, info) = call(&server, "Info", b"\x0a\x03a.b").await;
+    assert!(code == 0 && info[0].starts_with(b"\x0a\x03a.b\x12\x07average"), "{info:?}");
+    assert_eq!(call(&server, "Info", b"").await.0, 3);
+    assert_eq!(call(&server, "Version", b"").await, (0, vec![b"\x0a\x012".to_vec()]));
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
