@@ -71,6 +71,14 @@ pub struct Forced {
     pub difference: f64,
 }
 
+impl Forced {
+    fn widen(&mut self, new: &Self) {
+        self.times = (self.times.0.min(new.times.0), self.times.1.max(new.times.1));
+        self.buckets = (self.buckets.0.min(new.buckets.0), self.buckets.1.max(new.buckets.1));
+        self.difference = self.difference.max(new.difference);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     span: Span,
@@ -116,9 +124,24 @@ impl Notes {
         };
         entry.count += 1;
         if let Some(forced) = &mut entry.forced {
-            forced.times = (forced.times.0.min(new.times.0), forced.times.1.max(new.times.1));
-            forced.buckets = (forced.buckets.0.min(new.buckets.0), forced.buckets.1.max(new.buckets.1));
-            forced.difference = forced.difference.max(new.difference);
+            forced.widen(&new);
+        }
+    }
+
+    /// Notes what was noted apart, as if it was said now.
+    pub fn append(&mut self, later: Notes) {
+        for note in later.order {
+            let Some(new) = later.entries.get(&note).copied() else { continue };
+            let Some(entry) = self.entries.get_mut(&note) else {
+                self.insert(note, new);
+                continue;
+            };
+            match (&mut entry.forced, new.forced) {
+                (Some(forced), Some(new)) => forced.widen(&new),
+                _ if matches!(note, Note::StartOverlap(_)) => {}
+                _ => entry.span = new.span,
+            }
+            entry.count += new.count;
         }
     }
 

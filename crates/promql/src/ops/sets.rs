@@ -8,6 +8,7 @@ use sandur_query::Error;
 
 use crate::column::{Column, Grid};
 use crate::labels::LabelsId;
+use crate::notes::Notes;
 use crate::ops::binary::{Signature, same_labels};
 use crate::ops::chain::{LeftSide, Made, RightSide, Stage, Step};
 use crate::run::{Pull, Run};
@@ -69,11 +70,16 @@ pub struct Masked {
     pub signature: Signature,
     /// Where the right side has series, once that is known.
     pub seen: Option<Seen>,
+    /// What the right side noted. It is evaluated first, and said behind what the left side notes.
+    pub notes: Notes,
 }
 
 impl Stage for Masked {
     fn step(&mut self, came: Option<Pull>, run: &mut Run) -> Result<Step, Error> {
-        if let Some(leaf) = self.right.ready(run)? {
+        std::mem::swap(&mut run.notes, &mut self.notes);
+        let needed = self.right.ready(run);
+        std::mem::swap(&mut run.notes, &mut self.notes);
+        if let Some(leaf) = needed? {
             return Ok(Step::Give(Pull::Need(leaf)));
         }
         let seen = match &mut self.seen {
@@ -91,7 +97,10 @@ impl Stage for Masked {
             Some(Pull::Batch(columns)) => {
                 Step::Give(Pull::Batch(seen.mask(columns, self.like, &self.signature, run)?))
             }
-            Some(other) => Step::Give(other),
+            Some(other) => {
+                run.notes.append(std::mem::take(&mut self.notes));
+                Step::Give(other)
+            }
             None => Step::Left,
         })
     }

@@ -6,6 +6,7 @@ use crate::ast::{Chain, Expr, Link, Linked, Matching, Type};
 use crate::check::is_set;
 use crate::column::Grid;
 use crate::labels::Text;
+use crate::notes::Notes;
 use crate::ops::binary::{Signature, VectorVector};
 use crate::ops::chain::{self, LeftSide, RightSide, ScalarStage, Stage};
 use crate::ops::elements::{VectorScalar, scalars};
@@ -133,7 +134,13 @@ impl Planner<'_> {
         match op {
             Kind::Or => stages.unite(right, matching, signature, grid),
             op if is_set(op) => {
-                stages.push(Masked { right, like: op == Kind::And, signature, seen: None });
+                stages.push(Masked {
+                    right,
+                    like: op == Kind::And,
+                    signature,
+                    seen: None,
+                    notes: Notes::default(),
+                });
             }
             op => stages.push(VectorVector {
                 left: LeftSide::default(),

@@ -71,6 +71,22 @@ proptest! {
     }
 }
 
+/// What sides of `and` and `unless` note is told at the last place, whichever side is evaluated first.
+#[test]
+fn notes_of_a_row_are_at_its_last_operand_that_noted_them() {
+    let store = store(9);
+    for (query, place) in [
+        ("sort(requests_total) and sort_desc(requests_total)", "(1:26)"),
+        ("sort(requests_total) unless sort(requests_total) and sort(requests_total)", "(1:54)"),
+        ("sort(requests_total) and requests_total", "(1:1)"),
+        ("requests_total unless sort(requests_total) or requests_total", "(1:23)"),
+    ] {
+        let answer = ask(&store, &context(64 << 20), query, range()).unwrap();
+        let places: Vec<bool> = answer.warnings.iter().map(|text| text.ends_with(place)).collect();
+        assert_eq!(places, [true], "{query}: {:?}", answer.warnings);
+    }
+}
+
 /// Rows of each kind: a first operand, and what is repeated.
 const ROWS: &[[&str; 2]] = &[
     ["requests_total", " or requests_total"],
