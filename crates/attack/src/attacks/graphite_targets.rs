@@ -33,6 +33,9 @@ const NUMBERS: &[&str] = &[
 ];
 const LENGTHS: &[&str] =
     &["1s", "-1s", "0s", "9999999999999y", "1000000h", "1y1y1y", "-99999999999999999999d"];
+/// Parameters of pictures whose value is a number.
+const SIZES: &[&str] =
+    &["fontSize", "margin", "lineWidth", "areaAlpha", "yMin", "yMax", "width", "height", "yUnitSystem"];
 const TIMES: &[&str] = &[
     "-1s",
     "-100y",
@@ -61,6 +64,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         }
     }
     parameters(ground);
+    pictures(ground);
     Ok(())
 }
 
@@ -161,6 +165,31 @@ fn parameters(ground: &Ground<'_>) {
                 render(ground, "movingMedian(attack.graphite.*.*,\"100y\")", &dear);
                 render(ground, "timeStack(attack.graphite.*.*,\"1s\",0,10000)", &dear);
             });
+        }
+    });
+}
+
+/// Pictures as large as they may be, of lines that cost most: wide, dashed, stacked, and with long names.
+fn pictures(ground: &Ground<'_>) {
+    let large = [("format", "png"), ("width", "8000"), ("height", "500"), ("hideLegend", "false")];
+    let (title, colors) = ("W\u{feff}語".repeat(20_000), vec!["red"; 20_000].join(","));
+    let wide = "lineWidth(dashed(attack.graphite.*.*,0.0001),1000)";
+    let named = format!("alias(attack.graphite.*.*,\"{}\")", "M".repeat(50_000));
+    for mode in ["slope", "staircase", "connected"] {
+        for target in [wide, &named, "drawAsInfinite(stacked(randomWalk(\"x\")))"] {
+            let more =
+                [("lineMode", mode), ("areaMode", "stacked"), ("title", &title), ("colorList", &colors)];
+            render(ground, target, &[&large[..], &more].concat());
+        }
+    }
+    for (number, size) in NUMBERS.iter().zip(SIZES.iter().cycle()) {
+        for format in ["png", "svg"] {
+            render(ground, "attack.graphite.*.m1", &[("format", format), (size, number)]);
+        }
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..ground.pick(8, 32) {
+            scope.spawn(|| render(ground, wide, &large));
         }
     });
 }
