@@ -12,7 +12,7 @@ use crate::ast::{
     Selector, Subquery, Type, Unary,
 };
 use crate::column::{Column, Grid};
-use crate::functions::math;
+use crate::functions::{Traits, math};
 use crate::labels::{Text, TextSet};
 use crate::ops::aggregate;
 use crate::ops::count_values::CountValues;
@@ -78,7 +78,7 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
              longer step or a shorter range"
         )));
     }
-    let mut planner = Planner { times, run, statistics: false, needs_buckets: false };
+    let mut planner = Planner { times, run, statistics: false, needs_buckets: false, presence: false };
     let grid = times.grid();
     let whole = expr.unwrapped();
     Ok(match whole {
@@ -115,6 +115,8 @@ pub(crate) struct Planner<'r> {
     pub(crate) statistics: bool,
     /// Whether something around looks at buckets.
     pub(crate) needs_buckets: bool,
+    /// Whether of the selector that is planned is only looked at when it has samples.
+    presence: bool,
 }
 
 impl Planner<'_> {
@@ -145,6 +147,19 @@ impl Planner<'_> {
                 Err(Error::Internal(format!("{expr} is no vector")))
             }
         }
+    }
+
+    /// The operator of a vector of which is only looked at when it has samples.
+    pub(crate) fn presence(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        self.presence = matches!(expr.unwrapped(), Expr::Selector(of) if of.extension == Extension::None);
+        let planned = self.operator(expr, grid, wanted);
+        self.presence = false;
+        planned
     }
 
     pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<ScalarArg, Error> {
@@ -178,6 +193,7 @@ impl Planner<'_> {
             function,
             starts: self.run.options.use_starts,
             statistics_only: self.statistics && !self.needs_buckets,
+            presence_only: self.presence,
         })
     }
 
@@ -285,10 +301,10 @@ impl Planner<'_> {
         grid: Grid,
         wanted: Wanted<'_>,
         function: &'static str,
-        allowed: Option<(bool, bool)>,
+        traits: Option<Traits>,
     ) -> Result<(Input, Geometry), Error> {
         match expr {
-            Expr::Matrix(matrix) => self.matrix(matrix, grid, wanted, (function, allowed)),
+            Expr::Matrix(matrix) => self.matrix(matrix, grid, wanted, (function, traits)),
             Expr::Subquery(subquery) => self.subquery(subquery, grid, wanted),
             _ => Err(Error::Internal(format!("{expr} is no range"))),
         }
@@ -299,10 +315,10 @@ impl Planner<'_> {
         matrix: &MatrixSelector,
         grid: Grid,
         wanted: Wanted<'_>,
-        (function, allowed): (&'static str, Option<(bool, bool)>),
+        (function, traits): (&'static str, Option<Traits>),
     ) -> Result<(Input, Geometry), Error> {
         let selector = &matrix.selector;
-        if let Some((anchored, smoothed)) = allowed {
+        if let Some(Traits { anchored, smoothed, .. }) = traits {
             let (fits, word) = match selector.extension {
                 Extension::None => (true, ""),
                 Extension::Anchored => (anchored, "anchored"),
@@ -318,7 +334,10 @@ impl Planner<'_> {
         let geometry = Geometry { timing, range, lookback, extension: selector.extension };
         let first = geometry.bounds(timing.reference(grid.start)).0.saturating_add(1);
         let last = geometry.bounds(timing.reference(grid.last())).1;
+        let is_plain = selector.extension == Extension::None;
+        self.presence = is_plain && traits.is_some_and(|traits| traits.presence);
         let leaf = self.leaf(selector, (first, last), grid, (range, function), wanted);
+        self.presence = false;
         Ok((Input::Leaf(leaf), geometry))
     }
 
@@ -409,7 +428,10 @@ impl Planner<'_> {
         names.extend(["__name__", "__type__"].map(str::to_owned).into_iter().filter(|_| !without));
         let wanted = Looked { names: &names, without: *without };
         let inner_span = inner.span();
-        let inner = self.operator(inner, grid, Some(wanted))?;
+        let inner = match op {
+            Kind::Count | Kind::Group => self.presence(inner, grid, Some(wanted))?,
+            _ => self.operator(inner, grid, Some(wanted))?,
+        };
         Ok(Box::new(aggregate::Aggregate::new(inner, *op, param, by, grid, inner_span)))
     }
 

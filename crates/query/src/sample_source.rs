@@ -43,14 +43,26 @@ pub struct SampleSelection {
     /// Whether only sums, counts and resets of histograms are looked at. Buckets tell resets where hints do
     /// not, so a source leaves none out that has a histogram without a hint behind it.
     pub statistics_only: bool,
+    /// Whether of floats is looked at only when there are any: a source may give any number that is no stale
+    /// marker in the place of another.
+    pub presence_only: bool,
 }
 
 impl SampleSelection {
     /// All samples of the matching series from the first to the last of these milliseconds.
     pub fn all(matchers: Vec<Matcher>, first_ms: i64, last_ms: i64) -> Self {
-        let (labels, range_ms, step_ms, function) = (None, 0, 0, "");
-        let (starts, statistics_only) = (true, false);
-        Self { matchers, first_ms, last_ms, labels, range_ms, step_ms, function, starts, statistics_only }
+        Self {
+            matchers,
+            first_ms,
+            last_ms,
+            labels: None,
+            range_ms: 0,
+            step_ms: 0,
+            function: "",
+            starts: true,
+            statistics_only: false,
+            presence_only: false,
+        }
     }
 
     /// Whether the query looks at a label.

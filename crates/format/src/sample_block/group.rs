@@ -174,6 +174,15 @@ fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntr
 #[derive(Debug)]
 pub struct GroupTables(Vec<OnceLock<Option<NumberTable>>>);
 
+/// Which values of floats are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// All of the rows that are asked for.
+    All,
+    /// Only whether they are stale markers: in the place of others is any number.
+    Presence,
+}
+
 /// Decodes pages of one group.
 pub struct PageDecoder<'a> {
     head: &'a GroupHead,
@@ -189,7 +198,7 @@ impl PageDecoder<'_> {
         bytes: &[u8],
         times: &TimeTable,
     ) -> Result<SamplePage, Error> {
-        self.decode_between(entry, bytes, times, (i64::MIN, i64::MAX))
+        self.decode_between(entry, bytes, times, (i64::MIN, i64::MAX), Values::All)
     }
 
     /// The same of the rows from the first to the last of these milliseconds. Of histograms all rows are
@@ -200,6 +209,7 @@ impl PageDecoder<'_> {
         bytes: &[u8],
         times: &TimeTable,
         (first_ms, last_ms): (i64, i64),
+        wanted: Values,
     ) -> Result<SamplePage, Error> {
         entry.piece.check(PART_PAGE, bytes)?;
         let offset = entry.piece.offset;
@@ -223,6 +233,9 @@ impl PageDecoder<'_> {
             })
             .collect();
         let values = match entry.kind {
+            _ if wanted == Values::Presence && !form.may_be_stale(&kept) => {
+                Ok(vec![0.0; kept.iter().map(Range::len).sum()])
+            }
             KIND_CONSTANT => {
                 reader.finish()?;
                 form.values(Numbers::Zeros(count), &ends, &kept)

@@ -43,7 +43,7 @@ mod writer;
 
 pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exemplars_of_plain};
 pub use footer::{Footer, check_header};
-pub use group::{GroupEntry, GroupHead, GroupTables, OpenGroup, PageDecoder};
+pub use group::{GroupEntry, GroupHead, GroupTables, OpenGroup, PageDecoder, Values};
 pub use metadata::{MetadataPage, metadata_of_plain};
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;

@@ -261,6 +261,12 @@ impl Form {
         Ok((Self { places, chained, step, firsts, exceptions }, flags & STARTS))
     }
 
+    /// Whether a value of these rows may be a stale marker: they are exceptions, but of values by their bits.
+    pub(super) fn may_be_stale(&self, kept: &[Range<u32>]) -> bool {
+        let is_kept = |(row, _): &(u32, u64)| kept.iter().any(|rows| rows.contains(row));
+        self.places == BY_BITS || self.exceptions.iter().any(is_kept)
+    }
+
     /// The values of these rows of each run, which ends before the row in `ends`.
     pub(super) fn values(
         &self,

@@ -52,12 +52,12 @@ fn open(block: &Bytes, summary: &BlockSummary) -> Footer {
 }
 
 fn read(block: &Bytes) -> Result<Samples, crate::Error> {
-    read_between(block, (i64::MIN, i64::MAX))
+    read_between(block, (i64::MIN, i64::MAX), Values::All)
 }
 
-fn read_between(block: &Bytes, wanted: (i64, i64)) -> Result<Samples, crate::Error> {
+fn read_between(block: &Bytes, wanted: (i64, i64), values: Values) -> Result<Samples, crate::Error> {
     let mut found = Samples::new();
-    let (footer, pages) = super::whole::pages_between(block, wanted)?;
+    let (footer, pages) = super::whole::pages_between(block, wanted, values)?;
     let series = WholeSeries::of_object(block, &footer)?;
     for page in pages {
         for run in &page.runs {
@@ -68,6 +68,19 @@ fn read_between(block: &Bytes, wanted: (i64, i64)) -> Result<Samples, crate::Err
         }
     }
     Ok(found)
+}
+
+/// Bits of any value, often of one with few places or of a stale marker.
+fn bits() -> impl Strategy<Value = u64> {
+    let few_places = (0u32..1_000).prop_map(|n| (f64::from(n) * 0.5).to_bits());
+    prop_oneof![1 => any::<u64>(), 6 => few_places, 1 => Just(sandur_model::STALE_BITS)]
+}
+
+/// The same with 1 in the place of every stale marker and 0 in that of other values.
+fn staleness(mut samples: Samples) -> Samples {
+    let marks = samples.values_mut().flat_map(BTreeMap::values_mut);
+    marks.for_each(|bits| *bits = u64::from(sandur_model::is_stale(f64::from_bits(*bits))));
+    samples
 }
 
 fn some_samples() -> Samples {
@@ -239,13 +252,15 @@ proptest! {
     fn any_samples_come_back_bit_for_bit(
         samples in prop::collection::btree_map(
             ("[a-c]{1,2}", "[0-9a]{1,2}"),
-            prop::collection::btree_map(-TIME_MAX..TIME_MAX, any::<u64>(), 1..40),
+            prop::collection::btree_map(-TIME_MAX..TIME_MAX, bits(), 1..40),
             0..12,
         ),
         page_rows in 1..50u32,
     ) {
         let (block, _) = block_of(&samples, page_rows);
-        prop_assert_eq!(read(&block).unwrap(), samples);
+        prop_assert_eq!(&read(&block).unwrap(), &samples);
+        let present = read_between(&block, (i64::MIN, i64::MAX), Values::Presence).unwrap();
+        prop_assert_eq!(staleness(present), staleness(samples));
     }
 
     #[test]
@@ -269,9 +284,12 @@ proptest! {
         let (first, last) = (between.0 as i64 * 15_000, between.1 as i64 * 15_000);
         samples.values_mut().for_each(|rows| rows.retain(|time, _| (first..=last).contains(time)));
         samples.retain(|_, rows| !rows.is_empty());
-        let mut found = read_between(&block, (first, last)).unwrap();
+        let mut found = read_between(&block, (first, last), Values::All).unwrap();
         found.retain(|_, rows| !rows.is_empty());
-        prop_assert_eq!(found, samples);
+        prop_assert_eq!(&found, &samples);
+        let mut present = read_between(&block, (first, last), Values::Presence).unwrap();
+        present.retain(|_, rows| !rows.is_empty());
+        prop_assert_eq!(staleness(present), staleness(samples));
     }
 
     #[test]

@@ -5,17 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_model::MetricMetadata;
 
-use super::{Footer, OpenGroup, SamplePage, SeriesExemplars, TimeTable};
+use super::{Footer, OpenGroup, SamplePage, SeriesExemplars, TimeTable, Values};
 use crate::block::BlockIndex;
 use crate::error::Error;
 
 /// Decodes every page of samples of an object, in order.
 pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Error> {
-    pages_between(object, (i64::MIN, i64::MAX))
+    pages_between(object, (i64::MIN, i64::MAX), Values::All)
 }
 
 /// The same of the rows from the first to the last of these milliseconds.
-pub(super) fn pages_between(object: &Bytes, wanted: (i64, i64)) -> Result<(Footer, Vec<SamplePage>), Error> {
+pub(super) fn pages_between(
+    object: &Bytes,
+    times_ms: (i64, i64),
+    values: Values,
+) -> Result<(Footer, Vec<SamplePage>), Error> {
     let footer = Footer::locate(object, object.len() as u64)?;
     let footer = Footer::open(object.slice(footer.start as usize..footer.end as usize))?;
     let cut = |range: std::ops::Range<u64>| object.slice(range.start as usize..range.end as usize);
@@ -28,7 +32,7 @@ pub(super) fn pages_between(object: &Bytes, wanted: (i64, i64)) -> Result<(Foote
         let group = OpenGroup::open(entry, cut(entry.piece.range()))?;
         let mut decoder = group.head().decoder();
         for page in group.head().pages() {
-            pages.push(decoder.decode_between(page, &group.page_bytes(page), &times, wanted)?);
+            pages.push(decoder.decode_between(page, &group.page_bytes(page), &times, times_ms, values)?);
         }
     }
     Ok((footer, pages))

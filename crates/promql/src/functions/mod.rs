@@ -70,6 +70,8 @@ pub(crate) struct Traits {
     pub smoothed: bool,
     /// It is for counters, and notes metrics that do not look like one.
     pub counter: bool,
+    /// It looks only at when there are samples.
+    pub presence: bool,
     /// How it is evaluated over all windows of a series of floats, if it can be.
     pub whole: Option<Whole>,
 }
@@ -151,11 +153,15 @@ const NO_TRAITS: Traits = Traits {
     anchored: false,
     smoothed: false,
     counter: false,
+    presence: false,
     whole: None,
 };
 
 /// What the engine has to know of `present_over_time`.
-pub(crate) const PRESENT: Traits = NO_TRAITS.whole(whole::present);
+pub(crate) const PRESENT: Traits = Traits { presence: true, ..NO_TRAITS.whole(whole::present) };
+
+/// The same of `count_over_time`.
+const COUNT: Traits = Traits { presence: true, ..NO_TRAITS.whole(whole::count) };
 
 const fn range(name: &'static str, f: RangeFn, doc: &'static str) -> Function {
     of(name, &[M], V, Kernel::Range(f, NO_TRAITS), doc)
@@ -262,12 +268,7 @@ pub static FUNCTIONS: &[Function] = &[
     of("clamp_min", &[V, S], V, Kernel::MapWith(math::clamp_min), "Keeps values at or above a least."),
     map("cos", f64::cos, "Cosines."),
     map("cosh", f64::cosh, "Hyperbolic cosines."),
-    range_with(
-        "count_over_time",
-        over_time::count,
-        NO_TRAITS.whole(whole::count),
-        "How many samples there are.",
-    ),
+    range_with("count_over_time", over_time::count, COUNT, "How many samples there are."),
     date("days_in_month", |at| f64::from(at.days_in_month()), "Days of the month of instants, in UTC."),
     date("day_of_month", |at| f64::from(at.day), "Days of the month, from 1."),
     date("day_of_week", |at| f64::from(at.weekday), "Days of the week; Sunday is 0."),

@@ -141,6 +141,7 @@ impl Info {
             step_ms: self.grid.interval,
             function: "info",
             starts: false,
+            presence_only: false,
             statistics_only: false,
         });
         let window = (self.timing, lookback);

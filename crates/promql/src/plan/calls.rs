@@ -102,9 +102,8 @@ impl Planner<'_> {
                 scalars.push(self.scalar(arg, grid)?);
             }
         }
-        let allowed = Some((traits.anchored, traits.smoothed));
         let range = args[place].unwrapped();
-        let (input, geometry) = self.input(range, grid, wanted, call.function.name, allowed)?;
+        let (input, geometry) = self.input(range, grid, wanted, call.function.name, Some(traits))?;
         let wanted = self.wanted(wanted);
         let argument = match args[0].unwrapped() {
             // Prometheus has no place for what a subquery gives.
@@ -149,7 +148,7 @@ impl Planner<'_> {
                 // Names and types are looked at by notes.
                 let names = ["__name__", "__type__"].map(str::to_owned);
                 let wanted = Looked { names: &names, without: false };
-                let inner = self.operator(&args[0], grid, Some(wanted))?;
+                let inner = self.presence(&args[0], grid, Some(wanted))?;
                 self.absent(inner, &args[0], grid, false)
             }
             Special::AbsentOverTime => {

@@ -2,7 +2,7 @@
 
 use sandur_query::Error;
 
-use crate::ast::{Chain, Expr, Link, Linked, Matching, Type};
+use crate::ast::{Chain, Link, Linked, Matching, Type};
 use crate::check::is_set;
 use crate::column::Grid;
 use crate::labels::Text;
@@ -89,10 +89,10 @@ impl Planner<'_> {
     ) -> Result<AnyOperator, Error> {
         let (outline, mut stages) = (Outline::of(chain, grid), Stages::default());
         let grid_of = |link: usize| if link < outline.invariant { grid.first_only() } else { grid };
-        let mut first = self.operand(chain.first(), 0, grid_of(0), wanted, &outline)?;
+        let mut first = self.operand(chain, 0, grid_of(0), wanted, &outline)?;
         for (n, linked) in chain.linked().enumerate() {
             let grid = grid_of(n);
-            let right = self.operand(linked.right, n + 1, grid, wanted, &outline)?;
+            let right = self.operand(chain, n + 1, grid, wanted, &outline)?;
             match (linked.left, is_vector(linked.right)) {
                 (Type::Vector, true) => self.vectors(&linked, right, grid, &mut stages),
                 (Type::Vector, false) => stages.push(elementwise(&linked, ScalarArg::new(right), grid)),
@@ -111,7 +111,7 @@ impl Planner<'_> {
 
     fn operand(
         &mut self,
-        operand: &Expr,
+        chain: &Chain,
         place: usize,
         grid: Grid,
         wanted: Wanted<'_>,
@@ -119,7 +119,12 @@ impl Planner<'_> {
     ) -> Result<AnyOperator, Error> {
         let around = self.needs_buckets;
         self.needs_buckets |= place < outline.with_buckets;
-        let planned = self.operator(operand, grid, wanted.filter(|_| outline.only_vector == Some(place)));
+        let (operand, wanted) =
+            (&chain.operands.0[place], wanted.filter(|_| outline.only_vector == Some(place)));
+        let planned = match place.checked_sub(1).map(|link| chain.links[link].op) {
+            Some(Kind::And | Kind::Unless) => self.presence(operand, grid, wanted),
+            _ => self.operator(operand, grid, wanted),
+        };
         self.needs_buckets = around;
         planned
     }

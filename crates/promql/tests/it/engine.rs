@@ -16,13 +16,18 @@ use sandur_query::{
 
 pub const MINUTE: i64 = 60_000;
 
+fn labels_of(series: usize) -> impl Iterator<Item = Labels> {
+    (0..series).map(|n| {
+        let (job, instance) = (format!("job{}", n % 7), format!("instance{n}"));
+        Labels::from_pairs([("__name__", "requests_total"), ("job", &job), ("instance", &instance)])
+    })
+}
+
 /// Series `requests_total{job, instance}`, a sample each 15 s for half an hour.
 pub fn store(series: usize) -> MemorySeries {
     let mut store = MemorySeries::default();
-    for n in 0..series {
-        let (job, instance) = (format!("job{}", n % 7), format!("instance{n}"));
-        let pairs = [("__name__", "requests_total"), ("job", &job), ("instance", &instance)];
-        store.edit(&Labels::from_pairs(pairs), |samples| {
+    for (n, labels) in labels_of(series).enumerate() {
+        store.edit(&labels, |samples| {
             for step in 0..120 {
                 samples.times.push(step * 15_000);
                 // A reset now and then.
@@ -33,10 +38,21 @@ pub fn store(series: usize) -> MemorySeries {
     store
 }
 
-/// Notes what it is asked for.
+/// Notes what it is asked for. Where nobody looks at values it gives zeros.
 struct Watched {
     store: MemorySeries,
+    zeros: MemorySeries,
     asked: Mutex<Vec<SampleSelection>>,
+}
+
+impl Watched {
+    fn new(series: usize) -> Self {
+        let (store, mut zeros) = (store(series), store(series));
+        for labels in labels_of(series) {
+            zeros.edit(&labels, |samples| samples.values.fill(0.0));
+        }
+        Self { store, zeros, asked: Mutex::default() }
+    }
 }
 
 impl Indexed for Watched {
@@ -56,7 +72,11 @@ impl SampleSource for Watched {
         query: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         self.asked.lock().unwrap().push(query.clone());
-        self.store.select(context, query)
+        if query.presence_only {
+            self.zeros.select(context, query)
+        } else {
+            self.store.select(context, query)
+        }
     }
 
     fn exemplars<'a>(
@@ -156,7 +176,7 @@ fn times_at_the_ends_of_the_world_are_answered_or_refused() {
 
 #[test]
 fn storage_is_asked_only_for_what_is_looked_at() {
-    let watched = Watched { store: store(3), asked: Mutex::default() };
+    let watched = Watched::new(3);
     let context = context(64 << 20);
     let text = "sum by (job) (abs(rate(requests_total[5m] offset 1m)))";
     ask(&watched, &context, text, range()).unwrap();
@@ -167,6 +187,34 @@ fn storage_is_asked_only_for_what_is_looked_at() {
     assert_eq!((asked.range_ms, asked.step_ms, asked.function), (5 * MINUTE, MINUTE, "rate"));
     ask(&watched, &context, "histogram_count(x)", range()).unwrap();
     assert!(watched.asked.lock().unwrap().pop().unwrap().statistics_only);
+}
+
+#[test]
+fn values_are_asked_for_where_they_are_looked_at() {
+    let (watched, context) = (Watched::new(9), context(64 << 20));
+    for (text, expected) in [
+        ("count by (job) (requests_total)", &[true][..]),
+        ("group((requests_total offset 1m))", &[true]),
+        ("count(requests_total @ 600)", &[true]),
+        ("absent(requests_total{job=\"none\"}) or count_over_time(requests_total[3m])", &[true, true]),
+        ("present_over_time(requests_total[3m]) + on () group_left () count(requests_total)", &[true, true]),
+        ("requests_total and requests_total offset 2m unless (requests_total)", &[false, true, true]),
+        ("count(requests_total > 50)", &[false]),
+        ("count(requests_total smoothed)", &[false]),
+        ("count(sum by (job) (requests_total)) + count(requests_total == 0)", &[false, false]),
+        ("sum(count_over_time(requests_total[2m:1m]))", &[false]),
+        ("requests_total and requests_total > 50", &[false, false]),
+        ("count_values(\"v\", requests_total)", &[false]),
+        ("quantile(0.5, requests_total) or avg_over_time(requests_total[3m])", &[false, false]),
+    ] {
+        watched.asked.lock().unwrap().clear();
+        let answer = ask(&watched, &context, text, range()).unwrap();
+        assert_eq!(answer.value, ask(&watched.store, &context, text, range()).unwrap().value, "{text}");
+        let mut asked = std::mem::take(&mut *watched.asked.lock().unwrap());
+        asked.sort_by_key(|query| query.presence_only);
+        let found: Vec<bool> = asked.iter().map(|query| query.presence_only).collect();
+        assert_eq!(found, expected, "{text}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::sample_block::{PageDecoder, SamplePage};
+use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
 use sandur_model::FloatHistogram;
 use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
@@ -37,6 +37,7 @@ struct BlockPages<'a> {
     fetched: &'a FetchedBlock,
     meta: &'a BlockMeta,
     times: (i64, i64),
+    values: Values,
     /// Groups and pages of them that are still to be decoded, by series.
     due: std::vec::IntoIter<(usize, usize)>,
     /// Decodes pages of the group with this place.
@@ -51,7 +52,7 @@ impl<'a> BlockPages<'a> {
         block: &'a OpenSamples,
         fetched: &'a FetchedBlock,
         series: &RangeInclusive<u32>,
-        times: (i64, i64),
+        selection: &SampleSelection,
     ) -> Self {
         let mut due = Vec::new();
         for (at, group) in fetched.groups.iter().enumerate() {
@@ -61,8 +62,10 @@ impl<'a> BlockPages<'a> {
             };
             due.extend((0..group.pages.len()).filter(|n| is_due(group.pages[*n].0)).map(|n| (at, n)));
         }
+        let times = (selection.first_ms, selection.last_ms);
+        let values = if selection.presence_only { Values::Presence } else { Values::All };
         let (due, decoder, pages) = (due.into_iter(), None, Vec::new());
-        Self { fetched, meta: &block.meta, times, due, decoder, pages }
+        Self { fetched, meta: &block.meta, times, values, due, decoder, pages }
     }
 
     /// Decodes the pages that hold a series, which is none before the last one that was asked for.
@@ -84,7 +87,7 @@ impl<'a> BlockPages<'a> {
                 Some((of, decoder)) if *of == at => decoder,
                 other => &mut other.insert((at, group.head.decoder_with(Arc::clone(&group.tables)))).1,
             };
-            match decoder.decode_between(entry, bytes, &self.fetched.times, self.times) {
+            match decoder.decode_between(entry, bytes, &self.fetched.times, self.times, self.values) {
                 Ok(page) => self.pages.push((entry.last_series, page)),
                 Err(reason) => damaged.push(ReadError::damaged(self.meta, reason).to_string()),
             }
@@ -116,8 +119,7 @@ pub(super) fn decode(
         let (Some(series), Holder::Block { block, .. }) = (series_in(found, number), &holders[number]) else {
             continue;
         };
-        let times = (selection.first_ms, selection.last_ms);
-        blocks[number] = Some(BlockPages::new(block, of_block, &series, times));
+        blocks[number] = Some(BlockPages::new(block, of_block, &series, selection));
     }
     let mut assembly = Assembly { holders, blocks, selection, rules, lists: Lists::default() };
     let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
