@@ -13,6 +13,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sandur_base::account::Account;
 use sandur_base::{Id, LruMap};
 use sandur_cache::{Cache, Reserved};
 
@@ -39,6 +40,11 @@ pub enum Piece {
     Spans(u32),
     /// The column with this address in its index.
     Column(u64),
+}
+
+/// Decodes what is kept from then on: it is the cache's and outlives the query, whose account is not charged.
+pub fn for_the_cache<T>(decode: impl FnOnce() -> T) -> T {
+    Account::run_on(None, decode)
 }
 
 /// A cached value: of which type it is follows from the piece and the signal of the block.

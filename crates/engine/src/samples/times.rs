@@ -9,7 +9,7 @@ use sandur_format::sample_block::{TimeLists, TimePageEntry, TimeTable};
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
-use crate::block_cache::Piece;
+use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::{BlockReader, ReadError};
 
 /// Pages of lists, and those of them that are decoded already.
@@ -40,7 +40,7 @@ impl<'a> KnownTimes<'a> {
                 Some(lists) => lists,
                 None => {
                     let Some(stored) = stored.next() else { break };
-                    match page.decode(&stored) {
+                    match for_the_cache(|| page.decode(&stored)) {
                         Ok(lists) => {
                             let lists = Arc::new(lists);
                             let bytes = page.memory_bytes();

@@ -10,7 +10,7 @@ use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::{ColumnNumbers, Index, Part, SeriesSpan, TextPage};
 
 use super::{Asker, IndexError, IndexReader, plain_of};
-use crate::block_cache::Piece;
+use crate::block_cache::{Piece, for_the_cache};
 
 /// Spans and columns of blocks with more pages of series are not kept.
 const KEPT_SERIES_PAGES: usize = 32;
@@ -107,7 +107,8 @@ impl IndexReader {
             let one = |((at, part), stored): ((&usize, &Part), &Bytes)| {
                 decode(index, *at, &part.open(stored)?).map(Arc::new)
             };
-            places.iter().zip(&parts).zip(&stored).map(one).collect::<Result<Vec<_>, _>>()
+            let all = || places.iter().zip(&parts).zip(&stored).map(one).collect::<Result<Vec<_>, _>>();
+            if keep { for_the_cache(all) } else { all() }
         };
         let read = self.decode(plain, work).await?;
         for (at, value) in unknown.iter().zip(&read).filter(|_| keep) {

@@ -20,7 +20,7 @@ use sandur_query::{Error, QueryContext};
 
 use super::Holder;
 use super::walk::Found;
-use crate::block_cache::Piece;
+use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::samples::times::KnownTimes;
 use crate::samples::{OpenSamples, SAMPLE_BYTES};
@@ -212,7 +212,9 @@ impl Fetcher {
         let stored: Vec<Bytes> = read.by_ref().take(whole.len()).collect();
         for number in &unknown {
             let Some(bytes) = kept.get(number).cloned().or_else(|| read.next()) else { break };
-            let Some(head) = self.sound(block, decode_head(&entry(number), &bytes)) else { continue };
+            let Some(head) = for_the_cache(|| self.sound(block, decode_head(&entry(number), &bytes))) else {
+                continue;
+            };
             let head = Arc::new(head);
             cache.insert(block.meta.id, key(number), Arc::clone(&head), head.memory_bytes());
             heads.push((*number, head));
