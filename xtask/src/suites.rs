@@ -13,17 +13,7 @@ pub fn crash(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments, &["--kills", "--seed"])?;
     rivals::ensure(&["versitygw"])?;
     let server = TestBucket::start()?;
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args([
-        "test",
-        "--package",
-        "sandur-server",
-        "--test",
-        "it",
-        "crash::",
-        "--",
-        "--nocapture",
-    ]);
+    let mut command = process_tests(&["crash::"]);
     command.env("SANDUR_CRASH_KILLS", options.get("--kills").unwrap_or("500"));
     if let Some(seed) = options.get("--seed") {
         command.env("SANDUR_CRASH_SEED", seed);
@@ -39,6 +29,14 @@ pub fn clients(arguments: &[String]) -> Result<()> {
     rivals::ensure(rivals::FOR_TESTS)?;
     rivals::ensure(rivals::LARGE_CLIENTS)?;
     let server = TestBucket::start()?;
+    let mut command = process_tests(&["clients::", "logcli::", "promtool::"]);
+    with_tools(&mut command);
+    server.apply(&mut command);
+    run(&mut command)
+}
+
+/// The tests of the real binary whose names contain one of these.
+fn process_tests(names: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args([
         "test",
@@ -49,10 +47,8 @@ pub fn clients(arguments: &[String]) -> Result<()> {
         "--",
         "--nocapture",
     ]);
-    command.args(["clients::", "logcli::", "promtool::"]);
-    with_tools(&mut command);
-    server.apply(&mut command);
-    run(&mut command)
+    command.args(names);
+    command
 }
 
 /// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised. Without one seed to repeat, the long

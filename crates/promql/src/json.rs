@@ -4,36 +4,25 @@
 //! that nobody goes as deep as a row is long. The memory is reserved while it is written.
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
 use sandur_model::Matcher;
 use serde_json::{Value, json};
 
 use crate::ast::{At, Chain, DurationExpr, DurationPart, Expr, Extension, Length, Linked, Offset, Selector};
+use crate::held_text::HeldText;
 use crate::text::{MS_NS, plain_number};
 
 /// The tree as JSON.
 pub fn to_json(expr: &Expr) -> Result<String, Stopped> {
     let mut page = Page::default();
     page.tree(expr)?;
-    Ok(page.text)
+    Ok(page.0.into_text())
 }
 
 /// What is written.
 #[derive(Default)]
-struct Page {
-    text: String,
-    memory: Held,
-}
+struct Page(HeldText);
 
 impl Page {
-    fn push(&mut self, text: &str) -> Result<(), Stopped> {
-        spend(text.len())?;
-        // What grows is copied into twice the room.
-        self.memory.at_least((self.text.len() + text.len()) as u64 * 3)?;
-        self.text.push_str(text);
-        Ok(())
-    }
-
     fn tree(&mut self, expr: &Expr) -> Result<(), Stopped> {
         match expr {
             Expr::Aggregate(aggregate) => {
@@ -58,12 +47,12 @@ impl Page {
                     "returnType": function.returns.name(),
                 });
                 self.begin(&json!({ "type": "call", "func": function }))?;
-                self.push(",\"args\":[")?;
+                self.0.push(",\"args\":[")?;
                 for (n, arg) in call.args.0.iter().enumerate() {
-                    self.push(if n == 0 { "" } else { "," })?;
+                    self.0.push(if n == 0 { "" } else { "," })?;
                     self.tree(arg)?;
                 }
-                self.push("]")?;
+                self.0.push("]")?;
             }
             Expr::Matrix(matrix) => {
                 let mut fields = selector("matrixSelector", &matrix.selector);
@@ -101,22 +90,22 @@ impl Page {
             }
             Expr::Selector(of) => self.begin(&selector("vectorSelector", of))?,
         }
-        self.push("}")
+        self.0.push("}")
     }
 
     /// An object with these fields, which is not closed.
     fn begin(&mut self, fields: &Value) -> Result<(), Stopped> {
         let text = fields.to_string();
-        self.push(text.strip_suffix('}').unwrap_or(&text))
+        self.0.push(text.strip_suffix('}').unwrap_or(&text))
     }
 
     fn field(&mut self, name: &str, expr: Option<&Expr>) -> Result<(), Stopped> {
-        self.push(",\"")?;
-        self.push(name)?;
-        self.push("\":")?;
+        self.0.push(",\"")?;
+        self.0.push(name)?;
+        self.0.push("\":")?;
         match expr {
             Some(expr) => self.tree(expr),
-            None => self.push("null"),
+            None => self.0.push("null"),
         }
     }
 
@@ -125,12 +114,12 @@ impl Page {
         let linked: Vec<Linked<'_>> = chain.linked().collect();
         for linked in linked.iter().rev() {
             self.begin(&operator(linked))?;
-            self.push(",\"lhs\":")?;
+            self.0.push(",\"lhs\":")?;
         }
         self.tree(chain.first())?;
         for linked in &linked {
             self.field("rhs", Some(linked.right))?;
-            self.push("}")?;
+            self.0.push("}")?;
         }
         Ok(())
     }

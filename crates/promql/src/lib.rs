@@ -63,6 +63,7 @@ mod error;
 mod forms;
 mod found;
 mod functions;
+mod held_text;
 mod json;
 mod labels;
 mod lexer;

@@ -4,9 +4,9 @@
 //! 2,000 operands takes 8 MB in this form. The memory is reserved while it is written.
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
 
 use crate::ast::{Chain, Expr, Linked};
+use crate::held_text::HeldText;
 use crate::print::{Head, Operator, Suffix};
 
 /// Columns beyond which an expression is split.
@@ -16,34 +16,23 @@ const COLUMNS: usize = 100;
 pub fn pretty(expr: &Expr) -> Result<String, Stopped> {
     let mut page = Page::default();
     page.lay_out(expr, 0)?;
-    Ok(page.text)
+    Ok(page.0.into_text())
 }
 
 /// What is written.
 #[derive(Default)]
-struct Page {
-    text: String,
-    memory: Held,
-}
+struct Page(HeldText);
 
 impl Page {
-    fn push(&mut self, text: &str) -> Result<(), Stopped> {
-        spend(text.len())?;
-        // What grows is copied into twice the room.
-        self.memory.at_least((self.text.len() + text.len()) as u64 * 3)?;
-        self.text.push_str(text);
-        Ok(())
-    }
-
     fn indent(&mut self, level: usize) -> Result<(), Stopped> {
-        self.push(&"  ".repeat(level))
+        self.0.push(&"  ".repeat(level))
     }
 
     fn lay_out(&mut self, expr: &Expr, level: usize) -> Result<(), Stopped> {
         match expr {
             Expr::Unary(unary) => {
                 self.indent(level)?;
-                self.push(if unary.negate { "-" } else { "+" })?;
+                self.0.push(if unary.negate { "-" } else { "+" })?;
                 return self.trimmed(&unary.inner.0, level);
             }
             Expr::Chain(chain) => return self.chain(chain, level),
@@ -52,10 +41,10 @@ impl Page {
         let whole = expr.to_string();
         let is_long = whole.len() > COLUMNS;
         match expr {
-            Expr::Subquery(_) if !is_long => self.push(&whole),
+            Expr::Subquery(_) if !is_long => self.0.push(&whole),
             Expr::Subquery(subquery) => {
                 self.lay_out(&subquery.inner.0, level)?;
-                self.push(&Suffix(subquery).to_string())
+                self.0.push(&Suffix(subquery).to_string())
             }
             Expr::Aggregate(aggregate) if is_long => {
                 self.list(&Head(aggregate).to_string(), &aggregate.args.0, level)
@@ -64,7 +53,7 @@ impl Page {
             Expr::Paren(paren) if is_long => self.list("", std::slice::from_ref(&paren.inner.0), level),
             _ => {
                 self.indent(level)?;
-                self.push(&whole)
+                self.0.push(&whole)
             }
         }
     }
@@ -73,20 +62,20 @@ impl Page {
     fn trimmed(&mut self, expr: &Expr, level: usize) -> Result<(), Stopped> {
         let mut page = Page::default();
         page.lay_out(expr, level)?;
-        self.push(page.text.trim())
+        self.0.push(page.0.as_str().trim())
     }
 
     fn list(&mut self, head: &str, args: &[Expr], level: usize) -> Result<(), Stopped> {
         self.indent(level)?;
-        self.push(head)?;
-        self.push("(\n")?;
+        self.0.push(head)?;
+        self.0.push("(\n")?;
         for (n, arg) in args.iter().enumerate() {
-            self.push(if n == 0 { "" } else { ",\n" })?;
+            self.0.push(if n == 0 { "" } else { ",\n" })?;
             self.lay_out(arg, level + 1)?;
         }
-        self.push("\n")?;
+        self.0.push("\n")?;
         self.indent(level)?;
-        self.push(")")
+        self.0.push(")")
     }
 
     /// Each operator splits what is on its left off, which is one level deeper, until that is short.
@@ -105,15 +94,15 @@ impl Page {
             0 => self.lay_out(chain.first(), level + linked.len())?,
             _ => {
                 self.indent(level + linked.len() - short)?;
-                self.push(&first)?;
-                texts[..short].iter().try_for_each(|text| self.push(text))?;
+                self.0.push(&first)?;
+                texts[..short].iter().try_for_each(|text| self.0.push(text))?;
             }
         }
         for (n, linked) in linked.iter().enumerate().skip(short) {
-            self.push("\n")?;
+            self.0.push("\n")?;
             self.indent(level_of(n))?;
-            self.push(&Operator(linked).to_string())?;
-            self.push("\n")?;
+            self.0.push(&Operator(linked).to_string())?;
+            self.0.push("\n")?;
             self.lay_out(linked.right, level_of(n) + 1)?;
         }
         Ok(())
