@@ -15,7 +15,7 @@ use sandur_query::{Error as QueryError, QueryContext, QueryStats};
 use sandur_store::Intent;
 
 use crate::block_bytes::{BlockBytes, Spent, Stored};
-use crate::block_cache::BlockCache;
+use crate::block_cache::{BlockCache, for_the_cache};
 
 /// Why a piece of a block cannot be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -173,7 +173,7 @@ impl BlockReader {
     ) -> Result<F, ReadError> {
         let start = meta.footer_offset;
         let bytes = self.index(meta, start..start + u64::from(meta.footer_len), stats).await?;
-        let decoded = self.env.run_cpu(Lane::Query, move || F::open(bytes)).await;
+        let decoded = self.env.run_cpu(Lane::Query, move || for_the_cache(|| F::open(bytes))).await;
         let footer = decoded.map_err(|reason| ReadError::damaged(meta, reason))?;
         match meta.difference(&footer) {
             None => Ok(footer),

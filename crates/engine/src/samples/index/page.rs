@@ -11,7 +11,7 @@ use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};
 use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
-use crate::block_cache::Piece;
+use crate::block_cache::{Piece, for_the_cache};
 
 /// Pages of series that are read at once to see which series hold something.
 const SPANS_AT_ONCE: usize = 256;
@@ -42,6 +42,11 @@ pub(crate) struct HeldPage {
     _memory: Arc<Reservation>,
 }
 
+/// Whether pages of texts of the label are kept decoded: of one with few values.
+fn of_label_is_kept(index: &Index, text: &TextRef) -> bool {
+    index.labels()[text.label].text_pages().len() <= KEPT_TEXT_PAGES
+}
+
 impl IndexReader {
     /// A page of series with all labels, or with those that are wanted. With all it is kept decoded when few
     /// pages are wanted.
@@ -69,10 +74,15 @@ impl IndexReader {
         memory.grow(columns.memory_bytes())?;
         let texts = self.texts(columns.texts(self.index()), &mut memory).await?;
         let bytes = texts.iter().map(|(_, page)| page.memory_bytes()).sum();
-        let page = self.decode(bytes, move |index| columns.finish(index, &texts)).await?;
+        let keep = keep && matches!(wanted, WantedLabels::All);
+        let work = move |index: &_| {
+            let finish = || columns.finish(index, &texts);
+            if keep { for_the_cache(finish) } else { finish() }
+        };
+        let page = self.decode(bytes, work).await?;
         memory.resize(page.memory_bytes())?;
         let page = Arc::new(page);
-        if keep && matches!(wanted, WantedLabels::All) {
+        if keep {
             cache.insert(id, Piece::Series(number), Arc::clone(&page), page.memory_bytes());
         }
         Ok(HeldPage { page, _memory: Arc::new(memory) })
@@ -86,7 +96,7 @@ impl IndexReader {
     ) -> Result<Vec<(TextRef, Arc<TextPage>)>, IndexError> {
         let (cache, id, index) = (self.reader.cache(), self.block.meta.id, self.index());
         let entry = |text: &TextRef| &index.labels()[text.label].text_pages()[text.page];
-        let is_kept = |text: &TextRef| index.labels()[text.label].text_pages().len() <= KEPT_TEXT_PAGES;
+        let is_kept = |text: &TextRef| of_label_is_kept(index, text);
         // One page after the other is decoded.
         let plain = wanted.iter().map(|text| u64::from(entry(text).part.plain)).max().unwrap_or(0);
         memory.grow(plain + wanted.iter().map(|text| entry(text).kept_bytes()).sum::<u64>())?;
@@ -102,7 +112,8 @@ impl IndexReader {
             move |index: &Index| {
                 let page = |(text, stored): (&TextRef, &bytes::Bytes)| {
                     let of = &index.labels()[text.label].text_pages()[text.page];
-                    index.texts(of, &of.part.open(stored)?).map(Arc::new)
+                    let page = || index.texts(of, &of.part.open(stored)?).map(Arc::new);
+                    if of_label_is_kept(index, text) { for_the_cache(page) } else { page() }
                 };
                 unknown.iter().zip(&stored).map(page).collect::<Result<Vec<_>, _>>()
             }
