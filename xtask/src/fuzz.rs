@@ -23,6 +23,8 @@ const TARGETS: &[&str] = &[
     "carbon_plaintext",
     "carbon_pickle",
     "carbon_protobuf",
+    "graphite_render",
+    "graphite_find",
     "stages",
     "shapes",
     "sample_block",

@@ -8,6 +8,7 @@ mod carbon;
 mod chains;
 mod codec;
 mod counted;
+mod graphite;
 mod logql;
 mod otlp;
 pub mod promql;
@@ -45,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "shapes", run: codec::run },
     Target { name: "chains", run: chains::run },
     Target { name: "wal", run: wal::run },
+    Target { name: "graphite_render", run: graphite::render_target },
+    Target { name: "graphite_find", run: graphite::find_target },
     Target { name: "whisper", run: whisper::run },
     Target { name: "whisper_compressed", run: whisper::run_compressed },
     Target { name: "sample_block", run: sample_block::run },
