@@ -25,6 +25,7 @@ fn main() -> Result<()> {
             Some(("cold", arguments)) => measure_cold(&env, arguments).await,
             Some(("acks", arguments)) => measure_acks(&env, arguments).await,
             Some(("wide", arguments)) => measure_wide(&env, arguments).await,
+            Some(("churn", arguments)) => measure_churn(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -89,7 +90,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
-        .subcommand(wide_command())
+        .subcommands([wide_command(), churn_command()])
 }
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
@@ -124,6 +125,25 @@ fn wide_command() -> Command {
         )
         .arg(number("at-once", "32", "Queries at once in the second load"))
         .arg(text("memory-limit", "SIZE", "Limit of the server").default_value("512MiB"))
+}
+
+fn churn_command() -> Command {
+    Command::new("churn")
+        .about("Measure a simulated day in which series are replaced: memory, and queries over its last hour")
+        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3159"))
+        .arg(text("dir", "DIR", "Where data goes").default_value("target/bench/churn"))
+        .arg(number("series", "20000", "Series at any time"))
+        .arg(
+            text(
+                "percent",
+                "N",
+                "Hundredths of the series that an hour replaces, comma separated: a day each",
+            )
+            .value_delimiter(',')
+            .value_parser(value_parser!(u64))
+            .default_value("0,20"),
+        )
 }
 
 fn cold_command(data_set: [Arg; 3]) -> Command {
@@ -339,6 +359,18 @@ async fn measure_wide(env: &Env, arguments: &ArgMatches) -> Result<()> {
     };
     let rows = run::wide(env, &plan, |news| eprintln!("{news}")).await?;
     print!("{}", run::wide_table(&rows));
+    Ok(())
+}
+
+async fn measure_churn(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let directory = PathBuf::from(argument(arguments, "dir").unwrap_or("target/bench/churn"));
+    let plan = run::Churn {
+        place: place(server_program(arguments)?, directory, arguments),
+        series: count(arguments, "series"),
+        percents: arguments.get_many::<u64>("percent").into_iter().flatten().copied().collect(),
+    };
+    let rows = run::churn(env, &plan, |news| eprintln!("{news}")).await?;
+    print!("{}", run::churn_table(&rows));
     Ok(())
 }
 

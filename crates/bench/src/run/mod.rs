@@ -1,13 +1,15 @@
 //! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program,
 //! [`cold`] over a bucket that is far away, and then in a [`storm`]; [`acks`] from a bucket, and their price;
-//! [`wide`] queries over very many series.
+//! [`wide`] queries over very many series; [`churn`] of series over a day.
 
 mod acks;
 mod alone;
 mod beside;
+mod churn;
 mod cold;
 mod report;
 mod scrape;
+mod series_client;
 mod server;
 mod storm;
 mod tail;
@@ -16,6 +18,7 @@ mod wide;
 pub use acks::{Acks, acks};
 pub use alone::{Alone, alone};
 pub use beside::{Beside, beside};
+pub use churn::{Churn, ChurnRow, LastHour, churn, churn_table};
 pub use cold::{Cold, ColdReport, Measured, cold};
 pub use report::{Column, Row, median, table};
 pub use server::{Place, Process, disk_bytes};

@@ -151,6 +151,13 @@ impl Process {
         kib.unwrap_or(0) * 1024
     }
 
+    /// Makes the most that was resident what is resident now, which it gives.
+    pub fn reset_resident_peak(self) -> Result<u64> {
+        let file = format!("/proc/{}/clear_refs", self.0);
+        fs::write(&file, "5").with_context(|| format!("cannot write {file}"))?;
+        Ok(self.resident_peak_bytes())
+    }
+
     /// The file that the process runs, also when it was replaced since.
     fn program(self) -> Option<PathBuf> {
         let path = fs::read_link(format!("/proc/{}/exe", self.0)).ok()?;

@@ -6,8 +6,6 @@
 //! that were kept.
 
 use std::fmt::Write;
-use std::fs;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -15,17 +13,11 @@ use sandur_base::Env;
 use sandur_base::units::ByteSize;
 
 use super::alone::settle;
-use super::server::{Place, Process};
+use super::series_client::push;
+use super::server::Place;
 use crate::http::{Connection, escaped};
-use crate::push_body::{SampledSeries, remote_write};
+use crate::push_body::SampledSeries;
 
-const HEADERS: &[&str] = &["Content-Type: application/x-protobuf", "Content-Encoding: snappy"];
-/// Connections that push.
-const PUSHERS: u64 = 4;
-/// Series of a body.
-const BODY_SERIES: u64 = 500;
-/// How often a body is sent again that the server has no room for.
-const TRIES_MAX: u32 = 600;
 const MINUTES: i64 = 60;
 /// Groups of the answer.
 const JOBS: u64 = 20;
@@ -88,7 +80,7 @@ async fn measure(
     let process = place.up(env).await?;
     let end_ms = env.now_ns() / 1_000_000 / 60_000 * 60_000;
     told(&format!("pushing {series} series"));
-    push(env, &place.address, series, end_ms)?;
+    push(env, &place.address, 0..series, |number| series_of(number, end_ms))?;
     let _ = Connection::new(&place.address).post("/flush", &[], &[]);
     settle(env, process).await;
     // Started anew, a server holds nothing but what it needs to answer.
@@ -98,7 +90,7 @@ async fn measure(
     let mut row = WideRow { series, at_once: plan.at_once, ..WideRow::default() };
     told("asking once");
     ask(&place.address, 0, end_ms)?;
-    row.idle = reset_peak(process)?;
+    row.idle = process.reset_resident_peak()?;
     let mut seconds = Vec::new();
     for number in 1..=3 {
         let asked = env.monotonic();
@@ -108,59 +100,12 @@ async fn measure(
     row.alone_peak = process.resident_peak_bytes();
     row.alone_seconds = super::median(&seconds).unwrap_or_default();
     told(&format!("asking {} at once", plan.at_once));
-    reset_peak(process)?;
+    process.reset_resident_peak()?;
     let asked = env.monotonic();
     ask_at_once(&place.address, plan.at_once, end_ms)?;
     row.many_seconds = (env.monotonic() - asked).as_secs_f64();
     row.many_peak = process.resident_peak_bytes();
     Ok(row)
-}
-
-fn push(env: &Env, address: &str, series: u64, end_ms: i64) -> Result<()> {
-    let failure = Mutex::new(None);
-    std::thread::scope(|scope| {
-        for pusher in 0..PUSHERS {
-            let failure = &failure;
-            scope.spawn(move || {
-                let bodies = (0..series.div_ceil(BODY_SERIES)).filter(|body| body % PUSHERS == pusher);
-                let mut connection = Connection::new(address);
-                for body in bodies {
-                    let range = body * BODY_SERIES..series.min((body + 1) * BODY_SERIES);
-                    if let Err(error) = push_body(env, &mut connection, range, end_ms) {
-                        failure
-                            .lock()
-                            .unwrap_or_else(std::sync::PoisonError::into_inner)
-                            .get_or_insert(error);
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    match failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
-}
-
-fn push_body(
-    env: &Env,
-    connection: &mut Connection,
-    numbers: std::ops::Range<u64>,
-    end_ms: i64,
-) -> Result<()> {
-    let series: Vec<SampledSeries> = numbers.map(|number| series_of(number, end_ms)).collect();
-    let body = remote_write(&series);
-    let waiting = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    for _ in 0..TRIES_MAX {
-        let answer = connection.post("/api/v1/write", HEADERS, &body)?;
-        match answer.status {
-            200..300 => return Ok(()),
-            429 | 503 => waiting.block_on(env.sleep(Duration::from_millis(100))),
-            status => bail!("answered with {status}: {}", answer.text()),
-        }
-    }
-    bail!("the server had no room for a body {TRIES_MAX} times")
 }
 
 /// A counter of an instance of one of the jobs.
@@ -204,13 +149,6 @@ fn ask_at_once(address: &str, queries: u64, end_ms: i64) -> Result<()> {
         }
         Ok(())
     })
-}
-
-/// Makes the high-water mark what is resident now, which it gives.
-fn reset_peak(process: Process) -> Result<u64> {
-    let file = format!("/proc/{}/clear_refs", process.0);
-    fs::write(&file, "5").with_context(|| format!("cannot write {file}"))?;
-    Ok(process.resident_peak_bytes())
 }
 
 /// A table in Markdown.

@@ -1,0 +1,231 @@
+//! What it costs that series die: a simulated day in which each hour replaces a share of the series, beside a
+//! day in which none is.
+//!
+//! Each day has a server and a store of its own. A slice of the day is what the server holds in memory by
+//! default until it flushes, and it is flushed after each. Every series has a sample a minute while it lives,
+//! and there are equally many at any time. Memory is the kernel's high-water mark: of the day, and of the
+//! queries over the last hour after it. No query is asked twice.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sandur_base::Env;
+use sandur_base::units::ByteSize;
+
+use super::alone::settle;
+use super::series_client::push;
+use super::server::{Place, Process};
+use crate::http::{Connection, escaped};
+use crate::push_body::SampledSeries;
+
+const HOURS: u64 = 24;
+const HOUR_MS: i64 = 3_600_000;
+const MINUTE_MS: i64 = 60_000;
+/// Minutes of a slice.
+const SLICE_MINUTES: i64 = 5;
+/// Groups of an answer.
+const JOBS: u64 = 20;
+/// How often each query is asked.
+const ASKED: u64 = 15;
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Churn {
+    /// The server; each day has a directory within its own.
+    pub place: Place,
+    /// Series at any time.
+    pub series: u64,
+    /// Hundredths of the series that an hour replaces, for each day.
+    pub percents: Vec<u64>,
+}
+
+/// What a query over the last hour took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastHour {
+    /// Seconds, the median.
+    pub seconds: f64,
+    /// CPU seconds of the server, the mean.
+    pub cpu_seconds: f64,
+}
+
+/// What was measured of a day.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChurnRow {
+    /// Hundredths of the series that an hour replaced.
+    pub percent: u64,
+    /// Series that there were.
+    pub series: u64,
+    /// Most resident bytes while the day was pushed.
+    pub push_peak: u64,
+    /// CPU seconds of the server until it was quiet.
+    pub push_cpu_seconds: f64,
+    /// A sum of rates by job.
+    pub rates: LastHour,
+    /// The values of a label that every series has another value of.
+    pub values: LastHour,
+    /// Most resident bytes while it was asked.
+    pub query_peak: u64,
+}
+
+/// Measures; `told` hears what is going on.
+pub async fn churn(env: &Env, plan: &Churn, told: impl Fn(&str)) -> Result<Vec<ChurnRow>> {
+    let mut rows = Vec::new();
+    for percent in &plan.percents {
+        let mut place = plan.place.clone();
+        place.directory = plan.place.directory.join(percent.to_string());
+        place.down(env).await?;
+        place.wipe()?;
+        let row = measure(env, plan, &place, *percent, &told).await;
+        place.down(env).await?;
+        place.wipe()?;
+        rows.push(row.with_context(|| format!("a day that replaces {percent} % an hour"))?);
+    }
+    Ok(rows)
+}
+
+async fn measure(
+    env: &Env,
+    plan: &Churn,
+    place: &Place,
+    percent: u64,
+    told: &impl Fn(&str),
+) -> Result<ChurnRow> {
+    let process = place.up(env).await?;
+    let replaced = plan.series * percent / 100;
+    let end_ms = env.now_ns() / 1_000_000 / MINUTE_MS * MINUTE_MS;
+    let start_ms = end_ms - HOURS as i64 * HOUR_MS;
+    for hour in 0..HOURS {
+        told(&format!("{percent} % an hour: hour {} of {HOURS}", hour + 1));
+        let living = hour * replaced..hour * replaced + plan.series;
+        let hour_ms = start_ms + hour as i64 * HOUR_MS;
+        for minute in (0..60).step_by(SLICE_MINUTES as usize) {
+            let slice_ms = hour_ms + minute * MINUTE_MS;
+            push(env, &place.address, living.clone(), |number| series_of(number, slice_ms))?;
+            flush(place)?;
+        }
+    }
+    settle(env, process).await;
+    let mut row = ChurnRow { percent, series: plan.series + (HOURS - 1) * replaced, ..ChurnRow::default() };
+    row.push_peak = process.resident_peak_bytes();
+    row.push_cpu_seconds = process.cpu_seconds();
+    process.reset_resident_peak()?;
+    row.rates = asked(env, process, |number| ask_rates(place, number, end_ms)).await?;
+    row.values = asked(env, process, |number| ask_values(place, plan.series, number, end_ms)).await?;
+    row.query_peak = process.resident_peak_bytes();
+    Ok(row)
+}
+
+async fn asked(env: &Env, process: Process, ask: impl Fn(u64) -> Result<()>) -> Result<LastHour> {
+    // What is read and kept by the first is not what the others take.
+    ask(0)?;
+    settle(env, process).await;
+    let (cpu, mut seconds) = (process.cpu_seconds(), Vec::new());
+    for number in 1..=ASKED {
+        let begun = env.monotonic();
+        ask(number)?;
+        seconds.push((env.monotonic() - begun).as_secs_f64());
+    }
+    let cpu_seconds = (process.cpu_seconds() - cpu) / ASKED as f64;
+    Ok(LastHour { seconds: super::median(&seconds).unwrap_or_default(), cpu_seconds })
+}
+
+fn flush(place: &Place) -> Result<()> {
+    let answer = Connection::new(&place.address).with_timeout(PATIENCE).post("/flush", &[], &[])?;
+    if !(200..300).contains(&answer.status) {
+        bail!("a flush was answered with {}: {}", answer.status, answer.text());
+    }
+    Ok(())
+}
+
+/// A counter of an instance of one of the jobs, in the minutes of a slice.
+fn series_of(number: u64, slice_ms: i64) -> SampledSeries {
+    let labels = [
+        ("__name__", "requests_total".to_owned()),
+        ("instance", format!("instance-{number:07}")),
+        ("job", format!("job-{:02}", number % JOBS)),
+    ];
+    let (rate, first) = (number % 97 + 1, slice_ms / MINUTE_MS);
+    let value = |minute: i64| (number + rate * (minute as u64 % 10_000) * 60) as f64;
+    let minutes = (first..first + SLICE_MINUTES).map(|minute| (minute * MINUTE_MS, value(minute)));
+    SampledSeries { labels: labels.to_vec(), samples: minutes.collect() }
+}
+
+fn ask_rates(place: &Place, number: u64, end_ms: i64) -> Result<()> {
+    // Another window each time, by whole seconds: the samples are the same.
+    let query = escaped(&format!("sum by (job) (rate(requests_total[{}s]))", 300 + number));
+    let (start, end) = ((end_ms - HOUR_MS) / 1_000, end_ms / 1_000);
+    let path = format!("/api/v1/query_range?query={query}&start={start}&end={end}&step=60");
+    count_of(place, &path, "\"job\"", JOBS)
+}
+
+fn ask_values(place: &Place, series: u64, number: u64, end_ms: i64) -> Result<()> {
+    // Within the last hour, in which the same series live all the time.
+    let (start, end) = ((end_ms - HOUR_MS) / 1_000 + 60 + number as i64, end_ms / 1_000 - 60);
+    let path = format!("/api/v1/label/instance/values?start={start}&end={end}");
+    count_of(place, &path, "\"instance-", series)
+}
+
+fn count_of(place: &Place, path: &str, what: &str, wanted: u64) -> Result<()> {
+    let answer = Connection::new(&place.address).with_timeout(PATIENCE).get(path)?;
+    let found = String::from_utf8_lossy(&answer.body).matches(what).count() as u64;
+    if answer.status != 200 || found != wanted {
+        bail!("{path} was answered with {} and {found} of {wanted}: {:.500}", answer.status, answer.text());
+    }
+    Ok(())
+}
+
+/// A table in Markdown.
+pub fn churn_table(rows: &[ChurnRow]) -> String {
+    let mut text = String::from(
+        "| replaced an hour | series in the day | resident at most, pushed | CPU s | sum of rates: ms (CPU) \
+         | values of a label: ms (CPU) | resident at most, asked |\n|---|---|---|---|---|---|---|\n",
+    );
+    let shown = |one: LastHour| format!("{:.1} ({:.1})", one.seconds * 1e3, one.cpu_seconds * 1e3);
+    for row in rows {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| {} % | {} | {} | {:.0} | {} | {} | {} |",
+            row.percent,
+            row.series,
+            ByteSize(row.push_peak),
+            row.push_cpu_seconds,
+            shown(row.rates),
+            shown(row.values),
+            ByteSize(row.query_peak),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_counts_on_from_one_slice_to_the_next() {
+        let (one, next) = (series_of(45, 0), series_of(45, SLICE_MINUTES * MINUTE_MS));
+        assert_eq!(one.labels[2], ("job", "job-05".to_owned()));
+        assert_eq!((one.samples.len(), one.samples[4].0, next.samples[0].0), (5, 240_000, 300_000));
+        assert_eq!(next.samples[0].1 - one.samples[4].1, one.samples[4].1 - one.samples[3].1);
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_day() {
+        let taken = LastHour { seconds: 0.0125, cpu_seconds: 0.011 };
+        let row = ChurnRow {
+            percent: 20,
+            series: 560,
+            push_peak: 30 << 20,
+            push_cpu_seconds: 7.4,
+            rates: taken,
+            values: taken,
+            query_peak: 20 << 20,
+        };
+        let table = churn_table(&[row]);
+        assert!(table.contains("| 20 % | 560 | 30MiB | 7 | 12.5 (11.0) | 12.5 (11.0) | 20MiB |"), "{table}");
+    }
+}
