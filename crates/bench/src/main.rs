@@ -157,6 +157,7 @@ fn cold_command(data_set: [Arg; 3]) -> Command {
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3156"))
         .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/cold"))
         .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
+        .arg(number("series", "1000", "Series that are pushed beside the logs, with a day of samples"))
         .arg(text("delay", "DURATION", "Time that every read of the bucket takes").default_value("30ms"))
         .arg(text(
             "cache",
@@ -329,6 +330,7 @@ async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
         place,
         data: data_set(env, arguments, &directory)?,
         s3: argument(arguments, "s3").unwrap_or_default().into(),
+        series: count(arguments, "series"),
         get_delay: duration("delay")?,
         cache,
     };

@@ -101,7 +101,7 @@ impl Wire {
                 self.refuse(&request)?;
                 continue;
             }
-            let begun = weather.monotonic();
+            let (begun, chain) = (weather.monotonic(), weather.begin(method, path));
             travel(weather.delay(method));
             self.to_server.write_all(&request.bytes)?;
             request.relay(&mut self.from_client, &mut self.to_server)?;
@@ -110,6 +110,8 @@ impl Wire {
             self.to_client.write_all(&answer.bytes)?;
             let has_body = answer.answers_with_body(method);
             let bytes = if has_body { answer.relay(&mut self.from_server, &mut self.to_client)? } else { 0 };
+            // Before the client can have all of it, and ask for what it needs next.
+            weather.end(chain);
             self.to_client.flush()?;
             weather.answered(method, path, bytes, weather.monotonic() - begun);
             if answer.closes || request.closes {

@@ -20,6 +20,8 @@ pub struct Weather {
     wal_puts_us: Mutex<Vec<u64>>,
     requests: AtomicU64,
     refused: AtomicU64,
+    /// Of the reads of blocks that were answered, the most that waited for each other in turn.
+    round_trips: AtomicU64,
 }
 
 /// What was asked of the bucket so far.
@@ -70,6 +72,7 @@ impl Weather {
             wal_puts_us,
             requests,
             refused,
+            round_trips: zero(),
         }
     }
 
@@ -141,6 +144,28 @@ impl Weather {
         std::mem::take(&mut *self.wal_puts_us.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Forgets the reads of blocks that were answered, for [`Self::round_trips`].
+    pub fn begin_round_trips(&self) {
+        self.round_trips.store(0, Ordering::Relaxed);
+    }
+
+    /// The longest chain of reads of blocks of which each began after the one before was answered: what one
+    /// client waits for, at most, since reads that do not need each other may form a chain, too.
+    pub fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// A request begins: the length of the longest chain that it ends, if it is a read of a block.
+    pub(super) fn begin(&self, method: &str, path: &str) -> u64 {
+        let is_counted = is_read_of_block(method, path);
+        if is_counted { self.round_trips.load(Ordering::Relaxed) + 1 } else { 0 }
+    }
+
+    /// A request that ends a chain of this length was answered.
+    pub(super) fn end(&self, chain: u64) {
+        self.round_trips.fetch_max(chain, Ordering::Relaxed);
+    }
+
     /// A request was answered with so many bytes, so long after it began to come.
     pub(super) fn answered(&self, method: &str, path: &str, bytes: u64, took: Duration) {
         let (object, parameters) = path.split_once('?').unwrap_or((path, ""));
@@ -152,11 +177,16 @@ impl Weather {
             let mut times = self.wal_puts_us.lock().unwrap_or_else(PoisonError::into_inner);
             times.push(took.as_micros() as u64);
         }
-        if method == "GET" && object.contains("/blocks/") {
+        if is_read_of_block(method, object) {
             self.block_gets.fetch_add(1, Ordering::Relaxed);
             self.block_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
+}
+
+fn is_read_of_block(method: &str, path: &str) -> bool {
+    let object = path.split_once('?').map_or(path, |(object, _)| object);
+    method == "GET" && object.contains("/blocks/")
 }
 
 #[cfg(test)]
@@ -180,6 +210,22 @@ mod tests {
         }
         assert_eq!(weather.counted().put_class, 4);
         assert_eq!((weather.take_wal_puts_us(), weather.take_wal_puts_us()), (vec![3_000], vec![]));
+    }
+
+    #[test]
+    fn reads_at_once_are_one_round_trip_and_others_a_chain() {
+        let weather = Weather::new(Env::simulated(1, 0));
+        let begin = |method| weather.begin(method, "/logs/a/blocks/1?x=1");
+        let (first, second) = (begin("GET"), begin("GET"));
+        weather.end(first);
+        let third = begin("GET");
+        weather.end(second);
+        weather.end(begin("PUT"));
+        assert_eq!((weather.round_trips(), third), (1, 2));
+        weather.end(third);
+        assert_eq!(weather.round_trips(), 2);
+        weather.begin_round_trips();
+        assert_eq!(weather.round_trips(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -17,10 +17,12 @@ use sandur_s3_server::S3Server;
 
 use super::alone::{check_lines, push_all, queries, settle};
 use super::scrape::Scrape;
+use super::series_client::push;
 use super::server::Place;
 use crate::distant::{Counted, Proxy, Weather};
-use crate::http::Connection;
+use crate::http::{Connection, escaped};
 use crate::pack::Manifest;
+use crate::push_body::SampledSeries;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Cold {
     pub data: PathBuf,
     /// The program versitygw.
     pub s3: PathBuf,
+    /// Series that are pushed beside the logs, with a day of samples.
+    pub series: u64,
     /// Time that every read of the bucket takes longer.
     pub get_delay: Duration,
     /// The directory that the server keeps its cache in; removed before each first run, and at the end.
@@ -45,6 +49,13 @@ impl Cold {
     }
 }
 
+/// Hours of samples.
+const HOURS: i64 = 24;
+/// Seconds from one sample to the next.
+const STEP: i64 = 15;
+/// Hours of samples in a body.
+const BODY_HOURS: i64 = 2;
+
 /// One run of a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
@@ -56,6 +67,8 @@ pub struct Measured {
     pub ranges: f64,
     /// Reads that were planned for them.
     pub reads: f64,
+    /// Reads of blocks that waited for each other, at most.
+    pub round_trips: u64,
 }
 
 /// The runs of all queries.
@@ -86,7 +99,8 @@ pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(Co
     load(env, plan, &manifest, &told).await?;
     distant.weather.set_get_delay(plan.get_delay);
     let mut report = ColdReport::default();
-    for (name, path) in queries(&manifest) {
+    let panels = panels(manifest.to);
+    for (name, path) in queries(&manifest).into_iter().chain(panels.into_iter().filter(|_| plan.series > 0)) {
         told(&format!("asking: {name}"));
         let runs = three_runs(env, plan, &distant.weather, &path).await;
         plan.place.down(env).await?;
@@ -111,6 +125,10 @@ async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str))
     told(&format!("pushing {} MB", manifest.bytes / 1_000_000));
     let loaded = async {
         push_all(env, &plan.place.address, &plan.data, manifest)?;
+        for hour in (0..HOURS).step_by(BODY_HOURS as usize) {
+            let start = manifest.to - (HOURS - hour) * 3_600;
+            push(env, &plan.place.address, 0..plan.series, |number| series_of(number, start))?;
+        }
         let mut connection = Connection::new(&plan.place.address);
         let _ = connection.post("/flush", &[], &[]);
         settle(env, process).await;
@@ -140,25 +158,57 @@ async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Re
 fn ask(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<Measured> {
     let mut connection = Connection::new(&plan.place.address);
     let (counted, before) = (weather.counted(), Scrape::take(&mut connection)?);
+    weather.begin_round_trips();
     let asked = env.monotonic();
     let answer = connection.get(path)?;
     let ms = (env.monotonic() - asked).as_secs_f64() * 1_000.0;
     if answer.status != 200 {
         bail!("answered with {}: {}", answer.status, answer.text());
     }
-    let counted = weather.counted().since(counted);
+    let (counted, round_trips) = (weather.counted().since(counted), weather.round_trips());
     let after = Scrape::take(&mut connection)?;
     let grown = |name| after.sum(name) - before.sum(name);
     let ranges = grown("sandur_store_ranges_wanted_total");
-    Ok(Measured { ms, counted, ranges, reads: grown("sandur_store_ranges_read_total") })
+    Ok(Measured { ms, counted, ranges, reads: grown("sandur_store_ranges_read_total"), round_trips })
+}
+
+/// A gauge of a host of one of ten jobs, for as long as a body has, from this second.
+fn series_of(number: u64, start: i64) -> SampledSeries {
+    let labels = [
+        ("__name__", "node_load".to_owned()),
+        ("host", format!("host-{number:05}")),
+        ("job", format!("job-{}", number % 10)),
+    ];
+    let times = (1..=BODY_HOURS * 3_600 / STEP).map(|place| start + place * STEP);
+    // A slow wave with the noise of a hash, in hundredths.
+    let value = |time: i64| {
+        let noise = (time as u64 ^ number << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57;
+        ((time / 600 % 100) * 20 + noise as i64 + number as i64 % 50) as f64 / 100.0
+    };
+    SampledSeries {
+        labels: labels.to_vec(),
+        samples: times.map(|time| (time * 1_000, value(time))).collect(),
+    }
+}
+
+/// Queries over the day of samples.
+fn panels(end: i64) -> [(&'static str, String); 2] {
+    let start = end - HOURS * 3_600;
+    let range = |query: &str, step: i64| {
+        format!("/api/v1/query_range?query={}&start={start}&end={end}&step={step}", escaped(query))
+    };
+    [
+        ("panel of all series", range("avg_over_time(node_load[5m])", 300)),
+        ("average by job", range("avg by (job) (avg_over_time(node_load[5m]))", 300)),
+    ]
 }
 
 impl ColdReport {
     /// A table in Markdown, with the sums in its last row.
     pub fn table(&self) -> String {
         let mut text = String::from(
-            "| query | first, ms | GETs | bytes | ranges | again, ms | GETs | faster | killed, ms | GETs | \
-             faster |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "| query | first, ms | GETs | round trips | bytes | ranges | again, ms | GETs | faster \
+             | killed, ms | GETs | faster |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         let mut sums = [Measured::default(); 3];
         for (name, runs) in &self.queries {
@@ -166,6 +216,7 @@ impl ColdReport {
             for (sum, run) in sums.iter_mut().zip(runs) {
                 sum.ms += run.ms;
                 sum.ranges += run.ranges;
+                sum.round_trips += run.round_trips;
                 sum.counted.block_gets += run.counted.block_gets;
                 sum.counted.block_bytes += run.counted.block_bytes;
             }
@@ -179,9 +230,10 @@ fn row(text: &mut String, name: &str, [first, second, killed]: &[Measured; 3]) {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "| {name} | {:.0} | {} | {} | {} | {:.1} | {} | {:.1} x | {:.1} | {} | {:.1} x |",
+        "| {name} | {:.0} | {} | {} | {} | {} | {:.1} | {} | {:.1} x | {:.1} | {} | {:.1} x |",
         first.ms,
         first.counted.block_gets,
+        first.round_trips,
         ByteSize(first.counted.block_bytes),
         first.ranges,
         second.ms,
@@ -198,17 +250,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_series_goes_on_from_one_body_to_the_next() {
+        let (one, next) = (series_of(3, 0), series_of(3, BODY_HOURS * 3_600));
+        let last = one.samples.last().unwrap().0;
+        assert_eq!((one.samples.len(), next.samples[0].0 - last), (480, 15_000));
+        assert!(one.samples.iter().all(|(_, value)| (0.0..30.0).contains(value)));
+    }
+
+    #[test]
     fn the_table_shows_every_run_and_the_sums() {
         let run = |ms, block_gets| {
             let counted = Counted { block_gets, block_bytes: block_gets << 20, ..Counted::default() };
-            Measured { ms, counted, ranges: 9.0, reads: 3.0 }
+            Measured { ms, counted, ranges: 9.0, reads: 3.0, round_trips: 2 }
         };
         let runs = [run(300.0, 10), run(30.0, 0), run(60.0, 1)];
         let report = ColdReport { queries: vec![("a".to_owned(), runs), ("b".to_owned(), runs)] };
         let table = report.table();
         for line in [
-            "| a | 300 | 10 | 10MiB | 9 | 30.0 | 0 | 10.0 x | 60.0 | 1 | 5.0 x |",
-            "| **all** | 600 | 20 | 20MiB | 18 | 60.0 | 0 | 10.0 x | 120.0 | 2 | 5.0 x |",
+            "| a | 300 | 10 | 2 | 10MiB | 9 | 30.0 | 0 | 10.0 x | 60.0 | 1 | 5.0 x |",
+            "| **all** | 600 | 20 | 4 | 20MiB | 18 | 60.0 | 0 | 10.0 x | 120.0 | 2 | 5.0 x |",
         ] {
             assert!(table.contains(line), "{line} is not in\n{table}");
         }
