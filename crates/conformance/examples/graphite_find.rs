@@ -1,9 +1,12 @@
 //! What it costs to find nodes among many paths of Graphite's, in blocks and in memory.
 //!
 //! `cargo run --release -p sandur-conformance --example graphite_find -- 1000000` stores so many names in two
-//! blocks and in the head, and as many others a month before, then asks each pattern many times: about the
-//! last four hours, in which those of the month before have no values.
+//! blocks and in the head, then asks each pattern many times about the last four hours.
+//!
+//! Options: `metrics=1000` gives each host so many metrics instead of ten; `dead=30x1000000` stores a million
+//! names on each of the 30 days before, which have no values since; what else is named is a pattern to ask.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +23,10 @@ type Failed = Box<dyn std::error::Error>;
 /// 2026-11-20 10:00 UTC, in seconds.
 const NOW: i64 = 1_795_168_800;
 const HOUR: i64 = 3_600;
-const MONTH: i64 = 30 * 24 * HOUR;
+const DAY: i64 = 24 * HOUR;
 /// Names of a push.
 const BATCH: u64 = 50_000;
-/// Metrics of each host.
+/// The first metrics of each host.
 const METRICS: [&str; 10] = [
     "cpu.idle",
     "cpu.user",
@@ -49,13 +52,56 @@ const PATTERNS: [&str; 7] = [
 /// How often each pattern is asked.
 const ROUNDS: usize = 50;
 
-fn main() -> Result<(), Failed> {
-    let names = std::env::args().nth(1).ok_or("usage: graphite_find NAMES [PATTERN...]")?.parse()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(names))
+/// What is stored and asked.
+struct Plan {
+    names: u64,
+    /// Metrics of each host.
+    metrics: u64,
+    dead_days: i64,
+    /// Names of each of these days.
+    dead_names: u64,
+    patterns: Vec<String>,
 }
 
-async fn run(names: u64) -> Result<(), Failed> {
+impl Plan {
+    fn of(mut arguments: impl Iterator<Item = String>) -> Result<Self, Failed> {
+        let usage = "usage: graphite_find NAMES [metrics=N] [dead=DAYSxNAMES] [PATTERN...]";
+        let names = arguments.next().ok_or(usage)?.parse()?;
+        let mut plan = Self { names, metrics: 10, dead_days: 0, dead_names: 0, patterns: Vec::new() };
+        for argument in arguments {
+            match argument.split_once('=') {
+                Some(("metrics", metrics)) => plan.metrics = metrics.parse()?,
+                Some(("dead", dead)) => {
+                    let (days, names) = dead.split_once('x').ok_or(usage)?;
+                    (plan.dead_days, plan.dead_names) = (days.parse()?, names.parse()?);
+                }
+                _ => plan.patterns.push(argument),
+            }
+        }
+        if plan.patterns.is_empty() {
+            plan.patterns = PATTERNS.map(str::to_owned).to_vec();
+        }
+        Ok(plan)
+    }
+
+    /// The name with a number. Hosts go round the sites, and round the racks of each.
+    fn name(&self, number: u64) -> String {
+        let (metric, host) = (number % self.metrics, number / self.metrics);
+        let place = format!("site{}.rack{}.host{host:07}", host % 10, host / 10 % 100);
+        match METRICS.get(metric as usize) {
+            Some(metric) => format!("{place}.{metric}"),
+            None => format!("{place}.group{:02}.metric{}", metric / 10, metric % 10),
+        }
+    }
+}
+
+fn main() -> Result<(), Failed> {
+    let plan = Plan::of(std::env::args().skip(1))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(&plan))
+}
+
+async fn run(plan: &Plan) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let env = Env::system(2);
     let url = directory.path().display().to_string();
@@ -66,37 +112,38 @@ async fn run(names: u64) -> Result<(), Failed> {
     let write_budget = MemoryBudget::root("writes", 16 * GIB);
     let options = EngineOptions { maintenance, flush_bytes, flush_age, write_budget, ..Default::default() };
     let engine = Engine::open(store, env, options).await?;
-    push(&engine, names, "gone", NOW - MONTH).await?;
-    engine.flush().await?;
-    for hours in [3, 1] {
-        push(&engine, names, "site", NOW - hours * HOUR).await?;
+    for day in 1..=plan.dead_days {
+        // Hosts of other numbers each day.
+        let first = plan.names + plan.dead_names * day as u64;
+        push(&engine, plan, first..first + plan.dead_names, NOW - day * DAY).await?;
         engine.flush().await?;
-        ask_all(&engine, &format!("blocks up to {hours} h ago")).await?;
     }
-    push(&engine, names, "site", NOW).await?;
-    ask_all(&engine, "blocks and head").await?;
+    for hours in [3, 1] {
+        push(&engine, plan, 0..plan.names, NOW - hours * HOUR).await?;
+        engine.flush().await?;
+        ask_all(&engine, plan, &format!("blocks up to {hours} h ago")).await?;
+    }
+    push(&engine, plan, 0..plan.names, NOW).await?;
+    ask_all(&engine, plan, "blocks and head").await?;
     Ok(())
 }
 
-async fn push(engine: &Engine, names: u64, root: &str, time: i64) -> Result<(), Failed> {
-    let mut number = 0;
-    while number < names {
+async fn push(engine: &Engine, plan: &Plan, numbers: Range<u64>, time: i64) -> Result<(), Failed> {
+    let began = engine.env().monotonic();
+    for first in numbers.clone().step_by(BATCH as usize) {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
-        for n in number..names.min(number + BATCH) {
-            let (metric, host) = (METRICS[(n % 10) as usize], n / 10);
-            let path = format!("{root}{}.rack{}.host{host:07}.{metric}", host % 10, host / 10 % 100);
-            batch.push(Arc::new(graphite_path_labels(&path)?), [(time * 1_000, 1.0)]);
+        for number in first..numbers.end.min(first + BATCH) {
+            batch.push(Arc::new(graphite_path_labels(&plan.name(number))?), [(time * 1_000, 1.0)]);
         }
         engine.push(batch).await?;
-        number += BATCH;
     }
+    let (names, took) = (numbers.end - numbers.start, engine.env().monotonic() - began);
+    println!("pushed {names} names in {took:.1?}");
     Ok(())
 }
 
-async fn ask_all(engine: &Arc<Engine>, place: &str) -> Result<(), Failed> {
-    let asked: Vec<String> = std::env::args().skip(2).collect();
-    let patterns = asked.iter().map(String::as_str);
-    for pattern in patterns.chain(PATTERNS.into_iter().filter(|_| asked.is_empty())) {
+async fn ask_all(engine: &Arc<Engine>, plan: &Plan, place: &str) -> Result<(), Failed> {
+    for pattern in &plan.patterns {
         ask(engine, place, pattern).await?;
     }
     Ok(())

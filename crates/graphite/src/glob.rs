@@ -142,6 +142,12 @@ impl NodePattern {
         }
     }
 
+    /// Whether every name fits.
+    pub fn is_any(&self) -> bool {
+        let Self::Node(variants) = self else { return true };
+        variants.iter().any(|variant| matches!(variant, Variant::Glob(glob) if glob.0 == [Piece::Any]))
+    }
+
     /// The names that fit, when they can be listed.
     pub fn exact(&self) -> Option<Vec<&str>> {
         let Self::Node(variants) = self else { return None };

@@ -74,6 +74,12 @@ pub fn graphite_level(level: usize) -> Option<&'static str> {
     LEVELS.get(level).copied()
 }
 
+/// The level whose label this is, the first being 0.
+pub fn graphite_level_of(label: &str) -> Option<usize> {
+    let digits = label.strip_prefix("__g")?.strip_suffix("__")?;
+    digits.parse().ok().filter(|level| graphite_level(*level) == Some(label))
+}
+
 /// Whether a label is of this mapping and no tag: that of a level, [`GRAPHITE_MARK`], or
 /// [`GRAPHITE_ARCHIVE`].
 pub fn is_graphite_label(name: &str) -> bool {
@@ -195,5 +201,8 @@ mod tests {
         }
         assert_eq!((graphite_level(63), graphite_level(64)), (Some("__g63__"), None));
         assert!((0..64).all(|n| graphite_level(n) == Some(&*format!("__g{n}__"))));
+        assert!((0..64).all(|n| graphite_level(n).and_then(graphite_level_of) == Some(n)));
+        let others = ["__g64__", "__g01__", "__g+1__", "__g__", "__gx__", "g1", ""];
+        assert!(others.iter().all(|label| graphite_level_of(label).is_none()));
     }
 }

@@ -57,8 +57,8 @@ pub use exemplar::Exemplar;
 pub use graphite_name::GraphiteName;
 pub use graphite_path::{
     GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_NODES_MAX, GRAPHITE_PATH_BYTES_MAX, GRAPHITE_TAGGED,
-    GraphitePathError, graphite_level, graphite_path, graphite_path_labels, graphite_tagged_labels,
-    is_graphite_label, last_write_wins,
+    GraphitePathError, graphite_level, graphite_level_of, graphite_path, graphite_path_labels,
+    graphite_tagged_labels, is_graphite_label, last_write_wins,
 };
 pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};

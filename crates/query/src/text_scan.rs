@@ -35,12 +35,37 @@ impl TextBatch {
         self.ends.push(self.text.len() as u32);
     }
 
+    /// Appends parts as one text, with a separator between them.
+    pub fn push_joined<'t>(&mut self, parts: impl Iterator<Item = &'t str>, separator: char) {
+        for (at, part) in parts.enumerate() {
+            if at > 0 {
+                self.text.push(separator);
+            }
+            self.text.push_str(part);
+        }
+        self.ends.push(self.text.len() as u32);
+    }
+
+    /// Takes the last text away.
+    pub fn pop(&mut self) {
+        self.ends.pop();
+        self.text.truncate(self.ends.last().map_or(0, |end| *end as usize));
+    }
+
+    /// The text at a place.
+    pub fn get(&self, at: usize) -> &str {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.text[start..self.ends[at] as usize]
+    }
+
+    /// Bytes of all texts.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// The texts.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
-        (0..self.len()).map(|at| {
-            let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-            &self.text[start..self.ends[at] as usize]
-        })
+        (0..self.len()).map(|at| self.get(at))
     }
 }
 

@@ -19,7 +19,7 @@ use super::value_scan::ValueScan;
 use crate::block_reader;
 use crate::head::Head;
 use crate::matching;
-use crate::series_reader::{IndexedSignal, OPEN_AT_ONCE, SeriesInHead, SeriesReader};
+use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
 
 /// Bytes that a found series takes beside its labels, and a found name or value beside its text.
@@ -186,7 +186,7 @@ impl SeriesReader<Footer> {
         for matchers in &lists {
             let name = name.to_owned();
             let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-                Footer::in_head(head, tenant, matchers, range).sorted_values(&name)
+                head.samples().sorted_values(tenant, &name, matchers, range)
             };
             heads.extend(matching::in_heads(context, &view.heads, matchers, look).await?);
         }
@@ -208,13 +208,20 @@ impl SeriesReader<Footer> {
         let lists = std::slice::from_ref(&matchers);
         for InBlock { index, series, .. } in self.in_blocks(context, &view, lists, range).await? {
             or_warn(context, index.joined_values(&wanted, &series, &mut texts).await)?;
+            texts.end_holder()?;
         }
-        let labels = wanted.clone();
+        let (labels, separator) = (wanted.clone(), wanted.separator);
         let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-            Footer::in_head(head, tenant, matchers, range).joined_values(&labels)
+            head.samples().joined_values(tenant, &labels, matchers, range)
         };
         for of_head in matching::in_heads(context, &view.heads, &matchers, look).await? {
-            of_head.into_iter().try_for_each(|text| texts.add(text))?;
+            let _memory = context.budget().reserve(of_head.memory_bytes())?;
+            let add = move || {
+                of_head.iter().try_for_each(|values| texts.add(values, separator))?;
+                texts.end_holder()?;
+                Ok(texts)
+            };
+            texts = context.compute(add).await?;
         }
         texts.finish()
     }

@@ -11,7 +11,7 @@ use sandur_query::{Error, JoinedLabels, QueryContext};
 
 use super::matchers::{NAME, of_pattern};
 use super::{KEPT_MAX, StoredSeries};
-use crate::glob::Pattern;
+use crate::glob::{NodePattern, Pattern};
 use crate::source::Found;
 
 /// Between nodes of several levels: no node has it.
@@ -68,9 +68,9 @@ impl StoredSeries<'_> {
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let before = found.len();
-            let paths = batch.iter().map(|node| levels.path([node].into_iter()));
-            let fitting = paths.filter(|path| levels.pattern.matches(path));
-            found.extend(fitting.map(|path| Found { path, is_leaf }));
+            let nodes = batch.iter().map(|node| [node].into_iter());
+            let fitting = nodes.filter(|node| levels.fit(node.clone()));
+            found.extend(fitting.map(|node| Found { path: levels.path(node), is_leaf }));
             self.pay(context, found.len(), found[before..].iter().map(|node| node.path.as_str()))?;
         }
         Ok(found)
@@ -89,12 +89,12 @@ impl StoredSeries<'_> {
         let wanted = JoinedLabels { labels, separator: SEPARATOR, limit: KEPT_MAX };
         let joined = self.samples.joined_values(context, wanted, matchers, range).await?;
         let fitting = || -> Result<Vec<Found>, Error> {
-            let mut found = Vec::new();
+            let mut found = Vec::with_capacity(joined.len());
             for nodes in joined.iter() {
                 sandur_base::job::spend(nodes.len() + 64)?;
-                let path = levels.path(nodes.split(SEPARATOR));
-                if levels.pattern.matches(&path) {
-                    found.push(Found { path, is_leaf });
+                let nodes = nodes.split(SEPARATOR);
+                if levels.fit(nodes.clone()) {
+                    found.push(Found { path: levels.path(nodes), is_leaf });
                 }
             }
             Ok(found)
@@ -134,15 +134,16 @@ impl StoredSeries<'_> {
 
 /// The levels of a pattern: the names of those that have one, and which others there are.
 struct Levels<'p> {
-    pattern: &'p Pattern,
     names: Vec<Option<String>>,
     /// The last one where none varies.
     varying: Vec<usize>,
+    /// What the nodes of levels that vary are compared with.
+    patterns: Vec<&'p NodePattern>,
 }
 
 impl<'p> Levels<'p> {
     fn of(pattern: &'p Pattern) -> Self {
-        let exact = |node: &crate::glob::NodePattern| match node.exact()?.as_slice() {
+        let exact = |node: &NodePattern| match node.exact()?.as_slice() {
             [name] => Some((*name).to_owned()),
             _ => None,
         };
@@ -152,7 +153,14 @@ impl<'p> Levels<'p> {
             *last = None;
         }
         let varying = (0..names.len()).filter(|level| names[*level].is_none()).collect();
-        Self { pattern, names, varying }
+        let patterns = pattern.nodes().iter().zip(&names).filter(|(_, name)| name.is_none());
+        let patterns = patterns.map(|(node, _)| node).collect();
+        Self { names, varying, patterns }
+    }
+
+    /// Whether these nodes fit where levels vary: conditions on labels may let more pass.
+    fn fit<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> bool {
+        self.patterns.iter().zip(nodes).all(|(pattern, node)| pattern.is_any() || pattern.matches(node))
     }
 
     /// The path with these nodes where levels vary.

@@ -14,6 +14,9 @@ use sandur_model::{MatchOp, Matcher};
 
 use super::table::{SeriesTable, Snapshot};
 
+/// A matcher is asked about one in so many series sooner than the lists of all of them are put together.
+const SERIES_SHARE: u64 = 128;
+
 /// A matcher that is not for one value, the number of its label, and how many values this has.
 struct Asked<'a> {
     matcher: &'a Matcher,
@@ -37,7 +40,7 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
             break;
         }
         let empty_passes = matcher.matches_empty();
-        if found.len() < values as u64 / 2 {
+        if found.len() < (values as u64 / 2).max(snapshot.len() as u64 / SERIES_SHARE) {
             keep_passing(&snapshot, matcher, name, &mut found);
             continue;
         }

@@ -3,6 +3,7 @@
 use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 
 use super::beside::{exemplar_bytes, metadata_bytes};
+use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
@@ -10,13 +11,13 @@ use super::table::{LABEL_BYTES, SERIES_BYTES};
 /// The most that a float sample takes in its series, room to grow included.
 const FLOAT_BYTES: u64 = 64;
 /// The most that a label takes whose name and value nobody had: two strings, a name and a value of the index,
-/// and its place in the series.
-const NEW_LABEL_BYTES: u64 = LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES;
+/// a node of a path, and its places in the series and in a list of names.
+const NEW_LABEL_BYTES: u64 = 3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
 /// Bytes of labels that a byte of a name of Graphite's may become: each node has a label of its level, and
 /// the path is one more.
 const NAME_GROWTH: u64 = 6;
-/// Bytes of a series' names, were they a new list.
-const SHAPE_BYTES: u64 = 96;
+/// Bytes of a series' names, were they a new list, and of the end of its path.
+const SHAPE_BYTES: u64 = 112 + END_BYTES;
 
 /// Bytes that a batch takes on its way into a head, were all of its series and strings new: the batch, its
 /// form in the WAL, and what the head keeps of it. Looks at no text, since most series are known.

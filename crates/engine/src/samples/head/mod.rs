@@ -22,6 +22,7 @@ mod exemplars;
 mod matching;
 mod memory;
 mod order;
+mod paths;
 mod postings;
 mod rows;
 mod selected;
@@ -29,6 +30,7 @@ mod symbols;
 mod table;
 mod tenant;
 mod versions;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -37,7 +39,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sandur_base::{Id, Reservation};
 use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, TenantId, TimeRange};
-use sandur_query::Holding;
+use sandur_query::{Holding, JoinedLabels};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
@@ -47,7 +49,7 @@ pub use columns::SampleColumns;
 pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;
-pub use selected::{MatchingSeries, SelectedSeries, SortedValues};
+pub use selected::{JoinedValues, MatchingSeries, SelectedSeries, SortedValues};
 use table::Snapshot;
 use tenant::{Taken, TenantSamples};
 use versions::Slot;
@@ -285,6 +287,41 @@ impl SampleHead {
         let Some(tenant) = self.tenant(tenant) else { return MatchingSeries::default() };
         let (snapshot, series) = tenant.matching(matchers, range.milliseconds());
         MatchingSeries { series, snapshot, tenant: Some(tenant) }
+    }
+
+    /// Combinations of the values of several labels that matching series have, each once or next to its
+    /// like; if there are more than there may be, some of them, but more than that.
+    pub fn joined_values(
+        &self,
+        tenant: &TenantId,
+        wanted: &JoinedLabels,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> JoinedValues {
+        let labels = wanted.labels.as_slice();
+        let by_tree =
+            |of: Arc<TenantSamples>| of.in_paths(labels, matchers, range.milliseconds(), wanted.limit);
+        match self.tenant(tenant).and_then(by_tree) {
+            Some((snapshot, numbers)) => JoinedValues::new(snapshot, labels.len(), numbers),
+            None => self.matching(tenant, matchers, range).joined_values(wanted),
+        }
+    }
+
+    /// The values of a label that matching series have.
+    pub fn sorted_values(
+        &self,
+        tenant: &TenantId,
+        label: &str,
+        matchers: &[Matcher],
+        range: TimeRange,
+    ) -> SortedValues {
+        let labels = [label.to_owned()];
+        let by_tree =
+            |of: Arc<TenantSamples>| of.in_paths(&labels, matchers, range.milliseconds(), usize::MAX);
+        match self.tenant(tenant).and_then(by_tree) {
+            Some((snapshot, values)) => SortedValues::new(snapshot, values),
+            None => self.matching(tenant, matchers, range).sorted_values(label),
+        }
     }
 }
 

@@ -125,15 +125,42 @@ impl MatchingSeries {
     }
 }
 
+/// Combinations of the values of several labels that some series of a head have.
+#[derive(Default)]
+pub struct JoinedValues {
+    snapshot: Snapshot,
+    /// Values of a combination.
+    width: usize,
+    /// Numbers of the texts, one combination after the other.
+    numbers: Vec<u32>,
+}
+
+impl JoinedValues {
+    pub(super) fn new(snapshot: Snapshot, width: usize, numbers: Vec<u32>) -> Self {
+        Self { snapshot, width, numbers }
+    }
+
+    /// The values of each combination.
+    pub fn iter(&self) -> impl Iterator<Item = impl Iterator<Item = &str> + Clone> {
+        let text = |number: &u32| self.snapshot.texts.get(*number);
+        self.numbers.chunks_exact(self.width.max(1)).map(move |of| of.iter().map(text))
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.numbers.capacity() * 4 + size_of::<Self>()) as u64
+    }
+}
+
 impl MatchingSeries {
-    /// Combinations of the values of several labels, at most one more than there may be.
-    pub fn joined_values(&self, wanted: &JoinedLabels) -> Vec<String> {
+    /// Combinations of the values of several labels, each once, at most one more than there may be.
+    pub fn joined_values(self, wanted: &JoinedLabels) -> JoinedValues {
         let number = |label: &String| self.tenant.as_ref()?.number_of(label);
         let Some(names) = wanted.labels.iter().map(number).collect::<Option<Vec<u32>>>() else {
-            return Vec::new();
+            return JoinedValues::default();
         };
-        let mut found: HashSet<Vec<u32>, RandomState> = HashSet::default();
-        let (mut last, mut values) = (Vec::new(), Vec::with_capacity(names.len()));
+        let mut found: HashSet<Box<[u32]>, RandomState> = HashSet::default();
+        let (mut numbers, mut values) = (Vec::new(), Vec::with_capacity(names.len()));
         for series in &self.series {
             // A job that is stopped gives an answer that nobody uses.
             if found.len() > wanted.limit || sandur_base::job::spend(names.len()).is_err() {
@@ -141,18 +168,13 @@ impl MatchingSeries {
             }
             values.clear();
             values.extend(names.iter().map_while(|name| self.snapshot.value(series, *name)));
-            if values.len() == names.len() && values != last {
-                if !found.contains(&values) {
-                    found.insert(values.clone());
-                }
-                std::mem::swap(&mut last, &mut values);
+            let is_new = values.len() == names.len() && !numbers.ends_with(&values);
+            if is_new && !found.contains(values.as_slice()) {
+                found.insert(values.clone().into_boxed_slice());
+                numbers.extend_from_slice(&values);
             }
         }
-        let joined = |values: Vec<u32>| {
-            let texts: Vec<&str> = values.iter().map(|value| self.snapshot.texts.get(*value)).collect();
-            texts.join(wanted.separator.encode_utf8(&mut [0; 4]))
-        };
-        found.into_iter().map(joined).collect()
+        JoinedValues::new(self.snapshot, names.len(), numbers)
     }
 }
 
@@ -165,15 +187,21 @@ pub struct SortedValues {
 
 impl MatchingSeries {
     /// The values of a label that one of them has, sorted.
-    pub fn sorted_values(&self, name: &str) -> SortedValues {
+    pub fn sorted_values(self, name: &str) -> SortedValues {
         let of = self.tenant.as_ref().map(|tenant| tenant.values_of(&self.snapshot, name, &self.series));
-        let (snapshot, mut values) = (self.snapshot.clone(), of.unwrap_or_default());
-        values.sort_unstable_by(|a, b| snapshot.texts.get(*a).cmp(snapshot.texts.get(*b)));
-        SortedValues { snapshot, values }
+        SortedValues::new(self.snapshot, of.unwrap_or_default())
     }
 }
 
 impl SortedValues {
+    /// Of values in any order.
+    pub(super) fn new(snapshot: Snapshot, mut values: Vec<u32>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        values.sort_unstable_by(|a, b| snapshot.texts.get(*a).cmp(snapshot.texts.get(*b)));
+        Self { snapshot, values }
+    }
+
     /// The values from a position on.
     pub fn iter(&self, from: usize) -> impl Iterator<Item = &str> {
         self.values[from..].iter().map(|value| self.snapshot.texts.get(*value))

@@ -48,6 +48,11 @@ impl Symbols {
         number
     }
 
+    /// The string of a number.
+    pub(super) fn get(&self, number: u32) -> &str {
+        self.list.get(number as usize)
+    }
+
     /// Bytes of all strings.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

@@ -5,15 +5,17 @@
 //! as numbers of strings) never changes; its samples stand under the lock of their segment, so that an
 //! inserter who takes the series of a scrape in order takes one lock for hundreds of them.
 //!
-//! Names of labels repeat: the names of a series are one number of a list of names, its *shape*.
+//! Names of labels repeat: the names of a series are one number of a list of names, its *shape*. Series of
+//! Graphite's also stand in a tree of their paths ([`super::paths`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use sandur_model::{Labels, StreamId};
+use sandur_model::{Labels, StreamId, graphite_level_of};
 
+use super::paths::Paths;
 use super::postings::Index;
 use super::rows::SeriesRows;
 use super::symbols::{Symbols, Texts};
@@ -26,8 +28,8 @@ pub(super) const SEGMENT: usize = 256;
 pub(super) const SERIES_BYTES: u64 = 24 + 10 + size_of::<SeriesRows>() as u64 + 8;
 /// Bytes of a label of a series beside its postings.
 pub(super) const LABEL_BYTES: u64 = size_of::<u32>() as u64;
-/// Bytes of a shape beside its names.
-const SHAPE_BYTES: u64 = 80;
+/// Bytes of a shape beside its names and levels.
+const SHAPE_BYTES: u64 = 96;
 
 /// Samples of the series of a segment.
 type Rows = Arc<Mutex<Vec<SeriesRows>>>;
@@ -58,8 +60,11 @@ pub(super) struct SeriesTable {
     open_rows: Rows,
     shape_numbers: HashMap<Arc<[u32]>, u32, RandomState>,
     shapes: Growing<Arc<[u32]>>,
+    /// Where the labels of the levels of a path stand, for each shape.
+    levels: Vec<Box<[u32]>>,
     symbols: Symbols,
     index: Index,
+    paths: Paths,
     bytes: u64,
 }
 
@@ -130,6 +135,9 @@ impl SeriesTable {
             self.index.add(*name, value, number);
         }
         let shape = self.shape(names);
+        let values = &self.open.values[self.open.values.len() - labels.len()..];
+        let levels = self.levels.get(shape as usize).map_or(&[][..], |levels| levels);
+        self.paths.add(levels.iter().map(|place| values[*place as usize]), number);
         let rows = SeriesRows::new(sandur_model::last_write_wins(labels));
         self.open.ids.push(id);
         self.open.shapes.push(shape);
@@ -156,10 +164,26 @@ impl SeriesTable {
             return *number;
         }
         let (names, number): (Arc<[u32]>, _) = (names.into(), self.shapes.len() as u32);
-        self.bytes += SHAPE_BYTES + size_of_val::<[u32]>(&names) as u64;
+        let levels = self.levels_of(&names);
+        self.bytes += SHAPE_BYTES + (names.len() + levels.len()) as u64 * 4;
+        self.levels.push(levels);
         self.shapes.push(Arc::clone(&names));
         self.shape_numbers.insert(names, number);
         number
+    }
+
+    /// Where the labels of the levels of a path stand among these: of the first level, the second, and so on.
+    fn levels_of(&self, names: &[u32]) -> Box<[u32]> {
+        let level = |(place, name): (u32, &u32)| Some((graphite_level_of(self.symbols.get(*name))?, place));
+        let mut levels: Vec<(usize, u32)> = (0..).zip(names).filter_map(level).collect();
+        levels.sort_unstable();
+        let without_gaps = levels.into_iter().zip(0..).take_while(|((level, _), expected)| level == expected);
+        without_gaps.map(|((_, place), _)| place).collect()
+    }
+
+    /// Which nodes stand below which.
+    pub(super) fn paths(&self) -> &Paths {
+        &self.paths
     }
 
     /// Which series have which labels.
@@ -174,7 +198,7 @@ impl SeriesTable {
 
     /// Bytes of everything but samples.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes + self.symbols.bytes() + self.index.bytes()
+        self.bytes + self.symbols.bytes() + self.index.bytes() + self.paths.bytes()
     }
 
     /// All series of now.

@@ -7,14 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use roaring::RoaringBitmap;
-use sandur_model::{Labels, Matcher, SampleBatch, SeriesSamples, StreamId};
+use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, SeriesSamples, StreamId};
 
 use super::beside::Beside;
 use super::matching::matching;
 use super::order::KeptOrder;
+use super::postings::Postings;
 use super::rows::{Appended, FloatRow, SeriesRows};
 use super::table::{SEGMENT, SeriesTable, Snapshot};
 use super::versions::{Counting, Slot, Versions};
+use super::walk::Walk;
+
+/// One in so many series is quicker looked at than a tree of paths is walked.
+const FEW_SHARE: usize = 128;
 
 /// The samples of one tenant.
 pub(super) struct TenantSamples {
@@ -241,6 +246,47 @@ impl TenantSamples {
             found = touching(&snapshot, &found, times_ms);
         }
         (snapshot, found)
+    }
+
+    /// Numbers of the values of labels, in the order of these, that series have together which pass all
+    /// matchers and have samples in these milliseconds, or a few more than the limit; nothing where the
+    /// tree of paths does not tell.
+    pub(super) fn in_paths(
+        &self,
+        labels: &[String],
+        matchers: &[Matcher],
+        times_ms: (i64, i64),
+        limit: usize,
+    ) -> Option<(Snapshot, Vec<u32>)> {
+        let walk = Walk::of(matchers, labels)?;
+        // Series may be there without samples.
+        if self.has_bare.load(Ordering::Acquire) || self.few_series(matchers) {
+            return None;
+        }
+        let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
+        let is_covered = || self.bounds_ms().is_some_and(covers);
+        let tree = (&self.table, &self.snapshot());
+        if is_covered() {
+            // Bounds are wider before a series is there, whose samples are durable already.
+            let names = walk.names(tree, None, limit);
+            if is_covered() {
+                return Some((tree.1.clone(), names));
+            }
+        }
+        Some((tree.1.clone(), walk.names(tree, Some(times_ms), limit)))
+    }
+
+    /// Whether so few series have the last node of a path that they are quicker looked at than the tree.
+    fn few_series(&self, matchers: &[Matcher]) -> bool {
+        let table = self.table();
+        let number = |text: &str| table.symbols().find(text);
+        let series = |matcher: &Matcher| match (number(matcher.name()), number(matcher.value())) {
+            (Some(name), Some(value)) => table.index().postings(name, value).map_or(0, Postings::len),
+            _ => 0,
+        };
+        let is_exact = |matcher: &&Matcher| matcher.op() == MatchOp::Equal && !matcher.value().is_empty();
+        let fewest = matchers.iter().filter(is_exact).map(series).min();
+        fewest.is_some_and(|fewest| fewest <= (table.len() / FEW_SHARE) as u64)
     }
 
     /// Sorts series by their labels.

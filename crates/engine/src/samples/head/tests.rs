@@ -11,7 +11,7 @@ use sandur_model::{
 };
 use sandur_query::JoinedLabels;
 
-use super::{SampleHead, push_bytes};
+use super::{JoinedValues, SampleHead, push_bytes};
 
 fn labels(name: &str, pod: &str) -> Arc<Labels> {
     Arc::new(Labels::from_pairs([("__name__", name), ("pod", pod)]))
@@ -378,6 +378,10 @@ proptest! {
     }
 }
 
+fn texts_of(joined: &JoinedValues) -> BTreeSet<String> {
+    joined.iter().map(|values| values.collect::<Vec<&str>>().join(".")).collect()
+}
+
 #[test]
 fn combinations_of_values_are_those_of_the_matching_series() {
     let mut samples = SampleBatch::new(TenantId::default_tenant());
@@ -391,7 +395,7 @@ fn combinations_of_values_are_those_of_the_matching_series() {
         let matching = head.matching(&TenantId::default_tenant(), matchers, TimeRange::ALL);
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let wanted = JoinedLabels { labels: names, separator: '.', limit };
-        matching.joined_values(&wanted).into_iter().collect::<BTreeSet<String>>()
+        texts_of(&matching.joined_values(&wanted))
     };
     let sites = ["site0.cpu", "site0.disk", "site1.cpu", "site1.disk", "site2.cpu", "site2.disk"];
     assert_eq!(joined(&[], &["__g0__", "__g2__"], 100), sites.map(str::to_owned).into());
@@ -399,4 +403,68 @@ fn combinations_of_values_are_those_of_the_matching_series() {
     assert_eq!(joined(&[cpu], &["__g0__", "__g1__"], 100).len(), 75);
     assert_eq!(joined(&[], &["__g0__", "pod"], 100).len(), 0);
     assert_eq!(joined(&[], &["__g1__", "__g0__"], 10).len(), 11, "one more than there may be tells that");
+}
+
+/// Conditions on the levels of paths: of one to four levels, of which series end on the last or not.
+fn conditions_on_levels() -> impl Strategy<Value = Vec<Matcher>> {
+    let of_level = prop_oneof![
+        Just((MatchOp::Regex, ".+")),
+        Just((MatchOp::NotEqual, "")),
+        Just((MatchOp::Equal, "a1")),
+        Just((MatchOp::Equal, "absent")),
+        Just((MatchOp::Regex, "a[0-3]|b.*")),
+        Just((MatchOp::Regex, "a1|a2")),
+    ];
+    let end = prop_oneof![Just(MatchOp::Equal), Just(MatchOp::NotEqual)];
+    (prop::collection::vec(of_level, 1..5), end).prop_map(|(levels, end)| {
+        let end = (end, "");
+        let matcher = |(level, (op, value)): (usize, (MatchOp, &str))| {
+            Matcher::new(sandur_model::graphite_level(level).unwrap(), op, value).unwrap()
+        };
+        levels.into_iter().chain([end]).enumerate().map(matcher).collect()
+    })
+}
+
+proptest! {
+    /// What the tree of paths tells is what the series tell that match, over paths that end where others go
+    /// on, history of archives and series without a path, whatever the times are.
+    #[test]
+    fn nodes_of_paths_are_those_of_the_matching_series(
+        paths in prop::collection::vec((prop::collection::vec(0..9_usize, 1..5), 0..100_i64), 1..200),
+        matchers in conditions_on_levels(),
+        times in (0..100_i64, 0..120_i64),
+        told in prop::collection::vec(0..4_usize, 1..4),
+    ) {
+        let names = ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b-c", "c"];
+        let mut samples = SampleBatch::new(TenantId::default_tenant());
+        for (nodes, time) in &paths {
+            let path = nodes.iter().map(|node| names[*node]).collect::<Vec<_>>().join(".");
+            let labels = sandur_model::graphite_path_labels(&path).unwrap();
+            let pairs = labels.iter().chain([(sandur_model::GRAPHITE_ARCHIVE, "60")]);
+            let archive = Labels::from_pairs(pairs);
+            for labels in [labels.clone(), archive] {
+                samples.push(Arc::new(labels), [(*time, 1.0)]);
+            }
+        }
+        samples.push(labels("up", "a"), [(50, 1.0)]);
+        let (head, budget) = head_of(&[samples]);
+        let tenant = TenantId::default_tenant();
+        let range = TimeRange::new(times.0 * 1_000_000, (times.0 + times.1) * 1_000_000);
+        let levels = matchers.len() - 1;
+        let labels: Vec<String> = told
+            .iter()
+            .map(|level| sandur_model::graphite_level(level % levels).unwrap().to_owned())
+            .collect();
+        for range in [range, TimeRange::ALL] {
+            let wanted = JoinedLabels { labels: labels.clone(), separator: '.', limit: 1_000 };
+            let of_series = head.matching(&tenant, &matchers, range).joined_values(&wanted);
+            let joined = head.joined_values(&tenant, &wanted, &matchers, range);
+            prop_assert_eq!(texts_of(&joined), texts_of(&of_series));
+            let of_series = head.matching(&tenant, &matchers, range).sorted_values(&labels[0]);
+            let sorted = head.sorted_values(&tenant, &labels[0], &matchers, range);
+            prop_assert!(sorted.iter(0).eq(of_series.iter(0)));
+        }
+        drop(head);
+        prop_assert_eq!(budget.used(), 0);
+    }
 }

@@ -1,17 +1,16 @@
 //! Combinations of the values that some series of a block have of several labels.
 //!
 //! Columns are read page by page of series, and a combination is one of numbers until all are known: texts
-//! are read of those values alone that are part of one. Series are sorted, so that most of them have the
-//! combination of the one before, and where all series of a page have one value of a label, nothing of that
-//! label is read.
+//! are read of those values alone that are part of one. Series are sorted, so that those with the same
+//! combination follow each other, at least where it is that of the first labels of their order, and where all
+//! series of a page have one value of a label, nothing of that label is read.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
+use sandur_base::{Reservation, job};
 use sandur_format::sample_block::index::{Column, Index, Part, TextRef};
-use sandur_query::{JoinedLabels, JoinedTexts, beyond};
+use sandur_query::{JoinedLabels, JoinedTexts, TextBatch, beyond};
 
 use super::columns::{PageNumbers, numbers_of};
 use super::{IndexError, IndexReader, memory_of};
@@ -22,11 +21,73 @@ const PAGES_AT_ONCE: usize = 64;
 const TEXTS_AT_ONCE: usize = 64;
 /// Bytes that a page of numbers takes at most.
 const PAGE_BYTES: u64 = 40 << 10;
-/// Bytes of a combination beside its numbers, and of a text beside its letters.
-const ENTRY_BYTES: u64 = 64;
+/// Bytes of a text beside its letters.
+const TEXT_BYTES: u64 = 16;
+/// So many combinations are looked through for repeated ones for the first time.
+const LOOK_MIN: usize = 1 << 16;
 
-/// Numbers of values, one for each label.
-type Combinations = HashSet<Box<[u32]>, RandomState>;
+/// Numbers of values, one for each label: one combination after the other.
+struct Combinations {
+    width: usize,
+    numbers: Vec<u32>,
+    /// When repeated ones are taken out next.
+    look_at: usize,
+}
+
+/// The texts of some values of a label.
+struct Values {
+    /// Rising.
+    numbers: Vec<u32>,
+    texts: TextBatch,
+}
+
+impl Combinations {
+    fn new(width: usize) -> Self {
+        Self { width, numbers: Vec::new(), look_at: LOOK_MIN }
+    }
+
+    fn len(&self) -> usize {
+        self.numbers.len() / self.width.max(1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.numbers.chunks_exact(self.width.max(1))
+    }
+
+    /// Adds one that is not the one before.
+    fn add(&mut self, numbers: &[u32]) {
+        if !self.numbers.ends_with(numbers) {
+            self.numbers.extend_from_slice(numbers);
+            if self.len() > self.look_at {
+                self.take_repeated_out();
+            }
+        }
+    }
+
+    /// Takes repeated ones out, unless it did so of half as many before.
+    fn take_repeated_out(&mut self) {
+        let _ = job::spend(self.numbers.len() * 16);
+        let mut sorted: Vec<&[u32]> = self.iter().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let look_at = (sorted.len() * 2).max(LOOK_MIN);
+        if sorted.len() < self.len() {
+            self.numbers = sorted.concat();
+        }
+        self.look_at = look_at;
+    }
+}
+
+impl Values {
+    /// The text of a number; `hint` is the place of the one before, which most are next to.
+    fn get(&self, number: u32, hint: &mut usize) -> &str {
+        let is_at = |place: &usize| self.numbers.get(*place) == Some(&number);
+        let near = [*hint, *hint + 1].into_iter().find(is_at);
+        let place = near.or_else(|| self.numbers.binary_search(&number).ok());
+        *hint = place.unwrap_or(0);
+        place.map_or("", |place| self.texts.get(place))
+    }
+}
 
 impl IndexReader {
     /// Adds the combinations of values that these series have.
@@ -43,35 +104,30 @@ impl IndexReader {
             return Ok(());
         };
         let mut memory = self.reserve(0)?;
-        let entry = ENTRY_BYTES + labels.len() as u64 * 4;
-        let mut found = Combinations::default();
+        let mut found = Combinations::new(labels.len());
         for some in self.pages_of(series).chunks(PAGES_AT_ONCE) {
             self.check()?;
             found = self.combinations(&labels, some, (series, found)).await?;
             if found.len() > wanted.limit {
+                found.take_repeated_out();
+            }
+            if found.len() > wanted.limit {
                 return Err(beyond(wanted.limit).into());
             }
-            memory.resize(found.len() as u64 * entry)?;
+            memory.resize(found.numbers.capacity() as u64 * 4)?;
         }
         let mut values = Vec::with_capacity(labels.len());
         for (at, label) in labels.iter().enumerate() {
             let numbers: RoaringBitmap = found.iter().map(|combination| combination[at]).collect();
             values.push(self.values_of_numbers(*label, &numbers, &mut memory).await?);
         }
-        let mut buffer = [0; 4];
-        let separator: &str = wanted.separator.encode_utf8(&mut buffer);
-        for combination in found {
-            let of =
-                combination.iter().zip(&values).map(|(number, of)| of.get(number).map_or("", |value| value));
-            let bytes = of.clone().map(str::len).sum::<usize>() + combination.len() * separator.len();
-            let mut text = String::with_capacity(bytes);
-            for (at, value) in of.enumerate() {
-                if at > 0 {
-                    text.push_str(separator);
-                }
-                text.push_str(value);
-            }
-            texts.add(text)?;
+        let mut hints = vec![0; values.len()];
+        let mut of_one: Vec<&str> = Vec::with_capacity(values.len());
+        for combination in found.iter() {
+            of_one.clear();
+            let each = combination.iter().zip(&values).zip(&mut hints);
+            of_one.extend(each.map(|((number, of), hint)| of.get(*number, hint)));
+            texts.add(of_one.iter().copied(), wanted.separator)?;
         }
         Ok(())
     }
@@ -116,8 +172,8 @@ impl IndexReader {
         &self,
         label: usize,
         numbers: &RoaringBitmap,
-        memory: &mut sandur_base::Reservation,
-    ) -> Result<HashMap<u32, Box<str>, RandomState>, IndexError> {
+        memory: &mut Reservation,
+    ) -> Result<Values, IndexError> {
         let of = &self.index().labels()[label];
         let mut pages: Vec<TextRef> = Vec::new();
         for number in numbers {
@@ -126,19 +182,22 @@ impl IndexReader {
                 pages.push(TextRef { label, page });
             }
         }
-        let mut values: HashMap<u32, Box<str>, RandomState> = HashMap::default();
+        let mut values = Values { numbers: Vec::new(), texts: TextBatch::default() };
         for some in pages.chunks(TEXTS_AT_ONCE) {
             self.check()?;
             let mut read = self.reserve(0)?;
+            let before = (values.numbers.len(), values.texts.text_bytes());
             for (text, page) in self.texts(some.to_vec(), &mut read).await? {
                 let entry = &of.text_pages()[text.page];
                 let first = entry.first + 1;
                 for number in numbers.range(first..first.saturating_add(entry.count)) {
                     let value = page.get((number - first) as usize);
-                    memory.grow(value.len() as u64 + ENTRY_BYTES)?;
-                    values.insert(number, value.into());
+                    values.numbers.push(number);
+                    values.texts.push(value);
                 }
             }
+            let new = (values.numbers.len() - before.0, values.texts.text_bytes() - before.1);
+            memory.grow(new.1 as u64 + new.0 as u64 * TEXT_BYTES)?;
         }
         Ok(values)
     }
@@ -162,24 +221,21 @@ fn add_page(columns: &[&PageNumbers], series: &RoaringBitmap, of: Range<u32>, fo
                 PageNumbers::Constant(number) => *number,
                 _ => value,
             };
-            columns.iter().map(number).collect::<Box<[u32]>>()
+            columns.iter().map(number).collect::<Vec<u32>>()
         };
-        found.extend(distinct.iter().map(|value| row(*value)));
+        distinct.iter().for_each(|value| found.add(&row(*value)));
         return;
     }
     let is_constant = columns.iter().all(|column| !matches!(column, PageNumbers::Each(_)));
     let rows = if is_constant { 1 } else { usize::MAX };
-    let (mut last, mut next) = (Vec::new(), Vec::with_capacity(columns.len()));
+    let mut next = Vec::with_capacity(columns.len());
     for ordinal in series.range(of.clone()).take(rows) {
         // A job that is stopped gives an answer that nobody uses.
-        let _ = sandur_base::job::spend(columns.len());
+        let _ = job::spend(columns.len());
         next.clear();
         next.extend(columns.iter().map_while(|column| number(column, (ordinal - of.start) as usize)));
-        if next.len() == columns.len() && next != last {
-            if !found.contains(next.as_slice()) {
-                found.insert(next.clone().into_boxed_slice());
-            }
-            std::mem::swap(&mut last, &mut next);
+        if next.len() == columns.len() {
+            found.add(&next);
         }
     }
 }

@@ -1,0 +1,247 @@
+//! Walks down the tree of paths of a head ([`super::paths`]), level by level, as conditions on the labels of
+//! levels say: what is met are the nodes that fit, not the series below them.
+//!
+//! Conditions are asked about names without the lock, each name once a level, since regular expressions take
+//! as long as their authors like; the lock is taken for some nodes at a time.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use foldhash::fast::RandomState;
+use sandur_base::job;
+use sandur_model::{MatchOp, Matcher, MatcherForm, graphite_level_of};
+
+use super::paths::ROOT;
+use super::rows::SeriesRows;
+use super::table::{SeriesTable, Snapshot};
+
+/// Nodes whose children are read at once, under the lock.
+const NODES_AT_ONCE: usize = 256;
+/// Series whose times are looked at between two looks at the tree.
+const SERIES_AT_ONCE: usize = 4_096;
+
+/// What is looked for: nodes of one depth.
+pub(super) struct Walk<'m> {
+    /// Conditions of each level, the first one of the path first.
+    levels: Vec<Vec<&'m Matcher>>,
+    /// Whether series end there; else others are below.
+    of_series: bool,
+    /// The levels that are told, in the order in which they are.
+    told: Vec<usize>,
+}
+
+/// A node that fits down to its level.
+#[derive(Clone, Copy)]
+enum Met {
+    Node(u32),
+    /// The last node of a series, its parent and its name.
+    End {
+        parent: u32,
+        series: u32,
+        value: u32,
+    },
+}
+
+impl<'m> Walk<'m> {
+    /// Where to go so that the conditions hold; nothing where they do not say how deep it is, or are not on
+    /// levels alone, or where the names of other labels are to be told.
+    pub(super) fn of(matchers: &'m [Matcher], labels: &[String]) -> Option<Self> {
+        let mut levels: Vec<Vec<&Matcher>> = Vec::new();
+        for matcher in matchers {
+            let level = graphite_level_of(matcher.name())?;
+            levels.resize(levels.len().max(level + 1), Vec::new());
+            levels[level].push(matcher);
+        }
+        let end = levels.pop()?;
+        let of_series = match end.as_slice() {
+            [end] if end.value().is_empty() => match end.op() {
+                MatchOp::Equal => true,
+                MatchOp::NotEqual => false,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let is_sure = |of: &Vec<&Matcher>| of.iter().any(|matcher| !matcher.matches_empty());
+        if levels.is_empty() || !levels.iter().all(is_sure) {
+            return None;
+        }
+        let told = labels.iter().map(|label| graphite_level_of(label).filter(|level| *level < levels.len()));
+        Some(Self { told: told.collect::<Option<Vec<usize>>>()?, levels, of_series })
+    }
+
+    /// Numbers of the names of each node that fits and has series with samples in these milliseconds, if it
+    /// matters, ordered by the names of each level: all of them, or a few more than the limit.
+    pub(super) fn names(
+        &self,
+        (table, snapshot): (&RwLock<SeriesTable>, &Snapshot),
+        times_ms: Option<(i64, i64)>,
+        limit: usize,
+    ) -> Vec<u32> {
+        let tree = Tree { table, snapshot };
+        let (mut met, mut names) = (vec![Met::Node(ROOT)], Vec::new());
+        let Some((last, inner)) = self.levels.split_last() else { return names };
+        for conditions in inner {
+            let mut level = Level::new(&tree, conditions, false);
+            met = met.chunks(NODES_AT_ONCE).flat_map(|some| level.below(some)).collect();
+        }
+        let mut level = Level::new(&tree, last, self.of_series);
+        for some in met.chunks(NODES_AT_ONCE) {
+            let mut below = level.below(some);
+            if let Some(times_ms) = times_ms {
+                below.retain(|met| tree.touches(*met, times_ms));
+            }
+            tree.add_names(&below, &self.told, &mut names);
+            if names.len() > self.told.len().saturating_mul(limit) {
+                break;
+            }
+        }
+        names
+    }
+}
+
+/// A tree, and the names of its nodes.
+struct Tree<'t> {
+    table: &'t RwLock<SeriesTable>,
+    snapshot: &'t Snapshot,
+}
+
+impl Tree<'_> {
+    fn read(&self) -> RwLockReadGuard<'_, SeriesTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a series that ends there, or below, has samples in these milliseconds.
+    fn touches(&self, met: Met, times_ms: (i64, i64)) -> bool {
+        let mut open = match met {
+            Met::End { series, .. } => return self.has_samples(series, times_ms),
+            Met::Node(node) => vec![node],
+        };
+        let mut series = Vec::new();
+        while !open.is_empty() {
+            {
+                let table = self.read();
+                while series.len() < SERIES_AT_ONCE {
+                    let Some(node) = open.pop() else { break };
+                    open.extend(table.paths().nodes_below(node).map(|(node, _)| node));
+                    series.extend(table.paths().ends_below(node).map(|(series, _)| series));
+                }
+            }
+            if job::spend(series.len() * 32).is_err() {
+                return false;
+            }
+            if series.drain(..).any(|series| self.has_samples(series, times_ms)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn has_samples(&self, series: u32, (first_ms, last_ms): (i64, i64)) -> bool {
+        if series as usize >= self.snapshot.len() {
+            return false;
+        }
+        let (segment, at) = self.snapshot.place(series);
+        let bounds = segment.rows().get(at).and_then(SeriesRows::bounds_ms);
+        bounds.is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
+    }
+
+    /// Adds the names on some levels of nodes; those that are the names of the node before are left out.
+    fn add_names(&self, met: &[Met], told: &[usize], names: &mut Vec<u32>) {
+        let (mut path, mut own) = (Vec::new(), Vec::with_capacity(told.len()));
+        for some in met.chunks(NODES_AT_ONCE) {
+            if job::spend(some.len() * told.len() * 16).is_err() {
+                return;
+            }
+            let table = self.read();
+            for met in some {
+                path.clear();
+                match *met {
+                    Met::Node(node) => path.extend(table.paths().names_up(node)),
+                    Met::End { parent, value, .. } => {
+                        path.push(value);
+                        path.extend(table.paths().names_up(parent));
+                    }
+                }
+                own.clear();
+                own.extend(told.iter().filter_map(|level| path.iter().rev().nth(*level)));
+                if !names.ends_with(&own) {
+                    names.extend_from_slice(&own);
+                }
+            }
+        }
+    }
+}
+
+/// The conditions of a level, and what they say of the names that were met.
+struct Level<'t, 'm> {
+    tree: &'t Tree<'t>,
+    conditions: &'m [&'m Matcher],
+    /// Whether series end there.
+    of_series: bool,
+    takes_all: bool,
+    /// The only name that fits, where others are below it; nothing inside when no series has it.
+    one: Option<Option<u32>>,
+    known: HashMap<u32, bool, RandomState>,
+}
+
+impl<'t, 'm> Level<'t, 'm> {
+    fn new(tree: &'t Tree<'t>, conditions: &'m [&'m Matcher], of_series: bool) -> Self {
+        let one = conditions.iter().find(|matcher| matcher.op() == MatchOp::Equal).filter(|_| !of_series);
+        let one = one.map(|matcher| tree.read().symbols().find(matcher.value()));
+        let takes_all = conditions.iter().all(|matcher| takes_all(matcher));
+        Self { tree, conditions, of_series, takes_all, one, known: HashMap::default() }
+    }
+
+    /// What fits below some nodes.
+    fn below(&mut self, parents: &[Met]) -> Vec<Met> {
+        let texts = &self.tree.snapshot.texts;
+        let mut found = self.all_below(parents);
+        // A job that is stopped gives an answer that nobody uses.
+        if job::spend(parents.len() * 16 + found.len() * 32).is_err() {
+            return Vec::new();
+        }
+        let mut fits = |value: u32| {
+            let check = |value: u32| {
+                let text = texts.get(value);
+                let _ = job::spend(text.len());
+                self.conditions.iter().all(|matcher| matcher.matches(text))
+            };
+            let takes_all = self.takes_all;
+            // Names that came meanwhile are those of series that are not in the snapshot.
+            (value as usize) < texts.len()
+                && (takes_all || *self.known.entry(value).or_insert_with_key(|value| check(*value)))
+        };
+        found.retain(|(_, value, _)| fits(*value));
+        found.sort_unstable_by(|(parent, a, _), (other, b, _)| {
+            parent.cmp(other).then_with(|| texts.get(*a).cmp(texts.get(*b)))
+        });
+        found.into_iter().map(|(_, _, met)| met).collect()
+    }
+
+    /// Everything below some nodes: their places among these, and the numbers of names.
+    fn all_below(&self, parents: &[Met]) -> Vec<(u32, u32, Met)> {
+        let (table, mut found) = (self.tree.read(), Vec::new());
+        let paths = table.paths();
+        for (place, parent) in (0..).zip(parents) {
+            let Met::Node(parent) = *parent else { continue };
+            if self.of_series {
+                let end = |(series, value)| (place, value, Met::End { parent, series, value });
+                found.extend(paths.ends_below(parent).map(end));
+            } else if let Some(one) = self.one {
+                let node = one.and_then(|value| Some((place, value, Met::Node(paths.node(parent, value)?))));
+                found.extend(node);
+            } else {
+                let nodes = paths.nodes_below(parent);
+                found.extend(nodes.map(|(node, value)| (place, value, Met::Node(node))));
+            }
+        }
+        found
+    }
+}
+
+/// Whether a condition takes every name.
+fn takes_all(matcher: &Matcher) -> bool {
+    let is_any = matches!(matcher.form(), MatcherForm::NotEmpty | MatcherForm::Anything);
+    let is_not_empty = matcher.op() == MatchOp::NotEqual && matcher.value().is_empty();
+    is_not_empty || (is_any && !matcher.is_negated())
+}
