@@ -134,6 +134,12 @@ fn churn_command() -> Command {
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3159"))
         .arg(text("dir", "DIR", "Where data goes").default_value("target/bench/churn"))
         .arg(number("series", "20000", "Series at any time"))
+        .arg(number("hours", "24", "Hours of a day"))
+        .arg(number(
+            "slice",
+            "5",
+            "Minutes that the server holds in memory until it flushes, a divisor of 60",
+        ))
         .arg(
             text(
                 "percent",
@@ -369,6 +375,8 @@ async fn measure_churn(env: &Env, arguments: &ArgMatches) -> Result<()> {
     let plan = run::Churn {
         place: place(server_program(arguments)?, directory, arguments),
         series: count(arguments, "series"),
+        hours: count(arguments, "hours").max(1),
+        slice: count(arguments, "slice") as i64,
         percents: arguments.get_many::<u64>("percent").into_iter().flatten().copied().collect(),
     };
     let rows = run::churn(env, &plan, |news| eprintln!("{news}")).await?;

@@ -1,9 +1,10 @@
 //! Which blocks to merge next: a pure function of the blocks, the clock and a few thresholds.
 //!
 //! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet, or
-//! earlier when they become many; the blocks of one day become a day block (level 2) once the day is over. A
-//! merge never crosses a window, so retention can drop whole blocks. Blocks that have reached the
-//! largest size are left alone; a large block is not rewritten for the sake of a few small ones.
+//! earlier when they become many (of samples: when some are alike); the blocks of one day become a day block
+//! (level 2) once the day is over. A merge never crosses a window, so retention can drop whole blocks. Blocks
+//! that have reached the largest size are left alone; a large block is not rewritten for the sake of a few
+//! small ones.
 //!
 //! Which rows came first matters to samples, so of their blocks only those are merged that stand beside each
 //! other in the order of writing ([`merge_runs`]); of logs the smallest.
@@ -16,7 +17,7 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
-use crate::merge_runs::{Bounds, best_run, pays};
+use crate::merge_runs::{Bounds, best_run, pays, run_of_alike};
 use crate::windows::slot_ns;
 use sandur_model::DAY_NS;
 
@@ -27,6 +28,9 @@ pub struct CompactionPolicy {
     pub block_raw_bytes_max: u64,
     /// An hour that is not over is merged when it has this many blocks.
     pub hour_blocks_max: usize,
+    /// So many blocks of samples of one time that is not over are merged when together they make one that is
+    /// twice as large as each. The last hour is asked for most, and a series costs in each block that has it.
+    pub alike_blocks_min: usize,
     /// Blocks merged at once at most: bounds the open footers.
     pub inputs_max: usize,
     /// A window is over this long after its end.
@@ -41,6 +45,7 @@ impl Default for CompactionPolicy {
             // 4 GiB raw is about 500 MiB stored: few objects, and a merge that ends within minutes.
             block_raw_bytes_max: 4 << 30,
             hour_blocks_max: 12,
+            alike_blocks_min: 4,
             inputs_max: 32,
             window_grace: Duration::from_secs(15 * 60),
             quiet: Duration::from_secs(60),
@@ -108,14 +113,20 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     fn merge(&self, window: TimeRange, blocks: Vec<&BlockMeta>, level: u8) -> Option<Merge> {
-        if blocks.len() < 2 || !self.is_due(window, &blocks, level) {
+        if blocks.len() < 2 {
             return None;
         }
         let (inputs_max, raw_bytes_max) = (self.policy.inputs_max, self.policy.block_raw_bytes_max);
         let bounds = Bounds { inputs_max, raw_bytes_max, level };
+        let is_due = self.is_due(window, &blocks, level);
         let mut chosen = match self.signal {
-            Signal::Logs => smallest(blocks, bounds),
-            Signal::Metrics => best_run(blocks, self.day, bounds),
+            Signal::Logs if is_due => smallest(blocks, bounds),
+            Signal::Metrics if is_due => best_run(blocks, self.day, bounds),
+            // What is over is merged once, when it is quiet.
+            Signal::Metrics if level == 1 && !self.is_over(window) => {
+                run_of_alike(blocks, self.day, bounds, self.policy.alike_blocks_min)
+            }
+            Signal::Logs | Signal::Metrics => return None,
         };
         if chosen.len() < 2 {
             return None;
@@ -124,13 +135,16 @@ impl Choice<'_> {
         Some(Merge { inputs: chosen.iter().map(|block| block.id).collect(), window, level })
     }
 
+    fn is_over(&self, window: TimeRange) -> bool {
+        self.now_ns >= window.end.saturating_add(self.policy.window_grace.as_nanos() as i64)
+    }
+
     fn is_due(&self, window: TimeRange, blocks: &[&BlockMeta], level: u8) -> bool {
         let Self { policy, now_ns, .. } = self;
         let newest_ms = blocks.iter().map(|block| block.id.timestamp_ms()).max().unwrap_or(0);
         let quiet_ms = (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
-        let over = *now_ns >= window.end.saturating_add(policy.window_grace.as_nanos() as i64);
         let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
-        crowded || (over && now_ns / 1_000_000 >= quiet_ms)
+        crowded || (self.is_over(window) && now_ns / 1_000_000 >= quiet_ms)
     }
 }
 
@@ -210,6 +224,29 @@ mod tests {
         let many: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 10)).collect();
         assert!(next_of(&policy, NOON.0, &many).is_some(), "crowded");
         assert_eq!(next_of(&policy, NOON.1 + HOUR_NS, &few[..1]), None, "one block is merged");
+    }
+
+    #[test]
+    fn alike_blocks_of_samples_are_merged_while_their_time_goes_on() {
+        let policy = CompactionPolicy::default();
+        let slot = (12 * HOUR_NS, 14 * HOUR_NS);
+        let blocks: Vec<_> = (0..4).map(|n| block(n, slot, 0, 10)).collect();
+        let next = |blocks: &[_], now| next_merge(&policy, Signal::Metrics, now, blocks, &BTreeSet::new());
+        assert_eq!(next(&blocks[..3], slot.1), None);
+        let merge = next(&blocks, slot.1).expect("they are alike");
+        assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2, 3], 1));
+        let large = [block(9, slot, 1, 60), blocks[0].clone(), blocks[1].clone(), blocks[2].clone()];
+        assert_eq!(next(&large, slot.1), None, "the large one would be rewritten for half of it");
+        assert_eq!(next_of(&policy, slot.1, &blocks), None, "lines wait");
+        // Blocks of a time that is over wait until it is quiet.
+        let young: Vec<_> = (0..4)
+            .map(|n| {
+                let id = Id::from_parts((slot.1 / 1_000_000) as u64 + 3_599_000, n);
+                Arc::new(BlockMeta { id, ..(*block(n, slot, 0, 10)).clone() })
+            })
+            .collect();
+        assert_eq!(next(&young, slot.1 + HOUR_NS), None);
+        assert!(next(&young, slot.1 + 2 * HOUR_NS).is_some());
     }
 
     #[test]

@@ -30,9 +30,32 @@ pub(crate) fn pays(others: u64, block: &BlockMeta, level: u8) -> bool {
 /// The most blocks that stand beside each other, of as many the smallest; none or one when no merge is worth
 /// it. `all` are the blocks that may share instants with them, these among them.
 pub(crate) fn best_run<'a>(
+    blocks: Vec<&'a BlockMeta>,
+    all: &[&'a BlockMeta],
+    bounds: Bounds,
+) -> Vec<&'a BlockMeta> {
+    longest_run(blocks, all, bounds, |run, _| is_worth_it(run, bounds.level))
+}
+
+/// The most blocks that stand beside each other and are at least so many, of which together a block is made
+/// that is at least twice as large as each: so no byte is rewritten more often than sizes double.
+pub(crate) fn run_of_alike<'a>(
+    blocks: Vec<&'a BlockMeta>,
+    all: &[&'a BlockMeta],
+    bounds: Bounds,
+    least: usize,
+) -> Vec<&'a BlockMeta> {
+    longest_run(blocks, all, bounds, |run, total| {
+        let largest = run.iter().map(|block| block.raw_bytes).max().unwrap_or(0);
+        run.len() >= least && largest.saturating_mul(2) <= total
+    })
+}
+
+fn longest_run<'a>(
     mut blocks: Vec<&'a BlockMeta>,
     all: &[&'a BlockMeta],
     bounds: Bounds,
+    is_wanted: impl Fn(&[&BlockMeta], u64) -> bool,
 ) -> Vec<&'a BlockMeta> {
     blocks.sort_by_key(|block| block.order_of_writing());
     let is_one = |block: &BlockMeta| {
@@ -52,7 +75,7 @@ pub(crate) fn best_run<'a>(
             let is_better = best.is_none_or(|(length, bytes, _)| {
                 run.len() > length || (run.len() == length && total < bytes)
             });
-            if run.len() > 1 && is_better && is_worth_it(run, bounds.level) {
+            if run.len() > 1 && is_better && is_wanted(run, total) {
                 best = Some((run.len(), total, run));
             }
         }
@@ -135,6 +158,45 @@ mod tests {
         let large = |block: &BlockMeta| BlockMeta { level: 1, ..block.clone() };
         let with_large = [large(&blocks[0]), blocks[1].clone(), large(&blocks[2]), blocks[3].clone()];
         assert_eq!(run(&with_large, &[], BOUNDS), [0u64; 0]);
+    }
+
+    #[test]
+    fn alike_blocks_make_one_that_is_twice_as_large_as_each() {
+        let chosen = |sizes: &[u64]| -> Vec<u64> {
+            let blocks: Vec<BlockMeta> =
+                (1..).zip(sizes).map(|(place, raw)| block(place, (0, 9), *raw)).collect();
+            let all: Vec<&BlockMeta> = blocks.iter().collect();
+            let bounds = Bounds { inputs_max: 32, ..BOUNDS };
+            run_of_alike(all.clone(), &all, bounds, 4).iter().map(|block| block.place).collect()
+        };
+        assert_eq!(chosen(&[10, 10, 10]), [0u64; 0], "too few");
+        assert_eq!(chosen(&[10, 10, 10, 10]), [1, 2, 3, 4]);
+        assert_eq!(chosen(&[40, 10, 10, 10]), [0u64; 0], "40 would be written again for 30");
+        assert_eq!(chosen(&[40, 10, 10, 10, 10]), [1, 2, 3, 4, 5]);
+        assert_eq!(chosen(&[300, 10, 10, 10, 10]), [2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_slot_of_equal_blocks_is_never_many_and_seldom_rewritten() {
+        let (mut held, mut written, mut seen) = (Vec::<BlockMeta>::new(), 0, 0);
+        for place in 1..=24 {
+            held.push(block(place, (0, 9), 10));
+            loop {
+                let all: Vec<&BlockMeta> = held.iter().collect();
+                let bounds = Bounds { inputs_max: 32, ..BOUNDS };
+                let chosen = run_of_alike(all.clone(), &all, bounds, 4);
+                let Some(last) = chosen.last().map(|block| block.place) else { break };
+                let raw = chosen.iter().map(|block| block.raw_bytes).sum::<u64>();
+                let taken: Vec<u64> = chosen.iter().map(|block| block.place).collect();
+                held.retain(|block| !taken.contains(&block.place));
+                held.push(BlockMeta { level: 1, ..block(last, (0, 9), raw) });
+                written += raw;
+            }
+            assert!(held.len() <= 6, "{} blocks", held.len());
+            seen += held.len();
+        }
+        assert!(seen < 24 * 4, "{seen} blocks in 24 looks");
+        assert!(written < 240 * 5 / 2, "{written} bytes for 240");
     }
 
     #[test]

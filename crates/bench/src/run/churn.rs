@@ -19,11 +19,8 @@ use super::server::{Place, Process};
 use crate::http::{Connection, escaped};
 use crate::push_body::SampledSeries;
 
-const HOURS: u64 = 24;
 const HOUR_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
-/// Minutes of a slice.
-const SLICE_MINUTES: i64 = 5;
 /// Groups of an answer.
 const JOBS: u64 = 20;
 /// How often each query is asked.
@@ -38,6 +35,10 @@ pub struct Churn {
     pub place: Place,
     /// Series at any time.
     pub series: u64,
+    /// Hours of a day.
+    pub hours: u64,
+    /// Minutes of a slice, a divisor of an hour.
+    pub slice: i64,
     /// Hundredths of the series that an hour replaces, for each day.
     pub percents: Vec<u64>,
 }
@@ -96,19 +97,20 @@ async fn measure(
     let process = place.up(env).await?;
     let replaced = plan.series * percent / 100;
     let end_ms = env.now_ns() / 1_000_000 / MINUTE_MS * MINUTE_MS;
-    let start_ms = end_ms - HOURS as i64 * HOUR_MS;
-    for hour in 0..HOURS {
-        told(&format!("{percent} % an hour: hour {} of {HOURS}", hour + 1));
+    let start_ms = end_ms - plan.hours as i64 * HOUR_MS;
+    for hour in 0..plan.hours {
+        told(&format!("{percent} % an hour: hour {} of {}", hour + 1, plan.hours));
         let living = hour * replaced..hour * replaced + plan.series;
         let hour_ms = start_ms + hour as i64 * HOUR_MS;
-        for minute in (0..60).step_by(SLICE_MINUTES as usize) {
+        for minute in (0..60).step_by(plan.slice.clamp(1, 60) as usize) {
             let slice_ms = hour_ms + minute * MINUTE_MS;
-            push(env, &place.address, living.clone(), |number| series_of(number, slice_ms))?;
+            push(env, &place.address, living.clone(), |number| series_of(number, slice_ms, plan.slice))?;
             flush(place)?;
         }
     }
     settle(env, process).await;
-    let mut row = ChurnRow { percent, series: plan.series + (HOURS - 1) * replaced, ..ChurnRow::default() };
+    let mut row =
+        ChurnRow { percent, series: plan.series + (plan.hours - 1) * replaced, ..ChurnRow::default() };
     row.push_peak = process.resident_peak_bytes();
     row.push_cpu_seconds = process.cpu_seconds();
     process.reset_resident_peak()?;
@@ -141,7 +143,7 @@ fn flush(place: &Place) -> Result<()> {
 }
 
 /// A counter of an instance of one of the jobs, in the minutes of a slice.
-fn series_of(number: u64, slice_ms: i64) -> SampledSeries {
+fn series_of(number: u64, slice_ms: i64, length: i64) -> SampledSeries {
     let labels = [
         ("__name__", "requests_total".to_owned()),
         ("instance", format!("instance-{number:07}")),
@@ -149,7 +151,7 @@ fn series_of(number: u64, slice_ms: i64) -> SampledSeries {
     ];
     let (rate, first) = (number % 97 + 1, slice_ms / MINUTE_MS);
     let value = |minute: i64| (number + rate * (minute as u64 % 10_000) * 60) as f64;
-    let minutes = (first..first + SLICE_MINUTES).map(|minute| (minute * MINUTE_MS, value(minute)));
+    let minutes = (first..first + length).map(|minute| (minute * MINUTE_MS, value(minute)));
     SampledSeries { labels: labels.to_vec(), samples: minutes.collect() }
 }
 
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_series_counts_on_from_one_slice_to_the_next() {
-        let (one, next) = (series_of(45, 0), series_of(45, SLICE_MINUTES * MINUTE_MS));
+        let (one, next) = (series_of(45, 0, 5), series_of(45, 5 * MINUTE_MS, 5));
         assert_eq!(one.labels[2], ("job", "job-05".to_owned()));
         assert_eq!((one.samples.len(), one.samples[4].0, next.samples[0].0), (5, 240_000, 300_000));
         assert_eq!(next.samples[0].1 - one.samples[4].1, one.samples[4].1 - one.samples[3].1);
