@@ -3,12 +3,14 @@
 //! Braces are alternatives and are written out first; `*`, `?` and `[..]` are what Python's `fnmatch` takes
 //! them for. A pattern without these matches by equality. `**` as a whole node is any number of levels.
 
+use foldhash::{HashSet, HashSetExt};
+
 use crate::error::{Error, Result};
 
-/// Most alternatives that the braces of a node may make.
+/// Most alternatives that the braces of a pattern may make, of all its nodes together.
 const VARIANTS_MAX: usize = 4096;
-/// Most bytes of these alternatives.
-const VARIANT_BYTES_MAX: usize = 1 << 20;
+/// Most bytes that are written for these alternatives. A byte becomes a piece of up to 32.
+const VARIANT_BYTES_MAX: usize = 256 << 10;
 /// Longest pattern of a path.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
 /// Most nodes of a pattern.
@@ -67,12 +69,12 @@ impl Pattern {
         if clean.split('.').filter(|node| *node == "**").count() > LEVELS_MAX {
             return Err(Error::Limit(format!("the pattern has ** more than {LEVELS_MAX} times")));
         }
-        let mut nodes = Vec::new();
+        let (mut nodes, mut room) = (Vec::new(), Room::default());
         for node in clean.split('.') {
-            nodes.push(NodePattern::parse(node)?);
+            nodes.push(NodePattern::parse(node, &mut room)?);
         }
         if matches!(nodes.last(), Some(NodePattern::Levels)) {
-            nodes.push(NodePattern::parse("*")?);
+            nodes.push(NodePattern::parse("*", &mut room)?);
         }
         Ok(Self { text: text.to_owned(), nodes })
     }
@@ -120,18 +122,11 @@ impl Pattern {
 }
 
 impl NodePattern {
-    fn parse(text: &str) -> Result<Self> {
+    fn parse(text: &str, room: &mut Room) -> Result<Self> {
         if text == "**" {
             return Ok(Self::Levels);
         }
-        let mut variants = Vec::new();
-        for variant in alternatives(text)? {
-            let variant = Variant::parse(&variant);
-            if !variants.contains(&variant) {
-                variants.push(variant);
-            }
-        }
-        Ok(Self::Node(variants))
+        Ok(Self::Node(alternatives(text, room)?.iter().map(|text| Variant::parse(text)).collect()))
     }
 
     /// Whether one node with this name fits.
@@ -167,30 +162,43 @@ impl NodePattern {
     }
 }
 
-/// Writes braces out, the innermost first.
-fn alternatives(text: &str) -> Result<Vec<String>> {
-    let (mut done, mut open, mut bytes) = (Vec::new(), vec![text.to_owned()], 0usize);
+/// What the alternatives of a pattern have taken of [`VARIANTS_MAX`] and [`VARIANT_BYTES_MAX`].
+#[derive(Default)]
+struct Room {
+    variants: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, variants: usize, bytes: usize, text: &str) -> Result<()> {
+        self.variants += variants;
+        self.bytes += bytes;
+        let most = match (self.variants > VARIANTS_MAX, self.bytes > VARIANT_BYTES_MAX) {
+            (false, false) => return Ok(()),
+            (true, _) => format!("make more than {VARIANTS_MAX} alternatives"),
+            (false, true) => format!("make alternatives of more than {VARIANT_BYTES_MAX} bytes"),
+        };
+        let begin = &text[..text.floor_char_boundary(100)];
+        Err(Error::Limit(format!("the braces of the pattern {most}, in '{begin}'; ask in several patterns")))
+    }
+}
+
+/// Writes braces out, the innermost first; each text comes once.
+fn alternatives(text: &str, room: &mut Room) -> Result<Vec<String>> {
+    let (mut done, mut open, mut known) = (Vec::new(), vec![text.to_owned()], HashSet::new());
     while let Some(next) = open.pop() {
         let Some((begin, end)) = innermost(&next) else {
+            room.take(1, 0, text)?;
             done.push(next);
             continue;
         };
         for part in next[begin + 1..end].split(',') {
+            let bytes = begin + part.len() + next.len() - end - 1;
+            room.take(0, bytes, text)?;
             let written = format!("{}{part}{}", &next[..begin], &next[end + 1..]);
-            if !open.contains(&written) {
-                bytes += written.len();
+            if known.insert(written.clone()) {
                 open.push(written);
             }
-            if bytes > VARIANT_BYTES_MAX {
-                return Err(Error::Limit(format!(
-                    "the alternatives of the braces of '{}..' have more than {VARIANT_BYTES_MAX} bytes",
-                    &text[..text.floor_char_boundary(100)]
-                )));
-            }
-        }
-        if open.len() + done.len() > VARIANTS_MAX {
-            let message = format!("the braces of '{text}' make more than {VARIANTS_MAX} alternatives");
-            return Err(Error::Limit(message));
         }
     }
     Ok(done)
@@ -360,7 +368,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {
-        NodePattern::parse(pattern).unwrap().matches(name)
+        NodePattern::parse(pattern, &mut Room::default()).unwrap().matches(name)
     }
 
     #[test]
@@ -389,9 +397,24 @@ mod tests {
         let error = Pattern::parse(&"{a,b}".repeat(20)).unwrap_err();
         assert!(error.to_string().contains("4096"), "{error}");
         let long = format!("{}{}", "{a,b}".repeat(10), "x".repeat(60_000));
-        assert!(Pattern::parse(&long).unwrap_err().to_string().contains("1048576"));
+        assert!(Pattern::parse(&long).unwrap_err().to_string().contains("262144"));
+        // The nodes of a pattern share what one may have.
+        let wide = vec!["*{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"; 200].join(".");
+        assert!(Pattern::parse(&wide).unwrap_err().to_string().contains("ask in several patterns"));
+        let hosts: Vec<String> = (0..4_000).map(|host| format!("host{host}")).collect();
+        assert!(Pattern::parse(&format!("servers.{{{}}}.cpu", hosts.join(","))).is_ok());
         assert!(Pattern::parse(&"a.".repeat(300)).is_err());
         assert!(!matches(&"a*".repeat(2000), &"a".repeat(1999)));
+    }
+
+    #[test]
+    fn an_alternative_that_is_made_twice_stands_once() {
+        let Pattern { nodes, .. } = Pattern::parse("{a,a,b}{,}*.{x,{x,y}}").unwrap();
+        let counts = nodes.iter().map(|node| match node {
+            NodePattern::Levels => 0,
+            NodePattern::Node(variants) => variants.len(),
+        });
+        assert_eq!(counts.collect::<Vec<_>>(), [2, 2]);
     }
 
     #[test]

@@ -118,6 +118,7 @@ fn patterns() -> Vec<String> {
         braces(3),
         braces(40),
         format!("attack.{}", vec![braces(1); 60].join(".")),
+        vec![format!("*{}{}", "x".repeat(60), "{a,b}".repeat(12)); 240].join("."),
         format!("{}x{}", "{".repeat(20_000), "}".repeat(20_000)),
         format!("attack.{{{}}}", "a,".repeat(30_000)),
         "*".repeat(60_000),
