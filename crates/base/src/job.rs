@@ -184,6 +184,19 @@ impl Held {
         Ok(())
     }
 
+    /// Gives back what is held beyond so many bytes.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        while self.bytes > bytes
+            && let Some(last) = self.parts.last_mut()
+        {
+            let less = last.bytes().min(self.bytes - bytes);
+            last.shrink(less);
+            self.bytes -= less;
+            self.parts.pop_if(|last| last.bytes() == 0);
+        }
+        self.bytes = self.bytes.min(bytes);
+    }
+
     /// Bytes that are held, whether they are counted or not.
     pub fn bytes(&self) -> u64 {
         self.bytes

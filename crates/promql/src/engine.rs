@@ -1,14 +1,14 @@
 //! A query from its text to its answer: the asynchronous shell around the operators.
 //!
-//! Operators compute over batches that are there. When they need the next batch of a selector, the shell
-//! waits for it, hands it over, and lets them go on, on the CPU pool, while it fetches the batch after that.
+//! Operators compute over what is there. When they need more of a selector, the shell waits for it, hands it
+//! over, and lets them go on, on the CPU pool, while it fetches what comes after that ([`crate::sets`]).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sandur_base::job::{Held, spend};
 use sandur_model::{FloatHistogram, Labels};
-use sandur_query::{Error, QueryContext, QueryStats, SampleScan, SampleSource, Samples, SeriesBatch};
+use sandur_query::{Error, QueryContext, QueryStats, SampleSource, Samples};
 
 use crate::ast::{Expr, Type};
 use crate::column::Sample;
@@ -18,6 +18,7 @@ use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
 use crate::plan::{Plan, Times, plan};
 use crate::run::{LeafId, Options, Run};
+use crate::sets::Sets;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -106,84 +107,50 @@ pub async fn query_parsed(
         Ok(Box::new(State { run, plan, found, windows, kind, times }))
     };
     let mut state = context.compute_sized(request.query.len() <= SHORT_TEXT, planned).await?;
-    let mut sets = Sets { source, context, all: Vec::new() };
+    let mut sets = Sets::new(source, context);
     let text: Arc<str> = request.query.as_str().into();
     // The only selector is what is needed first.
     let mut needed = match state.run.leaves.len() {
-        1 => sets.fetch(&mut state, LeafId(0)).await?,
+        1 => sets.fetch(&mut state.run, LeafId(0)).await?,
         _ => None,
     };
     loop {
         let text = Arc::clone(&text);
         let counted = context.clone();
-        let compute = context.compute(move || {
+        let compute = context.compute_sized(sets.are_little(&state.run), move || {
             let (mut state, began) = (state, counted.env().monotonic());
             let outcome = state.advance(&text);
             let took = counted.env().monotonic().saturating_sub(began);
             QueryStats::add_time(&counted.stats().execution_ns, took);
             Ok((state, outcome?))
         });
-        // The batch that comes next is fetched meanwhile.
-        let (computed, ahead) = match needed.and_then(|LeafId(n)| sets.all.get_mut(n)?.as_mut()) {
-            Some(set) => {
-                let (computed, batch) = futures_util::future::join(compute, set.next()).await;
-                (computed, Some(batch))
+        // What comes next is fetched meanwhile.
+        let (computed, ahead) = match needed.and_then(|leaf| Some((leaf, sets.get(leaf)?))) {
+            Some((leaf, set)) => {
+                let (computed, came) = futures_util::future::join(compute, set.next()).await;
+                (computed, Some((leaf, came)))
             }
             None => (compute.await, None),
         };
         let (next, outcome) = computed?;
         state = next;
-        if let (Some(leaf), Some(batch)) = (needed, ahead) {
-            sets.receive(&mut state, leaf, batch?);
+        if let Some((leaf, came)) = ahead {
+            sets.receive(&mut state.run, leaf, came?);
         }
         let leaf = match outcome {
             Outcome::Done(answer) => return Ok(answer),
             Outcome::Need(leaf) => leaf,
         };
         let at = &state.run.leaves[leaf.0];
-        needed = match !at.inbox.is_empty() || at.is_done {
+        needed = match at.has_more() || at.is_done {
             true => (!at.is_done).then_some(leaf),
-            false => sets.fetch(&mut state, leaf).await?,
+            false => sets.fetch(&mut state.run, leaf).await?,
         };
     }
 }
 
 /// A query with so little text is planned in no time at all.
 const SHORT_TEXT: usize = 256;
-
-/// The selectors that are read.
-struct Sets<'a> {
-    source: &'a dyn SampleSource,
-    context: &'a QueryContext,
-    all: Vec<Option<Box<dyn SampleScan>>>,
-}
-
-impl Sets<'_> {
-    /// Waits for the next batch of a selector; the selector, if there may be another.
-    async fn fetch(&mut self, state: &mut State, leaf: LeafId) -> Result<Option<LeafId>, Error> {
-        let LeafId(n) = leaf;
-        if self.all.len() <= n {
-            self.all.resize_with(n + 1, || None);
-        }
-        let set = match &mut self.all[n] {
-            Some(set) => set,
-            none => none.insert(self.source.select(self.context, state.run.leaves[n].query.clone()).await?),
-        };
-        let batch = set.next().await?;
-        self.receive(state, leaf, batch);
-        Ok((!state.run.leaves[n].is_done).then_some(leaf))
-    }
-
-    /// Hands a batch over.
-    fn receive(&mut self, state: &mut State, LeafId(n): LeafId, batch: Option<SeriesBatch>) {
-        let leaf = &mut state.run.leaves[n];
-        leaf.is_done = batch.is_none() || self.all[n].as_ref().is_none_or(|set| set.is_over());
-        leaf.inbox.extend(batch);
-        if leaf.is_done {
-            self.all[n] = None;
-        }
-    }
-}
 
 /// A range query answers series with a sample at each step.
 fn check_range(kind: Type, times: Times) -> Result<(), Error> {

@@ -103,6 +103,22 @@ impl KnownTexts {
     }
 }
 
+/// Numbers that texts and label sets of one pool have in another.
+pub struct Adopted {
+    texts: Vec<Option<Text>>,
+    sets: Vec<Option<LabelsId>>,
+    _held: Held,
+}
+
+impl Adopted {
+    /// Of a pool, of which nothing is known in the other yet.
+    pub fn of(pool: &LabelPool) -> Result<Self, Stopped> {
+        let (texts, sets, mut held) = (pool.text_ends.len(), pool.set_ends.len(), Held::default());
+        held.at_least((texts + sets) as u64 * 8)?;
+        Ok(Self { texts: vec![None; texts], sets: vec![None; sets], _held: held })
+    }
+}
+
 /// Bytes that an entry takes beside its text or labels: its end, its place in the table, room for growth.
 const ENTRY_BYTES: usize = 40;
 
@@ -311,6 +327,26 @@ impl LabelPool {
         known.texts.insert(id, text);
         self.refused |= known.held.at_least(known.texts.capacity() as u64 * 16).is_err();
         text
+    }
+
+    /// The number of a text of another pool.
+    pub fn adopt_text(&mut self, other: &LabelPool, text: Text, adopted: &mut Adopted) -> Text {
+        *adopted.texts[text.0 as usize].get_or_insert_with(|| self.text_id(other.text(text)))
+    }
+
+    /// The number of a label set of another pool.
+    pub fn adopt(&mut self, other: &LabelPool, labels: LabelsId, adopted: &mut Adopted) -> LabelsId {
+        if let Some(known) = adopted.sets[labels.0 as usize] {
+            return known;
+        }
+        let mut set = self.room();
+        for (name, value) in other.set(labels) {
+            let name = self.adopt_text(other, *name, adopted);
+            set.push((name, self.adopt_text(other, *value, adopted)));
+        }
+        let id = self.made_id(set);
+        adopted.sets[labels.0 as usize] = Some(id);
+        id
     }
 
     /// The order of label sets in answers.

@@ -60,6 +60,37 @@ pub enum Note {
     MismatchedBounds(HistogramOperation),
 }
 
+impl Note {
+    /// The same, with other numbers of its texts.
+    fn with_texts(self, number: &mut impl FnMut(Text) -> Text) -> Self {
+        match self {
+            Self::BadBucketLabel(metric, label) => Self::BadBucketLabel(number(metric), number(label)),
+            Self::NonCounterType(metric, kind) => Self::NonCounterType(number(metric), number(kind)),
+            Self::MixedFloatsHistograms(metric) => Self::MixedFloatsHistograms(number(metric)),
+            Self::MixedClassicNative(metric) => Self::MixedClassicNative(number(metric)),
+            Self::NotCounter(metric) => Self::NotCounter(number(metric)),
+            Self::NotGauge(metric) => Self::NotGauge(number(metric)),
+            Self::MixedExponentialCustom(metric) => Self::MixedExponentialCustom(number(metric)),
+            Self::StartOverlap(metric) => Self::StartOverlap(number(metric)),
+            Self::NonCounter(metric) => Self::NonCounter(number(metric)),
+            Self::ForcedMonotonicity(metric) => Self::ForcedMonotonicity(number(metric)),
+            Self::IgnoredInRange(metric) => Self::IgnoredInRange(number(metric)),
+            Self::QuantileNan(metric) => Self::QuantileNan(number(metric)),
+            Self::QuantileSkew(metric) => Self::QuantileSkew(number(metric)),
+            Self::FractionNans(metric) => Self::FractionNans(number(metric)),
+            Self::InvalidQuantile(_)
+            | Self::InvalidRatio(..)
+            | Self::MixedInAggregation
+            | Self::IncompatibleLayout(_)
+            | Self::SortInRange
+            | Self::ResetCollision(_)
+            | Self::IncompatibleTypes(..)
+            | Self::IgnoredInAggregation(_)
+            | Self::MismatchedBounds(_) => self,
+        }
+    }
+}
+
 /// What is told of buckets that had to be made monotonic.
 #[derive(Clone, Copy, Debug)]
 pub struct Forced {
@@ -143,6 +174,20 @@ impl Notes {
             }
             entry.count += new.count;
         }
+    }
+
+    /// The same notes, with other numbers of their texts.
+    pub fn with_texts(mut self, mut number: impl FnMut(Text) -> Text) -> Self {
+        let before = std::mem::take(&mut self.order);
+        let mut entries = HashMap::new();
+        for note in before {
+            let Some(entry) = self.entries.remove(&note) else { continue };
+            let note = note.with_texts(&mut number);
+            self.order.push(note);
+            entries.insert(note, entry);
+        }
+        self.entries = entries;
+        self
     }
 
     /// Warnings and infos as text.

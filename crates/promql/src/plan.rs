@@ -22,6 +22,7 @@ use crate::ops::rank::Rank;
 use crate::ops::select::{Select, Take, Timing};
 use crate::ops::simple::{Broadcast, Each, Map, Ready};
 use crate::parser::METRIC_NAME;
+use crate::per_series::{Around, is_per_series};
 use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
 use crate::text::{MS_NS, quote};
 use crate::token::Kind;
@@ -78,7 +79,7 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
              longer step or a shorter range"
         )));
     }
-    let mut planner = Planner { times, run, statistics: false, needs_buckets: false, presence: false };
+    let mut planner = Planner { times, run, around: Around::default() };
     let grid = times.grid();
     let whole = expr.unwrapped();
     Ok(match whole {
@@ -98,9 +99,9 @@ pub(crate) type Wanted<'a> = Option<Looked<'a>>;
 #[derive(Clone, Copy)]
 pub(crate) struct Looked<'a> {
     /// The labels.
-    names: &'a [String],
+    pub(crate) names: &'a [String],
     /// Whether all others are looked at in place of these.
-    without: bool,
+    pub(crate) without: bool,
 }
 
 impl Looked<'_> {
@@ -111,12 +112,7 @@ impl Looked<'_> {
 pub(crate) struct Planner<'r> {
     pub(crate) times: Times,
     pub(crate) run: &'r mut Run,
-    /// Whether a function around looks at counts and sums of histograms only.
-    pub(crate) statistics: bool,
-    /// Whether something around looks at buckets.
-    pub(crate) needs_buckets: bool,
-    /// Whether of the selector that is planned is only looked at when it has samples.
-    presence: bool,
+    pub(crate) around: Around,
 }
 
 impl Planner<'_> {
@@ -134,6 +130,10 @@ impl Planner<'_> {
             let inner = self.operator(expr, grid.first_only(), wanted)?;
             return Ok(Box::new(Broadcast::new(inner, grid)));
         }
+        if !self.around.within && is_per_series(expr) {
+            return self.per_series(expr, grid, wanted);
+        }
+        self.run.planned_steps += grid.steps as u64;
         match expr {
             Expr::Number(number) => self.constant(number.value, grid),
             Expr::Paren(paren) => self.operator(&paren.inner.0, grid, wanted),
@@ -156,9 +156,10 @@ impl Planner<'_> {
         grid: Grid,
         wanted: Wanted<'_>,
     ) -> Result<AnyOperator, Error> {
-        self.presence = matches!(expr.unwrapped(), Expr::Selector(of) if of.extension == Extension::None);
+        self.around.presence =
+            matches!(expr.unwrapped(), Expr::Selector(of) if of.extension == Extension::None);
         let planned = self.operator(expr, grid, wanted);
-        self.presence = false;
+        self.around.presence = false;
         planned
     }
 
@@ -183,7 +184,7 @@ impl Planner<'_> {
         (range_ms, function): (i64, &'static str),
         wanted: Wanted<'_>,
     ) -> LeafId {
-        self.run.add_leaf(SampleSelection {
+        let selection = SampleSelection {
             matchers: selector.matchers.clone(),
             first_ms,
             last_ms,
@@ -192,9 +193,10 @@ impl Planner<'_> {
             step_ms: if grid.steps > 1 { grid.interval } else { 0 },
             function,
             starts: self.run.options.use_starts,
-            statistics_only: self.statistics && !self.needs_buckets,
-            presence_only: self.presence,
-        })
+            statistics_only: self.around.statistics && !self.around.needs_buckets,
+            presence_only: self.around.presence,
+        };
+        self.run.add_leaf(selection, None)
     }
 
     pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<TextSet> {
@@ -335,9 +337,9 @@ impl Planner<'_> {
         let first = geometry.bounds(timing.reference(grid.start)).0.saturating_add(1);
         let last = geometry.bounds(timing.reference(grid.last())).1;
         let is_plain = selector.extension == Extension::None;
-        self.presence = is_plain && traits.is_some_and(|traits| traits.presence);
+        self.around.presence = is_plain && traits.is_some_and(|traits| traits.presence);
         let leaf = self.leaf(selector, (first, last), grid, (range, function), wanted);
-        self.presence = false;
+        self.around.presence = false;
         Ok((Input::Leaf(leaf), geometry))
     }
 
@@ -371,9 +373,9 @@ impl Planner<'_> {
         }
         let inner_grid = Grid { start, interval, steps };
         // Resets between samples of a subquery are seen by their buckets.
-        let around = std::mem::replace(&mut self.needs_buckets, true);
+        let around = std::mem::replace(&mut self.around.needs_buckets, true);
         let inner = self.operator(&subquery.inner.0, inner_grid, wanted);
-        self.needs_buckets = around;
+        self.around.needs_buckets = around;
         let inner = inner?;
         let geometry = Geometry { timing, range, lookback: 0, extension: Extension::None };
         Ok((Input::Subquery(inner, inner_grid), geometry))

@@ -11,6 +11,7 @@ use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
 use crate::ops::points::statistics_of;
+use crate::per_series::{Computed, PerSeries};
 use crate::plan::TIME_MAX;
 
 /// Number of a selector among those of the query.
@@ -40,10 +41,21 @@ pub type AnyOperator = Box<dyn Operator>;
 pub struct Leaf {
     /// What is asked for.
     pub query: SampleSelection,
+    /// What is computed of each of its series by itself, before anything else looks at them.
+    pub per_series: Option<Arc<PerSeries>>,
     /// What came and is not looked at yet.
     pub inbox: VecDeque<SeriesBatch>,
+    /// What was computed of series and is not looked at yet.
+    pub computed: VecDeque<Computed>,
     /// Whether everything came.
     pub is_done: bool,
+}
+
+impl Leaf {
+    /// Whether something came that is not looked at yet.
+    pub fn has_more(&self) -> bool {
+        !self.inbox.is_empty() || !self.computed.is_empty()
+    }
 }
 
 /// How queries are evaluated.
@@ -88,6 +100,8 @@ pub struct Run {
     pub options: Options,
     /// Samples that were read.
     pub samples_read: u64,
+    /// Steps of all operators of the plan.
+    pub planned_steps: u64,
     bytes: u64,
     held: Held,
 }
@@ -104,14 +118,16 @@ impl Run {
             leaves: Vec::new(),
             options,
             samples_read: 0,
+            planned_steps: 0,
             bytes: 0,
             held: Held::default(),
         }
     }
 
     /// Adds a selector.
-    pub fn add_leaf(&mut self, query: SampleSelection) -> LeafId {
-        self.leaves.push(Leaf { query, inbox: VecDeque::new(), is_done: false });
+    pub fn add_leaf(&mut self, query: SampleSelection, per_series: Option<Arc<PerSeries>>) -> LeafId {
+        let (inbox, computed) = (VecDeque::new(), VecDeque::new());
+        self.leaves.push(Leaf { query, per_series, inbox, computed, is_done: false });
         LeafId(self.leaves.len() - 1)
     }
 
@@ -120,6 +136,16 @@ impl Run {
         let at = &mut self.leaves[leaf.0];
         match at.inbox.pop_front() {
             Some(batch) => Ok(Some(batch)),
+            None if at.is_done => Ok(None),
+            None => Err(leaf),
+        }
+    }
+
+    /// What was computed of the next series of a selector, `None` at its end; or what is needed first.
+    pub fn next_computed(&mut self, leaf: LeafId) -> Result<Option<Computed>, LeafId> {
+        let at = &mut self.leaves[leaf.0];
+        match at.computed.pop_front() {
+            Some(computed) => Ok(Some(computed)),
             None if at.is_done => Ok(None),
             None => Err(leaf),
         }
@@ -180,9 +206,24 @@ impl Run {
         Ok(())
     }
 
+    /// What an operator gave, which is not asked for more: these series, and memory for them alone.
+    pub fn into_computed(
+        mut self,
+        columns: Vec<Column>,
+        bytes: u64,
+        operator: AnyOperator,
+    ) -> Result<Computed, Stopped> {
+        self.held.at_least(bytes)?;
+        // Its memory was for some of the series as well.
+        drop(operator);
+        self.held.shrink_to(bytes);
+        let Self { pool, notes, samples_read, held, .. } = self;
+        Ok(Computed { columns, pool, notes, samples_read, held })
+    }
+
     /// Counts samples that were read.
-    pub fn count_samples(&mut self, samples: usize) -> Result<(), Error> {
-        self.samples_read += samples as u64;
+    pub fn count_samples(&mut self, samples: u64) -> Result<(), Error> {
+        self.samples_read += samples;
         if self.samples_read > self.options.samples_max {
             return Err(Error::Limit(format!(
                 "query processing would load too many samples into memory in query execution (more than {}); \

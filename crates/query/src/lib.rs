@@ -39,6 +39,8 @@ mod results_cache;
 mod row_selector;
 mod sample_source;
 mod seen_rows;
+mod series_jobs;
+mod series_part;
 mod shared_times;
 mod source;
 mod sources;
@@ -68,6 +70,8 @@ pub use sample_source::{
     SampleSource, Samples, SeriesBatch, SeriesExemplars,
 };
 pub use seen_rows::SeenRows;
+pub use series_jobs::{SeriesJobs, SeriesWork};
+pub use series_part::SeriesPart;
 pub use shared_times::SharedTimes;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,

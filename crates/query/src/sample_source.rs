@@ -3,7 +3,8 @@
 //! A [`SampleSource`] answers a [`SampleSelection`] with a [`SampleScan`], which gives the matching series in
 //! batches of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is
 //! looked up when it is needed, and once. Samples are columns. A batch may hold samples outside of the
-//! selection's time, which the reader leaves out.
+//! selection's time, which the reader leaves out. Who works on samples in several jobs takes series before
+//! they are decoded ([`SeriesPart`]).
 //!
 //! Exemplars and metadata are answered whole: a source keeps a bounded number of them.
 
@@ -14,6 +15,7 @@ use sandur_model::{Exemplar, FloatHistogram, Labels, Matcher, MetricMetadata, Ti
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::series_part::SeriesPart;
 use crate::shared_times::SharedTimes;
 use crate::source::{SeriesIndex, Versions};
 
@@ -128,6 +130,16 @@ impl SeriesBatch {
 pub trait SampleScan: Send {
     /// The next batch; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
+
+    /// The next series, which the caller decodes; `None` after the last.
+    fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {
+        Box::pin(async { Ok(self.next().await?.map(|batch| Arc::new(batch) as Arc<dyn SeriesPart>)) })
+    }
+
+    /// Lets go of what was fetched ahead, which is fetched again when it is asked for: memory is short.
+    fn give_back(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Whether it is known that nothing follows.
     fn is_over(&self) -> bool {

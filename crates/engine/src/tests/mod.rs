@@ -10,6 +10,7 @@ mod deletes;
 mod disks;
 mod local;
 mod lost;
+mod parts;
 mod refused;
 mod samples;
 mod trips;

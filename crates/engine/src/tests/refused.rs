@@ -157,7 +157,8 @@ async fn a_refusal_in_the_middle_of_a_scan_loses_nothing() {
                 neighbour = Some(context.budget().reserve(context.budget().available()).unwrap());
                 // What is decoded and read ahead goes on until it is refused.
                 env.sleep(Duration::from_secs(1)).await;
-                assert_eq!(context.budget().available(), 0, "nothing more was decoded");
+                let given_back = context.budget().available();
+                assert!(given_back < 2 << 20, "{given_back}: stored bytes alone, nothing was decoded");
                 neighbour = neighbour.take().filter(|_| stays);
             }
         });

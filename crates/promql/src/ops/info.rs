@@ -132,7 +132,7 @@ impl Info {
         matchers.extend(self.name_matchers());
         let (first, last) = (self.timing.reference(self.grid.start), self.timing.reference(self.grid.last()));
         let lookback = run.options.lookback_ms;
-        let leaf = run.add_leaf(SampleSelection {
+        let selection = SampleSelection {
             matchers,
             first_ms: first.saturating_sub(lookback).saturating_add(1),
             last_ms: last,
@@ -143,7 +143,8 @@ impl Info {
             starts: false,
             presence_only: false,
             statistics_only: false,
-        });
+        };
+        let leaf = run.add_leaf(selection, None);
         let window = (self.timing, lookback);
         Ok(Box::new(Select::new(leaf, self.grid, window, Take::Milliseconds, None, self.span)))
     }

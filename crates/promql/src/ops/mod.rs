@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod binary;
 pub mod chain;
+pub mod computed;
 pub mod count_values;
 pub mod elements;
 pub mod grouping;

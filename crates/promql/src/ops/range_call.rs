@@ -251,7 +251,7 @@ impl RangeCall {
         column.values.reserve_exact(self.grid.steps);
         (whole.function)(&floats, &mut column.values, scratch)?;
         column.present.clone_from(if whole.pairs { &places.pairs } else { &places.some });
-        run.count_samples(column.count())?;
+        run.count_samples(column.count() as u64)?;
         let metric = run.pool.get(series.labels, Text::NAME);
         if self.traits.counter && metric != Text::EMPTY && column.has_any() {
             self.note_counter(series.labels, metric, run);
@@ -322,7 +322,7 @@ impl RangeCall {
             }
         }
         spend(work)?;
-        run.count_samples(column.count())?;
+        run.count_samples(column.count() as u64)?;
         if self.traits.counter && has_float && metric != Text::EMPTY {
             self.note_counter(series.labels, metric, run);
         }
@@ -382,7 +382,7 @@ impl Windows {
             let bytes = histogram_bytes(&points.get().histograms[histograms.clone()]);
             let count = floats.len() + histograms.len();
             spend(count + bytes as usize / 8)?;
-            run.count_samples(count)?;
+            run.count_samples(count as u64)?;
             run.keep((count + 2) as u64 * 16 + bytes)?;
             let samples = self.cut(points.get(), (floats, histograms))?;
             if samples.times.len() + samples.histogram_times.len() > 0 {

@@ -166,7 +166,7 @@ impl Select {
                 (false, false) => self.column(labels, samples)?,
             };
             if column.has_any() {
-                run.count_samples(column.count())?;
+                run.count_samples(column.count() as u64)?;
                 columns.push(column);
             }
         }

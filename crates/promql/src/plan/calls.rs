@@ -30,14 +30,16 @@ pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
 
 impl Planner<'_> {
     pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
-        let around = (self.statistics, self.needs_buckets);
+        let around = (self.around.statistics, self.around.needs_buckets);
         match call.function.name {
-            "histogram_count" | "histogram_sum" | "histogram_avg" => self.statistics = true,
-            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => self.needs_buckets = true,
+            "histogram_count" | "histogram_sum" | "histogram_avg" => self.around.statistics = true,
+            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => {
+                self.around.needs_buckets = true
+            }
             _ => {}
         }
         let planned = self.kernel(call, grid, wanted);
-        (self.statistics, self.needs_buckets) = around;
+        (self.around.statistics, self.around.needs_buckets) = around;
         planned
     }
 

@@ -117,15 +117,15 @@ impl Planner<'_> {
         wanted: Wanted<'_>,
         outline: &Outline,
     ) -> Result<AnyOperator, Error> {
-        let around = self.needs_buckets;
-        self.needs_buckets |= place < outline.with_buckets;
+        let around = self.around.needs_buckets;
+        self.around.needs_buckets |= place < outline.with_buckets;
         let (operand, wanted) =
             (&chain.operands.0[place], wanted.filter(|_| outline.only_vector == Some(place)));
         let planned = match place.checked_sub(1).map(|link| chain.links[link].op) {
             Some(Kind::And | Kind::Unless) => self.presence(operand, grid, wanted),
             _ => self.operator(operand, grid, wanted),
         };
-        self.needs_buckets = around;
+        self.around.needs_buckets = around;
         planned
     }
 

@@ -6,5 +6,6 @@
 
 mod chains;
 mod engine;
+mod in_flight;
 mod reference;
 mod roundtrip;

@@ -4,10 +4,10 @@
 //! selects series by their indexes. Every holder of series (block or head) has them sorted by labels, so
 //! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
 //! of series that were not reached yet but a bitmap for each block. For some batches of them [`fetch`] reads
-//! the pages that hold them, of all blocks at once, and [`decode`] puts the samples of a batch together in
-//! parts, on as many threads of the CPU pool as there are. While a batch is used, part by part, the next one
-//! is decoded and those after it are read ([`pipeline`]): a store is not waited for while there is something
-//! to compute.
+//! the pages that hold them, of all blocks at once. Who works on samples in jobs of its own takes a batch as
+//! it is stored and decodes it piece by piece ([`stored`]); for others [`decode`] puts the samples of a batch
+//! together in parts, on as many threads of the CPU pool as there are, while the batch before it is used.
+//! What follows is read ahead ([`pipeline`]): a store is not waited for while there is something to compute.
 //!
 //! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
 //! rising time, each time once: of samples that are
@@ -18,6 +18,7 @@ mod decode;
 mod fetch;
 mod labels;
 mod pipeline;
+mod stored;
 mod walk;
 
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples, SeriesBatch,
+    Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples, SeriesBatch, SeriesPart,
 };
 
 use super::OpenSamples;
@@ -44,10 +45,10 @@ use crate::matching;
 use crate::rules::Rules;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
-use decode::{Decoded, decode};
 use fetch::{Fetched, Fetcher};
 pub(super) use labels::LabelScan;
 use pipeline::{FoundBatch, Pipeline};
+use stored::StoredSeries;
 use walk::Walk;
 
 /// Series of a part: fewer would be handed over too often.
@@ -77,16 +78,29 @@ pub(crate) struct SeriesScan {
     context: QueryContext,
     /// Parts of the current batch that were not taken yet.
     parts: VecDeque<SeriesBatch>,
-    /// What comes after it; `None` when there is nothing, or while the next batch is decoded.
+    /// What comes after it; `None` when there is nothing, or while the next batch is made.
     pipeline: Option<Box<Pipeline>>,
-    /// The next batch, which is decoded while the one before it is used.
+    /// The next batch, which is read, or read and decoded, while the one before it is used.
     ahead: Option<Task<Ahead>>,
     /// For the places of series in heads.
     _memory: Reservation,
 }
 
-/// What was decoded of the next batch, and what comes after it.
-type Ahead = (Box<Pipeline>, Result<Option<Vec<SeriesBatch>>, Error>);
+/// What was made of the next batch, and what comes after it.
+type Ahead = (Box<Pipeline>, Result<Option<Made>, Error>);
+
+/// A batch, as it is asked for.
+enum Made {
+    Stored(StoredSeries),
+    Decoded(Vec<SeriesBatch>),
+}
+
+/// How a batch is asked for.
+#[derive(Clone, Copy)]
+enum As {
+    Stored,
+    Decoded,
+}
 
 impl SeriesScan {
     /// The matching series with samples in the range.
@@ -141,31 +155,91 @@ impl SeriesScan {
         if let Some(part) = self.parts.pop_front() {
             return Ok(Some(part));
         }
-        let (mut pipeline, mut decoded) = match (self.ahead.take(), self.pipeline.take()) {
+        match self.make(As::Decoded).await? {
+            None => return Ok(None),
+            Some(Made::Decoded(batches)) => self.parts.extend(batches),
+            Some(Made::Stored(stored)) => self.parts.extend(stored.decode_parts().await?),
+        }
+        Ok(self.parts.pop_front())
+    }
+
+    /// The next series, not decoded.
+    async fn take_part(&mut self) -> Result<Option<Arc<dyn SeriesPart>>, Error> {
+        self.context.check()?;
+        if let Some(part) = self.parts.pop_front() {
+            return Ok(Some(Arc::new(part)));
+        }
+        match self.make(As::Stored).await? {
+            None => Ok(None),
+            Some(Made::Stored(stored)) => Ok(Some(Arc::new(stored))),
+            Some(Made::Decoded(batches)) => {
+                self.parts.extend(batches);
+                Ok(self.parts.pop_front().map(|part| Arc::new(part) as Arc<dyn SeriesPart>))
+            }
+        }
+    }
+
+    /// The next batch. After a refusal of memory it can be asked again.
+    async fn make(&mut self, how: As) -> Result<Option<Made>, Error> {
+        let (mut pipeline, mut made) = match (self.ahead.take(), self.pipeline.take()) {
             (Some(task), _) => task.join().await.map_err(|error| Error::Internal(error.to_string()))?,
-            (None, Some(pipeline)) => decode_next(pipeline).await,
+            (None, Some(pipeline)) => make_next(pipeline, how).await,
             (None, None) => return Ok(None),
         };
-        if matches!(decoded, Err(Error::OverBudget(_))) {
+        if matches!(made, Err(Error::OverBudget(_))) {
             // Batches before it were still in use, or others were read ahead: they are gone by now.
             pipeline.give_back().await;
-            (pipeline, decoded) = decode_next(pipeline).await;
+            (pipeline, made) = make_next(pipeline, how).await;
         }
-        let Some(batches) = decoded? else { return Ok(None) };
-        if !pipeline.is_over() {
-            self.ahead = Some(self.context.env().spawn("decode samples", decode_next(pipeline)));
+        if !matches!(made, Ok(None)) && !pipeline.is_over() {
+            match &made {
+                Ok(_) => {
+                    self.ahead = Some(self.context.env().spawn("next samples", make_ahead(pipeline, how)))
+                }
+                Err(_) => self.pipeline = Some(pipeline),
+            }
         }
-        self.parts.extend(batches);
-        Ok(self.parts.pop_front())
+        made
+    }
+
+    /// Lets go of what was read ahead.
+    async fn let_go(&mut self) {
+        let Some(task) = self.ahead.take() else { return };
+        let Ok((mut pipeline, made)) = task.join().await else { return };
+        match made {
+            Ok(Some(Made::Stored(stored))) => pipeline.put_back(stored.found),
+            Ok(Some(Made::Decoded(batches))) => self.parts.extend(batches),
+            // It is asked again.
+            Ok(None) | Err(_) => {}
+        }
+        pipeline.give_back().await;
+        self.pipeline = Some(pipeline);
     }
 }
 
-async fn decode_next(mut pipeline: Box<Pipeline>) -> Ahead {
-    let decoded = pipeline.next().await;
-    (pipeline, decoded)
+async fn make_next(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
+    let made = match (pipeline.next().await, how) {
+        (Ok(Some(stored)), As::Decoded) => {
+            let decoded = stored.decode_parts().await;
+            if decoded.is_err() {
+                pipeline.put_back(stored.found);
+            }
+            decoded.map(|batches| Some(Made::Decoded(batches)))
+        }
+        (stored, _) => stored.map(|stored| stored.map(Made::Stored)),
+    };
+    (pipeline, made)
 }
 
-/// Reads and decodes the batches of a scan. Cheap to clone.
+/// The next batch, while the one before it is used.
+async fn make_ahead(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
+    match pipeline.read_ahead().await {
+        Ok(()) => make_next(pipeline, how).await,
+        Err(error) => (pipeline, Err(error)),
+    }
+}
+
+/// Reads the batches of a scan. Cheap to clone.
 #[derive(Clone)]
 struct PartsReader {
     fetcher: Fetcher,
@@ -179,25 +253,32 @@ impl PartsReader {
         self.fetcher.clone().fetch(batches).await
     }
 
-    /// The samples of a batch that was read, in one or several parts.
-    async fn decode(&self, found: FoundBatch, fetched: &Arc<Fetched>) -> Result<Vec<SeriesBatch>, Error> {
-        let (context, holders) = (self.fetcher.context.clone(), Arc::clone(&self.fetcher.holders));
-        let mut memory = context.budget().reserve(fetched.decoded_bytes(&found))?;
-        QueryStats::add(&context.stats().streams, found.len() as u64);
+    /// A batch that was read.
+    fn stored(&self, found: FoundBatch, fetched: Arc<Fetched>) -> StoredSeries {
+        QueryStats::add(&self.fetcher.context.stats().streams, found.len() as u64);
+        StoredSeries {
+            context: self.fetcher.context.clone(),
+            holders: Arc::clone(&self.fetcher.holders),
+            selection: Arc::clone(&self.selection),
+            rules: self.rules.clone(),
+            found,
+            fetched,
+        }
+    }
+}
+
+impl StoredSeries {
+    /// The samples of the batch, in one or several parts.
+    async fn decode_parts(&self) -> Result<Vec<SeriesBatch>, Error> {
+        let context = &self.context;
+        let mut memory = context.budget().reserve(self.memory_bytes(&(0..self.series())))?;
         let is_little = memory.bytes() <= LITTLE_BYTES;
         let decode_part = |part: Range<usize>| {
-            let (holders, found, fetched) = (Arc::clone(&holders), Arc::clone(&found), Arc::clone(fetched));
-            let (selection, rules) = (Arc::clone(&self.selection), self.rules.clone());
-            let work = move || Ok(decode(&holders, &found[part], &fetched.blocks, &selection, &rules)?);
-            context.compute_sized(is_little, work)
+            let stored = self.clone();
+            context.compute_sized(is_little, move || stored.decode(part))
         };
         let threads = context.env().cpu().parallelism().min(context.parallelism());
-        let decoded = try_join_all(parts_of(found.len(), threads).map(decode_part)).await?;
-        let mut batches = Vec::with_capacity(decoded.len());
-        for Decoded { batch, damaged } in decoded {
-            damaged.iter().for_each(|damage| context.warn(damage.as_str()));
-            batches.push(batch);
-        }
+        let mut batches = try_join_all(parts_of(self.series(), threads).map(decode_part)).await?;
         memory.resize(batches.iter().map(bytes_of).sum())?;
         for batch in &mut batches {
             batch.held = Some(memory.split(bytes_of(batch)));
@@ -216,6 +297,14 @@ fn parts_of(series: usize, threads: usize) -> impl Iterator<Item = Range<usize>>
 impl SampleScan for SeriesScan {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
         Box::pin(self.take())
+    }
+
+    fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {
+        Box::pin(self.take_part())
+    }
+
+    fn give_back(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(self.let_go())
     }
 
     fn is_over(&self) -> bool {

@@ -1,9 +1,10 @@
-//! Batches of series in their order, each decoded when it is asked for, with what follows read ahead.
+//! Batches of series in their order, each read when it is asked for, with what follows read ahead.
 //!
 //! **Life of a batch.** [`Walk`] finds its series. They are read in units: the first batch of a scan is one,
 //! what there is room for behind it the next, so that a store is asked once for what a short scan needs and
 //! the first batch is not kept waiting. The walk goes on while a unit is read, and units are read while
-//! batches are decoded: a store is not waited for in turn.
+//! batches are decoded: a store is not waited for in turn. What needs no waiting is walked through batch by
+//! batch, so that the next one is soon there.
 //!
 //! **Invariants.** Series and samples that are read ahead are bounded. When the budget refuses memory,
 //! nothing is lost: [`Pipeline::give_back`] lets go of everything that was read ahead, and its batches are
@@ -11,15 +12,19 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures_util::future::join;
 use sandur_base::Task;
-use sandur_query::{BATCH_SERIES, Error, SeriesBatch};
+use sandur_query::{BATCH_SERIES, Error};
 
 use super::PartsReader;
 use super::fetch::Fetched;
+use super::stored::StoredSeries;
 use super::walk::{Found, Walk};
 
+/// Series of the first batch: few, so that there is soon something to compute.
+const FIRST_SERIES: usize = 128;
 /// Samples of a batch from which it takes no further series: 16 MiB of times and values.
 const BATCH_ROWS: u64 = 1 << 20;
 /// Series that are read ahead at most.
@@ -56,7 +61,7 @@ impl Amount {
 
 /// Batches that are read together.
 struct Unit {
-    /// Those that were not decoded yet.
+    /// Those that were not given yet.
     batches: VecDeque<FoundBatch>,
     amount: Amount,
     bytes: Bytes,
@@ -76,15 +81,6 @@ impl Unit {
     fn new(batches: Vec<FoundBatch>) -> Self {
         let amount = Amount::of(&batches);
         Self { batches: batches.into(), amount, bytes: Bytes::Unread }
-    }
-
-    /// Decodes its next batch. After a failure it can be asked again.
-    async fn decode_next(&mut self, reader: &PartsReader) -> Result<Vec<SeriesBatch>, Error> {
-        let Some(batch) = self.batches.front().cloned() else { return Ok(Vec::new()) };
-        let bytes = self.read(reader).await?;
-        let decoded = reader.decode(batch, &bytes).await?;
-        self.batches.pop_front();
-        Ok(decoded)
     }
 
     async fn read(&mut self, reader: &PartsReader) -> Result<Arc<Fetched>, Error> {
@@ -129,15 +125,15 @@ impl ReadAhead {
         if let Some(unit) = self.units.pop_front() {
             return Ok(Some(unit));
         }
-        let found = self.walk.take(BATCH_SERIES, BATCH_ROWS).await?;
+        let found = self.walk.take(FIRST_SERIES, BATCH_ROWS).await?;
         Ok((!found.is_empty()).then(|| Unit::new(vec![Arc::new(found)])))
     }
 
-    /// Begins to read what there is room for.
-    async fn top_up(&mut self) -> Result<(), Error> {
+    /// Begins to read what there is room for, at most so many batches.
+    async fn top_up(&mut self, most: usize) -> Result<(), Error> {
         let mut ahead = self.units.iter().fold(Amount::default(), |sum, unit| sum.plus(unit.amount));
         let (mut batches, mut walked) = (Vec::new(), Ok(()));
-        while ahead.is_below(self.most) && !self.walk.is_over() {
+        while batches.len() < most && ahead.is_below(self.most) && !self.walk.is_over() {
             match self.walk.take(BATCH_SERIES, BATCH_ROWS).await {
                 Ok(found) => {
                     let batch = [Arc::new(found)];
@@ -169,10 +165,12 @@ impl ReadAhead {
 /// Batches in their order.
 pub(super) struct Pipeline {
     ahead: ReadAhead,
-    /// Whose batches are decoded.
+    /// Whose batches are given.
     current: Option<Unit>,
     /// Batches that gave their bytes back.
     again: VecDeque<FoundBatch>,
+    /// Whether the store was waited for.
+    is_slow: bool,
 }
 
 impl Pipeline {
@@ -180,7 +178,7 @@ impl Pipeline {
         let bytes = AHEAD_BYTES.min(reader.fetcher.context.budget().capacity() / AHEAD_ONE_IN);
         let most = Amount { series: AHEAD_SERIES, rows: reader.fetcher.rows_of(bytes) };
         let ahead = ReadAhead { reader, walk, units: VecDeque::new(), most };
-        Self { ahead, current: None, again: VecDeque::new() }
+        Self { ahead, current: None, again: VecDeque::new(), is_slow: false }
     }
 
     /// Whether there is no further batch.
@@ -189,14 +187,12 @@ impl Pipeline {
         current && self.again.is_empty() && self.ahead.units.is_empty() && self.ahead.walk.is_over()
     }
 
-    /// The next batch, in one or several parts; `None` after the last one. When there is no memory for it,
-    /// it is not lost.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<SeriesBatch>>, Error> {
+    /// The next batch; `None` after the last one. When there is no memory for it, it is not lost.
+    pub(super) async fn next(&mut self) -> Result<Option<StoredSeries>, Error> {
         if let Some(batch) = self.again.front().cloned() {
-            let mut unit = Unit::new(vec![batch]);
-            let decoded = unit.decode_next(&self.ahead.reader).await?;
+            let bytes = Unit::new(vec![Arc::clone(&batch)]).read(&self.ahead.reader).await?;
             self.again.pop_front();
-            return Ok(Some(decoded));
+            return Ok(Some(self.ahead.reader.stored(batch, bytes)));
         }
         let unit = match self.current.take() {
             Some(unit) if !unit.batches.is_empty() => unit,
@@ -207,16 +203,35 @@ impl Pipeline {
         };
         let unit = self.current.insert(unit);
         let reader = self.ahead.reader.clone();
-        let (decoded, topped_up) = join(unit.decode_next(&reader), self.ahead.top_up()).await;
-        if unit.batches.is_empty() {
-            self.current = None;
-        }
-        let decoded = decoded?;
-        topped_up?;
-        Ok(Some(decoded))
+        let is_asked_for = !matches!(unit.bytes, Bytes::Unread);
+        let bytes = {
+            let mut reading = std::pin::pin!(unit.read(&reader));
+            match futures_util::poll!(reading.as_mut()) {
+                Poll::Ready(bytes) => bytes?,
+                Poll::Pending if is_asked_for => reading.await?,
+                // The store is waited for: the walk goes on meanwhile.
+                Poll::Pending => {
+                    self.is_slow = true;
+                    let (bytes, topped_up) = join(reading, self.ahead.top_up(usize::MAX)).await;
+                    topped_up?;
+                    bytes?
+                }
+            }
+        };
+        Ok(unit.batches.pop_front().map(|batch| reader.stored(batch, bytes)))
     }
 
-    /// Gives back what batches take that are not decoded yet.
+    /// Begins to read what comes after the batches that were given.
+    pub(super) async fn read_ahead(&mut self) -> Result<(), Error> {
+        self.ahead.top_up(if self.is_slow { usize::MAX } else { 1 }).await
+    }
+
+    /// A batch was not used: it comes again.
+    pub(super) fn put_back(&mut self, batch: FoundBatch) {
+        self.again.push_front(batch);
+    }
+
+    /// Gives back what batches take that were not given yet.
     pub(super) async fn give_back(&mut self) {
         let units = self.current.take().into_iter().chain(std::mem::take(&mut self.ahead.units));
         for unit in units {

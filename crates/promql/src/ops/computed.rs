@@ -1,0 +1,49 @@
+//! Series that were computed in jobs of their own, with the labels and notes of the query.
+
+use sandur_base::job::Held;
+use sandur_query::Error;
+
+use crate::labels::Adopted;
+use crate::per_series::Computed;
+use crate::run::{LeafId, Operator, Pull, Run};
+
+/// Gives what was computed of the series of a selector, in the order of the series.
+pub struct FromJobs {
+    leaf: LeafId,
+    /// Memory of the series that were given last.
+    held: Held,
+}
+
+impl FromJobs {
+    /// Gives what comes of a selector.
+    pub fn new(leaf: LeafId) -> Self {
+        Self { leaf, held: Held::default() }
+    }
+}
+
+impl Operator for FromJobs {
+    fn pull(&mut self, run: &mut Run) -> Result<Pull, Error> {
+        loop {
+            let computed = match run.next_computed(self.leaf) {
+                Ok(Some(computed)) => computed,
+                Ok(None) => {
+                    self.held = Held::default();
+                    return Ok(Pull::End);
+                }
+                Err(leaf) => return Ok(Pull::Need(leaf)),
+            };
+            let Computed { mut columns, pool, notes, samples_read, held } = computed;
+            self.held = held;
+            run.count_samples(samples_read)?;
+            let mut adopted = Adopted::of(&pool)?;
+            for column in &mut columns {
+                column.labels = run.pool.adopt(&pool, column.labels, &mut adopted);
+            }
+            run.notes.append(notes.with_texts(|text| run.pool.adopt_text(&pool, text, &mut adopted)));
+            run.pool.check()?;
+            if !columns.is_empty() {
+                return Ok(Pull::Batch(columns));
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The part of a plan that looks at each series of one selector by itself: a selector, functions over its
+//! windows, functions of numbers and operators with scalars around it.
+//!
+//! It is computed in jobs of the CPU pool, some series in each, by operators of their own: a job shares
+//! nothing with others, neither labels nor notes. What comes out is put together in the order of the series
+//! ([`crate::ops::computed`]), so that whatever adds numbers of several series adds them in one order.
+
+use std::sync::Arc;
+
+use sandur_base::job::Held;
+use sandur_query::{Error, SampleSelection, SeriesBatch, SeriesWork};
+
+use crate::ast::{Call, Expr, Type};
+use crate::column::{Column, Grid};
+use crate::functions::{Kernel, Special};
+use crate::labels::LabelPool;
+use crate::notes::Notes;
+use crate::plan::{Looked, Planner, Times, Wanted};
+use crate::run::{AnyOperator, LeafId, Options, Pull, Run};
+
+/// Series of a job at most, whatever they take.
+const SERIES_MAX: usize = 256;
+
+/// An expression over the series of one selector, each by itself.
+pub struct PerSeries {
+    expr: Expr,
+    grid: Grid,
+    times: Times,
+    options: Options,
+    /// Labels that are looked at above; whether they are all but these.
+    wanted: Option<(Vec<String>, bool)>,
+    around: Around,
+}
+
+/// What a planner knows of the operators around an expression.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Around {
+    /// Whether a function around looks at counts and sums of histograms only.
+    pub(crate) statistics: bool,
+    /// Whether something around looks at buckets.
+    pub(crate) needs_buckets: bool,
+    /// Whether of the selector that is planned is only looked at when it has samples.
+    pub(crate) presence: bool,
+    /// Whether each series is looked at by itself.
+    pub(crate) within: bool,
+}
+
+/// What came of some series.
+pub struct Computed {
+    /// Series with samples, their labels by the numbers of `pool`.
+    pub columns: Vec<Column>,
+    /// Labels.
+    pub pool: LabelPool,
+    /// Warnings and infos.
+    pub notes: Notes,
+    /// Samples that were read.
+    pub samples_read: u64,
+    /// Memory of the series.
+    pub held: Held,
+}
+
+impl PerSeries {
+    /// The expression as it stands in a plan.
+    pub(crate) fn new(expr: &Expr, grid: Grid, wanted: Wanted<'_>, planner: &Planner<'_>) -> Self {
+        let wanted = wanted.map(|Looked { names, without }| (names.to_vec(), without));
+        let around = Around { within: true, ..planner.around };
+        let (times, options) = (planner.times, planner.run.options);
+        Self { expr: expr.clone(), grid, times, options, wanted, around }
+    }
+
+    /// Operators over the first selector of a run.
+    fn plan(&self) -> Result<(AnyOperator, Run), Error> {
+        let mut run = Run::new(self.options);
+        let mut planner = Planner { times: self.times, run: &mut run, around: self.around };
+        let wanted = self.wanted.as_ref().map(|(names, without)| Looked { names, without: *without });
+        let operator = planner.operator(&self.expr, self.grid, wanted)?;
+        Ok((operator, run))
+    }
+
+    /// What is asked of storage, and how many steps the operators have in all.
+    pub(crate) fn selection(&self) -> Result<(SampleSelection, u64), Error> {
+        let (_, mut run) = self.plan()?;
+        let steps = run.planned_steps;
+        match (run.leaves.pop(), run.leaves.is_empty()) {
+            (Some(leaf), true) => Ok((leaf.query, steps)),
+            _ => Err(Error::Internal(format!("{} has not one selector", self.expr))),
+        }
+    }
+}
+
+impl SeriesWork for PerSeries {
+    type Output = Computed;
+
+    fn series_max(&self) -> usize {
+        self.grid.batch_series().min(SERIES_MAX)
+    }
+
+    fn memory_bytes(&self, series: usize) -> u64 {
+        self.grid.batch_bytes() + series as u64 * Column::bytes(self.grid.steps)
+    }
+
+    fn run(&self, batch: SeriesBatch) -> Result<Computed, Error> {
+        let (mut operator, mut run) = self.plan()?;
+        let LeafId(leaf) = LeafId(0);
+        run.leaves[leaf].inbox.push_back(batch);
+        run.leaves[leaf].is_done = true;
+        let (mut columns, mut bytes) = (Vec::new(), 0);
+        loop {
+            match operator.pull(&mut run)? {
+                Pull::End => break,
+                Pull::Need(_) => return Err(Error::Internal(format!("{} needs more", self.expr))),
+                Pull::Batch(some) => {
+                    // The operator has reserved memory for one batch, which is the last one.
+                    run.keep(bytes)?;
+                    bytes = some.iter().map(Column::memory_bytes).sum();
+                    columns.extend(some);
+                }
+            }
+        }
+        let all = columns.iter().map(Column::memory_bytes).sum();
+        Ok(run.into_computed(columns, all, operator)?)
+    }
+}
+
+/// Whether an expression looks at each series of one selector by itself.
+pub(crate) fn is_per_series(expr: &Expr) -> bool {
+    match expr {
+        Expr::Selector(_) => true,
+        Expr::Paren(paren) => is_per_series(&paren.inner.0),
+        Expr::Unary(unary) => is_per_series(&unary.inner.0),
+        Expr::Chain(chain) => one_of(&chain.operands.0, is_per_series),
+        Expr::Call(call) => is_call_per_series(call),
+        Expr::Number(_) | Expr::String(_) | Expr::Matrix(_) | Expr::Subquery(_) | Expr::Aggregate(_) => false,
+    }
+}
+
+fn is_call_per_series(call: &Call) -> bool {
+    let args = &call.args.0;
+    match &call.function.kernel {
+        Kernel::Map(_) | Kernel::MapWith(_) | Kernel::OfHistogram(_) | Kernel::Date(_) => {
+            one_of(args, is_per_series)
+        }
+        Kernel::Range(..) => one_of(args, |arg| matches!(arg.unwrapped(), Expr::Matrix(_))),
+        Kernel::Special(Special::Timestamp) => {
+            args.iter().all(|arg| matches!(arg.unwrapped(), Expr::Selector(_)))
+        }
+        Kernel::Special(_) => false,
+    }
+}
+
+/// Whether one of some expressions fits and the others are numbers that look at no series.
+fn one_of(all: &[Expr], fits: impl Fn(&Expr) -> bool) -> bool {
+    let mut vectors = all.iter().filter(|expr| expr.value_type() != Type::Scalar);
+    let is_one = matches!((vectors.next(), vectors.next()), (Some(only), None) if fits(only));
+    is_one && all.iter().filter(|expr| expr.value_type() == Type::Scalar).all(is_plain_number)
+}
+
+/// Whether a scalar is a number, or operators between numbers.
+fn is_plain_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) => true,
+        Expr::Paren(paren) => is_plain_number(&paren.inner.0),
+        Expr::Unary(unary) => is_plain_number(&unary.inner.0),
+        Expr::Chain(chain) => chain.operands.0.iter().all(is_plain_number),
+        _ => false,
+    }
+}
+
+impl Planner<'_> {
+    /// The operator of an expression that looks at each series by itself.
+    #[inline(never)]
+    pub(crate) fn per_series(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        wanted: Wanted<'_>,
+    ) -> Result<AnyOperator, Error> {
+        let per_series = PerSeries::new(expr, grid, wanted, self);
+        let (selection, steps) = per_series.selection()?;
+        self.run.planned_steps += steps;
+        let leaf = self.run.add_leaf(selection, Some(Arc::new(per_series)));
+        Ok(Box::new(crate::ops::computed::FromJobs::new(leaf)))
+    }
+}

@@ -1,0 +1,302 @@
+//! Works on the series of a scan in jobs of the CPU pool, several at a time, and gives what comes out in the
+//! order of the series.
+//!
+//! **Life of a piece.** What the scan hands out is cut into pieces. Memory for the samples of a piece is
+//! reserved, then a job decodes them and works on them. As many jobs are in flight as the pool runs at once,
+//! and one more so that no thread waits; fewer when the query may not run as many. A little piece is worked
+//! on where it is asked for, which is quicker than to hand it over. No job waits for another one, so that
+//! jobs cannot keep each other from their threads.
+//!
+//! **Invariants.** Results come in the order of series, whatever is in flight. Jobs beyond the first take a
+//! part of the budget only. A refusal of memory fails the query when nothing else is in flight and nothing
+//! is read ahead, and not before: until then the pieces are worked on again, one after the other. Dropping
+//! the jobs ends those that run.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use sandur_base::{BoxFuture, Reservation};
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::sample_source::{SampleScan, SeriesBatch};
+use crate::series_part::SeriesPart;
+use crate::stats::QueryStats;
+
+/// Pieces that are made for each thread of what a scan hands out, so that none waits long for the last.
+const PIECES_PER_THREAD: usize = 4;
+/// Series of a piece, unless they take many bytes: fewer would be handed over too often.
+const PIECE_SERIES: usize = 64;
+/// Bytes of a piece of fewer series.
+const PIECE_BYTES: u64 = 1 << 20;
+/// A piece of no more bytes and series is quicker worked on than handed to the CPU pool.
+const LITTLE_BYTES: u64 = 512 << 10;
+const LITTLE_SERIES: usize = 64;
+/// Jobs beyond the first are in flight while all of them take one in so many bytes of the budget at most.
+const SHARE_ONE_IN: u64 = 4;
+
+/// What is done with series; runs on the CPU pool, several at a time.
+pub trait SeriesWork: Send + Sync + 'static {
+    /// What comes out of some series.
+    type Output: Send + 'static;
+
+    /// Most series that are worked on in one job.
+    fn series_max(&self) -> usize;
+
+    /// About how many bytes the work on so many series reserves beside their samples.
+    fn memory_bytes(&self, series: usize) -> u64;
+
+    /// Works on some series. Reserves what it makes, and tells [`sandur_base::job`] of its work. It is asked
+    /// again for the same series when there was no memory.
+    fn run(&self, batch: SeriesBatch) -> Result<Self::Output, Error>;
+}
+
+/// Some series of a part.
+#[derive(Clone)]
+struct Piece {
+    part: Arc<dyn SeriesPart>,
+    some: Range<usize>,
+}
+
+enum State<T> {
+    Running(BoxFuture<'static, Result<T, Error>>),
+    Done(Result<T, Error>),
+}
+
+/// A piece that is worked on, or was.
+struct Job<T> {
+    piece: Piece,
+    bytes: u64,
+    state: State<T>,
+}
+
+impl<T> Job<T> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let State::Running(future) = &mut self.state {
+            match Pin::new(future).poll(cx) {
+                Poll::Ready(outcome) => self.state = State::Done(outcome),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// The series of a scan, while they are worked on.
+pub struct SeriesJobs<W: SeriesWork> {
+    context: QueryContext,
+    scan: Box<dyn SampleScan>,
+    work: Arc<W>,
+    /// Pieces that were not begun, or are to be worked on again.
+    waiting: VecDeque<Piece>,
+    /// Pieces in their order.
+    in_flight: VecDeque<Job<W::Output>>,
+    width: usize,
+    /// Whether nothing was in flight nor read ahead when the first piece was begun.
+    is_alone: bool,
+    /// Whether the scan has handed everything out.
+    is_read: bool,
+}
+
+impl<W: SeriesWork> SeriesJobs<W> {
+    /// Works on the series of a scan.
+    pub fn new(context: &QueryContext, scan: Box<dyn SampleScan>, work: Arc<W>) -> Self {
+        let width = (context.env().cpu().parallelism() + 1).min(context.parallelism()).max(1);
+        Self {
+            context: context.clone(),
+            scan,
+            work,
+            waiting: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            width,
+            is_alone: false,
+            is_read: false,
+        }
+    }
+
+    /// Whether it is known that nothing follows.
+    pub fn is_over(&self) -> bool {
+        self.is_read && self.waiting.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// What came out of the next series; `None` after the last ones.
+    pub async fn next(&mut self) -> Result<Option<W::Output>, Error> {
+        loop {
+            self.fill().await?;
+            let first = std::future::poll_fn(|cx| self.poll_first(cx)).await;
+            let Some((piece, outcome)) = first else {
+                if self.is_over() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            match outcome {
+                Err(Error::OverBudget(_)) if !self.is_alone => {
+                    let after = self.end_all().await;
+                    self.alone(std::iter::once(piece).chain(after)).await;
+                }
+                outcome => {
+                    self.is_alone = false;
+                    return outcome.map(Some);
+                }
+            }
+        }
+    }
+
+    /// Begins as many pieces as may be in flight.
+    async fn fill(&mut self) -> Result<(), Error> {
+        while self.in_flight.len() < self.width {
+            self.context.check()?;
+            let begun = match self.waiting.pop_front() {
+                Some(piece) => self.begin(piece),
+                None if self.is_read => break,
+                None => self.read().await,
+            };
+            match begun {
+                // The first poll hands the job to the pool: it runs while the next series are read.
+                Ok(true) => std::future::poll_fn(|cx| self.poll_newest(cx)).await,
+                Ok(false) => break,
+                // Those in flight give theirs back first.
+                Err(Error::OverBudget(_)) if !self.in_flight.is_empty() => break,
+                Err(Error::OverBudget(_)) if !self.is_alone => self.alone([]).await,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the scan for more.
+    async fn read(&mut self) -> Result<bool, Error> {
+        let part = self.scan.next_part().await?;
+        // It may read ahead by now.
+        self.is_alone = false;
+        self.is_read = part.is_none() || self.scan.is_over();
+        if let Some(part) = part {
+            self.cut(part);
+        }
+        Ok(true)
+    }
+
+    /// Cuts what was handed out into pieces.
+    fn cut(&mut self, part: Arc<dyn SeriesPart>) {
+        let series = part.series();
+        let by_bytes = (part.memory_bytes(&(0..series)) / PIECE_BYTES) as usize;
+        let threads = self.context.env().cpu().parallelism().min(self.context.parallelism());
+        let most = if threads > 1 { threads * PIECES_PER_THREAD } else { 1 };
+        let pieces = (series / PIECE_SERIES).max(by_bytes).clamp(1, most);
+        let step = series.div_ceil(pieces).clamp(1, self.work.series_max().max(1));
+        self.waiting.extend(
+            (0..series)
+                .step_by(step)
+                .map(|from| Piece { part: Arc::clone(&part), some: from..series.min(from + step) }),
+        );
+    }
+
+    /// Begins to work on a piece, if it may be in flight beside the others.
+    fn begin(&mut self, piece: Piece) -> Result<bool, Error> {
+        let (series, samples) = (piece.some.len(), piece.part.memory_bytes(&piece.some));
+        let bytes = samples + self.work.memory_bytes(series);
+        let taken: u64 = self.in_flight.iter().map(|job| job.bytes).sum();
+        let share = self.context.budget().capacity() / SHARE_ONE_IN;
+        if !self.in_flight.is_empty() && taken.saturating_add(bytes) > share {
+            self.waiting.push_front(piece);
+            return Ok(false);
+        }
+        let memory = match self.context.budget().reserve(samples) {
+            Ok(memory) => memory,
+            Err(refusal) => {
+                self.waiting.push_front(piece);
+                return Err(refusal.into());
+            }
+        };
+        let job = job(&self.context, Arc::clone(&self.work), piece.clone(), memory);
+        let is_little = bytes <= LITTLE_BYTES && series <= LITTLE_SERIES;
+        let state = match is_little {
+            true => State::Done(self.context.compute_here(job)),
+            false => State::Running(on_the_pool(self.context.clone(), job)),
+        };
+        self.in_flight.push_back(Job { piece, bytes, state });
+        Ok(true)
+    }
+
+    fn poll_newest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(job) = self.in_flight.back_mut() {
+            _ = job.poll(cx); // it is asked again
+        }
+        Poll::Ready(())
+    }
+
+    /// The first piece in flight, once it is done; `None` when there is none. All are polled, which hands
+    /// them to the pool.
+    fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Piece, Result<W::Output, Error>)>> {
+        let mut is_done = true;
+        for (n, job) in self.in_flight.iter_mut().enumerate() {
+            let polled = job.poll(cx);
+            is_done &= n > 0 || polled.is_ready();
+        }
+        if !is_done {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.in_flight.pop_front().map(|Job { piece, state, .. }| match state {
+            State::Done(outcome) => (piece, outcome),
+            State::Running(_) => (piece, Err(Error::Internal("a job ended without an outcome".to_owned()))),
+        }))
+    }
+
+    /// Waits until nothing is in flight; the pieces that were.
+    async fn end_all(&mut self) -> Vec<Piece> {
+        let mut pieces = Vec::with_capacity(self.in_flight.len());
+        while let Some((piece, _)) = std::future::poll_fn(|cx| self.poll_first(cx)).await {
+            pieces.push(piece);
+        }
+        pieces
+    }
+
+    /// Memory is short: from now on one piece is in flight at a time, these first. What was read ahead is let
+    /// go.
+    async fn alone(&mut self, again: impl IntoIterator<Item = Piece>) {
+        (self.width, self.is_alone) = (1, true);
+        let mut waiting: VecDeque<Piece> = again.into_iter().collect();
+        waiting.append(&mut self.waiting);
+        self.waiting = waiting;
+        self.scan.give_back().await;
+    }
+}
+
+/// Decodes the samples of a piece and works on them.
+fn job<W: SeriesWork>(
+    context: &QueryContext,
+    work: Arc<W>,
+    Piece { part, some }: Piece,
+    memory: Reservation,
+) -> impl FnOnce() -> Result<W::Output, Error> + Send + use<W> {
+    let context = context.clone();
+    move || {
+        let began = context.env().monotonic();
+        let outcome = part.decode(some).and_then(|batch| work.run(batch));
+        let took = context.env().monotonic().saturating_sub(began);
+        QueryStats::add_time(&context.stats().execution_ns, took);
+        drop(memory);
+        outcome
+    }
+}
+
+/// Runs a job on the CPU pool, as one of those that the query may run.
+fn on_the_pool<T: Send + 'static>(
+    context: QueryContext,
+    job: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> BoxFuture<'static, Result<T, Error>> {
+    Box::pin(async move {
+        let worker = context.worker().await;
+        context
+            .compute(move || {
+                let outcome = job();
+                drop(worker);
+                outcome
+            })
+            .await
+    })
+}
