@@ -1,7 +1,7 @@
 //! The series of all holders in the order in which blocks hold them.
 //!
 //! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page
-//! of series.
+//! of series. Where blocks hold the same series, these are told by numbers ([`Alike`]).
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use roaring::RoaringBitmap;
 use sandur_base::Reservation;
 use sandur_format::block::compare_series;
+use sandur_format::sample_block::index::{Alike, SeriesPage};
 use sandur_model::Labels;
 use sandur_query::{Error, QueryContext, TEXT_BYTES};
 
@@ -22,20 +23,31 @@ use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels, or_
 /// Bytes that a label takes beside its texts: as ids and texts of the batch.
 const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
 /// Pages of series of a block are kept decoded when no more of them are wanted.
-const KEPT_PAGES: usize = 4;
+const KEPT_PAGES: usize = 8;
+
+/// What makes a walk quicker takes no more than one in so many bytes of the budget.
+const SMALL_ONE_IN: u64 = 64;
 
 /// A series, and where it is.
 pub(super) struct Found {
     /// Holders in the order in which they had their rows, and the series' place in each: its ordinal in a
     /// block, its position in a head's selection.
     pub(super) members: Vec<(usize, u32)>,
-    /// Its labels, when the first holder is a block: the page that they were in may be gone.
-    labels: Option<OwnLabels>,
+    /// Its labels, when the first holder is a block.
+    labels: Option<FoundLabels>,
     /// Bytes of its labels in a batch.
     label_bytes: u64,
     rows: u64,
     /// Those of the rows that heads hold.
     head_rows: u64,
+}
+
+/// Where labels of a series of a block are.
+enum FoundLabels {
+    /// In a page that is kept.
+    Kept(HeldPage, u32),
+    /// By themselves: their page goes.
+    Own(OwnLabels),
 }
 
 /// Labels of one series: names and values one after the other.
@@ -96,7 +108,12 @@ impl Found {
         let Some((number, place)) = self.members.first() else { return };
         match (&holders[*number], &self.labels) {
             (Holder::Head { series }, _) => series.pairs(*place as usize).for_each(|(n, v)| each(n, v)),
-            (Holder::Block { .. }, Some(labels)) => labels.pairs().for_each(|(n, v)| each(n, v)),
+            (Holder::Block { .. }, Some(FoundLabels::Kept(held, place))) => {
+                held.page.pairs(*place).for_each(|(n, v)| each(n, v));
+            }
+            (Holder::Block { .. }, Some(FoundLabels::Own(labels))) => {
+                labels.pairs().for_each(|(n, v)| each(n, v));
+            }
             (Holder::Block { .. }, None) => {}
         }
     }
@@ -116,6 +133,8 @@ enum Cursor {
         series: Box<Peekable<roaring::bitmap::IntoIter>>,
         /// Of the next series, once it was read.
         page: Option<HeldPage>,
+        /// Which of its series are those of the page of the first holder.
+        alike: Option<Box<KnownAlike>>,
         /// Whether pages are kept decoded.
         keep: bool,
         /// For the set of series.
@@ -174,8 +193,16 @@ impl Cursor {
     }
 
     fn drop_page(&mut self) {
-        if let Self::Block { page, .. } = self {
-            *page = None;
+        if let Self::Block { page, alike, .. } = self {
+            (*page, *alike) = (None, None);
+        }
+    }
+
+    /// The page of the next series, if it is there.
+    fn page(&self) -> Option<&Arc<SeriesPage>> {
+        match self {
+            Self::Block { page: Some(held), .. } => Some(&held.page),
+            _ => None,
         }
     }
 
@@ -200,12 +227,38 @@ impl Cursor {
     }
 }
 
+/// Whether a page that is held until its last series was used is small beside what the query may take.
+fn is_small_for(held: &HeldPage, context: &QueryContext) -> bool {
+    held.page.memory_bytes().saturating_mul(SMALL_ONE_IN) <= context.budget().capacity()
+}
+
+/// What is known of the page of a holder and that of the first one.
+struct KnownAlike {
+    first: Arc<SeriesPage>,
+    alike: Alike,
+    _memory: Reservation,
+}
+
+impl KnownAlike {
+    /// Of two pages, if there is memory for it.
+    fn of(context: &QueryContext, first: &Arc<SeriesPage>, second: &SeriesPage) -> Option<Self> {
+        let (bytes, budget) = (Alike::bytes_of(first), context.budget());
+        if bytes.saturating_mul(SMALL_ONE_IN) > budget.capacity() {
+            return None;
+        }
+        let memory = budget.reserve(bytes).ok()?;
+        Some(Self { first: Arc::clone(first), alike: Alike::of(first, second), _memory: memory })
+    }
+}
+
 /// How far a scan has come in each of its holders.
 pub(super) struct Walk {
     context: QueryContext,
     cursors: Vec<Cursor>,
     /// Labels that the query looks at. Several holders are put in order by all labels.
     wanted: WantedLabels,
+    /// Those of them that batches show.
+    shown: WantedLabels,
     /// Series that were found for the next batch.
     found: Vec<Found>,
     rows: u64,
@@ -213,15 +266,17 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn new(context: &QueryContext) -> Self {
-        let (cursors, wanted) = (Vec::new(), WantedLabels::All);
-        Self { context: context.clone(), cursors, wanted, found: Vec::new(), rows: 0 }
+        let (wanted, shown) = (WantedLabels::All, WantedLabels::All);
+        Self { context: context.clone(), cursors: Vec::new(), wanted, shown, found: Vec::new(), rows: 0 }
     }
 
-    /// Reads no other labels than these, once all holders were added, if the order of series is that of the
-    /// only holder.
+    /// Batches show no other labels than these, once all holders were added. If the order of series is that
+    /// of the only holder, no others are read.
     pub(super) fn narrow(&mut self, labels: Option<&[String]>) {
-        if let (Some(labels), [_]) = (labels, &self.cursors[..]) {
-            self.wanted = WantedLabels::Some(labels.into());
+        let Some(labels) = labels else { return };
+        self.shown = WantedLabels::Some(labels.into());
+        if let [_] = &self.cursors[..] {
+            self.wanted = self.shown.clone();
         }
     }
 
@@ -231,7 +286,8 @@ impl Walk {
         let memory = self.context.budget().reserve(series.serialized_size() as u64 + 512)?;
         let keep = reader.pages_of(&series).len() <= KEPT_PAGES;
         let series = Box::new(series.into_iter().peekable());
-        self.cursors.push(Cursor::Block { reader, series, page: None, keep, _memory: memory });
+        let (page, alike) = (None, None);
+        self.cursors.push(Cursor::Block { reader, series, page, alike, keep, _memory: memory });
         Ok(())
     }
 
@@ -286,13 +342,38 @@ impl Walk {
         Ok(())
     }
 
+    /// The order of the next series of two holders.
+    fn compare(&mut self, (number, place): (usize, u32), (first, first_place): (usize, u32)) -> Ordering {
+        let [first, cursor] = match self.cursors.get_disjoint_mut([first, number]) {
+            Ok(cursors) => cursors,
+            Err(_) => return Ordering::Equal,
+        };
+        let (Some(page), Some(own)) = (first.page().cloned(), cursor.page().cloned()) else {
+            return cursor.compare(place, first, first_place);
+        };
+        if let Cursor::Block { alike, .. } = cursor {
+            if !alike.as_ref().is_some_and(|known| Arc::ptr_eq(&known.first, &page)) {
+                *alike = KnownAlike::of(&self.context, &page, &own).map(Box::new);
+            }
+            if let Some(known) = alike
+                && known.alike.are_same((&page, first_place), (&own, place))
+            {
+                return Ordering::Equal;
+            }
+        }
+        let order = cursor.compare(place, first, first_place);
+        if let (Ordering::Equal, Cursor::Block { alike: Some(known), .. }) = (order, cursor) {
+            known.alike.learn((&page, first_place), (&own, place));
+        }
+        order
+    }
+
     fn next_series(&mut self) -> Option<Found> {
         let mut members: Vec<(usize, u32)> = Vec::new();
         for number in 0..self.cursors.len() {
             let Some(place) = self.cursors[number].next() else { continue };
-            let with_first =
-                |first: &(usize, u32)| self.cursors[number].compare(place, &self.cursors[first.0], first.1);
-            match members.first().map_or(Ordering::Less, with_first) {
+            let first = members.first().copied();
+            match first.map_or(Ordering::Less, |first| self.compare((number, place), first)) {
                 Ordering::Less => members = vec![(number, place)],
                 Ordering::Equal => members.push((number, place)),
                 Ordering::Greater => {}
@@ -301,11 +382,16 @@ impl Walk {
         let (first, place) = *members.first()?;
         let bytes_of = |(name, value): (&str, &str)| (name.len() + value.len()) as u64 + LABEL_BYTES;
         let (labels, label_bytes) = match &self.cursors[first] {
+            Cursor::Block { page: Some(held), keep: true, .. } if is_small_for(held, &self.context) => {
+                let shown = held.page.pairs(place).filter(|(name, _)| self.shown.has(name));
+                let bytes = shown.map(bytes_of).sum();
+                (Some(FoundLabels::Kept(held.clone(), place)), bytes)
+            }
             Cursor::Block { page, .. } => {
                 let pairs = page.iter().flat_map(|held| held.page.pairs(place));
                 let labels = OwnLabels::of(pairs.filter(|(name, _)| self.wanted.has(name)));
                 let bytes = labels.pairs().map(bytes_of).sum();
-                (Some(labels), bytes)
+                (Some(FoundLabels::Own(labels)), bytes)
             }
             Cursor::Head { series, .. } => (None, series.pairs(place as usize).map(bytes_of).sum()),
         };

@@ -4,6 +4,7 @@
 //! and for each 4,096 series. Parts are read when a query needs them: pages of texts to find values, pages
 //! of lists to find series, columns of pages of series for labels. No reader needs all of them at once.
 
+mod alike;
 mod gather;
 mod label;
 mod lists;
@@ -16,12 +17,14 @@ mod value_set;
 
 use bytes::Bytes;
 
+pub use alike::Alike;
 pub(super) use gather::IndexWriter;
 pub use label::{Column, Label, PageRef};
 pub use lists::ListPage;
 pub(super) use part::WrittenArea;
 pub(crate) use part::{Area, Areas, PART_INDEX};
 pub use part::{Part, Place};
+
 pub use series_page::{ColumnNumbers, SeriesColumns, SeriesPage, SeriesSpan, TextRef};
 pub use texts::TextPage;
 

@@ -252,7 +252,7 @@ impl ColumnNumbers {
 
 /// One label over the series of a page.
 #[derive(Debug)]
-struct SeriesColumn {
+pub(super) struct SeriesColumn {
     name: Arc<str>,
     values: TextPage,
     /// For each series 0, or one more than the position of its value; `None`: all have the only one.
@@ -260,6 +260,20 @@ struct SeriesColumn {
 }
 
 impl SeriesColumn {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// 0 where a series lacks the label; the same number where it has the same value.
+    pub(super) fn code(&self, row: usize) -> u16 {
+        self.rows.as_ref().map_or(1, |rows| rows[row])
+    }
+
+    /// Codes are below this.
+    pub(super) fn codes(&self) -> usize {
+        self.values.len() + 1
+    }
+
     fn value(&self, row: usize) -> Option<&str> {
         match &self.rows {
             None => Some(self.values.get(0)),
@@ -285,6 +299,15 @@ impl SeriesPage {
     /// Whether it holds a series.
     pub fn holds(&self, ordinal: u32) -> bool {
         self.series().contains(&ordinal)
+    }
+
+    pub(super) fn columns(&self) -> &[SeriesColumn] {
+        &self.columns
+    }
+
+    /// The place of a series in columns.
+    pub(super) fn row(&self, ordinal: u32) -> usize {
+        (ordinal - self.first) as usize
     }
 
     /// The labels of a series, by name.

@@ -165,6 +165,29 @@ proptest! {
         prop_assert_eq!(listed, series.iter().map(Vec::len).sum::<usize>());
     }
 
+    #[test]
+    fn series_of_two_pages_are_the_same_by_numbers_where_they_are_by_labels(
+        [a, b] in prop::array::uniform2(prop::collection::vec(
+            prop::collection::btree_map("[a-c_]|le", "[0-2]|1.0", 0..4),
+            1..20,
+        )),
+    ) {
+        let [a, b] = [a, b].map(|all| sorted(all.into_iter().map(|one| one.into_iter().collect()).collect()));
+        let [first, second] = [&a, &b].map(|series| page_of(&index_of(series), 0).unwrap());
+        let mut alike = Alike::of(&first, &second);
+        for _ in 0..2 {
+            for (n, m) in (0..a.len()).flat_map(|n| (0..b.len()).map(move |m| (n, m))) {
+                let is_same = compare_series(pairs(&a[n]), pairs(&b[m])).is_eq();
+                let places = ((&first, n as u32), (&second, m as u32));
+                prop_assert!(is_same || !alike.are_same(places.0, places.1));
+                if is_same {
+                    alike.learn(places.0, places.1);
+                    prop_assert!(alike.are_same(places.0, places.1));
+                }
+            }
+        }
+    }
+
     /// The plain bytes of parts, of which no checksum tells.
     #[test]
     fn parts_of_any_bytes_are_read_without_a_panic(
