@@ -100,6 +100,11 @@ impl BlockCache {
         inner.bytes += bytes;
     }
 
+    /// Whether so many bytes more leave half of the room to what is asked for next.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.bytes().saturating_add(bytes) <= self.memory.memory_limit() / 16 * 7
+    }
+
     /// Bytes held now.
     pub fn bytes(&self) -> u64 {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).bytes

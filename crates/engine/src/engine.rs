@@ -13,7 +13,6 @@ use sandur_query::{Follow, QueryContext, Sources};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::block_cache::BlockCache;
 use crate::block_reader::BlockReader;
 use crate::error::Error;
 use crate::flush::Ending;
@@ -95,8 +94,7 @@ impl Engine {
         }
         let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
         tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
-        let decoded = Arc::new(BlockCache::new(shared.bytes.cache().clone()));
-        let reader = BlockReader::new(env.clone(), shared.bytes.clone(), decoded);
+        let reader = shared.reader.clone();
         tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.for_upkeep())));
         let closing = Arc::new(AtomicBool::new(false));
         let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));

@@ -5,18 +5,19 @@
 //! adopter, or an earlier attempt of ours whose answer was lost) makes this commit fail, so rows are in
 //! blocks exactly once. The view changes from head to blocks in one step.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{StreamExt, TryStreamExt};
-use sandur_base::{Backoff, BoxFuture, Env, Id, Lane};
+use sandur_base::{Backoff, BoxFuture, Env, Id, Lane, MemoryBudget, Task};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_model::Signal;
 use sandur_store::Store;
 
 use crate::assembly::Plan;
-use crate::block_bytes::BlockBytes;
 use crate::block_meta;
+use crate::block_reader::BlockReader;
 use crate::block_upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, expect_catalog};
 use crate::head::Head;
@@ -32,12 +33,16 @@ const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from
 pub(crate) struct Flusher {
     pub(crate) env: Env,
     pub(crate) store: Store,
-    pub(crate) bytes: BlockBytes,
+    pub(crate) reader: BlockReader,
     pub(crate) catalog: Catalog,
     pub(crate) views: Arc<Views>,
     pub(crate) metrics: Metrics,
     /// Blocks that are written at once.
     pub(crate) parallelism: usize,
+    /// Memory for decoding new blocks ahead of queries.
+    pub(crate) budget: MemoryBudget,
+    /// Decodes the blocks of the last flush.
+    pub(crate) warming: Mutex<Option<Task<()>>>,
 }
 
 /// Whether the WAL of the flushed incarnation ends with the flushed head.
@@ -70,7 +75,10 @@ impl Flusher {
         let blocks = self.write_blocks(author, head).await?;
         let outcome = self.commit(author, head, ending, &blocks).await;
         match outcome {
-            Ok(Flushed::Committed) => self.count(&blocks, started),
+            Ok(Flushed::Committed) => {
+                self.count(&blocks, started);
+                self.warm(blocks);
+            }
             // Rejected means that the blocks can never become part of the catalog.
             Ok(Flushed::Overtaken) => {
                 for block in &blocks {
@@ -81,6 +89,22 @@ impl Flusher {
             Err(_) => {}
         }
         outcome
+    }
+
+    /// Decodes new blocks ahead of queries.
+    fn warm(&self, blocks: Vec<BlockMeta>) {
+        let is_of_samples = |block: &BlockMeta| block.dataset.signal == Signal::Metrics;
+        let blocks: Vec<Arc<BlockMeta>> = blocks.into_iter().filter(is_of_samples).map(Arc::new).collect();
+        let (reader, budget) = (self.reader.clone(), self.budget.clone());
+        let warming = async move { crate::samples::warm(&reader, &budget, &blocks).await };
+        let task = self.env.spawn("decode new blocks", warming);
+        *self.warming.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    }
+
+    /// What decodes the blocks of the last flush.
+    #[cfg(test)]
+    pub(crate) fn take_warming(&self) -> Option<Task<()>> {
+        self.warming.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn count(&self, blocks: &[BlockMeta], started: Duration) {
@@ -105,7 +129,7 @@ impl Flusher {
         let mut meta = block_meta::unwritten(self.env.new_id(), author, &dataset, window, 0);
         let path = meta.path();
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
-        let mut upload = BlockUpload::begin(&self.store, &self.bytes, &meta).await?;
+        let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), &meta).await?;
         let seen = self.catalog.snapshot().position();
         let mut assembly = plan.begin(seen).map_err(damaged)?;
         let done = loop {

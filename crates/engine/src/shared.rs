@@ -12,6 +12,8 @@ use sandur_store::Store;
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::block_bytes::BlockBytes;
+use crate::block_cache::BlockCache;
+use crate::block_reader::BlockReader;
 use crate::error::{Error, expect_catalog, refused};
 use crate::flush::{Ending, Flushed, Flusher};
 use crate::flush_signal::FlushSignal;
@@ -32,8 +34,8 @@ const FOLLOWED_PART: u64 = 4;
 pub(crate) struct Shared {
     pub(crate) env: Env,
     pub(crate) store: Store,
-    /// Stored bytes of blocks, through the cache.
-    pub(crate) bytes: BlockBytes,
+    /// Reads blocks, and keeps what it decodes.
+    pub(crate) reader: BlockReader,
     pub(crate) catalog: Catalog,
     pub(crate) options: EngineOptions,
     pub(crate) local: bool,
@@ -70,14 +72,18 @@ impl Shared {
         let metrics = Metrics::default();
         let cache = options.cache.clone().unwrap_or_else(|| Cache::in_memory(&env, options.cache_bytes));
         let bytes = BlockBytes::new(env.clone(), store.clone(), cache);
+        let decoded = Arc::new(BlockCache::new(bytes.cache().clone()));
+        let reader = BlockReader::new(env.clone(), bytes, decoded);
         let flusher = Flusher {
             env: env.clone(),
             store: store.clone(),
-            bytes: bytes.clone(),
+            reader: reader.clone(),
             catalog: catalog.clone(),
             views: Arc::clone(&views),
             metrics: metrics.clone(),
             parallelism: options.flush_parallelism,
+            budget: options.write_budget.clone(),
+            warming: std::sync::Mutex::default(),
         };
         let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
         Arc::new(Self {
@@ -85,7 +91,7 @@ impl Shared {
             rulebook: Arc::new(Rulebook::new(options.deletes.clone())),
             env,
             store,
-            bytes,
+            reader,
             catalog,
             options,
             local,
@@ -102,6 +108,12 @@ impl Shared {
             flusher,
             flush_turn: Mutex::new(()),
         })
+    }
+
+    /// What decodes the blocks of the last flush.
+    #[cfg(test)]
+    pub(crate) fn take_warming(&self) -> Option<Task<()>> {
+        self.flusher.take_warming()
     }
 
     /// The WAL that takes pushes now.

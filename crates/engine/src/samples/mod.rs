@@ -19,9 +19,11 @@ mod series_index;
 mod source;
 mod times;
 mod value_scan;
+mod warm;
 
 pub(crate) use merge::SampleMerging;
 pub(crate) use source::EngineSamples;
+pub(crate) use warm::warm;
 
 /// A sample block whose footer is in memory.
 pub(crate) type OpenSamples = crate::open_block::OpenBlock<sandur_format::sample_block::Footer>;

@@ -185,7 +185,7 @@ async fn a_kept_footer_comes_with_what_the_snapshot_says() {
     push_rows(&engine, "a", 0..10).await;
     engine.flush().await.unwrap();
     let before = Arc::clone(engine.view().snapshot.all_blocks().next().unwrap());
-    let bytes = engine.shared().bytes.clone();
+    let bytes = engine.shared().reader.bytes().clone();
     let cache = Arc::new(BlockCache::new(bytes.cache().clone()));
     let reader = BlockReader::new(engine.env().clone(), bytes, cache);
     let stats = QueryStats::default();
@@ -361,7 +361,7 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     engine.push(batch).await.unwrap();
     engine.flush().await.unwrap();
     // What was just written must come from the store, as after a restart.
-    engine.shared().bytes.cache().flush_all(None);
+    engine.shared().reader.bytes().cache().flush_all(None);
     let unread =
         engine.view().snapshot.blocks(&Dataset::logs(first.clone()), TimeRange::ALL).next().unwrap().path();
     for _ in 0..200 {

@@ -14,6 +14,7 @@ mod parts;
 mod refused;
 mod samples;
 mod trips;
+mod warm;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
-use sandur_format::sample_block::index::{ColumnNumbers, Index, Part, SeriesSpan, TextPage};
+use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Part, Place, SeriesSpan, TextPage};
 
-use super::{Asker, IndexError, IndexReader, plain_of};
+use super::{IndexError, IndexReader, WantedLabels, plain_of};
 use crate::block_cache::{Piece, for_the_cache};
 
 /// Spans and columns of blocks with more pages of series are not kept.
@@ -83,6 +83,44 @@ impl IndexReader {
         self.kept((pieces, parts), self.keeps_texts(label), bytes, decode).await
     }
 
+    /// Whether all parts can be had without a read.
+    pub(crate) async fn is_in_memory(&self) -> bool {
+        for part in self.index().parts() {
+            let is_there = match self.index().locate(&part) {
+                Ok(Place::Footer(_)) => true,
+                Ok(Place::Object(piece)) => self.reader.kept(&self.block.meta, &piece).await.is_some(),
+                Err(_) => false,
+            };
+            if !is_there {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Decodes all parts that are kept between queries, of an index with few series.
+    pub(crate) async fn decode_all(&self) -> Result<(), IndexError> {
+        if !self.keeps_series() {
+            return Ok(());
+        }
+        let pages: Vec<u32> = (0..self.index().pages().len() as u32).collect();
+        self.kept_spans(&pages).await?;
+        for page in &pages {
+            self.page(*page, &WantedLabels::All, true).await?;
+        }
+        for (at, label) in self.index().labels().iter().enumerate() {
+            let each = label.columns().iter().filter_map(|(page, column)| match column {
+                Column::Each(part) => Some((*page, *part)),
+                Column::Constant(_) => None,
+            });
+            self.kept_columns(at, &each.collect::<Vec<_>>()).await?;
+            if self.keeps_texts(at) {
+                self.kept_texts(at, &(0..label.sorted_pages().len()).collect::<Vec<_>>()).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Decoded parts, in order: those that are not known are read and decoded together.
     async fn kept<T: Send + Sync + 'static>(
         &self,
@@ -93,7 +131,7 @@ impl IndexReader {
     ) -> Result<Vec<Arc<T>>, IndexError> {
         let (cache, id) = (self.reader.cache(), self.block.meta.id);
         // What the database itself reads is not what queries ask for next.
-        let keep = keep && matches!(self.asker, Asker::Query(_));
+        let keep = keep && self.asker.keeps();
         let known: Vec<Option<Arc<T>>> =
             pieces.iter().map(|piece| if keep { cache.get(id, *piece) } else { None }).collect();
         let unknown: Vec<usize> = (0..known.len()).filter(|at| known[*at].is_none()).collect();

@@ -92,6 +92,15 @@ enum Asker {
     Query(QueryContext),
     /// The database itself.
     Upkeep(MemoryBudget, Arc<QueryStats>),
+    /// The database itself, for queries to come: what it decodes is kept as theirs is.
+    Ahead(MemoryBudget, Arc<QueryStats>),
+}
+
+impl Asker {
+    /// Whether what is decoded is what queries ask for next.
+    fn keeps(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Ahead(..))
+    }
 }
 
 /// Reads the index of one block. Cheap to clone.
@@ -119,6 +128,15 @@ impl IndexReader {
         Self::for_asker(reader, Asker::Upkeep(budget.clone(), Arc::default()), block)
     }
 
+    /// A reader that decodes what queries will ask for.
+    pub(crate) fn ahead_of_queries(
+        reader: &BlockReader,
+        budget: &MemoryBudget,
+        block: &Arc<OpenSamples>,
+    ) -> Self {
+        Self::for_asker(reader, Asker::Ahead(budget.clone(), Arc::default()), block)
+    }
+
     /// The block.
     pub(crate) fn block(&self) -> &Arc<OpenSamples> {
         &self.block
@@ -131,21 +149,21 @@ impl IndexReader {
     fn stats(&self) -> &QueryStats {
         match &self.asker {
             Asker::Query(context) => context.stats(),
-            Asker::Upkeep(_, stats) => stats,
+            Asker::Upkeep(_, stats) | Asker::Ahead(_, stats) => stats,
         }
     }
 
     fn reserve(&self, bytes: u64) -> Result<Reservation, OverBudget> {
         match &self.asker {
             Asker::Query(context) => context.budget().reserve(bytes),
-            Asker::Upkeep(budget, _) => budget.reserve(bytes),
+            Asker::Upkeep(budget, _) | Asker::Ahead(budget, _) => budget.reserve(bytes),
         }
     }
 
     fn check(&self) -> Result<(), Error> {
         match &self.asker {
             Asker::Query(context) => context.check(),
-            Asker::Upkeep(..) => Ok(()),
+            Asker::Upkeep(..) | Asker::Ahead(..) => Ok(()),
         }
     }
 
@@ -165,8 +183,8 @@ impl IndexReader {
             Asker::Query(context) => {
                 context.compute_sized(plain_bytes <= LITTLE_BYTES, move || Ok(work())).await?
             }
-            Asker::Upkeep(..) if plain_bytes <= LITTLE_BYTES => work(),
-            Asker::Upkeep(..) => self.reader.env.run_cpu(Lane::Background, work).await,
+            Asker::Upkeep(..) | Asker::Ahead(..) if plain_bytes <= LITTLE_BYTES => work(),
+            Asker::Upkeep(..) | Asker::Ahead(..) => self.reader.env.run_cpu(Lane::Background, work).await,
         };
         decoded.map_err(|reason| self.damaged(reason))
     }

@@ -233,14 +233,18 @@ impl Fetcher {
         series: &RoaringBitmap,
     ) -> Option<FetchedGroup> {
         let group = &block.footer.groups()[number as usize];
-        let head = self.sound(block, decode_head(group, bytes))?;
+        let known = self.reader.cache().get::<GroupHead>(block.meta.id, Piece::GroupHead(group.piece.offset));
+        let head = match known {
+            Some(head) => head,
+            None => Arc::new(self.sound(block, decode_head(group, bytes))?),
+        };
         let of = |page: u32| {
             let piece = head.pages()[page as usize].piece;
             let start = (piece.offset - group.piece.offset) as usize;
             (page, bytes.slice(start..start + piece.len as usize))
         };
         let pages: Vec<(u32, Bytes)> = head.pages_of(series, self.range).into_iter().map(of).collect();
-        Some(FetchedGroup::new(Arc::new(head), pages))
+        Some(FetchedGroup::new(head, pages))
     }
 
     /// The wanted pages of groups whose heads are known. Those of all groups are read together: what is near
