@@ -1,4 +1,4 @@
-//! How many requests to the store a metric query waits for one after the other, from an empty cache.
+//! How many requests to the store a query waits for one after the other, from an empty cache.
 //!
 //! Every request takes the same simulated time and computation takes none, so requests that are not waited
 //! for in turn begin at the same instant: the instants at which requests begin are the trips.
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use sandur_cache::Cache;
 use sandur_model::{DAY_NS, Labels, MatchOp, Matcher, SampleBatch, Signal};
-use sandur_query::SampleSelection;
+use sandur_query::{Needle, SampleSelection};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
@@ -58,22 +58,23 @@ fn trips(bucket: &FaultStore, client: &str) -> Vec<String> {
     at.into_iter().map(str::to_owned).collect()
 }
 
+/// A store that answers every request after the same time.
+fn distant(env: &Env) -> FaultStore {
+    let plan = FaultPlan { latency_median: Duration::from_millis(30), ..FaultPlan::none() };
+    FaultStore::new(env.clone(), 1, plan)
+}
+
+async fn open_at(bucket: &FaultStore, env: &Env, name: &str) -> Arc<Engine> {
+    let store = Store::from_object_store(Arc::new(bucket.client(name)), env.clone(), StoreOptions::default());
+    let cache = Some(Cache::in_memory(env, 64 << 20));
+    let write_budget = MemoryBudget::root("write", 256 << 20);
+    Engine::open(store, env.clone(), EngineOptions { cache, write_budget, ..small_options() }).await.unwrap()
+}
+
 async fn panels_take_few_trips(others: usize) {
-    let (env, latency) = (Env::simulated(1, START_NS + 2 * DAY_NS), Duration::from_millis(30));
-    let plan = FaultPlan { latency_median: latency, ..FaultPlan::none() };
-    let bucket = FaultStore::new(env.clone(), 1, plan);
-    let open = async |name: &str| {
-        let store =
-            Store::from_object_store(Arc::new(bucket.client(name)), env.clone(), StoreOptions::default());
-        let cache = Some(Cache::in_memory(&env, 64 << 20));
-        Engine::open(
-            store,
-            env.clone(),
-            EngineOptions { cache, write_budget: MemoryBudget::root("write", 256 << 20), ..small_options() },
-        )
-        .await
-        .unwrap()
-    };
+    let env = Env::simulated(1, START_NS + 2 * DAY_NS);
+    let bucket = distant(&env);
+    let open = async |name: &str| open_at(&bucket, &env, name).await;
     let writer = open("writer").await;
     write_day(&writer, others).await;
     for (expected, of) in [(12, "two hours"), (1, "a day")] {
@@ -113,4 +114,63 @@ async fn a_panel_of_a_day_takes_four_trips() {
 #[tokio::test(start_paused = true)]
 async fn a_panel_among_many_series_takes_four_trips() {
     panels_take_few_trips(20).await;
+}
+
+/// Hours of lines, a block each.
+const HOURS: i64 = 8;
+
+/// Trips of a scan over all hours by a reader with an empty cache, and the lines that it gave.
+async fn scan_trips(bucket: &FaultStore, env: &Env, client: &str, selection: Selection) -> (usize, usize) {
+    let reader = open_at(bucket, env, client).await;
+    let context = context(env);
+    let mut scan = reader.sources().logs.scan(&context, selection).await.unwrap();
+    let mut lines = 0;
+    while let Some(item) = scan.next().await.unwrap() {
+        lines += match item {
+            ScanItem::Page(mut task) => task.narrow().unwrap().rows(),
+            ScanItem::Counts(task) => {
+                let counts = task.decode().unwrap();
+                counts.iter().flat_map(|one| one.minutes()).map(|minute| minute.lines as usize).sum()
+            }
+        };
+    }
+    drop(scan);
+    assert_eq!(context.warnings(), Vec::<String>::new());
+    reader.shutdown().await.unwrap();
+    (trips(bucket, client).len(), lines)
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_of_lines_are_waited_for_together() {
+    let env = Env::simulated(1, START_NS);
+    let bucket = distant(&env);
+    let writer = open_at(&bucket, &env, "writer").await;
+    for hour in 0..HOURS {
+        let at = START_NS - (HOURS - hour) * 3_600_000_000_000;
+        let mut batch = BatchBuilder::new().stream("a");
+        for line in 0..100 {
+            batch = batch.row(at + line, &format!("the request {hour} number {line} was answered"));
+        }
+        writer.push(batch.build()).await.unwrap();
+        writer.flush().await.unwrap();
+    }
+    let needle = Needle { literal: b"request 0 number 17 was".to_vec(), ignore_ascii_case: false };
+    let rare = Needles(vec![vec![needle]]);
+    let all = HOURS as usize * 100;
+    let lines = Columns { lines: true, metadata: false };
+    let narrow = Columns { lines: false, metadata: false };
+    for (name, order, needles, columns, counts, trips_max, least) in [
+        ("counts", Order::Any, Needles::default(), narrow, true, 2, all),
+        ("words", Order::Any, Needles::default(), lines, false, 3, all),
+        ("needle", Order::NewestFirst, rare, lines, false, 6, 100),
+        ("latest", Order::NewestFirst, Needles::default(), lines, false, 12, all),
+    ] {
+        let range = TimeRange::new(START_NS + 1 - (HOURS + 1) * 3_600_000_000_000, START_NS + 1);
+        let selection =
+            Selection { matchers: Vec::new(), range, order, needles, columns, counts, counts_by: Vec::new() };
+        let (trips, found) = scan_trips(&bucket, &env, name, selection).await;
+        assert!(found >= least, "{name}: {found} lines");
+        assert!(trips <= trips_max, "{name}: {trips} trips");
+    }
+    writer.shutdown().await.unwrap();
 }

@@ -75,20 +75,20 @@ struct HeadPart {
 }
 
 /// Plans queries over clusters.
-pub struct Planner<'a> {
+pub struct Planner {
     /// Reads footers and filters.
-    pub reader: &'a BlockReader,
+    pub reader: BlockReader,
     /// The query.
-    pub context: &'a QueryContext,
+    pub context: QueryContext,
     /// What it wants.
-    pub selection: &'a Selection,
+    pub selection: Arc<Selection>,
     /// Its needles as filter keys.
-    pub needles: &'a NeedleKeys,
+    pub needles: NeedleKeys,
     /// What deletes hide.
-    pub rules: &'a Rules,
+    pub rules: Rules,
 }
 
-impl Planner<'_> {
+impl Planner {
     /// Opens the cluster's footers and decides what to read.
     pub async fn plan(&self, cluster: Cluster) -> Result<Plan, Error> {
         let started = self.context.env().monotonic();
@@ -129,15 +129,15 @@ impl Planner<'_> {
         QueryStats::add(&stats.blocks_opened, blocks.len() as u64);
         let mut wanted = Vec::with_capacity(blocks.len());
         for block in opened {
-            let Some(block) = or_warn(self.context, block)? else { continue };
-            let selected = matching::in_block(self.context, &block, &self.selection.matchers).await?;
+            let Some(block) = or_warn(&self.context, block)? else { continue };
+            let selected = matching::in_block(&self.context, &block, &self.selection.matchers).await?;
             let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
-            let Some(selected) = or_warn(self.context, selected)? else { continue };
+            let Some(selected) = or_warn(&self.context, selected)? else { continue };
             let mut streams = block.footer.streams().touching(selected, self.selection.range);
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
             let of_interest = (&streams, self.selection.range);
-            let touched = touched(self.reader, &block, of_interest, rules, stats).await;
-            let Some(touched) = or_warn(self.context, touched)? else { continue };
+            let touched = touched(&self.reader, &block, of_interest, rules, stats).await;
+            let Some(touched) = or_warn(&self.context, touched)? else { continue };
             streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
             if !streams.is_empty() {
@@ -171,7 +171,7 @@ impl Planner<'_> {
             };
             HeadPart { pages, spans: bounds.into_iter().map(span).collect() }
         };
-        let mut parts = matching::in_heads(self.context, &heads, &self.selection.matchers, part).await?;
+        let mut parts = matching::in_heads(&self.context, &heads, &self.selection.matchers, part).await?;
         parts.retain(|part| !part.pages.is_empty());
         Ok(parts)
     }
@@ -228,9 +228,9 @@ impl Planner<'_> {
             return Ok(Vec::new());
         }
         let began = self.context.env().monotonic();
-        let sought = Sought { range: self.selection.range, streams: &streams, needles: self.needles };
-        let found = pages_holding(self.reader, &one.block, sought, stats).await;
-        let Some(found) = or_warn(self.context, found)? else { return Ok(Vec::new()) };
+        let sought = Sought { range: self.selection.range, streams: &streams, needles: &self.needles };
+        let found = pages_holding(&self.reader, &one.block, sought, stats).await;
+        let Some(found) = or_warn(&self.context, found)? else { return Ok(Vec::new()) };
         found.unread.iter().for_each(|damage| self.context.warn(damage.to_string()));
         QueryStats::add(&stats.pages_total, found.before_filters);
         QueryStats::add(&stats.filters_asked, found.filters_asked);
@@ -240,7 +240,7 @@ impl Planner<'_> {
     }
 
     fn assemble(&self, wanted: Vec<Wanted>, heads: Vec<HeadPart>, suspects: Arc<Suspects>) -> Plan {
-        let selection = self.selection;
+        let selection = &self.selection;
         let mut plan = Plan { counts: Vec::new(), pages: Vec::new() };
         for one in wanted {
             if !one.counted.is_empty() {

@@ -8,12 +8,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use sandur_base::{BoxFuture, Id, Reservation, Task};
 use sandur_cache::{Hint, Tier};
 use sandur_query::{Error, PageTask, QueryContext, QueryStats, Scan, ScanItem, Selection};
 
+use super::ahead::PlansAhead;
 use super::page::{BlockPage, BlockSelection, PageLines};
-use super::plan::{Cluster, Planned, Planner};
+use super::plan::{Cluster, Plan, Planned, Planner};
 use crate::block_bytes::Stored;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::logs::mask::MaskedPage;
@@ -33,11 +35,10 @@ type Fetched = Result<Vec<ScanItem>, Error>;
 pub struct EngineScan {
     reader: BlockReader,
     context: QueryContext,
-    selection: Arc<Selection>,
-    needles: NeedleKeys,
-    clusters: VecDeque<Cluster>,
-    rules: Rules,
+    plans: PlansAhead,
     planned: VecDeque<Planned>,
+    /// Stored bytes of the pages that are planned and not being fetched.
+    planned_bytes: u64,
     fetching: VecDeque<Task<Fetched>>,
     ready: VecDeque<ScanItem>,
     batch_bytes: u64,
@@ -54,14 +55,19 @@ impl EngineScan {
         clusters: impl IntoIterator<Item = Cluster>,
         rules: Rules,
     ) -> Self {
+        let planner = Planner {
+            reader: reader.clone(),
+            context: context.clone(),
+            needles: NeedleKeys::new(&selection.needles),
+            selection: Arc::new(selection),
+            rules,
+        };
         Self {
             reader,
             context,
-            needles: NeedleKeys::new(&selection.needles),
-            selection: Arc::new(selection),
-            clusters: clusters.into_iter().collect(),
-            rules,
+            plans: PlansAhead::new(planner, clusters.into_iter().collect()),
             planned: VecDeque::new(),
+            planned_bytes: 0,
             fetching: VecDeque::new(),
             ready: VecDeque::new(),
             batch_bytes: FIRST_BATCH_BYTES,
@@ -72,6 +78,7 @@ impl EngineScan {
     async fn next_item(&mut self) -> Result<Option<ScanItem>, Error> {
         loop {
             self.context.check()?;
+            self.take_ready_plans().await?;
             self.fetch_ahead()?;
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
@@ -81,19 +88,26 @@ impl EngineScan {
                 self.ready.extend(fetched?);
                 continue;
             }
-            let Some(cluster) = self.clusters.pop_front() else { return Ok(None) };
-            let planner = Planner {
-                reader: &self.reader,
-                context: &self.context,
-                selection: &self.selection,
-                needles: &self.needles,
-                rules: &self.rules,
-            };
-            let plan = planner.plan(cluster).await?;
-            self.ready.extend(plan.counts);
-            self.scan_bytes += plan.pages.iter().map(stored_bytes).sum::<u64>();
-            self.planned.extend(plan.pages);
+            let Some(plan) = self.plans.next().await? else { return Ok(None) };
+            self.take(plan);
         }
+    }
+
+    /// A batch may have pages of several clusters, if they are planned when it is fetched.
+    async fn take_ready_plans(&mut self) -> Result<(), Error> {
+        while self.plans.is_ready() && self.planned_bytes < self.batch_bytes {
+            let Some(plan) = self.plans.next().await? else { break };
+            self.take(plan);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, plan: Plan) {
+        self.ready.extend(plan.counts);
+        let bytes = plan.pages.iter().map(stored_bytes).sum::<u64>();
+        self.scan_bytes += bytes;
+        self.planned_bytes += bytes;
+        self.planned.extend(plan.pages);
     }
 
     /// Starts fetches until enough are in flight. Short memory is an error only when nothing else
@@ -126,6 +140,7 @@ impl EngineScan {
                 Err(refusal) => return Err(refusal.into()),
             };
             bytes += size;
+            self.planned_bytes -= size;
             batch.push((self.planned.pop_front().expect("there is a front"), memory));
         }
         self.batch_bytes = (self.batch_bytes * 2).min(BATCH_BYTES_MAX);
@@ -182,8 +197,11 @@ async fn fetch(
             }
         }
     }
-    for pages in by_block.into_values() {
+    let reads = by_block.into_values().map(|pages| async move {
         let read = read_pages(reader, context, &pages, hint).await?;
+        Ok::<_, Error>((pages, read))
+    });
+    for (pages, read) in try_join_all(reads).await? {
         for (page, stored) in pages.into_iter().zip(read) {
             let Some((narrow, lines)) = stored else { continue };
             let Wanted { position, selection, index, memory } = page;

@@ -1,0 +1,61 @@
+//! Plans of clusters, in the order of the clusters, made ahead of what the query works on.
+//!
+//! A plan waits for footers and then for filters, which may be far away; clusters that are planned at once
+//! wait together. A query for the latest rows may need one cluster only, so in an ordered scan the number of
+//! clusters that are planned at once begins small and doubles with each that was not enough. Nothing is
+//! planned before somebody asks for a plan.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use sandur_base::Task;
+use sandur_query::{Error, Order};
+
+use super::plan::{Cluster, Plan, Planner};
+
+/// Clusters that are planned at once at most: bounds the open footers.
+const AT_ONCE_MAX: usize = 8;
+/// Clusters that an ordered scan for rare rows plans at once in the beginning: the first seldom has enough.
+const AT_ONCE_FOR_NEEDLES: usize = 4;
+
+/// The plans of a scan.
+pub(super) struct PlansAhead {
+    planner: Arc<Planner>,
+    clusters: VecDeque<Cluster>,
+    planning: VecDeque<Task<Result<Plan, Error>>>,
+    /// Clusters that are planned at once however few were planned before.
+    least: usize,
+    given: usize,
+}
+
+impl PlansAhead {
+    /// Plans of clusters in the selection's order.
+    pub(super) fn new(planner: Planner, clusters: VecDeque<Cluster>) -> Self {
+        let least = match planner.selection.order {
+            Order::Any => AT_ONCE_MAX,
+            Order::NewestFirst | Order::OldestFirst if planner.needles.is_empty() => 1,
+            Order::NewestFirst | Order::OldestFirst => AT_ONCE_FOR_NEEDLES,
+        };
+        Self { planner: Arc::new(planner), clusters, planning: VecDeque::new(), least, given: 0 }
+    }
+
+    /// The next plan; nothing when there is no more.
+    pub(super) async fn next(&mut self) -> Result<Option<Plan>, Error> {
+        let at_once = self.given.clamp(self.least, AT_ONCE_MAX);
+        while self.planning.len() < at_once
+            && let Some(cluster) = self.clusters.pop_front()
+        {
+            let planner = Arc::clone(&self.planner);
+            let plan = async move { planner.plan(cluster).await };
+            self.planning.push_back(self.planner.context.env().spawn("plan a scan", plan));
+        }
+        self.given += 1;
+        let Some(next) = self.planning.pop_front() else { return Ok(None) };
+        next.join().await.map_err(|error| Error::Internal(error.to_string()))?.map(Some)
+    }
+
+    /// Whether the next plan is there without waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        self.planning.front().is_some_and(Task::is_finished)
+    }
+}
