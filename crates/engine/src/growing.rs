@@ -1,21 +1,27 @@
-//! A list that only grows and whose snapshots are cheap: full chunks are shared, only the open one
-//! is copied.
+//! A list that only grows and whose snapshots are cheap: full chunks are shared, and so are full runs of
+//! these; only what is open of either is copied.
 
 use std::sync::Arc;
 
-/// Items per chunk: a snapshot copies at most this many.
+/// Items per chunk, and chunks per run: a snapshot copies at most so many of either.
 const CHUNK: usize = 256;
+/// Items per run.
+const RUN: usize = CHUNK * CHUNK;
+
+type Chunk<T> = Arc<[T]>;
 
 /// The growing list.
 #[derive(Clone, Debug)]
 pub struct Growing<T> {
-    full: Vec<Arc<[T]>>,
+    runs: Vec<Arc<[Chunk<T>]>>,
+    /// Full chunks that are no full run.
+    full: Vec<Chunk<T>>,
     open: Vec<T>,
 }
 
 impl<T> Default for Growing<T> {
     fn default() -> Self {
-        Self { full: Vec::new(), open: Vec::new() }
+        Self { runs: Vec::new(), full: Vec::new(), open: Vec::new() }
     }
 }
 
@@ -27,15 +33,23 @@ impl<T> Growing<T> {
             let chunk = std::mem::take(&mut self.open);
             self.full.push(chunk.into());
         }
+        if self.full.len() == CHUNK {
+            let run = std::mem::take(&mut self.full);
+            self.runs.push(run.into());
+        }
     }
 
     /// Number of items.
     pub fn len(&self) -> usize {
-        self.full.len() * CHUNK + self.open.len()
+        self.runs.len() * RUN + self.full.len() * CHUNK + self.open.len()
     }
 
     /// The item at a position below [`Growing::len`].
     pub fn get(&self, at: usize) -> &T {
+        if let Some(run) = self.runs.get(at / RUN) {
+            return &run[at % RUN / CHUNK][at % CHUNK];
+        }
+        let at = at - self.runs.len() * RUN;
         match self.full.get(at / CHUNK) {
             Some(chunk) => &chunk[at % CHUNK],
             None => &self.open[at - self.full.len() * CHUNK],
@@ -44,7 +58,8 @@ impl<T> Growing<T> {
 
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.full.iter().flat_map(|chunk| chunk.iter()).chain(&self.open)
+        let chunks = self.runs.iter().flat_map(|run| run.iter()).chain(&self.full);
+        chunks.flat_map(|chunk| chunk.iter()).chain(&self.open)
     }
 
     /// The first position whose item fails `holds`, for a list on which it holds for a prefix.
@@ -69,14 +84,17 @@ mod tests {
     #[test]
     fn a_snapshot_keeps_its_prefix_while_the_list_grows() {
         let mut list = Growing::default();
-        (0..700u32).for_each(|n| list.push(n));
-        let snapshot = list.clone();
-        (700..2000).for_each(|n| list.push(n));
-        assert_eq!((snapshot.len(), list.len()), (700, 2000));
-        assert!(snapshot.iter().copied().eq(0..700));
-        assert!((0..2000).all(|n| *list.get(n) == n as u32));
-        for bound in [0, 1, 255, 256, 257, 699, 700, 5000] {
-            assert_eq!(snapshot.partition_point(|n| *n < bound), 700.min(bound as usize));
+        for (part, all) in [(700_u32, 2_000_u32), (66_000, 140_000), (131_072, 131_329)] {
+            (list.len() as u32..part).for_each(|n| list.push(n));
+            let snapshot = list.clone();
+            (part..all).for_each(|n| list.push(n));
+            assert_eq!((snapshot.len(), list.len()), (part as usize, all as usize));
+            assert!(snapshot.iter().copied().eq(0..part) && list.iter().copied().eq(0..all));
+            assert!((0..all).all(|n| *list.get(n as usize) == n));
+            for bound in [0, 1, 255, 256, 257, part - 1, part, all] {
+                assert_eq!(snapshot.partition_point(|n| *n < bound), part.min(bound) as usize);
+            }
+            list = Growing::default();
         }
     }
 }

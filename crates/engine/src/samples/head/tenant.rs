@@ -19,7 +19,7 @@ use super::versions::{Counting, Slot, Versions};
 use super::walk::Walk;
 
 /// One in so many series is quicker looked at than a tree of paths is walked.
-const FEW_SHARE: usize = 128;
+const FEW_SHARE: usize = 4_096;
 
 /// The samples of one tenant.
 pub(super) struct TenantSamples {

@@ -179,16 +179,28 @@ struct Level<'t, 'm> {
     /// Whether series end there.
     of_series: bool,
     takes_all: bool,
-    /// The only name that fits, where others are below it; nothing inside when no series has it.
+    /// The only name that fits; nothing inside when no series has it.
     one: Option<Option<u32>>,
     known: HashMap<u32, bool, RandomState>,
 }
 
+/// A node below another.
+struct Below {
+    /// Place of the other.
+    parent: u32,
+    value: u32,
+    /// The first bytes of its name, by which most are told apart.
+    start: u128,
+    met: Met,
+}
+
 impl<'t, 'm> Level<'t, 'm> {
     fn new(tree: &'t Tree<'t>, conditions: &'m [&'m Matcher], of_series: bool) -> Self {
-        let one = conditions.iter().find(|matcher| matcher.op() == MatchOp::Equal).filter(|_| !of_series);
-        let one = one.map(|matcher| tree.read().symbols().find(matcher.value()));
-        let takes_all = conditions.iter().all(|matcher| takes_all(matcher));
+        let one = match conditions {
+            [one] if one.op() == MatchOp::Equal => Some(tree.read().symbols().find(one.value())),
+            _ => None,
+        };
+        let takes_all = one.is_some() || conditions.iter().all(|matcher| takes_all(matcher));
         Self { tree, conditions, of_series, takes_all, one, known: HashMap::default() }
     }
 
@@ -211,32 +223,46 @@ impl<'t, 'm> Level<'t, 'm> {
             (value as usize) < texts.len()
                 && (takes_all || *self.known.entry(value).or_insert_with_key(|value| check(*value)))
         };
-        found.retain(|(_, value, _)| fits(*value));
-        found.sort_unstable_by(|(parent, a, _), (other, b, _)| {
-            parent.cmp(other).then_with(|| texts.get(*a).cmp(texts.get(*b)))
-        });
-        found.into_iter().map(|(_, _, met)| met).collect()
+        found.retain(|below| fits(below.value));
+        if self.one.is_none() {
+            found.iter_mut().for_each(|below| below.start = start_of(texts.get(below.value)));
+            found.sort_unstable_by(|a, b| {
+                let starts = (a.parent, a.start).cmp(&(b.parent, b.start));
+                starts.then_with(|| texts.get(a.value).cmp(texts.get(b.value)))
+            });
+        }
+        found.into_iter().map(|below| below.met).collect()
     }
 
-    /// Everything below some nodes: their places among these, and the numbers of names.
-    fn all_below(&self, parents: &[Met]) -> Vec<(u32, u32, Met)> {
+    /// Everything below some nodes, or what has the only name that fits.
+    fn all_below(&self, parents: &[Met]) -> Vec<Below> {
         let (table, mut found) = (self.tree.read(), Vec::new());
         let paths = table.paths();
         for (place, parent) in (0..).zip(parents) {
             let Met::Node(parent) = *parent else { continue };
+            let below = |value: u32, met: Met| Below { parent: place, value, start: 0, met };
             if self.of_series {
-                let end = |(series, value)| (place, value, Met::End { parent, series, value });
-                found.extend(paths.ends_below(parent).map(end));
+                let is_it = |(_, value): &(u32, u32)| self.one.is_none_or(|one| one == Some(*value));
+                let end = |(series, value)| below(value, Met::End { parent, series, value });
+                found.extend(paths.ends_below(parent).filter(is_it).map(end));
             } else if let Some(one) = self.one {
-                let node = one.and_then(|value| Some((place, value, Met::Node(paths.node(parent, value)?))));
+                let node = one.and_then(|value| Some(below(value, Met::Node(paths.node(parent, value)?))));
                 found.extend(node);
             } else {
                 let nodes = paths.nodes_below(parent);
-                found.extend(nodes.map(|(node, value)| (place, value, Met::Node(node))));
+                found.extend(nodes.map(|(node, value)| below(value, Met::Node(node))));
             }
         }
         found
     }
+}
+
+/// The first bytes of a text as a number that is ordered as they are.
+fn start_of(text: &str) -> u128 {
+    let mut bytes = [0; 16];
+    let length = text.len().min(16);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    u128::from_be_bytes(bytes)
 }
 
 /// Whether a condition takes every name.

@@ -3,9 +3,11 @@
 //! Columns are read page by page of series, and a combination is one of numbers until all are known: texts
 //! are read of those values alone that are part of one. Series are sorted, so that those with the same
 //! combination follow each other, at least where it is that of the first labels of their order, and where all
-//! series of a page have one value of a label, nothing of that label is read.
+//! series of a page have one value of a label, nothing of that label is read. Where series stand far from
+//! each other, lists of values may be shorter than columns ([`super::few`]).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_base::{Reservation, job};
@@ -13,6 +15,7 @@ use sandur_format::sample_block::index::{Column, Index, Part, TextRef};
 use sandur_query::{JoinedLabels, JoinedTexts, TextBatch, beyond};
 
 use super::columns::{PageNumbers, numbers_of};
+use super::few::{FEW_MAX, FEW_SHARE};
 use super::{IndexError, IndexReader, memory_of};
 
 /// Pages of series whose columns are read at once.
@@ -32,6 +35,22 @@ struct Combinations {
     numbers: Vec<u32>,
     /// When repeated ones are taken out next.
     look_at: usize,
+}
+
+/// The labels that are put together, and the series whose values are.
+struct Of<'s> {
+    labels: Vec<usize>,
+    series: &'s RoaringBitmap,
+    /// The same in order, if they are few.
+    ordinals: Arc<Vec<u32>>,
+    /// The numbers that each series has of a label, where they are read by lists.
+    by_lists: Vec<Option<Arc<Vec<u32>>>>,
+}
+
+/// Numbers of a label: of the series of a page, or of some series in order.
+enum Numbers<'n> {
+    OfPage(&'n PageNumbers),
+    OfSome(&'n [u32]),
 }
 
 /// The texts of some values of a label.
@@ -103,21 +122,33 @@ impl IndexReader {
         let Some(labels) = wanted.labels.iter().map(place).collect::<Option<Vec<usize>>>() else {
             return Ok(());
         };
-        let mut memory = self.reserve(0)?;
-        let mut found = Combinations::new(labels.len());
-        for some in self.pages_of(series).chunks(PAGES_AT_ONCE) {
+        let pages = self.pages_of(series);
+        let few_max = (u64::from(self.index().series()) / FEW_SHARE).min(FEW_MAX);
+        let some = if series.len() <= few_max { series.len() } else { 0 };
+        let mut memory = self.reserve(some * 4)?;
+        let ordinals: Arc<Vec<u32>> = Arc::new(series.iter().take(some as usize).collect());
+        let mut by_lists = Vec::with_capacity(labels.len());
+        for label in &labels {
+            let numbers = self.numbers_by_lists(*label, &ordinals, &pages).await?;
+            memory.grow(numbers.as_ref().map_or(0, |numbers| numbers.len() as u64 * 4))?;
+            by_lists.push(numbers);
+        }
+        let held = memory.bytes();
+        let of = Of { labels, series, ordinals, by_lists };
+        let mut found = Combinations::new(of.labels.len());
+        for some in pages.chunks(PAGES_AT_ONCE) {
             self.check()?;
-            found = self.combinations(&labels, some, (series, found)).await?;
+            found = self.combinations(&of, some, found).await?;
             if found.len() > wanted.limit {
                 found.take_repeated_out();
             }
             if found.len() > wanted.limit {
                 return Err(beyond(wanted.limit).into());
             }
-            memory.resize(found.numbers.capacity() as u64 * 4)?;
+            memory.resize(held + found.numbers.capacity() as u64 * 4)?;
         }
-        let mut values = Vec::with_capacity(labels.len());
-        for (at, label) in labels.iter().enumerate() {
+        let mut values = Vec::with_capacity(of.labels.len());
+        for (at, label) in of.labels.iter().enumerate() {
             let numbers: RoaringBitmap = found.iter().map(|combination| combination[at]).collect();
             values.push(self.values_of_numbers(*label, &numbers, &mut memory).await?);
         }
@@ -135,36 +166,41 @@ impl IndexReader {
     /// Those of the series of some pages, beside what was found before.
     async fn combinations(
         &self,
-        labels: &[usize],
+        of: &Of<'_>,
         pages: &[u32],
-        (series, mut found): (&RoaringBitmap, Combinations),
+        mut found: Combinations,
     ) -> Result<Combinations, IndexError> {
         let mut memory = self.reserve(0)?;
-        let mut columns: Vec<Vec<(u32, PageNumbers)>> = Vec::with_capacity(labels.len());
-        for label in labels {
-            let of = &self.index().labels()[*label];
-            let each = |page: &u32| match of.column(*page) {
-                Some(Column::Each(part)) => Some((*page, *part)),
+        let mut columns: Vec<Vec<(u32, PageNumbers)>> = Vec::with_capacity(of.labels.len());
+        for (label, by_lists) in of.labels.iter().zip(&of.by_lists) {
+            let own = &self.index().labels()[*label];
+            let each = |page: &u32| match own.column(*page) {
+                Some(Column::Each(part)) if by_lists.is_none() => Some((*page, *part)),
                 _ => None,
             };
             let stored: Vec<(u32, Part)> = pages.iter().filter_map(each).collect();
             let parts: Vec<Part> = stored.iter().map(|(_, part)| *part).collect();
             memory.grow(memory_of(&parts) + parts.len() as u64 * PAGE_BYTES)?;
             let decoded = self.kept_columns(*label, &stored).await?;
-            columns.push(numbers_of(of, pages, decoded));
+            columns.push(if by_lists.is_none() { numbers_of(own, pages, decoded) } else { Vec::new() });
         }
-        let (series, pages) = (self.of_pages(series, pages), pages.to_vec());
+        let (series, pages) = (self.of_pages(of.series, pages), pages.to_vec());
+        let (ordinals, by_lists) = (Arc::clone(&of.ordinals), of.by_lists.clone());
         let work = move |index: &Index| {
             for (at, page) in pages.iter().enumerate() {
-                let of_page: Option<Vec<&PageNumbers>> =
-                    columns.iter().map(|column| column.get(at).map(|(_, numbers)| numbers)).collect();
-                if let Some(of_page) = of_page {
-                    add_page(&of_page, &series, index.series_of(*page), &mut found);
+                let own = index.series_of(*page);
+                let first = ordinals.partition_point(|ordinal| *ordinal < own.start);
+                let numbers = columns.iter().zip(&by_lists).map(|(column, by_lists)| match by_lists {
+                    Some(numbers) => numbers.get(first..).map(Numbers::OfSome),
+                    None => column.get(at).map(|(_, numbers)| Numbers::OfPage(numbers)),
+                });
+                if let Some(numbers) = numbers.collect::<Option<Vec<Numbers<'_>>>>() {
+                    add_page(&numbers, &series, own, &mut found);
                 }
             }
             Ok(found)
         };
-        self.decode(memory.bytes(), work).await
+        self.decode(memory.bytes().max(of.ordinals.len() as u64), work).await
     }
 
     /// The texts of some values of a label.
@@ -203,53 +239,61 @@ impl IndexReader {
     }
 }
 
-/// Adds the combinations of the series of a page.
-fn add_page(columns: &[&PageNumbers], series: &RoaringBitmap, of: Range<u32>, found: &mut Combinations) {
-    let number = |column: &PageNumbers, row: usize| match column {
-        PageNumbers::Missing => None,
-        PageNumbers::Constant(number) => Some(*number),
-        PageNumbers::Each(numbers) => {
-            let place = usize::from(*numbers.rows.get(row)?).checked_sub(1)?;
-            numbers.distinct.get(place).copied()
+impl Numbers<'_> {
+    /// That of a series: by its place on the page, or among the series that are asked about.
+    fn get(&self, row: usize, place: usize) -> Option<u32> {
+        match self {
+            Self::OfPage(PageNumbers::Missing) => None,
+            Self::OfPage(PageNumbers::Constant(number)) => Some(*number),
+            Self::OfPage(PageNumbers::Each(numbers)) => {
+                let place = usize::from(*numbers.rows.get(row)?).checked_sub(1)?;
+                numbers.distinct.get(place).copied()
+            }
+            Self::OfSome(numbers) => numbers.get(place).copied().filter(|number| *number > 0),
         }
-    };
+    }
+}
+
+/// Adds the combinations of the series of a page.
+fn add_page(labels: &[Numbers<'_>], series: &RoaringBitmap, of: Range<u32>, found: &mut Combinations) {
     if let Some(distinct) =
-        only_varying(columns).filter(|_| series.range_cardinality(of.clone()) == of.len() as u64)
+        only_varying(labels).filter(|_| series.range_cardinality(of.clone()) == of.len() as u64)
     {
         let row = |value: u32| {
-            let number = |column: &&PageNumbers| match column {
-                PageNumbers::Constant(number) => *number,
+            let number = |label: &Numbers<'_>| match label {
+                Numbers::OfPage(PageNumbers::Constant(number)) => *number,
                 _ => value,
             };
-            columns.iter().map(number).collect::<Vec<u32>>()
+            labels.iter().map(number).collect::<Vec<u32>>()
         };
         distinct.iter().for_each(|value| found.add(&row(*value)));
         return;
     }
-    let is_constant = columns.iter().all(|column| !matches!(column, PageNumbers::Each(_)));
-    let rows = if is_constant { 1 } else { usize::MAX };
-    let mut next = Vec::with_capacity(columns.len());
-    for ordinal in series.range(of.clone()).take(rows) {
+    let is_constant = |label: &Numbers<'_>| {
+        matches!(label, Numbers::OfPage(PageNumbers::Missing | PageNumbers::Constant(_)))
+    };
+    let rows = if labels.iter().all(is_constant) { 1 } else { usize::MAX };
+    let mut next = Vec::with_capacity(labels.len());
+    for (place, ordinal) in series.range(of.clone()).take(rows).enumerate() {
         // A job that is stopped gives an answer that nobody uses.
-        let _ = job::spend(columns.len());
+        let _ = job::spend(labels.len());
         next.clear();
-        next.extend(columns.iter().map_while(|column| number(column, (ordinal - of.start) as usize)));
-        if next.len() == columns.len() {
+        next.extend(labels.iter().map_while(|label| label.get((ordinal - of.start) as usize, place)));
+        if next.len() == labels.len() {
             found.add(&next);
         }
     }
 }
 
-/// The values of the only column of a page that has several, if each series has one of them and all other
-/// columns have one value.
-fn only_varying<'c>(columns: &[&'c PageNumbers]) -> Option<&'c [u32]> {
+/// The values of the only label of a page that has several, if each series has one of them and all other
+/// labels have one value.
+fn only_varying<'c>(labels: &'c [Numbers<'_>]) -> Option<&'c [u32]> {
     let mut varying = None;
-    for column in columns {
-        match column {
-            PageNumbers::Missing => return None,
-            PageNumbers::Constant(_) => {}
-            PageNumbers::Each(_) if varying.is_some() => return None,
-            PageNumbers::Each(numbers) => varying = Some(numbers),
+    for label in labels {
+        match label {
+            Numbers::OfPage(PageNumbers::Constant(_)) => {}
+            Numbers::OfPage(PageNumbers::Each(numbers)) if varying.is_none() => varying = Some(numbers),
+            _ => return None,
         }
     }
     let numbers = varying?;

@@ -9,6 +9,7 @@
 
 mod columns;
 mod dictionary;
+mod few;
 mod joined;
 mod kept;
 mod page;

@@ -17,6 +17,8 @@ use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of}
 
 /// Series in at most so many pages are looked at one by one.
 const FEW_PAGES: usize = 2;
+/// Most series beside which the runs of a list are followed.
+const FOLLOWED_MAX: u64 = 1 << 20;
 /// Pages of lists that are read at once.
 const LISTS_AT_ONCE: usize = 64;
 
@@ -45,6 +47,11 @@ impl Lists {
             true => Self { numbers: passing.failing(label), taken_away: true, with_all: !passing.without },
             false => Self { numbers: passing.numbers.clone(), taken_away: false, with_all: passing.without },
         }
+    }
+
+    /// The number of the only value whose series stay.
+    fn only(&self) -> Option<u32> {
+        self.numbers.min().filter(|_| self.numbers.len() == 1 && !self.taken_away && !self.with_all)
     }
 
     fn pages(&self, label: &Label) -> Vec<usize> {
@@ -155,6 +162,9 @@ impl IndexReader {
     ) -> Result<RoaringBitmap, IndexError> {
         let label = &self.index().labels()[passing.label];
         let lists = Lists::of(&passing, label);
+        if let Some(only) = lists.only() {
+            return self.narrowed_by_one(selected, passing.label, only).await;
+        }
         let _memory = self.reserve(u64::from(label.values()) / 8 + 1024)?;
         let (mut some, mut all) = (RoaringBitmap::new(), RoaringBitmap::new());
         for pages in lists.pages(label).chunks(LISTS_AT_ONCE) {
@@ -172,6 +182,40 @@ impl IndexReader {
             (false, true) => selected -= all - some,
         }
         Ok(selected)
+    }
+
+    /// The series among these that have one value of a label. Of few series the runs of its list are
+    /// followed: a set of many short runs takes longer to make than all else.
+    async fn narrowed_by_one(
+        &self,
+        selected: RoaringBitmap,
+        label: usize,
+        number: u32,
+    ) -> Result<RoaringBitmap, IndexError> {
+        let of = &self.index().labels()[label];
+        let Some((page, at)) = of.list_page_of(number) else { return Ok(RoaringBitmap::new()) };
+        let part = of.list_pages()[page].part;
+        let table = u64::from(of.list_pages()[page].count) * 16;
+        let _memory = self.reserve(part.memory_bytes() + table + selected.len().min(FOLLOWED_MAX) * 4)?;
+        let stored = self.stored(&[part]).await?;
+        let work = move |index: &Index| {
+            let page = &index.labels()[label].list_pages()[page];
+            let lists = index.lists(page, &part.open(&stored[0])?)?;
+            let _ = sandur_base::job::spend(lists.counts()[at] as usize);
+            if selected.len() > FOLLOWED_MAX.min(u64::from(lists.counts()[at]) * 2) {
+                let mut some = RoaringBitmap::new();
+                lists.add(at, index.series(), &mut some)?;
+                return Ok(selected & some);
+            }
+            let mut rest = selected.iter().peekable();
+            let mut found = Vec::with_capacity(selected.len().min(u64::from(lists.counts()[at])) as usize);
+            lists.runs(at, index.series(), |run| {
+                while rest.next_if(|ordinal| *ordinal < run.start).is_some() {}
+                found.extend(std::iter::from_fn(|| rest.next_if(|ordinal| *ordinal < run.end)));
+            })?;
+            Ok(RoaringBitmap::from_sorted_iter(found).unwrap_or_default())
+        };
+        self.decode(u64::from(part.plain), work).await
     }
 
     /// Adds the series of the lists of some pages: of values, and of all that have the label.

@@ -8,6 +8,8 @@
 //! Series are sorted by metric, so most lists are few runs, and a list of some series lies in its page beside
 //! its neighbours. Values are numbered as they first appear: their first series rise.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use roaring::RoaringBitmap;
 
@@ -153,23 +155,32 @@ impl ListPage {
 
     /// Adds the series of a list to a set of series of a block that has so many.
     pub fn add(&self, at: usize, series: u32, to: &mut RoaringBitmap) -> Result<(), Error> {
-        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        let mut reader = Reader::new(PART_INDEX, start as u64, &self.rests[start..self.ends[at] as usize]);
-        let (count, first) = (self.counts[at], self.firsts[at]);
-        let outside = |reader: &Reader<'_>| reader.malformed("a list names a series that is not there");
-        let (mut from, mut left, mut own) = (u64::from(first), u64::from(count), RoaringBitmap::new());
-        let mut length = if count > 1 { reader.varint()?.saturating_add(1) } else { 1 };
-        loop {
-            if length > left || from + length > u64::from(series) {
-                return Err(outside(&reader));
-            }
-            let run = from as u32..(from + length) as u32;
-            if length < SHORT_RUN {
+        let mut own = RoaringBitmap::new();
+        self.runs(at, series, |run| {
+            if (run.len() as u64) < SHORT_RUN {
                 // They rise: appending is quicker than looking for the place.
                 run.for_each(|ordinal| _ = own.try_push(ordinal));
             } else {
                 own.insert_range(run);
             }
+        })?;
+        *to |= own;
+        Ok(())
+    }
+
+    /// Gives the runs of series of a list, of a block that has so many series, in order.
+    pub fn runs(&self, at: usize, series: u32, mut each: impl FnMut(Range<u32>)) -> Result<(), Error> {
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        let mut reader = Reader::new(PART_INDEX, start as u64, &self.rests[start..self.ends[at] as usize]);
+        let (count, first) = (self.counts[at], self.firsts[at]);
+        let outside = |reader: &Reader<'_>| reader.malformed("a list names a series that is not there");
+        let (mut from, mut left) = (u64::from(first), u64::from(count));
+        let mut length = if count > 1 { reader.varint()?.saturating_add(1) } else { 1 };
+        loop {
+            if length > left || from + length > u64::from(series) {
+                return Err(outside(&reader));
+            }
+            each(from as u32..(from + length) as u32);
             left -= length;
             if left == 0 {
                 break;
@@ -178,9 +189,7 @@ impl ListPage {
             from = (from + length).saturating_add((token >> 1) + 1).min(u64::from(u32::MAX));
             length = if token & 1 == 1 { reader.varint()?.saturating_add(2) } else { 1 };
         }
-        reader.finish()?;
-        *to |= own;
-        Ok(())
+        reader.finish()
     }
 }
 
