@@ -62,41 +62,26 @@ impl Verdicts {
         unknown - known
     }
 
-    /// The series of a page among these that pass.
-    fn check(&self, index: &Index, page: u32, numbers: &PageNumbers, series: &mut RoaringBitmap) {
+    /// Adds the series of a page among these that pass.
+    fn check(
+        &self,
+        index: &Index,
+        (page, numbers): (u32, &PageNumbers),
+        series: &RoaringBitmap,
+        found: &mut Vec<u32>,
+    ) {
         let of = index.series_of(page);
         let passes = |number: u32| self.passing.contains(number);
         let (distinct, rows) = match numbers {
-            PageNumbers::Missing => {
-                if !self.without {
-                    series.remove_range(of);
-                }
-                return;
-            }
-            PageNumbers::Constant(number) => {
-                if !passes(*number) {
-                    series.remove_range(of);
-                }
-                return;
-            }
+            PageNumbers::Missing if self.without => return found.extend(series.range(of)),
+            PageNumbers::Constant(number) if passes(*number) => return found.extend(series.range(of)),
+            PageNumbers::Missing | PageNumbers::Constant(_) => return,
             PageNumbers::Each(numbers) => (&numbers.distinct, &numbers.rows),
         };
         let verdicts: Vec<bool> =
             std::iter::once(self.without).chain(distinct.iter().map(|number| passes(*number))).collect();
-        let of_values = &verdicts[1..];
-        if of_values.iter().all(|passes| *passes) && (self.without || !rows.contains(&0)) {
-            return;
-        }
-        if !self.without && of_values.iter().all(|passes| !passes) {
-            series.remove_range(of);
-            return;
-        }
-        let fails = |ordinal: &u32| !verdicts[usize::from(rows[(ordinal - of.start) as usize])];
-        let gone: Vec<u32> = series.range(of.clone()).filter(fails).collect();
-        // They rise: a set of them is made at once.
-        if let Ok(gone) = RoaringBitmap::from_sorted_iter(gone) {
-            *series -= gone;
-        }
+        let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - of.start) as usize])];
+        found.extend(series.range(of.clone()).filter(passes));
     }
 }
 
@@ -135,13 +120,16 @@ impl IndexReader {
             if !unknown.is_empty() {
                 verdicts = self.judged(verdicts, unknown).await?;
             }
-            let mut of_pages = self.of_pages(&series, some);
+            let of_pages = self.of_pages(&series, some);
+            let _found = self.reserve(of_pages.len() * size_of::<u32>() as u64)?;
             let pages = some.to_vec();
             let work = move |index: &Index| {
-                numbers
-                    .iter()
-                    .for_each(|(page, numbers)| verdicts.check(index, *page, numbers, &mut of_pages));
-                Ok((verdicts, of_pages))
+                // They rise: a set of them is made at once.
+                let mut found = Vec::with_capacity(of_pages.len() as usize);
+                for (page, numbers) in &numbers {
+                    verdicts.check(index, (*page, numbers), &of_pages, &mut found);
+                }
+                Ok((verdicts, RoaringBitmap::from_sorted_iter(found).unwrap_or_default()))
             };
             let passing;
             (verdicts, passing) = self.decode(pages.len() as u64 * PAGE_BYTES, work).await?;
