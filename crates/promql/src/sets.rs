@@ -7,8 +7,9 @@ use sandur_query::{Error, QueryContext, SampleScan, SampleSource, SeriesBatch, S
 use crate::per_series::{Computed, PerSeries};
 use crate::run::{LeafId, Run};
 
-/// Steps of operators times series that are quicker worked on than handed to the CPU pool.
-const LITTLE_STEPS: u64 = 32 << 10;
+/// Steps of operators times series that are quicker worked on than handed to the CPU pool, where they would
+/// wait for pieces of the same query.
+const LITTLE_STEPS: u64 = 96 << 10;
 
 /// What comes of a selector.
 pub enum Came {
@@ -50,12 +51,16 @@ pub struct Sets<'a> {
     all: Vec<Option<Set>>,
     /// Series that came, if all have floats at the steps of operators alone.
     series: Option<u64>,
+    /// Those that were not looked at yet.
+    fresh: Option<u64>,
+    /// Whether a selector has ended since: then operators may look at all series.
+    has_ended: bool,
 }
 
 impl<'a> Sets<'a> {
     /// Selectors that are not read yet.
     pub fn new(source: &'a dyn SampleSource, context: &'a QueryContext) -> Self {
-        Self { source, context, all: Vec::new(), series: Some(0) }
+        Self { source, context, all: Vec::new(), series: Some(0), fresh: Some(0), has_ended: true }
     }
 
     /// A selector that is read.
@@ -89,28 +94,34 @@ impl<'a> Sets<'a> {
     pub fn receive(&mut self, run: &mut Run, LeafId(n): LeafId, came: Option<Came>) {
         let leaf = &mut run.leaves[n];
         leaf.is_done = came.is_none() || self.all[n].as_ref().is_none_or(Set::is_over);
-        match came {
-            Some(Came::Batch(batch)) => {
-                // It may have more samples than steps.
-                self.series = None;
-                leaf.inbox.push_back(batch);
-            }
+        let series = match &came {
+            // It may have more samples than steps.
+            Some(Came::Batch(_)) => None,
             Some(Came::Computed(computed)) => {
                 let of_floats = computed.columns.iter().all(|column| column.histograms.is_none());
-                let before = self.series.filter(|_| of_floats);
-                self.series = before.map(|series| series + computed.columns.len() as u64);
-                leaf.computed.push_back(*computed);
+                of_floats.then_some(computed.columns.len() as u64)
             }
+            None => Some(0),
+        };
+        for count in [&mut self.series, &mut self.fresh] {
+            *count = count.zip(series).map(|(before, series)| before + series);
+        }
+        match came {
+            Some(Came::Batch(batch)) => leaf.inbox.push_back(batch),
+            Some(Came::Computed(computed)) => leaf.computed.push_back(*computed),
             None => {}
         }
         if leaf.is_done {
             self.all[n] = None;
+            self.has_ended = true;
         }
     }
 
-    /// Whether there is little to compute with all that came.
-    pub fn are_little(&self, run: &Run) -> bool {
-        let steps = self.series.map(|series| (series + 1).saturating_mul(run.planned_steps));
+    /// Whether there is little to compute with what came since this was asked.
+    pub fn are_little(&mut self, run: &Run) -> bool {
+        let fresh = self.fresh.replace(0);
+        let series = if std::mem::take(&mut self.has_ended) { self.series } else { fresh };
+        let steps = series.map(|series| (series + 1).saturating_mul(run.planned_steps));
         steps.is_some_and(|steps| steps <= LITTLE_STEPS)
     }
 }

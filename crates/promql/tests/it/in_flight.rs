@@ -109,10 +109,10 @@ fn bits(answer: &Answer) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(6))]
+    #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
-    fn answers_are_the_same_whatever_is_in_flight(seed in any::<u64>(), series in 1usize..900) {
+    fn answers_are_the_same_whatever_is_in_flight(seed in any::<u64>(), series in 1usize..600) {
         let store = store(series, seed);
         let envs = [(Env::system(1), 1), (Env::system(2), 2), (Env::system(8), 8)];
         for (text, times) in QUERIES.iter().flat_map(|text| [(text, range()), (text, instant())]) {
@@ -130,7 +130,7 @@ proptest! {
 
 #[test]
 fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
-    let (store, env) = (store(700, 7), Env::system(4));
+    let (store, env) = (store(400, 7), Env::system(4));
     for text in QUERIES {
         let ample = bits(&block_on(ask(&store, &context(&env, 256 << 20, 0), text, range())).unwrap());
         let (mut bytes, mut answered) = (4u64 << 10, 0);
@@ -148,7 +148,7 @@ fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
                 }
             }
             assert_eq!(context.budget().used(), 0, "{text} with {bytes} bytes");
-            bytes += bytes / 3;
+            bytes += bytes / 2;
         }
         assert!(answered > 0, "{text}");
     }
@@ -156,9 +156,9 @@ fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
 
 #[test]
 fn a_query_that_nobody_waits_for_gives_everything_back() {
-    let (store, env) = (Arc::new(store(2_000, 3)), Env::system(2));
+    let (store, env) = (Arc::new(store(1_000, 3)), Env::system(2));
     block_on(async {
-        for polls in 1..30 {
+        for polls in 1..20 {
             let context = context(&env, 256 << 20, 0);
             let asked = store.clone();
             {
@@ -179,7 +179,7 @@ fn a_query_that_nobody_waits_for_gives_everything_back() {
 
 #[test]
 fn queries_of_several_tenants_at_once_have_their_answers() {
-    let (store, env) = (store(1_500, 5), Env::system(2));
+    let (store, env) = (store(800, 5), Env::system(2));
     block_on(async {
         let expected = bits(&ask(&store, &context(&env, 256 << 20, 1), QUERIES[1], range()).await.unwrap());
         let contexts: Vec<QueryContext> = (0..16)
