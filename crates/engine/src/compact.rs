@@ -31,7 +31,7 @@ use crate::merge_policy::{self, CompactionPolicy, next_merge};
 use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::options::MaintenanceOptions;
 use crate::rules::{DueRules, Rulebook};
-use crate::samples::SampleMerging;
+use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
 use crate::view::Views;
 
@@ -289,6 +289,8 @@ impl Compactor {
                 self.views.publish(snapshot);
                 if !holds_something {
                     delete_unneeded(&self.store, &meta).await;
+                } else if meta.dataset.signal == Signal::Metrics {
+                    samples::warm(&self.reader, &self.budget, &[Arc::new(meta)]).await;
                 }
                 Ok(())
             }

@@ -1,5 +1,5 @@
-//! Blocks that were just written are decoded where every query looks: footer, series, values of labels, heads
-//! of groups and lists of times. The first query finds them in the cache, as the second one does.
+//! Blocks that this process has just written are decoded where every query looks: footer, series, values of
+//! labels, heads of groups and lists of times. The first query finds them in the cache, as the second does.
 //!
 //! **Invariants.** Nothing is read from the store: what is not in memory is left to queries. What is decoded
 //! makes no other decoded value go, so that many small blocks do not take the place of what queries use. That
