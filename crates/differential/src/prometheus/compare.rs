@@ -152,6 +152,11 @@ fn compare_points(left: &[(i64, Point)], right: &[(i64, Point)]) -> Option<(Kind
         .map(|((time, a), (_, b))| (Kind::Values, format!("at {time}: {a:?}\n      | {b:?}")))
 }
 
+/// Whether points have the same times and close values.
+pub fn are_same_points(left: &[(i64, Point)], right: &[(i64, Point)]) -> bool {
+    compare_points(left, right).is_none()
+}
+
 fn same(left: &Point, right: &Point) -> bool {
     match (left, right) {
         (Point::Float(a), Point::Float(b)) => close(*a, *b),
