@@ -119,22 +119,50 @@ async fn a_panel_among_many_series_takes_four_trips() {
 /// Hours of lines, a block each.
 const HOURS: i64 = 8;
 
-/// Trips of a scan over all hours by a reader with an empty cache, and the lines that it gave.
-async fn scan_trips(bucket: &FaultStore, env: &Env, client: &str, selection: Selection) -> (usize, usize) {
-    let reader = open_at(bucket, env, client).await;
-    let context = context(env);
-    let mut scan = reader.sources().logs.scan(&context, selection).await.unwrap();
+/// Writes so many lines in each hour.
+async fn write_hours(writer: &Engine) {
+    for hour in 0..HOURS {
+        let at = START_NS - (HOURS - hour) * 3_600_000_000_000;
+        let mut batch = BatchBuilder::new().stream("a");
+        for line in 0..100 {
+            batch = batch.row(at + line, &format!("the request {hour} number {line} was answered"));
+        }
+        writer.push(batch.build()).await.unwrap();
+        writer.flush().await.unwrap();
+    }
+}
+
+fn all_hours(order: Order, columns: Columns) -> Selection {
+    let range = TimeRange::new(START_NS + 1 - (HOURS + 1) * 3_600_000_000_000, START_NS + 1);
+    let (matchers, needles) = (Vec::new(), Needles::default());
+    Selection { matchers, range, order, needles, columns, counts: false, counts_by: Vec::new() }
+}
+
+/// The lines that a scan gives.
+async fn lines_of(
+    reader: &Engine,
+    context: &QueryContext,
+    selection: Selection,
+) -> Result<usize, sandur_query::Error> {
+    let mut scan = reader.sources().logs.scan(context, selection).await?;
     let mut lines = 0;
-    while let Some(item) = scan.next().await.unwrap() {
+    while let Some(item) = scan.next().await? {
         lines += match item {
-            ScanItem::Page(mut task) => task.narrow().unwrap().rows(),
+            ScanItem::Page(mut task) => task.narrow()?.rows(),
             ScanItem::Counts(task) => {
-                let counts = task.decode().unwrap();
+                let counts = task.decode()?;
                 counts.iter().flat_map(|one| one.minutes()).map(|minute| minute.lines as usize).sum()
             }
         };
     }
-    drop(scan);
+    Ok(lines)
+}
+
+/// Trips of a scan over all hours by a reader with an empty cache, and the lines that it gave.
+async fn scan_trips(bucket: &FaultStore, env: &Env, client: &str, selection: Selection) -> (usize, usize) {
+    let reader = open_at(bucket, env, client).await;
+    let context = context(env);
+    let lines = lines_of(&reader, &context, selection).await.unwrap();
     assert_eq!(context.warnings(), Vec::<String>::new());
     reader.shutdown().await.unwrap();
     (trips(bucket, client).len(), lines)
@@ -145,15 +173,7 @@ async fn blocks_of_lines_are_waited_for_together() {
     let env = Env::simulated(1, START_NS);
     let bucket = distant(&env);
     let writer = open_at(&bucket, &env, "writer").await;
-    for hour in 0..HOURS {
-        let at = START_NS - (HOURS - hour) * 3_600_000_000_000;
-        let mut batch = BatchBuilder::new().stream("a");
-        for line in 0..100 {
-            batch = batch.row(at + line, &format!("the request {hour} number {line} was answered"));
-        }
-        writer.push(batch.build()).await.unwrap();
-        writer.flush().await.unwrap();
-    }
+    write_hours(&writer).await;
     let needle = Needle { literal: b"request 0 number 17 was".to_vec(), ignore_ascii_case: false };
     let rare = Needles(vec![vec![needle]]);
     let all = HOURS as usize * 100;
@@ -165,12 +185,37 @@ async fn blocks_of_lines_are_waited_for_together() {
         ("needle", Order::NewestFirst, rare, lines, false, 6, 100),
         ("latest", Order::NewestFirst, Needles::default(), lines, false, 12, all),
     ] {
-        let range = TimeRange::new(START_NS + 1 - (HOURS + 1) * 3_600_000_000_000, START_NS + 1);
-        let selection =
-            Selection { matchers: Vec::new(), range, order, needles, columns, counts, counts_by: Vec::new() };
+        let selection = Selection { needles, counts, ..all_hours(order, columns) };
         let (trips, found) = scan_trips(&bucket, &env, name, selection).await;
         assert!(found >= least, "{name}: {found} lines");
         assert!(trips <= trips_max, "{name}: {trips} trips");
     }
+    writer.shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_of_lines_with_little_memory_gives_all_or_names_the_budget() {
+    let env = Env::simulated(1, START_NS);
+    let bucket = distant(&env);
+    let writer = open_at(&bucket, &env, "writer").await;
+    write_hours(&writer).await;
+    let lines = Columns { lines: true, metadata: false };
+    let mut answered = 0;
+    for bytes in (0..24).map(|power| 64u64 << (power / 2) << (power % 2)) {
+        let reader = open_at(&bucket, &env, &format!("reader-{bytes}")).await;
+        let budget = MemoryBudget::root("query", bytes);
+        let tenant = TenantId::default_tenant();
+        let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(60));
+        match lines_of(&reader, &context, all_hours(Order::Any, lines)).await {
+            Ok(found) => {
+                assert_eq!(found, HOURS as usize * 100, "{bytes} bytes");
+                answered += 1;
+            }
+            Err(error) => assert!(error.to_string().contains("'query'"), "{bytes} bytes: {error}"),
+        }
+        assert_eq!(budget.used(), 0, "{bytes} bytes");
+        reader.shutdown().await.unwrap();
+    }
+    assert!((1..24).contains(&answered), "{answered} of 24 were answered");
     writer.shutdown().await.unwrap();
 }

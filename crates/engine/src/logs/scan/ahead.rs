@@ -22,9 +22,10 @@ const AT_ONCE_FOR_NEEDLES: usize = 4;
 pub(super) struct PlansAhead {
     planner: Arc<Planner>,
     clusters: VecDeque<Cluster>,
-    planning: VecDeque<Task<Result<Plan, Error>>>,
-    /// Clusters that are planned at once however few were planned before.
+    planning: VecDeque<(Cluster, Task<Result<Plan, Error>>)>,
+    /// Clusters that are planned at once however few were planned before, and however many.
     least: usize,
+    most: usize,
     given: usize,
 }
 
@@ -36,26 +37,52 @@ impl PlansAhead {
             Order::NewestFirst | Order::OldestFirst if planner.needles.is_empty() => 1,
             Order::NewestFirst | Order::OldestFirst => AT_ONCE_FOR_NEEDLES,
         };
-        Self { planner: Arc::new(planner), clusters, planning: VecDeque::new(), least, given: 0 }
+        Self {
+            planner: Arc::new(planner),
+            clusters,
+            planning: VecDeque::new(),
+            least,
+            most: AT_ONCE_MAX,
+            given: 0,
+        }
     }
 
     /// The next plan; nothing when there is no more.
     pub(super) async fn next(&mut self) -> Result<Option<Plan>, Error> {
-        let at_once = self.given.clamp(self.least, AT_ONCE_MAX);
+        let at_once = self.given.clamp(self.least, AT_ONCE_MAX).min(self.most);
         while self.planning.len() < at_once
             && let Some(cluster) = self.clusters.pop_front()
         {
-            let planner = Arc::clone(&self.planner);
-            let plan = async move { planner.plan(cluster).await };
-            self.planning.push_back(self.planner.context.env().spawn("plan a scan", plan));
+            let task = self.plan(cluster.clone());
+            self.planning.push_back((cluster, task));
         }
         self.given += 1;
-        let Some(next) = self.planning.pop_front() else { return Ok(None) };
-        next.join().await.map_err(|error| Error::Internal(error.to_string()))?.map(Some)
+        let Some((cluster, task)) = self.planning.pop_front() else { return Ok(None) };
+        match done(task).await {
+            Err(Error::OverBudget(_)) if !self.planning.is_empty() => {
+                self.most = 1;
+                while let Some((later, task)) = self.planning.pop_back() {
+                    // It ends before the next begins, so that it holds nothing any more.
+                    _ = done(task).await;
+                    self.clusters.push_front(later);
+                }
+                done(self.plan(cluster)).await.map(Some)
+            }
+            plan => plan.map(Some),
+        }
+    }
+
+    fn plan(&self, cluster: Cluster) -> Task<Result<Plan, Error>> {
+        let planner = Arc::clone(&self.planner);
+        self.planner.context.env().spawn("plan a scan", async move { planner.plan(cluster).await })
     }
 
     /// Whether the next plan is there without waiting.
     pub(super) fn is_ready(&self) -> bool {
-        self.planning.front().is_some_and(Task::is_finished)
+        self.planning.front().is_some_and(|(_, task)| task.is_finished())
     }
+}
+
+async fn done(task: Task<Result<Plan, Error>>) -> Result<Plan, Error> {
+    task.join().await.map_err(|error| Error::Internal(error.to_string()))?
 }

@@ -31,6 +31,7 @@ use crate::rules::Rules;
 const WHOLE_ROWS: Columns = Columns { lines: true, metadata: true };
 
 /// Blocks and heads whose times meet.
+#[derive(Clone)]
 pub struct Cluster {
     /// The blocks.
     pub blocks: Vec<Arc<BlockMeta>>,
