@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use roaring::RoaringBitmap;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_format::sample_block::Footer;
@@ -76,10 +77,19 @@ impl SeriesReader<Footer> {
         for some in Self::blocks(view, context, range).chunks(OPEN_AT_ONCE) {
             context.check()?;
             QueryStats::add(&context.stats().blocks_opened, some.len() as u64);
+            let mut indexes = Vec::with_capacity(some.len());
             for block in self.reader().open_all::<Footer>(some, context.stats()).await {
-                let Some(block) = block_reader::or_warn(context, block)? else { continue };
-                let index = IndexReader::new(self.reader(), context, &block);
-                let Some(series) = or_warn(context, select(&index, any_of, range).await)? else { continue };
+                if let Some(block) = block_reader::or_warn(context, block)? {
+                    indexes.push(IndexReader::new(self.reader(), context, &block));
+                }
+            }
+            let selected = join_all(indexes.iter().map(|index| select(index, any_of, range))).await;
+            for (index, mut series) in indexes.into_iter().zip(selected) {
+                // There was no memory for all at the same time: one after the other.
+                if let Err(IndexError::Query(Error::OverBudget(_))) = series {
+                    series = select(&index, any_of, range).await;
+                }
+                let Some(series) = or_warn(context, series)? else { continue };
                 QueryStats::add(&context.stats().streams, series.len());
                 if !series.is_empty() {
                     let memory = context.budget().reserve(series.serialized_size() as u64 + 256)?;

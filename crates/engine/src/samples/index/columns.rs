@@ -10,6 +10,7 @@ use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Pa
 use sandur_model::Matcher;
 
 use super::dictionary::Passing;
+use super::select::LOOK_BYTES;
 use super::{IndexError, IndexReader, cost_of, memory_of};
 
 /// Pages of series that are checked at once.
@@ -122,7 +123,7 @@ impl IndexReader {
             }
             let of_pages = self.of_pages(&series, some);
             let _found = self.reserve(of_pages.len() * size_of::<u32>() as u64)?;
-            let pages = some.to_vec();
+            let (pages, cost) = (some.to_vec(), of_pages.len() * LOOK_BYTES);
             let work = move |index: &Index| {
                 // They rise: a set of them is made at once.
                 let mut found = Vec::with_capacity(of_pages.len() as usize);
@@ -132,7 +133,7 @@ impl IndexReader {
                 Ok((verdicts, RoaringBitmap::from_sorted_iter(found).unwrap_or_default()))
             };
             let passing;
-            (verdicts, passing) = self.decode(pages.len() as u64 * PAGE_BYTES, work).await?;
+            (verdicts, passing) = self.decode(cost, work).await?;
             pages.iter().for_each(|page| _ = series.remove_range(self.index().series_of(*page)));
             series |= passing;
         }

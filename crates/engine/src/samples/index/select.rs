@@ -19,6 +19,8 @@ use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of}
 const FEW_PAGES: usize = 2;
 /// Most series beside which the runs of a list are followed.
 const FOLLOWED_MAX: u64 = 1 << 20;
+/// A look at whether a series passes takes as long as so many bytes.
+pub(super) const LOOK_BYTES: u64 = 2;
 /// Pages of lists that are read at once.
 const LISTS_AT_ONCE: usize = 64;
 
@@ -266,8 +268,10 @@ impl IndexReader {
             let held = self.page(*number, &WantedLabels::All, true).await?;
             let mut of = self.of_pages(&selected, &[*number]);
             let matchers = matchers.clone();
-            let steps = matchers.iter().map(Matcher::steps_per_byte).sum::<usize>().max(1) as u64;
-            let cost = held.page.memory_bytes().saturating_mul(steps);
+            let of_values = |matcher: &Matcher| {
+                held.page.text_bytes(matcher.name()).saturating_mul(matcher.steps_per_byte().max(1) as u64)
+            };
+            let cost = matchers.iter().map(of_values).sum::<u64>() + of.len() * LOOK_BYTES;
             let work = move |_: &Index| {
                 for matcher in &matchers {
                     held.page.retain(&mut of, matcher.name(), |value| {

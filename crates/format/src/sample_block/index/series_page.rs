@@ -325,6 +325,12 @@ impl SeriesPage {
         column.value((ordinal - self.first) as usize)
     }
 
+    /// Bytes of the values of a label that [`SeriesPage::retain`] looks at.
+    pub fn text_bytes(&self, name: &str) -> u64 {
+        let column = self.columns.iter().find(|column| *column.name == *name);
+        column.map_or(0, |column| column.values.memory_bytes())
+    }
+
     /// Leaves those of the series whose value of a label passes; a missing one is the empty text. Each value
     /// is looked at once. The page holds all of them.
     pub fn retain(&self, series: &mut RoaringBitmap, name: &str, passes: impl Fn(&str) -> bool) {
