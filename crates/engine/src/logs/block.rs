@@ -8,7 +8,7 @@ use sandur_format::log_block::{CountRun, Footer};
 use sandur_format::needle::{FilterSegment, SegmentView};
 use sandur_query::{MinuteCount, QueryStats};
 
-use crate::block_cache::Piece;
+use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::{BlockReader, ReadError};
 use crate::open_block::OpenBlock;
 
@@ -39,7 +39,8 @@ impl BlockReader {
             return Ok(view);
         }
         let bytes = self.index(&block.meta, range, stats).await?;
-        let view = segment.open(bytes).map_err(|reason| ReadError::damaged(&block.meta, reason))?;
+        let view = for_the_cache(|| segment.open(bytes));
+        let view = view.map_err(|reason| ReadError::damaged(&block.meta, reason))?;
         let (weight, view) = (view.memory_bytes(), Arc::new(view));
         self.cache.insert(block.meta.id, piece, Arc::clone(&view), weight);
         Ok(view)
@@ -55,7 +56,7 @@ impl BlockReader {
         let damaged = |reason| ReadError::damaged(&block.meta, reason);
         let stored = block.footer.minute_counts();
         let make = |minute, lines, bytes| MinuteCount { minute, lines, bytes };
-        let decoded = stored.decode(None, make).map_err(damaged)?;
+        let decoded = for_the_cache(|| stored.decode(None, make)).map_err(damaged)?;
         let weight =
             decoded.counts.len() * size_of::<MinuteCount>() + decoded.runs.len() * size_of::<CountRun>();
         let counts = Arc::new(BlockCounts { minutes: Arc::new(decoded.counts), runs: decoded.runs });
