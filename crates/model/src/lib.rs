@@ -45,6 +45,7 @@ mod metric_metadata;
 mod page;
 mod plain_pattern;
 mod samples;
+mod series_labels;
 mod signal;
 mod tenant;
 mod time;
@@ -71,6 +72,7 @@ pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, S
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
 };
+pub use series_labels::SeriesLabels;
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
 pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

@@ -21,6 +21,7 @@ use crate::exemplar::Exemplar;
 use crate::histogram::FloatHistogram;
 use crate::labels::{Labels, StreamId};
 use crate::metric_metadata::MetricMetadata;
+use crate::series_labels::SeriesLabels;
 use crate::tenant::TenantId;
 
 /// The bits of the value that marks the end of a series.
@@ -81,7 +82,7 @@ pub struct SeriesSamples {
     /// The series' identity: `labels.stream_id()`.
     pub id: StreamId,
     /// The series' labels, the metric's name as `__name__`.
-    pub labels: Arc<Labels>,
+    pub labels: SeriesLabels,
     /// Where the labels stand in the arena; empty when there is none.
     pub text: Span,
     /// Where its float samples are in the columns of the batch.
@@ -148,8 +149,9 @@ impl SampleBatch {
     /// Begins a series, to which all samples belong that are added until the next one begins. `text` is where
     /// its labels stand in the arena.
     #[inline]
-    pub fn begin_series(&mut self, id: StreamId, labels: Arc<Labels>, text: Span) {
-        let (at, histograms_at) = (self.timestamps.len() as u32, self.histograms.len() as u32);
+    pub fn begin_series(&mut self, id: StreamId, labels: impl Into<SeriesLabels>, text: Span) {
+        let (labels, at, histograms_at) =
+            (labels.into(), self.timestamps.len() as u32, self.histograms.len() as u32);
         let (samples, histograms) = (at..at, histograms_at..histograms_at);
         self.series.push(SeriesSamples { id, labels, text, samples, histograms });
     }
@@ -223,7 +225,7 @@ impl SampleBatch {
                 own.for_each(drop);
                 continue;
             }
-            rest.begin_series(series.id, Arc::clone(&series.labels), Span::default());
+            rest.begin_series(series.id, series.labels.clone(), Span::default());
             for (n, (timestamp, value)) in self.samples_of(series).enumerate() {
                 rest.push_sample(timestamp, value);
                 rest.set_start(self.start_of(series.samples.start as usize + n));
@@ -292,6 +294,7 @@ impl SampleBatch {
             |sample: &HistogramSample| size_of::<HistogramSample>() as u64 + sample.histogram.memory_bytes();
         let exemplar = |of: &SeriesExemplar| size_of::<SeriesExemplar>() as u64 + of.exemplar.held_bytes();
         (self.arena.bytes.len() + compressed + symbols + columns) as u64
+            + self.series.iter().map(|series| series.labels.name_bytes()).sum::<u64>()
             + self.histograms.iter().map(histogram).sum::<u64>()
             + self.exemplars.iter().map(exemplar).sum::<u64>()
             + self.metadata.iter().map(MetricMetadata::memory_bytes).sum::<u64>()

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use sandur_model::histogram::SCHEMA_MAX;
 use sandur_model::{
     Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Labels, Limits, MILLISECOND_NS,
-    MetricMetadata, SampleBatch, Span, StreamId, TenantId,
+    MetricMetadata, SampleBatch, SeriesLabels, Span, StreamId, TenantId,
 };
 
-use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
+use super::labels_check::{Refusal, ShownSeries, check_limits, is_within, labels_of};
 use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::Meter;
@@ -88,7 +88,7 @@ impl DecodedSamples {
         let Some(series) = positions.first().and_then(|first| self.batch.series.get(*first as usize)) else {
             return;
         };
-        let (id, labels) = (series.id, Arc::clone(&series.labels));
+        let (id, labels) = (series.id, Arc::clone(series.labels.shared()));
         let left_out = self.leave_out(positions);
         self.refused.count(Reason::TooManySeries, left_out, 0);
         let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
@@ -270,8 +270,14 @@ impl<'a> SampleBuilder<'a> {
         Some(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
-    /// The series of a key whose labels are ready, when it is not known. `size` is that of the name that they
-    /// were made of.
+    /// The series of a name of Graphite's, if it was seen before and is within the tenant's limits.
+    #[inline]
+    pub(crate) fn known_name(&self, key: SeriesKey) -> Option<KnownSeries> {
+        self.cache().get(key).filter(|known| is_within(known, &self.limits().metrics))
+    }
+
+    /// The series of a name of Graphite's whose labels are ready, when it is not known. `size` is that of the
+    /// name that they were made of.
     #[cold]
     pub(crate) fn series_of_labels(
         &mut self,
@@ -282,7 +288,7 @@ impl<'a> SampleBuilder<'a> {
         self.name_bytes(size)?;
         let known = KnownSeries::new(labels);
         self.memory.take(known.bytes())?;
-        self.cache().insert(key, &known);
+        self.cache().insert(key, &known.without_labels());
         Ok(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
@@ -318,12 +324,34 @@ impl<'a> SampleBuilder<'a> {
     /// Begins a series, whose samples follow. `text` is where its labels stand in the body.
     #[inline]
     pub(crate) fn begin(&mut self, series: KnownSeries, text: Option<Span>) -> Result<(), Error> {
+        // None is without labels but those of names, which are begun by these.
+        self.begin_labels(series.id, series.labels.unwrap_or_default().into(), text)
+    }
+
+    /// Begins a series of a name of Graphite's.
+    #[inline]
+    pub(crate) fn begin_name(
+        &mut self,
+        series: KnownSeries,
+        name: &str,
+        text: Option<Span>,
+    ) -> Result<(), Error> {
+        let labels = match series.labels {
+            Some(labels) => labels.into(),
+            None => SeriesLabels::of_name(name, series.label_count),
+        };
+        self.memory.take(labels.name_bytes())?;
+        self.begin_labels(series.id, labels, text)
+    }
+
+    #[inline]
+    fn begin_labels(&mut self, id: StreamId, labels: SeriesLabels, text: Option<Span>) -> Result<(), Error> {
         if self.batch.series.len() >= SERIES_MAX {
             return Err(Error::TooMany { what: "series", limit: SERIES_MAX as u64 });
         }
         self.memory.widen(&mut self.batch.series, 1, SERIES_MAX)?;
         self.body_tells_all &= text.is_some();
-        self.batch.begin_series(series.id, series.labels, text.unwrap_or_default());
+        self.batch.begin_series(id, labels, text.unwrap_or_default());
         Ok(())
     }
 

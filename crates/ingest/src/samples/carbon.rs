@@ -157,8 +157,8 @@ impl Names<'_> {
     fn add(&mut self, point: &Point<'_>, rejected: &mut CarbonRejected) -> Result<(), Error> {
         let (builder, name) = (&mut self.builder, point.name.as_bytes());
         let key = builder.cache().key(SeriesNaming::Graphite, name);
-        let known = match builder.known(key) {
-            Some(known) => known,
+        let known = match builder.known_name(key) {
+            Some(known) => Ok(known),
             None => match GraphiteName::parse(point.name).labels() {
                 Ok(labels) => builder.series_of_labels(key, name.len(), labels)?,
                 Err(error) => {
@@ -181,7 +181,7 @@ impl Names<'_> {
             builder.memory().give(dropped.capacity() as u64);
         }
         let Some(arena) = &mut self.arena else {
-            builder.begin(known, None)?;
+            builder.begin_name(known, point.name, None)?;
             builder.sample(time_ms, bits, None)?;
             builder.end();
             return Ok(());
@@ -191,7 +191,7 @@ impl Names<'_> {
         arena.extend_from_slice(name);
         let offset = arena.len() as u32;
         arena.extend_from_slice(&bits.to_le_bytes());
-        builder.begin(known, Some(Span { start: start as u32, len: name.len() as u32 }))?;
+        builder.begin_name(known, point.name, Some(Span { start: start as u32, len: name.len() as u32 }))?;
         if !builder.sample(time_ms, bits, Some(offset))? {
             arena.truncate(start);
             builder.end();

@@ -76,20 +76,26 @@ fn invalid_label(name: &[u8], pairs: &[(&[u8], &[u8])]) -> Refusal {
 /// The reason and text for which the labels of a series are beyond the tenant's limits, if they are.
 #[inline]
 pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Result<(), Refusal> {
+    match is_within(series, limits) {
+        true => Ok(()),
+        false => Err(beyond_limits(series, limits)),
+    }
+}
+
+/// Whether the labels of a series are within the tenant's limits.
+#[inline]
+pub(crate) fn is_within(series: &KnownSeries, limits: &MetricLimits) -> bool {
     let within = |value: u32, limit: u64| limit == 0 || u64::from(value) <= limit;
-    if within(series.label_count - series.path_nodes, limits.max_label_names_per_series)
+    within(series.label_count - series.path_nodes, limits.max_label_names_per_series)
         && within(series.path_nodes, limits.max_graphite_path_nodes)
         && within(series.longest_name, limits.max_label_name_length)
         && within(series.longest_value, limits.max_label_value_length)
-    {
-        return Ok(());
-    }
-    Err(beyond_limits(series, limits))
 }
 
 #[cold]
 fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
-    let shown = ShownSeries(&series.labels);
+    let labels = series.labels.clone().unwrap_or_default();
+    let shown = ShownSeries(&labels);
     let names_max = limits.max_label_names_per_series;
     let label_count = series.label_count - series.path_nodes;
     if names_max > 0 && u64::from(label_count) > names_max {
@@ -103,7 +109,7 @@ fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
     }
     let nodes_max = limits.max_graphite_path_nodes;
     if nodes_max > 0 && u64::from(series.path_nodes) > nodes_max {
-        let path = series.labels.get(METRIC_NAME).unwrap_or_default();
+        let path = labels.get(METRIC_NAME).unwrap_or_default();
         let text = format!(
             "received a path of {} nodes, more than the limit of {nodes_max}: '{}'. Send shorter paths, or \
              raise limits.metrics.max_graphite_path_nodes, which may be {GRAPHITE_NODES_MAX} at most",
@@ -113,7 +119,7 @@ fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
         return (Reason::TooManyNodes, text);
     }
     let name_max = limits.max_label_name_length;
-    let long_name = series.labels.iter().find(|(name, _)| name_max > 0 && name.len() as u64 > name_max);
+    let long_name = labels.iter().find(|(name, _)| name_max > 0 && name.len() as u64 > name_max);
     if let Some((name, _)) = long_name {
         let text = format!(
             "received a series whose label name length exceeds the limit, label: '{}' series: '{shown}' \
@@ -124,7 +130,7 @@ fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
         return (Reason::LabelNameTooLong, text);
     }
     let value_max = limits.max_label_value_length;
-    let long_value = series.labels.iter().find(|(_, value)| value.len() as u64 > value_max);
+    let long_value = labels.iter().find(|(_, value)| value.len() as u64 > value_max);
     let (name, value) = long_value.unwrap_or_default();
     let text = format!(
         "received a series whose label value length of {} exceeds the limit of {value_max}, label: '{}', \

@@ -4,6 +4,9 @@
 //! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young
 //! one is full it becomes the old one, and what is found in the old one moves to the young one.
 //!
+//! Of names of Graphite's the labels are not kept: they are made of the name for whoever looks at them, which
+//! of a known series nobody does, and an entry without them takes a quarter.
+//!
 //! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
 //! two names with one hash are as unlikely as two series with one [`StreamId`].
 
@@ -16,9 +19,10 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Locks: many more than threads, so that two seldom meet.
 const SHARDS: usize = 64;
-/// Bytes of an entry beside its labels: the entry in a table that is half full, the header of an `Arc`, and
-/// what allocations round up.
-const ENTRY_BYTES: u64 = 208;
+/// Bytes of an entry in a table that is half full.
+const ENTRY_BYTES: u64 = 136;
+/// Bytes of labels beside their text and ends: the header of an `Arc`, and what allocations round up.
+const SHARED_BYTES: u64 = 72;
 /// Bytes of a label beside its text: where its name and its value end.
 const LABEL_BYTES: u64 = 8;
 
@@ -37,7 +41,8 @@ pub(crate) struct SeriesKey(u128);
 /// A series and what its limits are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownSeries {
-    pub(crate) labels: Arc<Labels>,
+    /// Nothing in the cache where they are those of a name of Graphite's, of which they are made again.
+    pub(crate) labels: Option<Arc<Labels>>,
     pub(crate) id: StreamId,
     pub(crate) label_count: u32,
     /// Those of the labels that are nodes of a path of Graphite's.
@@ -70,12 +75,20 @@ impl KnownSeries {
         let (id, label_count) = (labels.stream_id(), labels.len() as u32);
         let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
         let path_nodes = levels.count() as u32;
-        Self { labels: Arc::new(labels), id, label_count, path_nodes, longest_name, longest_value }
+        Self { labels: Some(Arc::new(labels)), id, label_count, path_nodes, longest_name, longest_value }
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES + ENTRY_BYTES
+        let of = |labels: &Arc<Labels>| labels.text_bytes() as u64 + SHARED_BYTES;
+        let labels =
+            self.labels.as_ref().map(of).map_or(0, |text| text + u64::from(self.label_count) * LABEL_BYTES);
+        labels + ENTRY_BYTES
+    }
+
+    /// What the cache keeps of a name of Graphite's.
+    pub(crate) fn without_labels(&self) -> Self {
+        Self { labels: None, ..self.clone() }
     }
 }
 

@@ -23,7 +23,7 @@ const SHAPE_BYTES: u64 = 112 + END_BYTES;
 /// form in the WAL, and what the head keeps of it. Looks at no text, since most series are known.
 pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let sent = batch.memory_bytes() + batch.rows() as u64 * 8;
-    let labels: u64 = batch.series.iter().map(|series| series.labels.len() as u64).sum();
+    let labels: u64 = batch.series.iter().map(|series| series.labels.count() as u64).sum();
     let series = batch.series.len() as u64 * (SERIES_BYTES + SHAPE_BYTES) + labels * NEW_LABEL_BYTES;
     let histograms: u64 = batch.histograms.iter().map(|sample| 2 * sample.histogram.memory_bytes()).sum();
     let rows = batch.timestamps.len() as u64 * FLOAT_BYTES + batch.histograms.len() as u64 * 128 + histograms;
