@@ -282,7 +282,7 @@ mod tests {
         let budget = MemoryBudget::root("query", limit);
         let tenant = TenantId::default_tenant();
         let result = runtime.block_on(async {
-            let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(60));
+            let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(3_600));
             execute(&context, scan, Arc::new(Stamp), &mut seen, Merging::Ordered).await
         });
         assert_eq!(budget.used(), 0, "everything was given back");
@@ -369,7 +369,7 @@ mod tests {
         let result = runtime.block_on(async {
             let budget = MemoryBudget::root("query", 100);
             let tenant = TenantId::default_tenant();
-            let context = QueryContext::new(Env::system(1), tenant, budget, Duration::from_secs(60));
+            let context = QueryContext::new(Env::system(1), tenant, budget, Duration::from_secs(3_600));
             context.cancel();
             execute(&context, scan, Arc::new(Stamp), &mut Seen::default(), Merging::Unordered).await
         });

@@ -196,7 +196,7 @@ mod tests {
 
     fn context_of(bytes: u64) -> QueryContext {
         let budget = MemoryBudget::root("query", bytes);
-        QueryContext::new(Env::system(1), TenantId::default_tenant(), budget, Duration::from_secs(60))
+        QueryContext::new(Env::system(1), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
     }
 
     /// Adds what seven holders have, of which the last two give it in no order; gives all of it.

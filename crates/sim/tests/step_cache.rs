@@ -201,7 +201,7 @@ async fn play(seed: u64) -> ResultsCache {
 
 fn context(env: &Env) -> QueryContext {
     let budget = MemoryBudget::root("query", MIB);
-    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
 }
 
 /// Hits, outdated and evicted units of several runs.

@@ -99,7 +99,7 @@ impl Source for Given<'_> {
 async fn answer(case: &Value) -> Result<Vec<Series>, String> {
     let budget = MemoryBudget::root("query", BUDGET);
     let tenant = TenantId::default_tenant();
-    let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(60));
+    let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(3_600));
     let time = |name: &str| Moment::utc(case[name].as_i64().unwrap_or(0));
     let (from, until) = (time("from"), time("until"));
     let scope = Scope::new(from, until, NOW, Zone::utc(), 0.0);

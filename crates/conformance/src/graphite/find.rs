@@ -47,7 +47,7 @@ pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
 /// What is wrong with the answer to one request.
 async fn wrong_in(world: &World, case: &Value) -> Option<String> {
     let budget = MemoryBudget::root("query", 16 << 20);
-    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(60));
+    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(3_600));
     let answer = world.ask(async |series| answer(series, &context, case).await).await;
     if budget.used() > 0 {
         return Some(format!("{} bytes stay reserved", budget.used()));

@@ -47,7 +47,7 @@ async fn answer(world: &World, case: &Value) -> Result<Rendered, String> {
     }
     let request = RenderRequest::read(&pairs, 0, &Zone::utc()).map_err(|error| error.to_string())?;
     let budget = MemoryBudget::root("query", BUDGET);
-    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(60));
+    let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(3_600));
     let rendered = world.ask(async |series| render(series.source(), &context, &request).await).await;
     let answer = rendered.map_err(|error| error.to_string());
     match budget.used() {

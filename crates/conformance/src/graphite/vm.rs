@@ -39,7 +39,7 @@ async fn answer(stored: &Stored, env: &Env, case: &Value, target: &str) -> Resul
     let request = RenderRequest::read(&pairs, 0, &Zone::utc()).map_err(|error| error.to_string())?;
     let budget = MemoryBudget::root("query", BUDGET);
     let tenant = TenantId::default_tenant();
-    let context = QueryContext::new(env.clone(), tenant, budget, Duration::from_secs(60));
+    let context = QueryContext::new(env.clone(), tenant, budget, Duration::from_secs(3_600));
     let rendered = render(stored, &context, &request).await.map_err(|error| error.to_string())?;
     json_of(&rendered)
 }

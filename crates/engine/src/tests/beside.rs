@@ -199,7 +199,8 @@ async fn exemplars_and_metadata_keep_to_the_budget_of_their_query() {
         }
         let budget = sandur_base::MemoryBudget::root("a small query", 50_000);
         let tenant = TenantId::default_tenant();
-        let poor = QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(60));
+        let poor =
+            QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(3_600));
         let samples = engine.sources().samples;
         let refused = samples.exemplars(&poor, Vec::new(), TimeRange::ALL).await.err().unwrap();
         assert!(refused.to_string().contains("a small query"), "{refused}, flushed: {flushed}");

@@ -38,7 +38,7 @@ fn small_options() -> EngineOptions {
 
 fn context(env: &Env) -> QueryContext {
     let budget = MemoryBudget::root("query", 256 << 20);
-    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
 }
 
 /// Every row that a query finds, sorted; a row that came twice without being marked is there twice.

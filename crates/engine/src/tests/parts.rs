@@ -82,7 +82,7 @@ async fn a_refusal_of_memory_loses_no_series() {
     let expected = all(&engine).await;
     let budget = sandur_base::MemoryBudget::root("query", 64 << 20);
     let tenant = TenantId::default_tenant();
-    let context = QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(60));
+    let context = QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(3_600));
     let mut scan = scan(&engine, &context).await;
     let mut found = Samples::new();
     let mut refusals = 0;

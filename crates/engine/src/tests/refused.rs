@@ -53,7 +53,7 @@ async fn write(env: &Env) -> (Arc<Engine>, Found) {
 
 fn context_of(env: &Env, bytes: u64) -> QueryContext {
     let budget = MemoryBudget::root("query", bytes);
-    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+    QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
 }
 
 async fn scan(

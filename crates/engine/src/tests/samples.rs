@@ -190,7 +190,7 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
     let budget = || {
         let budget = sandur_base::MemoryBudget::root("a small query", 5 << 20);
         let tenant = TenantId::default_tenant();
-        QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60))
+        QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600))
     };
     let (samples, small) = (engine.sources().samples, budget());
     let mut scan = samples.value_scan(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap();
@@ -245,7 +245,7 @@ async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() 
     assert!(batch.samples.iter().all(|samples| samples.times[..] == [START_MS, START_MS + 1_000]));
     let budget = sandur_base::MemoryBudget::root("a small query", 8 << 10);
     let tenant = TenantId::default_tenant();
-    let poor = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(60));
+    let poor = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
     let mut scan = samples.select(&poor, selection(&["app"])).await.unwrap();
     let refused = scan.next().await.err().unwrap();
     assert!(refused.to_string().contains("a small query"), "{refused}");

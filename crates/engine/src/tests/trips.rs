@@ -205,7 +205,7 @@ async fn a_scan_of_lines_with_little_memory_gives_all_or_names_the_budget() {
         let reader = open_at(&bucket, &env, &format!("reader-{bytes}")).await;
         let budget = MemoryBudget::root("query", bytes);
         let tenant = TenantId::default_tenant();
-        let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(60));
+        let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(3_600));
         match lines_of(&reader, &context, all_hours(Order::Any, lines)).await {
             Ok(found) => {
                 assert_eq!(found, HOURS as usize * 100, "{bytes} bytes");

@@ -249,7 +249,8 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (budget, tenant) = (MemoryBudget::root("query", budget), TenantId::default_tenant());
-            let context = QueryContext::new(Env::system(2), tenant, budget.clone(), Duration::from_secs(60));
+            let context =
+                QueryContext::new(Env::system(2), tenant, budget.clone(), Duration::from_secs(3_600));
             let request = PatternsRequest {
                 matchers: crate::parse_selector(r#"{app="api"}"#).unwrap(),
                 range,

@@ -210,7 +210,7 @@ fn run_at(query: &str, lines: &[Vec<u8>], kinds: [Kind; 2]) {
         let budget = MemoryBudget::root("query", 16 << 20);
         let env = Env::simulated(1, 0);
         let context =
-            QueryContext::new(env, TenantId::default_tenant(), budget.clone(), Duration::from_secs(60));
+            QueryContext::new(env, TenantId::default_tenant(), budget.clone(), Duration::from_secs(3_600));
         for kind in kinds {
             let request = Request {
                 query: query.to_owned(),

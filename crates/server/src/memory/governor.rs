@@ -210,7 +210,7 @@ mod tests {
         let queries = RunningQueries::default();
         let context = || {
             let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
-            QueryContext::new(env, tenant, MemoryBudget::root("query", 1 << 30), Duration::from_secs(60))
+            QueryContext::new(env, tenant, MemoryBudget::root("query", 1 << 30), Duration::from_secs(3_600))
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {

@@ -36,7 +36,7 @@ fn live(folder: &Path, writes: Option<i64>) -> usize {
         let engine = Engine::open(store, env.clone(), EngineOptions::default()).await.unwrap();
         let budget = MemoryBudget::root("a test's query", 64 << 20);
         let tenant = TenantId::default_tenant();
-        let context = QueryContext::new(env, tenant.clone(), budget, Duration::from_secs(60));
+        let context = QueryContext::new(env, tenant.clone(), budget, Duration::from_secs(3_600));
         let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
         let mut scan = engine.sources().samples.select(&context, everything).await.unwrap();
         let mut found = 0;

@@ -74,7 +74,7 @@ impl Scene {
 
     fn context(&self, limit: u64) -> QueryContext {
         let budget = MemoryBudget::root("query", limit);
-        QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(60))
+        QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
     }
 
     async fn open(&self) -> Arc<OpenSamples> {
