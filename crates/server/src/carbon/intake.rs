@@ -29,6 +29,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const LAST_ATTEMPTS: u32 = 5;
 /// Attempts of points that are beyond a tenant's rate: half a minute.
 const RATE_ATTEMPTS: u32 = 12;
+/// Blocks that are not cut into parts any more.
+const PART_MIN: usize = 4 << 10;
 /// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
 const SERIES_BYTES: u64 = 64;
 
@@ -62,16 +64,50 @@ struct Progress {
 }
 
 /// Stores whole messages of a connection. Returns when they are durable, or when the rest of them is given up
-/// and counted.
+/// and counted. Of messages that cannot be stored together each half is stored alone: thousands of new names
+/// may be more than one push may take, and what is wrong with one message is not wrong with others.
 pub async fn store(app: App, source: Source, bytes: Bytes) {
-    let (mut progress, mut pause, mut last_attempts) = (Progress::default(), PAUSE_MIN, 0);
+    let mut open = vec![(bytes, false)];
+    while let Some((bytes, is_counted)) = open.pop() {
+        let mut progress = Progress { is_counted, ..Progress::default() };
+        let Err(failure) = store_block(&app, &source, &bytes, &mut progress).await else { continue };
+        let parts = (failure.status == StatusCode::BAD_REQUEST).then(|| halves(&app, &source, &bytes));
+        match parts.flatten() {
+            Some([first, second]) => {
+                open.extend([(second, progress.is_counted), (first, progress.is_counted)]);
+            }
+            None => give_up(&app, &source, &bytes, &failure),
+        }
+    }
+}
+
+/// The whole messages of a block in two parts, if it is not short.
+fn halves(app: &App, source: &Source, bytes: &Bytes) -> Option<[Bytes; 2]> {
+    if bytes.len() < PART_MIN {
+        return None;
+    }
+    let frame_max = usize::try_from(app.settings.carbon.max_frame_bytes).unwrap_or(usize::MAX);
+    let first = match source.protocol.framing.cut(&bytes[..bytes.len() / 2], frame_max) {
+        Ok(cut) => cut.whole,
+        Err(endless) => endless.whole,
+    };
+    (first > 0).then(|| [bytes.slice(..first), bytes.slice(first..)])
+}
+
+/// Stores a block, and again while what fails may pass.
+async fn store_block(
+    app: &App,
+    source: &Source,
+    bytes: &Bytes,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let (mut pause, mut last_attempts) = (PAUSE_MIN, 0);
     loop {
-        let Err(failure) = attempt(&app, &source, &bytes, &mut progress).await else { return };
+        let Err(failure) = attempt(app, source, bytes, progress).await else { return Ok(()) };
         let may_pass = failure.status == StatusCode::TOO_MANY_REQUESTS || failure.status.is_server_error();
         last_attempts += u32::from(app.stopping.is_triggered());
         if !may_pass || last_attempts > LAST_ATTEMPTS {
-            give_up(&app, &source, &bytes, &failure);
-            return;
+            return Err(failure);
         }
         app.carbon.metrics.repeats.inc();
         app.env.sleep(pause).await;

@@ -179,6 +179,26 @@ async fn what_never_ends_is_ended_and_what_comes_last_is_stored() {
     server.stop().await.unwrap();
 }
 
+/// New names take many times their bytes: those of one block were more than one push may take, and were lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn new_names_that_are_too_many_for_one_push_are_stored_in_parts() {
+    let (env, server) = start(|settings| settings.memory_limit = 128 << 20).await;
+    let [_, lines, ..] = server.listening[..] else { panic!("{:?}", server.listening) };
+    let at = now(&env);
+    let name = |n: usize| format!("new.service-{:02}.host-{:02}.metric-{n:06}", n % 10, n % 97);
+    let many: String = (0..12_000).map(|n| format!("{} {n} {at}\n", name(n))).collect();
+    send(lines, many.as_bytes()).await;
+    for kind in ["accepted", "durable"] {
+        let counter =
+            counter(&server, &format!("sandur_carbon_{kind}_points_total{{protocol=\"plaintext\"")).await;
+        assert_eq!(counter, "12000", "{kind}");
+    }
+    for n in [0, 5_999, 11_999] {
+        assert_eq!(value(&server, &name(n), "").await, Some(n.to_string()));
+    }
+    server.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_are_told_by_the_names_of_points() {
     let (env, server) = start(|settings| {
