@@ -40,7 +40,11 @@ pub fn read_answer(stream: &mut TcpStream) -> io::Result<(u16, Vec<u8>)> {
             break at;
         }
         let mut piece = [0; 8_192];
-        let read = stream.read(&mut piece)?;
+        let read = match stream.read(&mut piece) {
+            // A signal to this process says nothing of the server.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
