@@ -14,15 +14,13 @@ use sandur_base::Env;
 use sandur_base::units::ByteSize;
 
 use super::alone::settle;
-use super::series_client::push;
+use super::series_client::{JOBS, counter, push, rates_path};
 use super::server::{Place, Process};
-use crate::http::{Connection, escaped};
+use crate::http::Connection;
 use crate::push_body::SampledSeries;
 
 const HOUR_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
-/// Groups of an answer.
-const JOBS: u64 = 20;
 /// How often each query is asked.
 const ASKED: u64 = 15;
 /// Longest wait for an answer.
@@ -144,22 +142,14 @@ fn flush(place: &Place) -> Result<()> {
 
 /// A counter of an instance of one of the jobs, in the minutes of a slice.
 fn series_of(number: u64, slice_ms: i64, length: i64) -> SampledSeries {
-    let labels = [
-        ("__name__", "requests_total".to_owned()),
-        ("instance", format!("instance-{number:07}")),
-        ("job", format!("job-{:02}", number % JOBS)),
-    ];
     let (rate, first) = (number % 97 + 1, slice_ms / MINUTE_MS);
     let value = |minute: i64| (number + rate * (minute as u64 % 10_000) * 60) as f64;
     let minutes = (first..first + length).map(|minute| (minute * MINUTE_MS, value(minute)));
-    SampledSeries { labels: labels.to_vec(), samples: minutes.collect() }
+    counter(number, minutes)
 }
 
 fn ask_rates(place: &Place, number: u64, end_ms: i64) -> Result<()> {
-    // Another window each time, by whole seconds: the samples are the same.
-    let query = escaped(&format!("sum by (job) (rate(requests_total[{}s]))", 300 + number));
-    let (start, end) = ((end_ms - HOUR_MS) / 1_000, end_ms / 1_000);
-    let path = format!("/api/v1/query_range?query={query}&start={start}&end={end}&step=60");
+    let path = rates_path(number, (end_ms - HOUR_MS) / 1_000, end_ms / 1_000);
     count_of(place, &path, "\"job\"", JOBS)
 }
 

@@ -1,4 +1,5 @@
-//! A client that pushes series by remote write 1 and waits where the server has no room.
+//! A client that pushes series by remote write 1 and waits where the server has no room; the counters that it
+//! pushes to measure queries over many, and the query.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,9 +7,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use sandur_base::Env;
 
-use crate::http::Connection;
+use crate::http::{Connection, escaped};
 use crate::push_body::{SampledSeries, remote_write};
 
+/// Jobs that counters have, groups of the answer.
+pub(super) const JOBS: u64 = 20;
 const HEADERS: &[&str] = &["Content-Type: application/x-protobuf", "Content-Encoding: snappy"];
 /// Connections that push.
 const PUSHERS: u64 = 4;
@@ -57,4 +60,21 @@ fn send(env: &Env, connection: &mut Connection, body: &[u8]) -> Result<()> {
         }
     }
     bail!("the server had no room for a body {TRIES_MAX} times")
+}
+
+/// A counter of an instance of one of the jobs.
+pub(super) fn counter(number: u64, samples: impl Iterator<Item = (i64, f64)>) -> SampledSeries {
+    let labels = [
+        ("__name__", "requests_total".to_owned()),
+        ("instance", format!("instance-{number:07}")),
+        ("job", format!("job-{:02}", number % JOBS)),
+    ];
+    SampledSeries { labels: labels.to_vec(), samples: samples.collect() }
+}
+
+/// The path of a query for the sum of the rates of counters by job, by the minute, between two seconds.
+/// Another number asks for another window, by whole seconds: the samples are the same.
+pub(super) fn rates_path(number: u64, start: i64, end: i64) -> String {
+    let query = escaped(&format!("sum by (job) (rate(requests_total[{}s]))", 300 + number));
+    format!("/api/v1/query_range?query={query}&start={start}&end={end}&step=60")
 }

@@ -13,14 +13,12 @@ use sandur_base::Env;
 use sandur_base::units::ByteSize;
 
 use super::alone::settle;
-use super::series_client::push;
+use super::series_client::{JOBS, counter, push, rates_path};
 use super::server::Place;
-use crate::http::{Connection, escaped};
+use crate::http::Connection;
 use crate::push_body::SampledSeries;
 
 const MINUTES: i64 = 60;
-/// Groups of the answer.
-const JOBS: u64 = 20;
 /// Longest wait for an answer of one of many.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
@@ -110,24 +108,16 @@ async fn measure(
 
 /// A counter of an instance of one of the jobs.
 fn series_of(number: u64, end_ms: i64) -> SampledSeries {
-    let labels = [
-        ("__name__", "requests_total".to_owned()),
-        ("instance", format!("instance-{number:07}")),
-        ("job", format!("job-{:02}", number % JOBS)),
-    ];
     let rate = number % 97 + 1;
     let samples = (0..MINUTES).map(|minute| {
         let at = end_ms - (MINUTES - 1 - minute) * 60_000;
         (at, (number + rate * minute as u64 * 60) as f64)
     });
-    SampledSeries { labels: labels.to_vec(), samples: samples.collect() }
+    counter(number, samples)
 }
 
 fn path_of(number: u64, end_ms: i64) -> String {
-    // Another window each time, by whole seconds: the samples are the same.
-    let query = format!("sum by (job) (rate(requests_total[{}s]))", 300 + number);
-    let (start, end) = (end_ms / 1_000 - (MINUTES - 6) * 60, end_ms / 1_000);
-    format!("/api/v1/query_range?query={}&start={start}&end={end}&step=60", escaped(&query))
+    rates_path(number, end_ms / 1_000 - (MINUTES - 6) * 60, end_ms / 1_000)
 }
 
 fn ask(address: &str, number: u64, end_ms: i64) -> Result<()> {
