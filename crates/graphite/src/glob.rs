@@ -106,6 +106,11 @@ impl Pattern {
         fits(&self.nodes[leads..], &path)
     }
 
+    /// How many alternatives a path is compared with, about.
+    pub(crate) fn alternatives(&self) -> usize {
+        self.nodes.iter().map(NodePattern::alternatives).sum()
+    }
+
     /// The path that a client is told for one that was found: nodes that were asked for with an escaped sign
     /// keep the sign.
     pub fn shown(&self, path: &str) -> String {
@@ -131,9 +136,20 @@ impl NodePattern {
 
     /// Whether one node with this name fits.
     pub fn matches(&self, name: &str) -> bool {
+        let Self::Node(variants) = self else { return true };
+        // Read once for all alternatives, of which there may be thousands.
+        let mut signs: Option<Vec<char>> = None;
+        variants.iter().any(|variant| match variant {
+            Variant::Exact(exact) => exact == name,
+            Variant::Glob(glob) => glob.takes(signs.get_or_insert_with(|| name.chars().collect())),
+        })
+    }
+
+    /// How many alternatives a name is compared with at most.
+    pub(crate) fn alternatives(&self) -> usize {
         match self {
-            Self::Levels => true,
-            Self::Node(variants) => variants.iter().any(|variant| variant.matches(name)),
+            Self::Levels => 1,
+            Self::Node(variants) => variants.len(),
         }
     }
 
@@ -232,14 +248,6 @@ impl Variant {
             Self::Glob(Glob(pieces)) => pieces.iter().map(Piece::regex).collect(),
         }
     }
-
-    /// Whether a name fits.
-    pub fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Exact(exact) => exact == name,
-            Self::Glob(glob) => glob.matches(name),
-        }
-    }
 }
 
 impl Glob {
@@ -268,9 +276,8 @@ impl Glob {
         Self(pieces)
     }
 
-    /// Whether a name fits. Takes time in proportion to the product of the lengths at most.
-    pub fn matches(&self, name: &str) -> bool {
-        let signs: Vec<char> = name.chars().collect();
+    /// Whether a name with these signs fits. Takes time in proportion to the product of the lengths at most.
+    fn takes(&self, signs: &[char]) -> bool {
         let (mut piece, mut at) = (0, 0);
         let mut back: Option<(usize, usize)> = None;
         while at < signs.len() || piece < self.0.len() {

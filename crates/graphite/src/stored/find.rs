@@ -5,9 +5,11 @@
 //! has any number of levels.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use sandur_base::job::spend;
 use sandur_model::{Matcher, TimeRange, graphite_level};
-use sandur_query::{Error, JoinedLabels, QueryContext};
+use sandur_query::{Error, JoinedLabels, QueryContext, TextBatch};
 
 use super::matchers::{NAME, of_pattern};
 use super::{KEPT_MAX, StoredSeries};
@@ -16,6 +18,8 @@ use crate::source::Found;
 
 /// Between nodes of several levels: no node has it.
 const SEPARATOR: char = '.';
+/// Comparisons of names with alternatives that are quicker made than handed to the CPU pool.
+const LITTLE: usize = 16 << 10;
 
 impl StoredSeries<'_> {
     pub(super) async fn find_nodes(
@@ -46,11 +50,11 @@ impl StoredSeries<'_> {
         range: TimeRange,
         is_leaf: bool,
     ) -> Result<Vec<Found>, Error> {
-        let levels = Levels::of(pattern);
-        match levels.varying.as_slice() {
+        let levels = Arc::new(Levels::of(pattern));
+        match *levels.varying.as_slice() {
             [] => Ok(Vec::new()),
-            [level] => self.of_one_level(context, (&levels, *level), (matchers, range), is_leaf).await,
-            _ => self.of_levels(context, &levels, (matchers, range), is_leaf).await,
+            [level] => self.of_one_level(context, (levels, level), (matchers, range), is_leaf).await,
+            _ => self.of_levels(context, levels, (matchers, range), is_leaf).await,
         }
     }
 
@@ -58,7 +62,7 @@ impl StoredSeries<'_> {
     async fn of_one_level(
         &self,
         context: &QueryContext,
-        (levels, level): (&Levels<'_>, usize),
+        (levels, level): (Arc<Levels>, usize),
         (matchers, range): (Vec<Matcher>, TimeRange),
         is_leaf: bool,
     ) -> Result<Vec<Found>, Error> {
@@ -68,9 +72,7 @@ impl StoredSeries<'_> {
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let before = found.len();
-            let nodes = batch.iter().map(|node| [node].into_iter());
-            let fitting = nodes.filter(|node| levels.fit(node.clone()));
-            found.extend(fitting.map(|node| Found { path: levels.path(node), is_leaf }));
+            found.extend(fitting(context, &levels, batch, is_leaf).await?);
             self.pay(context, found.len(), found[before..].iter().map(|node| node.path.as_str()))?;
         }
         Ok(found)
@@ -80,7 +82,7 @@ impl StoredSeries<'_> {
     async fn of_levels(
         &self,
         context: &QueryContext,
-        levels: &Levels<'_>,
+        levels: Arc<Levels>,
         (matchers, range): (Vec<Matcher>, TimeRange),
         is_leaf: bool,
     ) -> Result<Vec<Found>, Error> {
@@ -88,18 +90,7 @@ impl StoredSeries<'_> {
         let labels: Vec<String> = labels.map(str::to_owned).collect();
         let wanted = JoinedLabels { labels, separator: SEPARATOR, limit: KEPT_MAX };
         let joined = self.samples.joined_values(context, wanted, matchers, range).await?;
-        let fitting = || -> Result<Vec<Found>, Error> {
-            let mut found = Vec::with_capacity(joined.len());
-            for nodes in joined.iter() {
-                sandur_base::job::spend(nodes.len() + 64)?;
-                let nodes = nodes.split(SEPARATOR);
-                if levels.fit(nodes.clone()) {
-                    found.push(Found { path: levels.path(nodes), is_leaf });
-                }
-            }
-            Ok(found)
-        };
-        let found = context.compute_here(fitting)?;
+        let found = fitting(context, &levels, joined, is_leaf).await?;
         self.pay(context, found.len(), found.iter().map(|node| node.path.as_str()))?;
         Ok(found)
     }
@@ -112,37 +103,78 @@ impl StoredSeries<'_> {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> Result<Vec<Found>, Error> {
-        let mut found = BTreeSet::new();
+        let (mut found, pattern) = (BTreeSet::new(), Arc::new(pattern.clone()));
         let mut scan = self.samples.value_scan(context, NAME.to_owned(), vec![matchers], range).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let mut fresh = Vec::new();
-            for path in batch.iter() {
-                let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-                for part in ends.map(|end| &path[..end]).filter(|part| pattern.matches(part)) {
-                    let node = Found { path: part.to_owned(), is_leaf: part.len() == path.len() };
-                    if found.insert(node) {
-                        fresh.push(part);
-                    }
+            for node in parts_that_fit(context, &pattern, batch).await? {
+                if !found.contains(&node) {
+                    fresh.push(node.path.clone());
+                    found.insert(node);
                 }
             }
-            self.pay(context, found.len(), fresh.into_iter())?;
+            self.pay(context, found.len(), fresh.iter().map(String::as_str))?;
         }
         Ok(found.into_iter().collect())
     }
 }
 
+/// Of each path what stands before a dot, and all of it, if it fits.
+async fn parts_that_fit(
+    context: &QueryContext,
+    pattern: &Arc<Pattern>,
+    paths: TextBatch,
+) -> Result<Vec<Found>, Error> {
+    let (pattern, alternatives) = (Arc::clone(pattern), pattern.alternatives());
+    let job = move || {
+        let mut found = Vec::new();
+        for path in paths.iter() {
+            spend((path.len() + 64).saturating_mul(alternatives))?;
+            let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+            for part in ends.map(|end| &path[..end]).filter(|part| pattern.matches(part)) {
+                found.push(Found { path: part.to_owned(), is_leaf: part.len() == path.len() });
+            }
+        }
+        Ok(found)
+    };
+    context.compute(job).await
+}
+
+/// The paths of nodes that fit, of names of those where levels vary.
+async fn fitting(
+    context: &QueryContext,
+    levels: &Arc<Levels>,
+    names: TextBatch,
+    is_leaf: bool,
+) -> Result<Vec<Found>, Error> {
+    let (levels, alternatives) = (Arc::clone(levels), levels.alternatives());
+    let is_little = names.len().saturating_mul(alternatives) <= LITTLE;
+    let job = move || {
+        let mut found = Vec::with_capacity(names.len());
+        for nodes in names.iter() {
+            spend((nodes.len() + 64).saturating_mul(alternatives))?;
+            let nodes = nodes.split(SEPARATOR);
+            if levels.fit(nodes.clone()) {
+                found.push(Found { path: levels.path(nodes), is_leaf });
+            }
+        }
+        Ok(found)
+    };
+    context.compute_sized(is_little, job).await
+}
+
 /// The levels of a pattern: the names of those that have one, and which others there are.
-struct Levels<'p> {
+struct Levels {
     names: Vec<Option<String>>,
     /// The last one where none varies.
     varying: Vec<usize>,
     /// What the nodes of levels that vary are compared with.
-    patterns: Vec<&'p NodePattern>,
+    patterns: Vec<NodePattern>,
 }
 
-impl<'p> Levels<'p> {
-    fn of(pattern: &'p Pattern) -> Self {
+impl Levels {
+    fn of(pattern: &Pattern) -> Self {
         let exact = |node: &NodePattern| match node.exact()?.as_slice() {
             [name] => Some((*name).to_owned()),
             _ => None,
@@ -154,13 +186,20 @@ impl<'p> Levels<'p> {
         }
         let varying = (0..names.len()).filter(|level| names[*level].is_none()).collect();
         let patterns = pattern.nodes().iter().zip(&names).filter(|(_, name)| name.is_none());
-        let patterns = patterns.map(|(node, _)| node).collect();
-        Self { names, varying, patterns }
+        // Any name fits `*`: it is not compared.
+        let patterns =
+            patterns.map(|(node, _)| if node.is_any() { NodePattern::Levels } else { node.clone() });
+        Self { patterns: patterns.collect(), names, varying }
+    }
+
+    /// How many alternatives nodes are compared with at most.
+    fn alternatives(&self) -> usize {
+        self.patterns.iter().map(NodePattern::alternatives).sum()
     }
 
     /// Whether these nodes fit where levels vary: conditions on labels may let more pass.
     fn fit<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> bool {
-        self.patterns.iter().zip(nodes).all(|(pattern, node)| pattern.is_any() || pattern.matches(node))
+        self.patterns.iter().zip(nodes).all(|(pattern, node)| pattern.matches(node))
     }
 
     /// The path with these nodes where levels vary.
