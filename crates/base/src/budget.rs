@@ -3,6 +3,12 @@
 //! Budgets form a tree: a query's budget is a child of the global query budget, which is a child
 //! of the process budget. A reservation counts against its budget and every ancestor, all or
 //! nothing. Counting is by atomics: no lock, and no ordering between unrelated reservations.
+//!
+//! A budget may keep bytes of its ancestors while nothing of its own uses them ([`MemoryBudget::keep`]): work
+//! that began and must not fail for want of others' memory takes them from there.
+//!
+//! **Invariant.** What a budget holds of its parent is what is used in it and what it keeps unused; the bytes
+//! move between the three, and none is counted twice or lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +25,19 @@ struct Node {
     limit: u64,
     used: AtomicU64,
     peak: AtomicU64,
+    /// Bytes held of the parent that nothing uses.
+    spare: AtomicU64,
+    /// What is given back stays here until use and spare bytes together are so many.
+    keep: AtomicU64,
     parent: Option<MemoryBudget>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(parent) = &self.parent {
+            parent.give_back(*self.spare.get_mut());
+        }
+    }
 }
 
 /// A reservation was refused because a budget is exhausted.
@@ -52,8 +70,8 @@ impl MemoryBudget {
     }
 
     fn new(name: String, limit: u64, parent: Option<MemoryBudget>) -> Self {
-        let (used, peak) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Node { name, limit, used, peak, parent }))
+        let [used, peak, spare, keep] = [(); 4].map(|()| AtomicU64::new(0));
+        Self(Arc::new(Node { name, limit, used, peak, spare, keep, parent }))
     }
 
     /// The name that errors carry.
@@ -84,7 +102,42 @@ impl MemoryBudget {
     /// Bytes that could still be reserved here, ancestors included.
     pub fn available(&self) -> u64 {
         let own = self.0.limit.saturating_sub(self.used());
-        self.0.parent.as_ref().map_or(own, |p| own.min(p.available()))
+        let spare = self.0.spare.load(Ordering::Relaxed);
+        self.0.parent.as_ref().map_or(own, |p| own.min(p.available().saturating_add(spare)))
+    }
+
+    /// Holds `bytes` of its ancestors from now on, whether they are used or not, or changes nothing; never
+    /// more than its own limit. 0: it keeps nothing any more.
+    pub fn keep(&self, bytes: u64) -> Result<(), OverBudget> {
+        let (node, bytes) = (&*self.0, bytes.min(self.0.limit));
+        let Some(parent) = &node.parent else { return Ok(()) };
+        let spare = node.spare.swap(0, Ordering::AcqRel);
+        let wanted = bytes.saturating_sub(self.used());
+        if let Err(refusal) = parent.take(wanted.saturating_sub(spare)) {
+            node.spare.fetch_add(spare, Ordering::AcqRel);
+            return Err(refusal);
+        }
+        node.keep.store(bytes, Ordering::Release);
+        node.spare.fetch_add(wanted, Ordering::AcqRel);
+        parent.give_back(spare.saturating_sub(wanted));
+        Ok(())
+    }
+
+    /// Keeps from now on what is given back: what it uses later was its own before, up to the most it used.
+    pub fn keep_what_is_freed(&self) {
+        self.0.keep.store(self.0.limit, Ordering::Release);
+    }
+
+    /// Whether it was a budget above this one that refused: others hold what was asked for.
+    pub fn is_held_by_others(&self, refusal: &OverBudget) -> bool {
+        let mut above = self.0.parent.as_ref();
+        while let Some(budget) = above {
+            if budget.name() == refusal.budget {
+                return true;
+            }
+            above = budget.0.parent.as_ref();
+        }
+        false
     }
 
     /// Takes `bytes` from this budget and its ancestors, or nothing at all.
@@ -103,21 +156,48 @@ impl MemoryBudget {
                 return Err(OverBudget { budget, asked: bytes, used, limit: node.limit });
             }
         };
-        if let Some(parent) = &node.parent
-            && let Err(refusal) = parent.take(bytes)
-        {
-            node.used.fetch_sub(bytes, Ordering::AcqRel);
-            return Err(refusal);
+        if let Some(parent) = &node.parent {
+            let kept = node.use_spare(bytes);
+            if kept < bytes
+                && let Err(refusal) = parent.take(bytes - kept)
+            {
+                let used = node.used.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+                parent.give_back(kept - node.keep_spare(kept, used));
+                return Err(refusal);
+            }
         }
         Ok(())
     }
 
     fn give_back(&self, bytes: u64) {
-        let mut budget = Some(self);
-        while let Some(b) = budget {
-            b.0.used.fetch_sub(bytes, Ordering::AcqRel);
-            budget = b.0.parent.as_ref();
+        let (mut budget, mut bytes) = (Some(self), bytes);
+        while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {
+            let used = node.used.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+            bytes -= node.keep_spare(bytes, used);
+            budget = node.parent.as_ref();
         }
+    }
+}
+
+impl Node {
+    /// Takes at most `bytes` of what is kept unused; how many.
+    fn use_spare(&self, bytes: u64) -> u64 {
+        if self.spare.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let less = |spare: u64| Some(spare.saturating_sub(bytes));
+        self.spare.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).map_or(0, |spare| spare.min(bytes))
+    }
+
+    /// Keeps at most `bytes` that were given back while `used` are in use; how many.
+    fn keep_spare(&self, bytes: u64, used: u64) -> u64 {
+        let keep = self.keep.load(Ordering::Acquire);
+        if keep == 0 || self.parent.is_none() {
+            return 0;
+        }
+        let room = |spare: u64| bytes.min(keep.saturating_sub(used.saturating_add(spare)));
+        let more = |spare: u64| Some(spare + room(spare));
+        self.spare.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).map_or(0, room)
     }
 }
 
@@ -223,5 +303,64 @@ mod tests {
         whole.resize(5).unwrap();
         drop(part);
         assert_eq!((budget.used(), budget.available()), (5, 95));
+    }
+
+    #[test]
+    fn what_is_kept_is_there_when_others_took_the_rest() {
+        let all = MemoryBudget::root("all", 100);
+        let query = all.child("query", 60);
+        query.keep(50).unwrap();
+        assert_eq!((query.used(), all.used(), query.available()), (0, 50, 60));
+        let others = all.reserve(50).unwrap();
+        let held = query.reserve(50).unwrap();
+        assert_eq!((query.used(), all.used()), (50, 100));
+        let refusal = query.reserve(5).unwrap_err();
+        assert!(query.is_held_by_others(&refusal), "{refusal}");
+        assert!(!query.is_held_by_others(&query.reserve(11).unwrap_err()));
+        drop(held);
+        assert_eq!((query.used(), all.used()), (0, 100), "kept");
+        assert!(query.keep(60).is_err());
+        drop(query.reserve(50).unwrap());
+        query.keep(20).unwrap();
+        assert_eq!(all.used(), 70, "less is kept");
+        drop(others);
+        query.keep_what_is_freed();
+        drop(query.reserve(45).unwrap());
+        assert_eq!((query.used(), all.used()), (0, 45), "the most that was used is kept");
+        query.keep(0).unwrap();
+        assert_eq!(all.used(), 0);
+        query.keep(1_000).unwrap();
+        assert_eq!(all.used(), 60, "no more than its limit");
+        drop(query);
+        assert_eq!(all.used(), 0);
+    }
+
+    /// However threads take, give back and keep, no byte is counted twice or lost.
+    #[test]
+    fn bytes_that_are_kept_are_neither_lost_nor_doubled() {
+        let all = MemoryBudget::root("all", 1_000);
+        let query = all.child("query", 700);
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (all, query) = (&all, &query);
+                scope.spawn(move || {
+                    let mut held = None;
+                    for n in 0..20_000u64 {
+                        let bytes = (n * 37 + thread * 101) % 300;
+                        match n % 7 {
+                            0 => _ = query.keep(bytes * 2),
+                            1 => query.keep_what_is_freed(),
+                            2 => _ = all.reserve(bytes),
+                            _ => held = query.reserve(bytes).ok(),
+                        }
+                        assert!(all.used() <= 1_000);
+                    }
+                    drop(held);
+                });
+            }
+        });
+        assert_eq!(query.used(), 0);
+        query.keep(0).unwrap();
+        assert_eq!(all.used(), 0);
     }
 }

@@ -1,7 +1,8 @@
 //! Why a target has no answer.
 
 use sandur_base::nesting::TooNested;
-use sandur_base::{ErrorKind, Stopped};
+use sandur_base::{ErrorKind, OverBudget, Stopped};
+use sandur_query::Refusable;
 
 /// A failed request of the language. The message is what the client reads.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -22,6 +23,15 @@ pub enum Error {
     /// The job was ended; who runs it knows why.
     #[error(transparent)]
     Stopped(#[from] Stopped),
+}
+
+impl Refusable for Error {
+    fn refusal(&self) -> Option<&OverBudget> {
+        match self {
+            Self::Query(error) => error.refusal(),
+            _ => None,
+        }
+    }
 }
 
 impl Error {

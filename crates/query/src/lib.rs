@@ -36,6 +36,7 @@ mod memory_source;
 mod pieces;
 mod result;
 mod results_cache;
+mod room;
 mod row_selector;
 mod sample_source;
 mod seen_rows;
@@ -64,6 +65,7 @@ pub use memory_source::{MemoryRow, MemorySource};
 pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, Unit, UnitKey};
+pub use room::{Refusable, Room};
 pub use row_selector::{RowSelector, SelectorCompiler, SeriesSelector};
 pub use sample_source::{
     BATCH_SERIES, Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,

@@ -70,7 +70,8 @@ impl ParsedQuery {
     }
 }
 
-/// Runs a query that was parsed from the text of the request. `tags` are those of the request.
+/// Runs a query that was parsed from the text of the request, when there is room for it. `tags` are those of
+/// the request.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -83,7 +84,13 @@ pub async fn query(
     }
     let parsed = parsed.0?;
     sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
-    Ok(sandur_logql::query_parsed(source, context, limits, &parsed, &request).await?)
+    let mut room = context.room();
+    loop {
+        let done = sandur_logql::query_parsed(source, context, limits, &parsed, &request).await;
+        if !room.is_found_after(&done).await {
+            return Ok(done?);
+        }
+    }
 }
 
 /// Bytes of lines in a window before each of the instants, of the streams that match, summed by some of their

@@ -1,7 +1,9 @@
 //! Answers that are written piece by piece while what they list is read.
 //!
 //! **Invariants.** Of the answer a piece is in memory. A failure before the first piece is an answer of its
-//! own; after it the body is cut off, so that no client takes a part for the whole.
+//! own; after it the body is cut off, so that no client takes a part for the whole. For want of memory that
+//! others hold an answer waits before it begins, and once begun it keeps all that it used, so that later
+//! pieces find what the first one needed.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -41,13 +43,33 @@ impl Sending {
     /// The answer failed.
     pub fn failed(self, error: &Error) {
         let cost = self.log.cost();
-        self.log.end(&cost, Outcome::of_status((self.status)(error)));
+        self.log.end(&cost, Outcome::failed((self.status)(error), &error.to_string()));
     }
 
     fn ended(self, entries: u64, bytes: u64) {
         QueryStats::add(&self.context.stats().entries_returned, entries);
         let cost = self.log.cost();
-        self.log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes: bytes });
+        self.log.end(&cost, Outcome::answered(bytes));
+    }
+}
+
+/// Opens what an answer is written of and makes its first piece, when there is room for both.
+pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
+    context: &QueryContext,
+    open: impl Fn() -> F,
+) -> Result<(W, Vec<u8>), Error> {
+    let mut room = context.room();
+    loop {
+        let opened = async {
+            let mut writing = open().await?;
+            context.budget().keep_what_is_freed();
+            let first = writing.piece().await?;
+            Ok((writing, first))
+        };
+        let done = opened.await;
+        if !room.is_found_after(&done).await {
+            return done;
+        }
     }
 }
 
@@ -101,4 +123,59 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
         }
     });
     Body::from_stream(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::MemoryBudget;
+    use sandur_model::TenantId;
+
+    use super::*;
+
+    const PIECE: u64 = 300;
+
+    /// Pieces that need memory each.
+    struct Pieces(QueryContext);
+
+    impl Writing for Pieces {
+        fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, Error>> {
+            Box::pin(async {
+                let memory = self.0.budget().reserve(PIECE)?;
+                Ok(vec![b'x'; memory.bytes() as usize])
+            })
+        }
+
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn entries(&self) -> u64 {
+            0
+        }
+    }
+
+    /// An answer waits for memory before it begins; then no other query can take from it what it needs.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_began_finds_the_memory_for_its_later_pieces() {
+        let env = Env::simulated(1, 0);
+        let all = MemoryBudget::root("all queries", 1_000);
+        let query = all.child("query", 800);
+        let minute = Duration::from_secs(60);
+        let context = QueryContext::new(env.clone(), TenantId::default_tenant(), query, minute);
+        let others = all.reserve(900).unwrap();
+        let opened = || async { Ok(Pieces(context.clone())) };
+        let (begun, ()) = tokio::join!(begun(&context, opened), async move {
+            env.sleep(Duration::from_secs(5)).await;
+            drop(others);
+        });
+        let (mut pieces, first) = begun.unwrap();
+        assert_eq!(first.len() as u64, PIECE);
+        let _others = all.reserve(all.available()).unwrap();
+        assert!(all.reserve(1).is_err());
+        for _ in 0..3 {
+            assert_eq!(pieces.piece().await.unwrap().len() as u64, PIECE);
+        }
+    }
 }

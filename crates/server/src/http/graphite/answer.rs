@@ -13,9 +13,10 @@ use crate::http::prometheus::visible::Visible;
 use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::reply;
 use crate::http::route::{Parameter, parameter};
-use crate::http::written::{Sending, Writing, written};
+use crate::http::written::{Sending, Writing, begun, written};
 use crate::wiring::graphite::{
-    Error, Listing, ListingRequest, Rendered, StoredOptions, StoredSeries, Zone, parse_time,
+    Error, Listing, ListingRequest, RenderRequest, Rendered, StoredOptions, StoredSeries, Zone, parse_time,
+    render,
 };
 
 /// How JSON is wrapped.
@@ -115,13 +116,28 @@ pub async fn done(
     match outcome {
         Ok((rendered, memory)) => {
             let result_bytes = rendered.body.len() as u64;
-            log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+            log.end(&cost, Outcome::answered(result_bytes));
             Ok((rendered, memory))
         }
         Err(error) => {
             let failure = failure(&error);
-            log.end(&cost, Outcome::of_status(failure.status.as_u16()));
+            log.end(&cost, Outcome::failed(failure.status.as_u16(), &failure.message));
             Err(failure)
+        }
+    }
+}
+
+/// Renders what a request asks for, when there is room for it.
+pub async fn rendered(
+    series: &StoredSeries<'_>,
+    context: &QueryContext,
+    request: &RenderRequest,
+) -> Result<Rendered, Error> {
+    let mut room = context.room();
+    loop {
+        let done = render(series, context, request).await;
+        if !room.is_found_after(&done).await {
+            return done;
         }
     }
 }
@@ -148,13 +164,11 @@ pub async fn list(
     let kind = HeaderValue::from_static(request.form.content_type());
     let sending = Sending { kind, context: context.clone(), log, status };
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
-    let begun = async {
+    let listing = async {
         checked?;
-        let mut listing = opened(app, &context, &told, request).await?;
-        let first = listing.piece().await?;
-        Ok::<_, sandur_query::Error>((listing, first))
+        begun(&context, || opened(app, &context, &told, request.clone())).await
     };
-    match begun.await {
+    match listing.await {
         Ok(begun) => Ok(written((app, &call.call), begun, sending).await),
         Err(error) => {
             sending.failed(&error);

@@ -4,14 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
-use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
+use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now, rendered};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{
-    FetchRequest, RenderRequest, Rendered, Zone, read_fetches, render as rendered,
-};
+use crate::wiring::graphite::{FetchRequest, RenderRequest, Rendered, Zone, read_fetches};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {

@@ -45,11 +45,11 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
     };
     match answered {
         Ok((body, memory, returned_lines)) => {
-            log.end(&cost, Outcome { status: 200, returned_lines, result_bytes: body.len() as u64 });
+            log.end(&cost, Outcome { returned_lines, ..Outcome::answered(body.len() as u64) });
             Ok(reply::large_json(&app, &call, body, Some(memory)).await)
         }
         Err(failure) => {
-            log.end(&cost, Outcome::of_status(failure.status.as_u16()));
+            log.end(&cost, Outcome::failed(failure.status.as_u16(), &failure.message));
             Err(failure)
         }
     }

@@ -46,8 +46,23 @@ impl Evaluated {
     }
 }
 
-/// Evaluates a query that was read.
+/// Evaluates a query that was read, when there is room for it.
 pub async fn evaluate(
+    app: &AppState,
+    context: &QueryContext,
+    asked: &Asked,
+    expr: &Expr,
+) -> Result<Evaluated, Error> {
+    let mut room = context.room();
+    loop {
+        let done = evaluated(app, context, asked, expr).await;
+        if !room.is_found_after(&done).await {
+            return done;
+        }
+    }
+}
+
+async fn evaluated(
     app: &AppState,
     context: &QueryContext,
     asked: &Asked,

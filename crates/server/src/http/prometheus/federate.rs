@@ -66,15 +66,14 @@ async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refuse
     let cost = log.cost();
     match found {
         Ok(last) => {
-            let ended =
-                move |result_bytes| log.end(&cost, Outcome { result_bytes, ..Outcome::of_status(200) });
+            let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
             let kind = if is_open { OPEN_METRICS } else { TEXT };
             let lines = Exposition { all: last.all.into_iter(), family: None, is_open, _memory: last.memory };
             Ok(in_pieces(&app, &call, kind, lines, ended).await)
         }
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::of_status(refused.status()));
+            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
             Err(refused)
         }
     }

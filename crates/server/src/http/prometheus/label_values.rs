@@ -41,7 +41,7 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
     let source = Visible(&*app.sources.samples);
-    let open = async {
+    let open = || async {
         let selectors = request.selectors.clone();
         source.value_scan(&context, name.clone(), selectors, request.range).await.map(Items::Texts)
     };

@@ -53,7 +53,7 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         Err(error) => {
             let refused = Refused::from(error);
             let cost = log.cost();
-            log.end(&cost, Outcome::of_status(refused.status()));
+            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
             return Err(refused);
         }
     };
@@ -65,7 +65,7 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         warnings: context.warnings(),
         _memory: found.held,
     };
-    let ended = move |result_bytes| log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+    let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
     Ok(in_pieces(&app, &call, JSON, families, ended).await)
 }
 

@@ -67,12 +67,12 @@ pub async fn answer(app: App, call: Call, asked: Asked) -> Result<Response, Refu
     let evaluated = match outcome.and_then(|outcome| outcome) {
         Ok(evaluated) => evaluated,
         Err(refused) => {
-            log.end(&cost, Outcome::of_status(refused.status()));
+            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
             return Err(refused);
         }
     };
     let shown = shown(&context, &asked, evaluated, &cost);
-    let ended = move |result_bytes| log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+    let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
     Ok(in_pieces(&app, &call, JSON, Writer::new(shown), ended).await)
 }
 

@@ -88,9 +88,8 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
     }
     let packed = context.in_time(samples(&app, &context, queries)).await.and_then(|packed| packed);
     let packed = packed.map_err(in_words);
-    end(log, packed.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200), || {
-        packed.as_ref().map_or(0, |packed| packed.len() as u64)
-    });
+    let failed = |failure: &Failure| Outcome::failed(failure.status.as_u16(), &failure.message);
+    end(log, packed.as_ref().map_or_else(failed, |packed| Outcome::answered(packed.len() as u64)));
     let mut response = reply::with_type(PROTOBUF, packed?);
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     Ok(response)
@@ -105,9 +104,9 @@ fn asked(queries: &[ReadQuery]) -> Asked {
     Asked::other("remote_read", &selectors.join(":"), Times { start_ns, end_ns }).of_metrics()
 }
 
-fn end(log: QueryLog, status: u16, result_bytes: impl FnOnce() -> u64) {
+fn end(log: QueryLog, outcome: Outcome) {
     let cost = log.cost();
-    log.end(&cost, Outcome { status, returned_lines: 0, result_bytes: result_bytes() });
+    log.end(&cost, outcome);
 }
 
 /// A failure of the query, in plain text as clients of remote read expect it.
@@ -215,6 +214,8 @@ async fn in_frames(
 ) -> Result<Response, Error> {
     let queries = queries.into_iter().enumerate();
     let mut framing = Framing { app, context, queries, scan: None, sent: 0, log: Some(log) };
+    // What the first frames needed, the later ones find.
+    framing.context.budget().keep_what_is_freed();
     let first = framing.logged_frames().await?;
     let stream = futures_util::stream::unfold(first.map(|first| (first, framing)), |state| async {
         let (frames, mut framing) = state?;
@@ -254,16 +255,16 @@ impl Framing {
     /// The frames of the next batch; logs the end.
     async fn logged_frames(&mut self) -> Result<Option<Bytes>, Error> {
         let frames = self.frames().await;
-        let status = match &frames {
+        let outcome = match &frames {
             Ok(Some(frames)) => {
                 self.sent += frames.len() as u64;
                 return Ok(Some(frames.clone()));
             }
-            Ok(None) => 200,
-            Err(error) => Refused::from(error.clone()).status(),
+            Ok(None) => Outcome::answered(self.sent),
+            Err(error) => Outcome::failed(Refused::from(error.clone()).status(), &error.to_string()),
         };
         if let Some(log) = self.log.take() {
-            end(log, status, || self.sent);
+            end(log, outcome);
         }
         frames
     }

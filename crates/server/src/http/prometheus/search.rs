@@ -164,7 +164,7 @@ pub async fn answer(
         Ok(found) => found,
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::of_status(refused.status()));
+            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
             return Err(refused);
         }
     };
@@ -178,7 +178,7 @@ pub async fn answer(
         is_first: true,
         _memory: memory,
     };
-    let ended = move |result_bytes| log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+    let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
     Ok(in_pieces(app, call, LINES, lines, ended).await)
 }
 

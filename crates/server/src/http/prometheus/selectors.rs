@@ -126,7 +126,7 @@ pub async fn listed<T: Send + 'static>(
         Ok(found) => found,
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::of_status(refused.status()));
+            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
             return Err(refused);
         }
     };
@@ -136,7 +136,7 @@ pub async fn listed<T: Send + 'static>(
         warnings.push(TRUNCATED.to_owned());
     }
     QueryStats::add(&context.stats().entries_returned, items.len() as u64);
-    let ended = move |result_bytes| log.end(&cost, Outcome { status: 200, returned_lines: 0, result_bytes });
+    let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
     Ok(in_pieces(app, call, JSON, Listed::new(items, write, warnings, memory), ended).await)
 }
 

@@ -1,8 +1,7 @@
 //! Answers of the index endpoints, written piece by piece while what they list is read.
 //!
-//! **Invariants.** Of what is listed a batch is in memory, and of the answer a piece. A failure before the
-//! first piece is an answer of its own; after it the body is cut off, so that no client takes a part for the
-//! whole.
+//! **Invariants.** Of what is listed a batch is in memory, and of the answer a piece. How failures are told,
+//! and why a want of memory is hardly ever one, stands in [`crate::http::written`].
 
 use axum::response::Response;
 use sandur_base::BoxFuture;
@@ -15,7 +14,7 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::query_log::{Asked, QueryLog};
-use crate::http::written::{Sending, Writing, written};
+use crate::http::written::{Sending, Writing, begun, written};
 
 /// What is listed.
 pub enum Items {
@@ -110,23 +109,21 @@ impl Writing for Listed {
 }
 
 /// Answers with what `open` finds, within the query's time, and logs it when the answer is complete.
-pub async fn streamed(
+pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
     (app, call): (&App, &Call),
     (context, asked): (&QueryContext, Asked),
     limit: Option<usize>,
-    open: impl Future<Output = Result<Items, Error>>,
+    open: impl Fn() -> F,
 ) -> Result<Response, Refused> {
     let log = QueryLog::begin(app, call, context, asked);
     let status = |error: &Error| Refused::from(error.clone()).status();
     let sending = Sending { kind: JSON, context: context.clone(), log, status };
-    let begun = async {
-        let items = context.in_time(open).await??;
+    let opened = || async {
+        let items = context.in_time(open()).await??;
         let (context, limit) = (context.clone(), limit.unwrap_or(usize::MAX));
-        let mut listed = Listed { context, items, limit, written: 0, is_begun: false, is_over: false };
-        let first = listed.piece().await?;
-        Ok::<_, Error>((listed, first))
+        Ok(Listed { context, items, limit, written: 0, is_begun: false, is_over: false })
     };
-    match begun.await {
+    match begun(context, opened).await {
         Ok(begun) => Ok(written((app, call), begun, sending).await),
         Err(error) => {
             sending.failed(&error);

@@ -15,7 +15,7 @@ pub(super) struct Seen {
 }
 
 /// The pairs of the line.
-pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: Outcome, seen: Seen) -> String {
+pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: &Outcome, seen: Seen) -> String {
     let mut line = Line::default();
     line.plain("caller", "metrics.go");
     line.plain("component", if asked.is_query() { "querier" } else { "frontend" });
@@ -40,6 +40,9 @@ pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: Outcom
         line.text(key, value);
     }
     line.plain("disable_pipeline_wrappers", false);
+    if !outcome.failure.is_empty() {
+        line.text("error", &outcome.failure);
+    }
     if outcome.result_bytes > 0 {
         line.bytes("approx_result_size", outcome.result_bytes);
     }
@@ -216,10 +219,10 @@ mod tests {
             ..StatsSnapshot::default()
         };
         let cost = Cost { counters, execution: Duration::from_millis(500), ..Cost::default() };
-        let outcome = Outcome { status: 200, returned_lines: 42, result_bytes: 5_000 };
+        let outcome = Outcome { returned_lines: 42, ..Outcome::answered(5_000) };
         let seen = Seen { now_ns: NOW, slow: false };
         let asked = Asked::query(&request, "filter", &[]);
-        let line = write(&asked, &caller(), &cost, outcome, seen);
+        let line = write(&asked, &caller(), &cost, &outcome, seen);
         let hash = asked.hash;
         let mut start = concat!(
             "caller=metrics.go component=querier org_id=fake traceID=4bf92f35 latency=fast ",
@@ -252,11 +255,13 @@ mod tests {
     fn other_requests_say_what_was_asked() {
         let times = Times { start_ns: NOW - 60_000_000_000, end_ns: NOW };
         let seen = Seen { now_ns: NOW, slow: true };
-        let line = |asked: Asked| write(&asked, &caller(), &Cost::default(), Outcome::of_status(499), seen);
+        let gone = Outcome::failed(499, "the client\nwent away");
+        let line = |asked: Asked| write(&asked, &caller(), &Cost::default(), &gone, seen);
         let labels = line(Asked::labels("app", "", times));
         assert!(labels.contains("component=frontend"), "{labels}");
         assert!(labels.contains("latency=slow") && labels.contains(" label=app query= "), "{labels}");
         assert!(labels.contains(" status=499 ") && labels.contains("cache_label_results_req=0"), "{labels}");
+        assert!(labels.contains(r#" error="the client\nwent away" "#), "{labels}");
         let series = line(Asked::series(["{a=\"b\"}", "{c=\"d\"}"].into_iter(), times));
         assert!(series.contains(r#"match="{a=\"b\"}:{c=\"d\"}""#), "{series}");
         let volume = line(Asked::volume("{}", times, 0, 10));

@@ -38,7 +38,7 @@ struct Caller {
 }
 
 /// How a query ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Status of the answer.
     pub status: u16,
@@ -46,14 +46,25 @@ pub struct Outcome {
     pub returned_lines: u64,
     /// Bytes of the answer.
     pub result_bytes: u64,
+    /// What the client was told in place of an answer, or would have been if its answer had not begun; empty:
+    /// it was answered.
+    pub failure: String,
 }
 
 impl Outcome {
-    /// Nothing but a status.
-    pub fn of_status(status: u16) -> Self {
-        Self { status, returned_lines: 0, result_bytes: 0 }
+    /// An answer of so many bytes.
+    pub fn answered(result_bytes: u64) -> Self {
+        Self { status: 200, result_bytes, ..Self::default() }
+    }
+
+    /// No answer, and why.
+    pub fn failed(status: u16, why: &str) -> Self {
+        Self { status, failure: why.chars().take(FAILURE_CHARS).collect(), ..Self::default() }
     }
 }
+
+/// Characters of a failure that are logged: messages repeat parts of a query, which may be long.
+const FAILURE_CHARS: usize = 500;
 
 /// A query that will be logged when it ends, however it ends.
 pub struct QueryLog {
@@ -86,10 +97,10 @@ impl QueryLog {
 
     /// Writes the line.
     pub fn end(mut self, cost: &Cost, outcome: Outcome) {
-        self.write(cost, outcome);
+        self.write(cost, &outcome);
     }
 
-    fn write(&mut self, cost: &Cost, outcome: Outcome) {
+    fn write(&mut self, cost: &Cost, outcome: &Outcome) {
         self.written = true;
         let metrics = &self.app.metrics;
         metrics.queries.inc();
@@ -113,7 +124,7 @@ impl Drop for QueryLog {
         if !self.written {
             self.app.metrics.queries_cancelled.inc();
             let cost = self.cost();
-            self.write(&cost, Outcome::of_status(CLIENT_GONE));
+            self.write(&cost, &Outcome::failed(CLIENT_GONE, "the client went away"));
         }
     }
 }
@@ -127,8 +138,9 @@ pub async fn logged<T>(
 ) -> Result<(T, Cost), Failure> {
     let log = QueryLog::begin(app, call, context, asked);
     let result = context.in_time(work).await.unwrap_or_else(|late| Err(late.into()));
-    let status = result.as_ref().map_or_else(|failure| failure.status.as_u16(), |_| 200);
+    let failed = |failure: &Failure| Outcome::failed(failure.status.as_u16(), &failure.message);
+    let outcome = result.as_ref().map_or_else(failed, |_| Outcome::answered(0));
     let cost = log.cost();
-    log.end(&cost, Outcome::of_status(status));
+    log.end(&cost, outcome);
     Ok((result?, cost))
 }

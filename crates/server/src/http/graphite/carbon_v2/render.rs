@@ -9,11 +9,11 @@ use sandur_base::Reservation;
 use super::{FAILS, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, done, failure, now};
+use crate::http::graphite::answer::{Told, done, failure, now, rendered};
 use crate::http::graphite::render::pairs_of;
 use crate::http::grpc;
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{RenderRequest, Rendered, Zone, each_series, read_fetches, render as rendered};
+use crate::wiring::graphite::{RenderRequest, Rendered, Zone, each_series, read_fetches};
 
 /// This call.
 pub static ROUTE: Route = Route {

@@ -1,0 +1,178 @@
+//! A query for which others left no memory gives back what it holds, waits, and begins again, in place of
+//! failing.
+//!
+//! A refusal of the query's own budget is final: the query is too large. A refusal of a budget that it shares
+//! says only that others hold the memory now.
+//!
+//! **Invariants.** While a query waits it holds nothing. It begins again with what it lacked kept for it
+//! ([`sandur_base::MemoryBudget::keep`]), half as much again at least each time, so that attempts are few:
+//! at the latest when its whole limit is kept, no other query can refuse it anything. It waits no longer than
+//! half of the time that it had left; then the refusal is the answer.
+
+use std::time::Duration;
+
+use sandur_base::OverBudget;
+
+use crate::context::QueryContext;
+use crate::error::Error;
+use crate::stats::QueryStats;
+
+/// How often a query for which there was no room looks again.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// An error that may be the refusal of a memory budget.
+pub trait Refusable {
+    /// The refusal.
+    fn refusal(&self) -> Option<&OverBudget>;
+}
+
+impl Refusable for Error {
+    fn refusal(&self) -> Option<&OverBudget> {
+        match self {
+            Self::OverBudget(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+/// How long a query waits for room, and what it lacked.
+pub struct Room<'a> {
+    context: &'a QueryContext,
+    /// When its patience ends, since the query began.
+    until: Duration,
+    /// What it asked to be kept for it.
+    kept: u64,
+}
+
+impl QueryContext {
+    /// For work that is done again when others held the memory that it asked for:
+    /// `loop { let done = work().await; if !room.is_found_after(&done).await { return done; } }`.
+    pub fn room(&self) -> Room<'_> {
+        Room { context: self, until: self.elapsed() + self.remaining() / 2, kept: 0 }
+    }
+}
+
+impl<'a> Room<'a> {
+    /// Whether the work shall begin again: it failed for want of memory that others held, and now there is
+    /// some, for which this has waited.
+    pub fn is_found_after<'r, T, E: Refusable>(
+        &'r mut self,
+        outcome: &Result<T, E>,
+    ) -> impl Future<Output = bool> + use<'r, 'a, T, E> {
+        let budget = self.context.budget();
+        let refusal = outcome.as_ref().err().and_then(Refusable::refusal);
+        let asked = refusal.filter(|refusal| budget.is_held_by_others(refusal)).map(|refusal| refusal.asked);
+        async move {
+            match asked {
+                Some(bytes) => self.wait(bytes).await,
+                None => false,
+            }
+        }
+    }
+
+    /// Waits until what it used and these bytes more are kept for the query; whether they are.
+    async fn wait(&mut self, refused: u64) -> bool {
+        let (context, budget) = (self.context, self.context.budget());
+        let lacked = budget.peak().max(self.kept).saturating_add(refused);
+        self.kept = lacked.saturating_add(lacked / 2);
+        let began = context.elapsed();
+        // Nothing is refused that keeps nothing.
+        _ = budget.keep(0);
+        let mut is_kept = budget.keep(self.kept).is_ok();
+        while !is_kept && context.check().is_ok() && context.elapsed() < self.until {
+            context.env().sleep(LOOK).await;
+            is_kept = budget.keep(self.kept).is_ok();
+        }
+        QueryStats::add_time(&context.stats().queue_ns, context.elapsed().saturating_sub(began));
+        is_kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::TenantId;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn context(env: &Env, all: &MemoryBudget) -> QueryContext {
+        QueryContext::new(env.clone(), TenantId::default_tenant(), all.child("query", 600), MINUTE)
+    }
+
+    fn paused<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(test)
+    }
+
+    /// It fails by others twice, at its start and in its middle, and then has what it needs.
+    #[test]
+    fn a_query_waits_until_others_give_memory_back() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let all = MemoryBudget::root("all queries", 1_000);
+            let context = context(&env, &all);
+            let others = Cell::new(Some(all.reserve(950).unwrap()));
+            let attempts = Cell::new(0);
+            let work = async || {
+                attempts.set(attempts.get() + 1);
+                let _first = context.budget().reserve(100)?;
+                // Who runs beside it takes what is free.
+                let rest = all.available();
+                let _greedy = all.reserve(rest).unwrap();
+                let second = context.budget().reserve(400)?;
+                Ok::<u64, Error>(second.bytes())
+            };
+            let patient = async {
+                let mut room = context.room();
+                loop {
+                    let done = work().await;
+                    if !room.is_found_after(&done).await {
+                        return done;
+                    }
+                }
+            };
+            let (done, ()) = tokio::join!(patient, async {
+                env.sleep(Duration::from_secs(3)).await;
+                assert_eq!((attempts.get(), context.budget().used()), (1, 0), "it waits and holds nothing");
+                others.take();
+            });
+            assert_eq!((done.unwrap(), attempts.get()), (400, 3));
+            assert!(context.stats().snapshot().queue_ns >= 3_000_000_000);
+            drop(context);
+            assert_eq!(all.used(), 0);
+        });
+    }
+
+    #[test]
+    fn a_query_that_is_too_large_fails_at_once_and_one_without_room_in_time() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let all = MemoryBudget::root("all queries", 1_000);
+            let attempts = Cell::new(0);
+            let run = async |context: &QueryContext, bytes: u64| {
+                let mut room = context.room();
+                loop {
+                    attempts.set(attempts.get() + 1);
+                    let done = context.budget().reserve(bytes).map(drop).map_err(Error::from);
+                    if !room.is_found_after(&done).await {
+                        return done;
+                    }
+                }
+            };
+            let too_large = run(&context(&env, &all), 601).await.unwrap_err();
+            assert!(too_large.to_string().contains("'query'"), "{too_large}");
+            assert_eq!((attempts.get(), env.monotonic()), (1, Duration::ZERO));
+            let _held = all.reserve(900).unwrap();
+            let context = context(&env, &all);
+            let late = run(&context, 200).await.unwrap_err();
+            assert!(late.to_string().contains("'all queries'"), "{late}");
+            let waited = context.elapsed();
+            assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK, "{waited:?}");
+            assert_eq!(attempts.get(), 2);
+        });
+    }
+}
