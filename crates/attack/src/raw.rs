@@ -1,15 +1,14 @@
 //! Sockets below the level of a well-behaved client: from a chosen address, with heads and bodies in pieces.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// Longest wait for a part of an answer of an attack: an answer that takes longer is none.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer that an attack reads.
-const ANSWER_MAX: u64 = 64 << 20;
+/// Longest wait for a part of an answer of an attack: an answer that takes longer is none. A server gives a
+/// query less time.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Connects from an address of the loopback network, so that attacker and bystander are different peers.
 pub fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
@@ -32,37 +31,14 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u64) -> 
     head + "\r\n"
 }
 
-/// Reads the status of an answer, and its body when the head tells its length; the connection may stay open.
+/// Reads an answer to its end, which has to come: a body that is cut off is none. The connection may stay
+/// open.
 pub fn read_answer(stream: &mut TcpStream) -> io::Result<(u16, Vec<u8>)> {
-    let mut bytes = Vec::new();
-    let head_end = loop {
-        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
-            break at;
-        }
-        let mut piece = [0; 8_192];
-        let read = match stream.read(&mut piece) {
-            // A signal to this process says nothing of the server.
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
-        };
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        bytes.extend_from_slice(&piece[..read]);
-    };
-    let head = String::from_utf8_lossy(&bytes[..head_end]).to_ascii_lowercase();
-    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
-    let status = status.ok_or_else(|| io::Error::other("not an HTTP answer"))?;
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    let mut body = bytes.split_off(head_end + 4);
-    if let Some(length) = length.and_then(|text| text.trim().parse::<u64>().ok()) {
-        let missing = length.min(ANSWER_MAX).saturating_sub(body.len() as u64);
-        stream.take(missing).read_to_end(&mut body)?;
-    }
-    Ok((status, body))
+    let (answer, _) = sandur_bench::http::read_answer(&mut BufReader::new(stream))?;
+    Ok((answer.status, answer.body))
 }
 
-/// One request on a connection of its own; the status and the start of the body.
+/// One request on a connection of its own; the status and the body.
 pub fn request(
     (source, to): (Ipv4Addr, SocketAddr),
     method: &str,

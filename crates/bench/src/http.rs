@@ -98,8 +98,8 @@ impl Connection {
     }
 }
 
-/// An answer, and whether the connection can be used again.
-fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
+/// Reads an answer to its end; tells also whether the connection can be used again.
+pub fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     let bad = |what: &str| io::Error::other(format!("not an HTTP answer: {what}"));
     let status_line = read_line(from)?;
     let status =
@@ -133,7 +133,7 @@ fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
         if body.len() as u64 != length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-    } else if status != 204 {
+    } else if status >= 200 && status != 204 {
         keep = false;
         from.take(ANSWER_MAX).read_to_end(&mut body)?;
     }
