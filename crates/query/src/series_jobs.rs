@@ -29,7 +29,7 @@ use crate::stats::QueryStats;
 /// Pieces that are made for each thread of what a scan hands out, so that none waits long for the last.
 const PIECES_PER_THREAD: usize = 4;
 /// Series of a piece, unless they take many bytes: fewer would be handed over too often.
-const PIECE_SERIES: usize = 64;
+const PIECE_SERIES: usize = 128;
 /// Bytes of a piece of fewer series.
 const PIECE_BYTES: u64 = 1 << 20;
 /// A piece of no more bytes and series is quicker worked on than handed to the CPU pool.

@@ -74,6 +74,8 @@ pub(super) struct Lists {
     known: HashMap<(i64, i64, usize), Vec<Arc<Vec<i64>>>>,
     /// What came out of parts, by the addresses of their lists, which live as long as the batch is made.
     joined: HashMap<Vec<ListRows>, SharedTimes>,
+    /// What came out of the parts of the last series: mostly the next one has the same.
+    last: (Vec<ListRows>, SharedTimes),
 }
 
 impl Lists {
@@ -89,26 +91,44 @@ impl Lists {
         list
     }
 
+    /// The times of some rows of a list.
+    pub(super) fn of_rows(&mut self, times: &Arc<Vec<i64>>, rows: Range<usize>) -> SharedTimes {
+        self.join(&[FloatPart { holder: 0, times, rows, values: &[], starts: &[] }])
+    }
+
     fn join(&mut self, parts: &[FloatPart<'_>]) -> SharedTimes {
         if let [part] = parts
             && part.rows.len() == part.times.len()
         {
             return Arc::clone(part.times).into();
         }
-        let key = parts.iter().map(|part| (Arc::as_ptr(part.times) as usize, part.rows.start, part.rows.end));
+        let of = |part: &FloatPart<'_>| -> ListRows {
+            (Arc::as_ptr(part.times) as usize, part.rows.start, part.rows.end)
+        };
+        if parts.iter().map(of).eq(self.last.0.iter().copied()) {
+            return self.last.1.clone();
+        }
         let all = || -> Vec<i64> {
             parts.iter().flat_map(|part| part.times[part.rows.clone()].iter().copied()).collect()
         };
-        self.joined.entry(key.collect()).or_insert_with(|| all().into()).clone()
+        let key: Vec<ListRows> = parts.iter().map(of).collect();
+        let times = self.joined.entry(key.clone()).or_insert_with(|| all().into()).clone();
+        self.last = (key, times.clone());
+        times
     }
 }
 
 /// The rows whose times are not hidden, in stretches.
-pub(super) fn visible(times: &[i64], rows: Range<usize>, hidden: &[Times]) -> Vec<Range<usize>> {
-    if hidden.is_empty() {
-        return if rows.is_empty() { Vec::new() } else { vec![rows] };
-    }
-    stretches(rows, |row| !hides(hidden, times[row]))
+pub(super) fn visible(
+    times: &[i64],
+    rows: Range<usize>,
+    hidden: &[Times],
+) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (whole, cut) = match hidden.is_empty() {
+        true => (Some(rows).filter(|rows| !rows.is_empty()), Vec::new()),
+        false => (None, stretches(rows, |row| !hides(hidden, times[row]))),
+    };
+    whole.into_iter().chain(cut)
 }
 
 /// The rows that stay, in stretches.
@@ -193,13 +213,11 @@ pub(super) fn join_floats(
 ) -> (SharedTimes, Vec<f64>, Vec<i64>) {
     let with_starts = with_starts && parts.iter().any(|part| !part.starts.is_empty());
     let rows = parts.iter().map(|part| part.rows.len()).sum();
-    let in_order = |parts: &[FloatPart<'_>], order: &[usize]| {
-        order.windows(2).all(|pair| parts[pair[0]].last() < parts[pair[1]].first())
-    };
-    let mut order: Vec<usize> = (0..parts.len()).collect();
-    if !in_order(&parts, &order) {
-        order.sort_by_key(|at| parts[*at].first());
-        if !in_order(&parts, &order) {
+    let is_before = |one: &FloatPart<'_>, other: &FloatPart<'_>| one.last() < other.first();
+    if !parts.is_sorted_by(is_before) {
+        let mut order: Vec<&FloatPart<'_>> = parts.iter().collect();
+        order.sort_by_key(|part| part.first());
+        if !order.is_sorted_by(|one, other| is_before(one, other)) {
             return merge_floats(parts, with_starts, rows, stays());
         }
         parts.sort_by_key(FloatPart::first);
@@ -329,8 +347,10 @@ mod tests {
 
     #[test]
     fn hidden_times_cut_a_list() {
-        assert_eq!(visible(&[1, 2, 3, 4, 5], 0..5, &[(2, 3)]), [0..1, 3..5]);
-        assert_eq!(visible(&[1, 2], 0..2, &[(0, 9)]), Vec::<Range<usize>>::new());
-        assert_eq!(visible(&[1, 2], 1..1, &[]), Vec::<Range<usize>>::new());
+        let of = |times: &[i64], rows, hidden: &[Times]| visible(times, rows, hidden).collect::<Vec<_>>();
+        assert_eq!(of(&[1, 2, 3, 4, 5], 0..5, &[(2, 3)]), [0..1, 3..5]);
+        assert_eq!(of(&[1, 2], 0..2, &[(0, 9)]), Vec::<Range<usize>>::new());
+        assert_eq!(of(&[1, 2], 1..1, &[]), Vec::<Range<usize>>::new());
+        assert_eq!(of(&[1, 2, 3], 1..3, &[]).first(), Some(&(1..3)));
     }
 }

@@ -94,6 +94,12 @@ impl Run {
         let first = skipped + own.partition_point(|time| *time < first_ms);
         first..first.max(skipped + own.partition_point(|time| *time <= last_ms))
     }
+
+    /// Where places in the list of times, which are of rows that are there, stand in the columns of the page.
+    pub fn stored(&self, places: &std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let (start, skipped) = (self.start as usize, self.skipped as usize);
+        start + places.start - skipped..start + places.end - skipped
+    }
 }
 
 /// A decoded page: of floats or of histograms.

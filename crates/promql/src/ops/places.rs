@@ -58,8 +58,10 @@ impl Places {
     fn find(&mut self, times: &SharedTimes, range: Range<usize>, grid: &Grid, geometry: &Geometry) {
         (self.times, self.range) = (times.clone(), range);
         let times = &times[self.range.clone()];
-        self.first.clear();
-        self.last.clear();
+        for places in [&mut self.first, &mut self.last] {
+            places.clear();
+            places.reserve_exact(grid.steps);
+        }
         let (mut window, behind) = (Sliding::default(), times.len().saturating_sub(1));
         self.samples = 0;
         for step in 0..grid.steps {
@@ -83,7 +85,10 @@ impl Places {
     fn extrapolate(&mut self, grid: &Grid, geometry: &Geometry, per_second: bool) {
         let times = &self.times[self.range.clone()];
         let Extrapolation { sampled, to_start, to_end, factor } = &mut self.extrapolation;
-        [&mut *sampled, to_start, to_end, factor].into_iter().for_each(|column| column.clear());
+        for column in [&mut *sampled, to_start, to_end, factor] {
+            column.clear();
+            column.reserve_exact(grid.steps);
+        }
         let seconds = |ms: i64| ms as f64 / 1000.0;
         for (step, (first, last)) in self.first.iter().zip(&self.last).enumerate() {
             let end = geometry.timing.reference(grid.time(step));

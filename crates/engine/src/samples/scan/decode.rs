@@ -10,7 +10,7 @@ use sandur_base::Stopped;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
 use sandur_model::FloatHistogram;
-use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
+use sandur_query::{BatchTexts, LabelIds, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
 use super::fetch::{FetchedBlock, series_in};
@@ -122,23 +122,65 @@ pub(super) fn decode(
         blocks[number] = Some(BlockPages::new(block, of_block, &series, selection));
     }
     let mut assembly = Assembly { holders, blocks, selection, rules, lists: Lists::default() };
-    let (mut texts, mut all_labels, mut all_samples) = (BatchTexts::default(), Vec::new(), Vec::new());
+    let (mut texts, mut labels_of) = (BatchTexts::default(), LabelsOfSeries::default());
+    let mut all_labels = Vec::with_capacity(found.len());
+    let mut all_samples = Vec::with_capacity(found.len());
     for one in found {
         let samples = assembly.samples(one, &mut damaged)?;
         if samples.times.is_empty() && samples.histogram_times.is_empty() {
             continue;
         }
-        let mut ids = Vec::new();
-        one.each_label(holders, |name, value| {
-            if selection.wants(name) {
-                ids.push((texts.id(name), texts.id(value)));
-            }
-        });
-        all_labels.push(ids.into_boxed_slice());
+        all_labels.push(labels_of.ids(one, holders, selection, &mut texts));
         all_samples.push(Arc::new(samples));
     }
     let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
+}
+
+/// A label as the series before had it.
+struct KnownLabel<'a> {
+    name: &'a str,
+    /// Its id, if the label is wanted.
+    name_id: Option<u32>,
+    value: &'a str,
+    value_id: u32,
+}
+
+/// Labels of series as ids: one series has mostly what the one before it has.
+#[derive(Default)]
+struct LabelsOfSeries<'a> {
+    before: Vec<KnownLabel<'a>>,
+    ids: Vec<(u32, u32)>,
+}
+
+impl<'a> LabelsOfSeries<'a> {
+    fn ids(
+        &mut self,
+        found: &'a Found,
+        holders: &'a [Holder],
+        selection: &SampleSelection,
+        texts: &mut BatchTexts,
+    ) -> LabelIds {
+        let Self { before, ids } = self;
+        ids.clear();
+        let mut n = 0;
+        found.each_label(holders, |name, value| {
+            if before.get(n).is_none_or(|known| known.name != name) {
+                let name_id = selection.wants(name).then(|| texts.id(name));
+                let value_id = name_id.map_or(0, |_| texts.id(value));
+                before.truncate(n);
+                before.push(KnownLabel { name, name_id, value, value_id });
+            }
+            let known = &mut before[n];
+            n += 1;
+            let Some(name_id) = known.name_id else { return };
+            if known.value != value {
+                (known.value, known.value_id) = (value, texts.id(value));
+            }
+            ids.push((name_id, known.value_id));
+        });
+        ids.as_slice().into()
+    }
 }
 
 /// What a head has of a series.
@@ -182,10 +224,13 @@ struct Assembly<'a> {
 
 impl Assembly<'_> {
     fn samples(&mut self, found: &Found, damaged: &mut Vec<String>) -> Result<Samples, Stopped> {
-        for (number, ordinal) in &found.members {
+        for (number, ordinal) in found.members.iter() {
             if let Some(pages) = &mut self.blocks[*number] {
                 pages.move_to(*ordinal, damaged)?;
             }
+        }
+        if let Some(samples) = self.of_one_run(found) {
+            return Ok(samples);
         }
         let mut lists = std::mem::take(&mut self.lists);
         let samples = self.joined(found, &mut lists);
@@ -193,11 +238,30 @@ impl Assembly<'_> {
         Ok(samples)
     }
 
+    /// The floats of a series of which one block has one run and nothing is hidden, as it is with most series
+    /// of few samples. `None`: it is another kind of series.
+    fn of_one_run(&mut self, found: &Found) -> Option<Samples> {
+        let [(number, ordinal)] = *found.members else { return None };
+        let Holder::Block { hidden, .. } = &self.holders[number] else { return None };
+        let mut runs = self.blocks[number].as_ref()?.runs_of(ordinal);
+        let (page, run) = runs.next()?;
+        if runs.next().is_some() || !page.histograms.is_empty() || !hidden.times_of(ordinal).is_empty() {
+            return None;
+        }
+        let run = &page.runs[run];
+        let rows = run.between(self.selection.first_ms, self.selection.last_ms);
+        let stored = run.stored(&rows);
+        let starts = if self.selection.starts { page.starts.get(stored.clone()) } else { None };
+        let (starts, values) = (starts.unwrap_or_default().to_vec(), page.values[stored].to_vec());
+        let times = self.lists.of_rows(&run.times, rows);
+        Some(Samples { times, values, starts, ..Samples::default() })
+    }
+
     fn joined(&self, found: &Found, lists: &mut Lists) -> Samples {
         let mut from_heads: Vec<FromHead> = Vec::new();
         let (mut floats, mut histograms) = (Vec::new(), Vec::new());
         let holders = self.holders;
-        for (number, ordinal) in &found.members {
+        for (number, ordinal) in found.members.iter() {
             match &holders[*number] {
                 Holder::Block { hidden, .. } => {
                     let hidden = hidden.times_of(*ordinal);
@@ -255,8 +319,7 @@ impl Assembly<'_> {
         let run = &page.runs[run];
         let within = run.between(self.selection.first_ms, self.selection.last_ms);
         for rows in visible(&run.times, within, hidden) {
-            let skipped = run.skipped as usize;
-            let stored = run.rows().start + rows.start - skipped..run.rows().start + rows.end - skipped;
+            let stored = run.stored(&rows);
             let starts = page.starts.get(stored.clone()).unwrap_or_default();
             if page.histograms.is_empty() {
                 let values = &page.values[stored];

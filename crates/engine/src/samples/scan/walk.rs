@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
@@ -25,6 +25,8 @@ const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
 /// Pages of series of a block are kept decoded when no more of them are wanted.
 const KEPT_PAGES: usize = 8;
 
+/// Pages that series of a scan hold at most.
+const HELD_PAGES: usize = 8;
 /// What makes a walk quicker takes no more than one in so many bytes of the budget.
 const SMALL_ONE_IN: u64 = 64;
 
@@ -32,7 +34,7 @@ const SMALL_ONE_IN: u64 = 64;
 pub(super) struct Found {
     /// Holders in the order in which they had their rows, and the series' place in each: its ordinal in a
     /// block, its position in a head's selection.
-    pub(super) members: Vec<(usize, u32)>,
+    pub(super) members: Members,
     /// Its labels, when the first holder is a block.
     labels: Option<FoundLabels>,
     /// Bytes of its labels in a batch.
@@ -42,11 +44,37 @@ pub(super) struct Found {
     head_rows: u64,
 }
 
+/// Holders of a series, and its place in each. Most series have one, which is here without memory of its own.
+pub(super) enum Members {
+    One([(usize, u32); 1]),
+    Several(Vec<(usize, u32)>),
+}
+
+impl Members {
+    fn push(&mut self, member: (usize, u32)) {
+        match self {
+            Self::One([first]) => *self = Self::Several(vec![*first, member]),
+            Self::Several(all) => all.push(member),
+        }
+    }
+}
+
+impl std::ops::Deref for Members {
+    type Target = [(usize, u32)];
+
+    fn deref(&self) -> &[(usize, u32)] {
+        match self {
+            Self::One(one) => one,
+            Self::Several(all) => all,
+        }
+    }
+}
+
 /// Where labels of a series of a block are.
 enum FoundLabels {
-    /// In a page that is kept.
-    Kept(HeldPage, u32),
-    /// By themselves: their page goes.
+    /// In a page that is held as long as one of its series is.
+    Held(Arc<HeldPage>, u32),
+    /// By themselves: their page is large, and goes.
     Own(OwnLabels),
 }
 
@@ -108,7 +136,7 @@ impl Found {
         let Some((number, place)) = self.members.first() else { return };
         match (&holders[*number], &self.labels) {
             (Holder::Head { series }, _) => series.pairs(*place as usize).for_each(|(n, v)| each(n, v)),
-            (Holder::Block { .. }, Some(FoundLabels::Kept(held, place))) => {
+            (Holder::Block { .. }, Some(FoundLabels::Held(held, place))) => {
                 held.page.pairs(*place).for_each(|(n, v)| each(n, v));
             }
             (Holder::Block { .. }, Some(FoundLabels::Own(labels))) => {
@@ -132,7 +160,7 @@ enum Cursor {
         reader: IndexReader,
         series: Box<Peekable<roaring::bitmap::IntoIter>>,
         /// Of the next series, once it was read.
-        page: Option<HeldPage>,
+        page: Option<Arc<HeldPage>>,
         /// Which of its series are those of the page of the first holder.
         alike: Option<Box<KnownAlike>>,
         /// Whether pages are kept decoded.
@@ -232,6 +260,25 @@ fn is_small_for(held: &HeldPage, context: &QueryContext) -> bool {
     held.page.memory_bytes().saturating_mul(SMALL_ONE_IN) <= context.budget().capacity()
 }
 
+/// The pages that series hold until they are used: few, whatever series were asked for.
+#[derive(Default)]
+struct HeldPages(Vec<Weak<HeldPage>>);
+
+impl HeldPages {
+    /// Whether series may hold a page, rather than labels of their own.
+    fn may_hold(&mut self, page: &Arc<HeldPage>, context: &QueryContext) -> bool {
+        if self.0.iter().any(|held| std::ptr::eq(held.as_ptr(), Arc::as_ptr(page))) {
+            return true;
+        }
+        self.0.retain(|held| held.strong_count() > 0);
+        let may = self.0.len() < HELD_PAGES && is_small_for(page, context);
+        if may {
+            self.0.push(Arc::downgrade(page));
+        }
+        may
+    }
+}
+
 /// What is known of the page of a holder and that of the first one.
 struct KnownAlike {
     first: Arc<SeriesPage>,
@@ -261,13 +308,15 @@ pub(super) struct Walk {
     shown: WantedLabels,
     /// Series that were found for the next batch.
     found: Vec<Found>,
+    held: HeldPages,
     rows: u64,
 }
 
 impl Walk {
     pub(super) fn new(context: &QueryContext) -> Self {
         let (wanted, shown) = (WantedLabels::All, WantedLabels::All);
-        Self { context: context.clone(), cursors: Vec::new(), wanted, shown, found: Vec::new(), rows: 0 }
+        let (context, held) = (context.clone(), HeldPages::default());
+        Self { context, cursors: Vec::new(), wanted, shown, found: Vec::new(), held, rows: 0 }
     }
 
     /// Batches show no other labels than these, once all holders were added. If the order of series is that
@@ -336,7 +385,7 @@ impl Walk {
                 if held.is_none() {
                     **series = RoaringBitmap::new().into_iter().peekable();
                 }
-                *page = held;
+                *page = held.map(Arc::new);
             }
         }
         Ok(())
@@ -368,24 +417,33 @@ impl Walk {
         order
     }
 
-    fn next_series(&mut self) -> Option<Found> {
-        let mut members: Vec<(usize, u32)> = Vec::new();
+    /// The holders of the next series, in their order.
+    fn next_members(&mut self) -> Option<Members> {
+        let mut members: Option<Members> = None;
         for number in 0..self.cursors.len() {
             let Some(place) = self.cursors[number].next() else { continue };
-            let first = members.first().copied();
-            match first.map_or(Ordering::Less, |first| self.compare((number, place), first)) {
-                Ordering::Less => members = vec![(number, place)],
-                Ordering::Equal => members.push((number, place)),
+            let Some(known) = &mut members else {
+                members = Some(Members::One([(number, place)]));
+                continue;
+            };
+            match self.compare((number, place), known[0]) {
+                Ordering::Less => members = Some(Members::One([(number, place)])),
+                Ordering::Equal => known.push((number, place)),
                 Ordering::Greater => {}
             }
         }
-        let (first, place) = *members.first()?;
+        members
+    }
+
+    fn next_series(&mut self) -> Option<Found> {
+        let members = self.next_members()?;
+        let (first, place) = members[0];
         let bytes_of = |(name, value): (&str, &str)| (name.len() + value.len()) as u64 + LABEL_BYTES;
         let (labels, label_bytes) = match &self.cursors[first] {
-            Cursor::Block { page: Some(held), keep: true, .. } if is_small_for(held, &self.context) => {
+            Cursor::Block { page: Some(held), .. } if self.held.may_hold(held, &self.context) => {
                 let shown = held.page.pairs(place).filter(|(name, _)| self.shown.has(name));
                 let bytes = shown.map(bytes_of).sum();
-                (Some(FoundLabels::Kept(held.clone(), place)), bytes)
+                (Some(FoundLabels::Held(Arc::clone(held), place)), bytes)
             }
             Cursor::Block { page, .. } => {
                 let pairs = page.iter().flat_map(|held| held.page.pairs(place));
@@ -396,7 +454,7 @@ impl Walk {
             Cursor::Head { series, .. } => (None, series.pairs(place as usize).map(bytes_of).sum()),
         };
         let (mut rows, mut head_rows) = (0, 0);
-        for (number, place) in &members {
+        for (number, place) in members.iter() {
             let cursor = &mut self.cursors[*number];
             let own = cursor.rows(*place);
             rows += own;
