@@ -31,6 +31,7 @@ mod automaton;
 mod batch;
 mod batch_builder;
 mod bounded_regex;
+pub mod decimal;
 mod exemplar;
 pub mod go_regex;
 mod graphite_name;

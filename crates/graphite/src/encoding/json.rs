@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::number::repr;
+use sandur_model::decimal::push_whole_float;
+
+use crate::number::push_repr;
 use crate::render::Rendered;
 
 /// A text in quotes, with what is not ASCII escaped.
@@ -32,13 +34,21 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// A value; what is no number is null, and infinity is written as other languages read it.
 pub(crate) fn value(value: Option<f64>, is_whole: bool) -> String {
+    let mut out = Vec::new();
+    push_value(&mut out, value, is_whole);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends a value.
+pub(crate) fn push_value(out: &mut Vec<u8>, value: Option<f64>, is_whole: bool) {
     match value {
-        None => "null".to_owned(),
-        Some(value) if value.is_nan() => "null".to_owned(),
-        Some(f64::INFINITY) => "1e9999".to_owned(),
-        Some(f64::NEG_INFINITY) => "-1e9999".to_owned(),
-        Some(value) if is_whole => format!("{value:.0}"),
-        Some(value) => repr(value),
+        None => out.extend_from_slice(b"null"),
+        Some(value) if value.is_nan() => out.extend_from_slice(b"null"),
+        Some(f64::INFINITY) => out.extend_from_slice(b"1e9999"),
+        Some(f64::NEG_INFINITY) => out.extend_from_slice(b"-1e9999"),
+        Some(value) if !is_whole => push_repr(out, value),
+        Some(value) if push_whole_float(out, value) => {}
+        Some(value) => out.extend_from_slice(format!("{value:.0}").as_bytes()),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::io::Write;
 
+use sandur_model::decimal::{push_fraction, push_whole_float};
+
 /// Appends a string. Bytes that are no UTF-8 become U+FFFD, one for each byte.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
@@ -168,25 +170,15 @@ pub fn warnings(out: &mut Vec<u8>, warnings: &[String]) {
 
 /// Appends a sample's value as Prometheus prints it within quotes.
 pub fn value(out: &mut Vec<u8>, value: f64) {
-    // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.
-    if value.is_infinite() {
-        out.extend_from_slice(if value > 0.0 { b"+Inf" } else { b"-Inf" });
-    } else if value.fract() == 0.0 && value.abs() < WHOLE_MAX && !is_minus_zero(value) {
-        push(out, format_args!("{}", value as i64));
-    } else if value.is_finite() && (SMALL_MIN..WHOLE_MAX).contains(&value.abs()) {
-        out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
-    } else {
-        push(out, format_args!("{value}"));
+    if push_whole_float(out, value) || push_fraction(out, value) {
+        return;
     }
-}
-
-/// Below it whole numbers are exact, and the quick way writes no exponent.
-const WHOLE_MAX: f64 = 1e15;
-/// From it on the quick way writes no exponent.
-const SMALL_MIN: f64 = 1e-3;
-
-fn is_minus_zero(value: f64) -> bool {
-    value == 0.0 && value.is_sign_negative()
+    // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.
+    match value {
+        f64::INFINITY => out.extend_from_slice(b"+Inf"),
+        f64::NEG_INFINITY => out.extend_from_slice(b"-Inf"),
+        _ => push(out, format_args!("{value}")),
+    }
 }
 
 /// Appends milliseconds as seconds with as many decimals as they need.

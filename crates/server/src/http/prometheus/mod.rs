@@ -10,6 +10,7 @@ mod evaluate;
 pub mod features;
 pub mod federate;
 pub mod format_query;
+mod instants;
 pub mod label_names;
 pub mod label_values;
 pub mod metadata;

@@ -1,6 +1,7 @@
 //! Numbers, instants and histograms as Prometheus writes them in JSON.
 
 use sandur_model::FloatHistogram;
+use sandur_model::decimal::{push_fraction, push_whole, push_whole_float};
 
 use crate::http::marshal::json;
 
@@ -18,14 +19,11 @@ pub fn quoted(out: &mut Vec<u8>, value: f64) {
 /// Appends a number as Go prints it: shortest decimals, an exponent of two digits at least where it is far
 /// from one.
 pub fn plain(out: &mut Vec<u8>, value: f64) {
-    let size = value.abs();
-    if size < WHOLE && value.fract() == 0.0 && (value != 0.0 || value.is_sign_positive()) {
-        // Counts and sums are whole: the quickest way for the most of them.
-        if value < 0.0 {
-            out.push(b'-');
-        }
-        return whole(out, size as u64);
+    // Most numbers are of these two kinds.
+    if push_whole_float(out, value) || push_fraction(out, value) {
+        return;
     }
+    let size = value.abs();
     if !value.is_finite() || size == 0.0 || (SMALL..LARGE).contains(&size) {
         return json::value(out, value);
     }
@@ -39,48 +37,13 @@ pub fn plain(out: &mut Vec<u8>, value: f64) {
     json::push(out, format_args!("{digits}e{sign}{exponent:0>2}"));
 }
 
-/// Below it every whole number is exact.
-const WHOLE: f64 = 1e15;
-
-/// The digits of all numbers below 100.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[b'0'; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
-
-/// Appends a whole number.
-fn whole(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0u8; 20];
-    let count = number.checked_ilog10().map_or(1, |log| log as usize + 1);
-    let mut at = count;
-    while number >= 100 {
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
-        number /= 100;
-    }
-    let pair = PAIRS[number as usize];
-    match at {
-        1 => digits[0] = pair[1],
-        _ => digits[..2].copy_from_slice(&pair),
-    }
-    // All digits there can be are copied at once, which is quicker than those that there are.
-    let length = out.len() + count;
-    out.extend_from_slice(&digits);
-    out.truncate(length);
-}
-
 /// Appends milliseconds as seconds, with three decimals if it takes any.
 pub fn seconds(out: &mut Vec<u8>, ms: i64) {
     if ms < 0 {
         out.push(b'-');
     }
     let ms = ms.unsigned_abs();
-    whole(out, ms / 1_000);
+    push_whole(out, ms / 1_000);
     let rest = ms % 1_000;
     if rest != 0 {
         out.push(b'.');

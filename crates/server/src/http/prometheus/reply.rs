@@ -25,7 +25,7 @@ pub const PIECE_BYTES: usize = 64 << 10;
 
 /// A body in pieces.
 pub trait Pieces: Send + 'static {
-    /// Appends the next piece, of about [`PIECE_BYTES`]; whether there is another.
+    /// Appends the next piece, of [`PIECE_BYTES`] or a few times as many; whether there is another.
     fn next(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
@@ -70,7 +70,7 @@ pub async fn in_pieces(
     pieces: impl Pieces,
     ended: impl FnOnce(u64) + Send + 'static,
 ) -> Response {
-    let mut writing = Writing { pieces, packer: Packer::default(), bytes: 0, is_over: false };
+    let mut writing = Writing { pieces, packer: Packer::default(), piece_bytes: 0, bytes: 0, is_over: false };
     let mut first = Vec::new();
     if !writing.pieces.next(&mut first) {
         ended(first.len() as u64);
@@ -149,6 +149,8 @@ impl Packer {
 struct Writing<P> {
     pieces: P,
     packer: Packer,
+    /// Bytes of the piece before.
+    piece_bytes: usize,
     bytes: u64,
     is_over: bool,
 }
@@ -159,8 +161,9 @@ impl<P: Pieces> Writing<P> {
         let piece = match first {
             Some(first) => first,
             None => {
-                let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+                let mut piece = Vec::with_capacity(self.piece_bytes.max(PIECE_BYTES) + PIECE_BYTES / 4);
                 self.is_over = !self.pieces.next(&mut piece);
+                self.piece_bytes = piece.len();
                 self.bytes += piece.len() as u64;
                 piece
             }

@@ -2,6 +2,7 @@
 
 use sandur_query::HeldSeries;
 
+use super::instants::Instants;
 use super::numbers;
 use super::reply::{BEGIN, PIECE_BYTES, Pieces, notes};
 use crate::http::marshal::json;
@@ -93,19 +94,6 @@ impl Rows {
         }
     }
 
-    fn float(&self, series: usize, n: usize) -> (i64, f64) {
-        match self {
-            Self::Joined(held) => {
-                let sample = held.series[series].samples[n];
-                (sample.timestamp_ms, sample.value)
-            }
-            Self::Evaluated(answer) => match &answer.value {
-                Value::Matrix(all) => all[series].floats[n],
-                _ => (0, 0.0),
-            },
-        }
-    }
-
     fn histogram(&self, out: &mut Vec<u8>, series: usize, n: usize) {
         if let Self::Evaluated(Answer { value: Value::Matrix(all), .. }) = self {
             let (ms, histogram) = &all[series].histograms[n];
@@ -128,12 +116,18 @@ enum At {
 pub struct Writer {
     shown: Shown,
     at: At,
+    instants: Instants,
+    /// Bytes at which the piece that is written is complete.
+    piece_bytes: usize,
 }
+
+/// Bytes of pieces behind the first: of large answers, which are handed over less often then.
+const LATER_PIECE_BYTES: usize = 4 * PIECE_BYTES;
 
 impl Writer {
     /// Begins.
     pub fn new(shown: Shown) -> Self {
-        Self { shown, at: At::Begin }
+        Self { shown, at: At::Begin, instants: Instants::default(), piece_bytes: PIECE_BYTES }
     }
 
     fn begin(&self, out: &mut Vec<u8>) -> At {
@@ -191,23 +185,35 @@ impl Writer {
         At::Within(series, 0, 0)
     }
 
+    /// The floats of a series behind those that are written, until the piece is complete; how many are
+    /// written then.
+    fn floats(&mut self, out: &mut Vec<u8>, series: usize, done: usize) -> usize {
+        if done == 0 {
+            self.instants.begin();
+        }
+        match &self.shown.rows {
+            Rows::Joined(held) => {
+                let samples = &held.series[series].samples;
+                let left = samples[done..].iter().map(|sample| (sample.timestamp_ms, sample.value));
+                self.instants.push_floats((out, self.piece_bytes), done, left)
+            }
+            Rows::Evaluated(Answer { value: Value::Matrix(all), .. }) => {
+                let left = all[series].floats[done..].iter().copied();
+                self.instants.push_floats((out, self.piece_bytes), done, left)
+            }
+            Rows::Evaluated(_) => done,
+        }
+    }
+
     /// The samples of a series from these on, until the piece is complete.
-    fn samples(&self, out: &mut Vec<u8>, series: usize, (mut floats, mut histograms): (usize, usize)) -> At {
+    fn samples(&mut self, out: &mut Vec<u8>, series: usize, (floats, mut histograms): (usize, usize)) -> At {
         let (all_floats, all_histograms) = self.shown.rows.counts(series);
-        while floats < all_floats {
-            if out.len() >= PIECE_BYTES {
-                return At::Within(series, floats, histograms);
-            }
-            out.extend_from_slice(if floats == 0 { b",\"values\":[" } else { b"," });
-            let (ms, value) = self.shown.rows.float(series, floats);
-            numbers::sample(out, ms, value);
-            floats += 1;
-            if floats == all_floats {
-                out.push(b']');
-            }
+        let floats = if floats < all_floats { self.floats(out, series, floats) } else { floats };
+        if floats < all_floats {
+            return At::Within(series, floats, histograms);
         }
         while histograms < all_histograms {
-            if out.len() >= PIECE_BYTES {
+            if out.len() >= self.piece_bytes {
                 return At::Within(series, floats, histograms);
             }
             out.extend_from_slice(if histograms == 0 { b",\"histograms\":[" } else { b"," });
@@ -224,7 +230,7 @@ impl Writer {
 
 impl Pieces for Writer {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
-        while out.len() < PIECE_BYTES {
+        while out.len() < self.piece_bytes {
             self.at = match self.at {
                 At::Begin => self.begin(out),
                 At::Series(series) if series >= self.shown.rows.len() => {
@@ -235,6 +241,7 @@ impl Pieces for Writer {
                 At::Within(series, floats, histograms) => self.samples(out, series, (floats, histograms)),
             };
         }
+        self.piece_bytes = LATER_PIECE_BYTES;
         true
     }
 }

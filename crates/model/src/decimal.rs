@@ -1,0 +1,134 @@
+//! Numbers as decimal digits, appended to bytes: what answers of millions of samples are written with.
+//!
+//! **Invariant.** A fraction has the shortest digits that read back as the same number; of two that are
+//! equally near, the even one, which Go and Python write as well.
+
+/// Below it every whole number is exact, and is written without an exponent in all of our formats.
+const WHOLE_MAX: f64 = 1e15;
+/// From it on the quick way writes fractions without an exponent.
+const FRACTION_MIN: f64 = 1e-3;
+
+/// Numbers below it have eight digits at most.
+const EIGHT: u64 = 100_000_000;
+/// A one in each of two, and of four, numbers that are computed side by side.
+const TWO: u64 = (1 << 32) | 1;
+const FOUR: u64 = (TWO << 16) | TWO;
+
+/// The eight digits of a number below 100,000,000, each in a byte of its own, the first in the lowest byte.
+#[inline]
+fn eight_digits(number: u64) -> u64 {
+    // Two numbers of four digits, then four of two, then eight of one: a quotient by 100, or by 10, is a
+    // product and a shift, which is exact for numbers as small as these.
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & (0x7f * TWO);
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & (0xf * FOUR);
+    tens | ((twos - tens * 10) << 8)
+}
+
+/// Appends a whole number.
+#[inline]
+pub fn push_whole(out: &mut Vec<u8>, number: u64) {
+    const SIGNS: u64 = 0x3030_3030_3030_3030;
+    if number >= EIGHT {
+        push_whole(out, number / EIGHT);
+        out.extend_from_slice(&(eight_digits(number % EIGHT) | SIGNS).to_le_bytes());
+        return;
+    }
+    let digits = eight_digits(number);
+    let noughts = (digits.trailing_zeros() / 8).min(7);
+    // All eight bytes are copied, which is quicker than those that there are.
+    let length = out.len() + 8 - noughts as usize;
+    out.extend_from_slice(&((digits | SIGNS) >> (noughts * 8)).to_le_bytes());
+    out.truncate(length);
+}
+
+/// Appends a whole number with its sign.
+pub fn push_signed(out: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    push_whole(out, number.unsigned_abs());
+}
+
+/// Appends a float that is whole, without a point; `false`, and nothing, when it is not, when it is too large
+/// to be exact, or zero with a sign.
+#[inline]
+pub fn push_whole_float(out: &mut Vec<u8>, value: f64) -> bool {
+    let whole = value as i64;
+    let is_whole = whole as f64 == value && value.abs() < WHOLE_MAX;
+    if !is_whole || (whole == 0 && value.is_sign_negative()) {
+        return false;
+    }
+    push_signed(out, whole);
+    true
+}
+
+/// Appends a float that is not whole, without an exponent; `false`, and nothing, when it is not finite, or so
+/// small or large that this is not the quick way.
+#[inline]
+pub fn push_fraction(out: &mut Vec<u8>, value: f64) -> bool {
+    if !(FRACTION_MIN..WHOLE_MAX).contains(&value.abs()) || value as i64 as f64 == value {
+        return false;
+    }
+    out.extend_from_slice(zmij::Buffer::new().format_finite(value).as_bytes());
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl FnOnce(&mut Vec<u8>) -> bool) -> Option<String> {
+        let mut out = Vec::new();
+        write(&mut out).then(|| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn whole_numbers_are_those_of_the_standard_library() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        let near_powers = (0..20u32).map(|power| 10u64.pow(power)).flat_map(|n| [n - 1, n, n + 1]);
+        let mixed: Vec<u64> = (0..10_000u64)
+            .map(|n| {
+                bits = bits.wrapping_mul(0xd129_0d3d_1d8f_5e75).wrapping_add(n | 1);
+                bits >> (n % 64)
+            })
+            .collect();
+        for number in near_powers.chain([0, u64::MAX]).chain(mixed) {
+            let mut out = b"x".to_vec();
+            push_whole(&mut out, number);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("x{number}"));
+            let signed = number as i64;
+            let written = text(|out| {
+                push_signed(out, signed);
+                true
+            });
+            assert_eq!(written, Some(signed.to_string()));
+        }
+        for value in [0.0, -1.0, 7.0, 1e15 - 1.0, 1.0 - 1e15] {
+            assert_eq!(text(|out| push_whole_float(out, value)), Some(format!("{value:.0}")));
+        }
+        for value in [-0.0, 0.5, 1e15, -1e300, f64::NAN, f64::INFINITY] {
+            assert_eq!(text(|out| push_whole_float(out, value)), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn fractions_are_as_short_as_those_of_the_standard_library_and_read_back() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        for n in 0..200_000u64 {
+            bits = bits.wrapping_mul(0xd129_0d3d_1d8f_5e75).wrapping_add(n | 1);
+            let scaled = (bits >> 40) as f64 / [1.0, 3.0, 10.0, 60.0, 1e6][(n % 5) as usize];
+            for number in [f64::from_bits(bits), scaled, -scaled, 1.0 / scaled] {
+                let Some(quick) = text(|out| push_fraction(out, number)) else { continue };
+                let general = number.to_string();
+                assert_eq!((quick.len(), quick.parse()), (general.len(), Ok(number)), "{quick} {general}");
+            }
+        }
+        for number in [0.0, 3.0, 9.99e-4, 1e15 + 0.5, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(text(|out| push_fraction(out, number)), None, "{number}");
+        }
+        let tie = text(|out| push_fraction(out, 0.500_007_629_394_531_2));
+        assert_eq!(tie.as_deref(), Some("0.5000076293945312"));
+    }
+}
