@@ -1,13 +1,15 @@
 //! A query for which others left no memory gives back what it holds, waits, and begins again, in place of
 //! failing.
 //!
+//! An answer that has begun cannot begin again: it waits with what it holds, and goes on where it was.
+//!
 //! A refusal of the query's own budget is final: the query is too large. A refusal of a budget that it shares
 //! says only that others hold the memory now.
 //!
-//! **Invariants.** While a query waits it holds nothing. It begins again with what it lacked kept for it
-//! ([`sandur_base::MemoryBudget::keep`]), half as much again at least each time, so that attempts are few:
-//! at the latest when its whole limit is kept, no other query can refuse it anything. It waits no longer than
-//! half of the time that it had left; then the refusal is the answer.
+//! **Invariants.** While a query waits that has not begun to answer it holds nothing. It begins again with
+//! what it lacked kept for it ([`sandur_base::MemoryBudget::keep`]), half as much again at least each time,
+//! so that attempts are few: at the latest when its whole limit is kept, no other query can refuse it
+//! anything. It waits no longer than half of the time that it had left; then the refusal is the answer.
 
 use std::time::Duration;
 
@@ -59,15 +61,39 @@ impl<'a> Room<'a> {
         &'r mut self,
         outcome: &Result<T, E>,
     ) -> impl Future<Output = bool> + use<'r, 'a, T, E> {
-        let budget = self.context.budget();
-        let refusal = outcome.as_ref().err().and_then(Refusable::refusal);
-        let asked = refusal.filter(|refusal| budget.is_held_by_others(refusal)).map(|refusal| refusal.asked);
+        let asked = self.asked_of_others(outcome);
         async move {
             match asked {
                 Some(bytes) => self.wait(bytes).await,
                 None => false,
             }
         }
+    }
+
+    /// Whether the step that had this outcome shall be tried again: it failed for want of memory that others
+    /// held, and now there is some, for which this has waited with what the query holds.
+    pub fn is_found_for_step<'r, T, E: Refusable>(
+        &'r mut self,
+        outcome: &Result<T, E>,
+    ) -> impl Future<Output = bool> + use<'r, 'a, T, E> {
+        let asked = self.asked_of_others(outcome);
+        async move {
+            let Some(bytes) = asked else { return false };
+            let (context, began) = (self.context, self.context.elapsed());
+            let mut is_free = false;
+            while !is_free && context.check().is_ok() && context.elapsed() < self.until {
+                context.env().sleep(LOOK).await;
+                is_free = context.budget().available() >= bytes;
+            }
+            QueryStats::add_time(&context.stats().queue_ns, context.elapsed().saturating_sub(began));
+            is_free
+        }
+    }
+
+    /// Bytes that others held when they were asked for, if that is why the outcome is a failure.
+    fn asked_of_others<T, E: Refusable>(&self, outcome: &Result<T, E>) -> Option<u64> {
+        let refusal = outcome.as_ref().err().and_then(Refusable::refusal)?;
+        self.context.budget().is_held_by_others(refusal).then_some(refusal.asked)
     }
 
     /// Waits until what it used and these bytes more are kept for the query; whether they are.
@@ -173,6 +199,32 @@ mod tests {
             let waited = context.elapsed();
             assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK, "{waited:?}");
             assert_eq!(attempts.get(), 2);
+        });
+    }
+
+    /// A step of an answer that has begun waits with what the query holds.
+    #[test]
+    fn a_step_waits_until_what_it_asked_for_is_free() {
+        paused(async {
+            let env = Env::simulated(1, 0);
+            let all = MemoryBudget::root("all queries", 1_000);
+            let context = context(&env, &all);
+            let held = context.budget().reserve(300).unwrap();
+            let others = all.reserve(700).unwrap();
+            let mut room = context.room();
+            let step = || context.budget().reserve(100).map_err(Error::from);
+            let refused = step();
+            let (is_found, ()) = tokio::join!(room.is_found_for_step(&refused), async {
+                env.sleep(Duration::from_secs(2)).await;
+                assert_eq!(context.budget().used(), 300);
+                drop(others);
+            });
+            assert!(is_found && step().is_ok());
+            assert!(!room.is_found_for_step(&step()).await, "it was not refused");
+            let others = all.reserve(700).unwrap();
+            assert!(!room.is_found_for_step(&step()).await, "its patience ends");
+            assert!(context.elapsed() <= MINUTE / 2 + LOOK);
+            drop((held, others));
         });
     }
 }

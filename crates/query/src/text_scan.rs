@@ -79,7 +79,8 @@ impl<'a> FromIterator<&'a str> for TextBatch {
 
 /// Texts that come in batches: all of them sorted, each once.
 pub trait TextScan: Send {
-    /// The next batch, which is not empty; `None` after the last.
+    /// The next batch, which is not empty; `None` after the last. After a refusal of memory it can be asked
+    /// again, and goes on where it was.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>>;
 }
 

@@ -48,8 +48,8 @@ impl Cursor {
         if self.is_over || self.at < self.page.len() {
             return Ok(());
         }
-        self.at = 0;
-        self.page = match &mut self.source {
+        // Nothing has changed when memory is refused: it can be asked again.
+        let page = match &mut self.source {
             Source::Block(stream) => {
                 let read = stream.next().await;
                 or_warn(context, read)?.flatten().unwrap_or_default()
@@ -60,7 +60,7 @@ impl Cursor {
                 Arc::new(page)
             }
         };
-        self.is_over = self.page.is_empty();
+        (self.at, self.is_over, self.page) = (0, page.is_empty(), page);
         Ok(())
     }
 

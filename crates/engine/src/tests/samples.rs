@@ -167,13 +167,10 @@ async fn label_calls_answer_from_heads_and_blocks_alike() {
     }
 }
 
-/// Values and series that are more than a query may hold are read batch by batch, over blocks and the head.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
-    let directory = TempDir::new().unwrap();
-    let engine = open(directory.path()).await;
+/// Stores more values of `app` than a small query may hold, one for each series: three blocks and the head,
+/// each with some of the one before.
+async fn push_many_values(engine: &Engine) -> std::collections::BTreeSet<String> {
     let app = |n: u32| format!("app-{:05}-{}", n * 7_919 % 50_000, "x".repeat(200));
-    // Three blocks and the head, each with values of its own and some of the one before.
     for part in 0..4u32 {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for n in part * 5_000..part * 5_000 + 7_000 {
@@ -186,7 +183,15 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
             engine.flush().await.unwrap();
         }
     }
-    let expected: std::collections::BTreeSet<String> = (0..22_000).map(app).collect();
+    (0..22_000).map(app).collect()
+}
+
+/// Values and series that are more than a query may hold are read batch by batch, over blocks and the head.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let expected = push_many_values(&engine).await;
     let budget = || {
         let budget = sandur_base::MemoryBudget::root("a small query", 5 << 20);
         let tenant = TenantId::default_tenant();
@@ -222,6 +227,60 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
     for counted in futures_util::future::join_all((0..8).map(|_| count(budget()))).await {
         assert_eq!(counted.unwrap(), expected.len());
     }
+}
+
+/// Others take the memory at every step of a scan and give it back bit by bit: nothing is missing or doubled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn label_scans_go_on_where_they_were_after_a_refusal_of_memory() {
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    let expected = push_many_values(&engine).await;
+    let all = sandur_base::MemoryBudget::root("all queries", 16 << 20);
+    let (tenant, budget) = (TenantId::default_tenant(), all.child("query", 16 << 20));
+    let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
+    let samples = engine.sources().samples;
+    let mut values =
+        samples.value_scan(&context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut series = samples.series_scan(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+    let (mut of_values, mut of_series, mut refusals) = (Vec::new(), Vec::new(), 0);
+    let (mut values_are_over, mut series_are_over, mut kept_by_others) = (false, false, 64);
+    while !(values_are_over && series_are_over) {
+        let others = all.reserve(all.available() / 64 * kept_by_others).unwrap();
+        let mut is_refused = false;
+        let mut over = |outcome: Result<bool, sandur_query::Error>, was_over: bool| match outcome {
+            Ok(is_over) => is_over,
+            Err(sandur_query::Error::OverBudget(_)) => {
+                is_refused = true;
+                was_over
+            }
+            Err(other) => panic!("{other}"),
+        };
+        if !values_are_over {
+            let next = values.next().await;
+            let taken =
+                next.map(|batch| batch.map(|batch| of_values.extend(batch.iter().map(str::to_owned))));
+            values_are_over = over(taken.map(|batch| batch.is_none()), false);
+        }
+        if !series_are_over {
+            let next = series.next().await;
+            let taken = next.map(|batch| {
+                batch.map(|batch| {
+                    for at in 0..batch.labels.len() {
+                        of_series.extend(
+                            batch.pairs(at).filter(|pair| pair.0 == "app").map(|pair| pair.1.to_owned()),
+                        );
+                    }
+                })
+            });
+            series_are_over = over(taken.map(|batch| batch.is_none()), false);
+        }
+        drop(others);
+        refusals += usize::from(is_refused);
+        kept_by_others = if is_refused { kept_by_others - 4 } else { 64 };
+    }
+    assert!(refusals > 20, "{refusals}");
+    assert!(of_values.iter().eq(&expected), "{} of {}", of_values.len(), expected.len());
+    assert!(of_series.iter().eq(&expected), "{} of {}", of_series.len(), expected.len());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

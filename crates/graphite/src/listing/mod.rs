@@ -48,13 +48,14 @@ pub struct Listing {
     request: ListingRequest,
     source: ListingSource,
     totals: Totals,
-    is_begun: bool,
+    /// Whether the first piece was made: what was sent cannot be taken back.
+    is_sent: bool,
     is_over: bool,
 }
 
 impl Listing {
     pub(crate) fn new(context: QueryContext, request: ListingRequest, source: ListingSource) -> Self {
-        Self { context, request, source, totals: Totals::default(), is_begun: false, is_over: false }
+        Self { context, request, source, totals: Totals::default(), is_sent: false, is_over: false }
     }
 
     /// Whether the last piece was made.
@@ -70,7 +71,7 @@ impl Listing {
     /// The next piece of the answer.
     pub async fn piece(&mut self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !self.is_sent {
             self.request.form.begin(&mut out);
         }
         let context = self.context.clone();
@@ -81,13 +82,21 @@ impl Listing {
                 self.is_over = true;
             }
         }
+        self.is_sent = true;
         Ok(out)
     }
 
     /// Writes the next batch; whether there was one.
     async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         let Some(paths) = &mut self.source.paths else { return Ok(false) };
-        let Some(batch) = paths.next().await? else { return Ok(false) };
+        let mut room = self.context.room();
+        let next = loop {
+            let next = paths.next().await;
+            if !self.is_sent || !room.is_found_for_step(&next).await {
+                break next?;
+            }
+        };
+        let Some(batch) = next else { return Ok(false) };
         let listed = self.context.compute_here(|| {
             let mut listed = Vec::with_capacity(batch.len());
             for path in batch.iter() {

@@ -2,8 +2,8 @@
 //!
 //! **Invariants.** Of the answer a piece is in memory. A failure before the first piece is an answer of its
 //! own; after it the body is cut off, so that no client takes a part for the whole. For want of memory that
-//! others hold an answer waits before it begins, and once begun it keeps all that it used, so that later
-//! pieces find what the first one needed.
+//! others hold an answer waits before it begins; once begun it keeps all that it used, so that later pieces
+//! find what the first one needed, and waits in its middle for what they need beyond.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};

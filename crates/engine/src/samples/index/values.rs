@@ -125,7 +125,8 @@ fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::R
 }
 
 impl ValueStream {
-    /// The next values; `None` after the last. A page is never empty.
+    /// The next values; `None` after the last. A page is never empty. After a refusal of memory it can be
+    /// asked again.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<TextPage>>, IndexError> {
         loop {
             if let Some(page) = self.read.pop_front() {
@@ -145,8 +146,9 @@ impl ValueStream {
             self.reader.check()?;
             let own = self.wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64);
             self.memory.resize(own + pages.iter().map(|page| of[*page].memory_bytes() * 2).sum::<u64>())?;
+            let read = self.reader.kept_texts(self.label, &pages).await?;
             self.next_page = last + 1;
-            for page in self.reader.kept_texts(self.label, &pages).await? {
+            for page in read {
                 let of_page = match &self.wanted {
                     None => Arc::clone(&page.texts),
                     Some(wanted) => {

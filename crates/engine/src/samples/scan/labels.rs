@@ -15,6 +15,8 @@ pub(crate) struct LabelScan {
     context: QueryContext,
     holders: Vec<Holder>,
     walk: Walk,
+    /// Series of a batch for which memory was refused.
+    pending: Vec<Found>,
     /// For the places of series in heads.
     _memory: Reservation,
 }
@@ -37,16 +39,19 @@ impl LabelScan {
             walk.add_head(Arc::clone(&series));
             holders.push(Holder::Head { series });
         }
-        Ok(Self { context: context.clone(), holders, walk, _memory: memory })
+        Ok(Self { context: context.clone(), holders, walk, pending: Vec::new(), _memory: memory })
     }
 
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
-        let found = self.walk.take(BATCH_SERIES, u64::MAX).await?;
-        if found.is_empty() {
+        if self.pending.is_empty() {
+            self.pending = self.walk.take(BATCH_SERIES, u64::MAX).await?;
+        }
+        if self.pending.is_empty() {
             return Ok(None);
         }
-        let held = self.context.budget().reserve(found.iter().map(Found::label_bytes).sum())?;
+        let held = self.context.budget().reserve(self.pending.iter().map(Found::label_bytes).sum())?;
+        let found = std::mem::take(&mut self.pending);
         let mut texts = BatchTexts::default();
         let mut labels: Vec<LabelIds> = Vec::with_capacity(found.len());
         for one in &found {

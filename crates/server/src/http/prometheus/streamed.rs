@@ -5,7 +5,7 @@
 
 use axum::response::Response;
 use sandur_base::BoxFuture;
-use sandur_query::{Error, QueryContext, SampleScan, TextScan};
+use sandur_query::{Error, QueryContext, SampleScan, SeriesBatch, TextBatch, TextScan};
 
 use super::queries::TRUNCATED;
 use super::refused::Refused;
@@ -24,13 +24,28 @@ pub enum Items {
     Series(Box<dyn SampleScan>),
 }
 
+enum Batch {
+    Texts(TextBatch),
+    Series(SeriesBatch),
+}
+
+impl Items {
+    async fn next(&mut self) -> Result<Option<Batch>, Error> {
+        Ok(match self {
+            Self::Texts(scan) => scan.next().await?.map(Batch::Texts),
+            Self::Series(scan) => scan.next().await?.map(Batch::Series),
+        })
+    }
+}
+
 /// An answer on its way.
 struct Listed {
     context: QueryContext,
     items: Items,
     limit: usize,
     written: usize,
-    is_begun: bool,
+    /// Whether the first piece was made: what was sent cannot be taken back.
+    is_sent: bool,
     is_over: bool,
 }
 
@@ -38,7 +53,7 @@ impl Listed {
     /// The next piece of the answer.
     async fn piece(&mut self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !self.is_sent {
             out.extend_from_slice(BEGIN);
             out.push(b'[');
         }
@@ -57,13 +72,27 @@ impl Listed {
             out.push(b'}');
             self.is_over = true;
         }
+        self.is_sent = true;
         Ok(out)
+    }
+
+    /// The next batch. Once a piece was sent it waits for memory that others hold.
+    async fn batch(&mut self) -> Result<Option<Batch>, Error> {
+        let Self { context, items, is_sent, .. } = self;
+        let mut room = context.room();
+        loop {
+            let next = context.in_time(items.next()).await?;
+            if !*is_sent || !room.is_found_for_step(&next).await {
+                return next;
+            }
+        }
     }
 
     /// Writes the next batch as far as the limit allows; whether there was one. One item more than the limit
     /// is counted.
     async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
-        let Self { context, items, limit, written, .. } = self;
+        let Some(batch) = self.batch().await? else { return Ok(false) };
+        let Self { limit, written, .. } = self;
         let mut next = |out: &mut Vec<u8>| {
             let is_shown = *written < *limit;
             if is_shown && *written > 0 {
@@ -72,17 +101,15 @@ impl Listed {
             *written += usize::from(*written <= *limit);
             is_shown
         };
-        match items {
-            Items::Texts(scan) => {
-                let Some(batch) = context.in_time(scan.next()).await?? else { return Ok(false) };
+        match batch {
+            Batch::Texts(batch) => {
                 for text in batch.iter() {
                     if next(out) {
                         json::string(out, text.as_bytes());
                     }
                 }
             }
-            Items::Series(scan) => {
-                let Some(batch) = context.in_time(scan.next()).await?? else { return Ok(false) };
+            Batch::Series(batch) => {
                 for series in 0..batch.labels.len() {
                     if next(out) {
                         json::labels(out, batch.pairs(series));
@@ -121,7 +148,7 @@ pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
     let opened = || async {
         let items = context.in_time(open()).await??;
         let (context, limit) = (context.clone(), limit.unwrap_or(usize::MAX));
-        Ok(Listed { context, items, limit, written: 0, is_begun: false, is_over: false })
+        Ok(Listed { context, items, limit, written: 0, is_sent: false, is_over: false })
     };
     match begun(context, opened).await {
         Ok(begun) => Ok(written((app, call), begun, sending).await),
