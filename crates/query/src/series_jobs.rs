@@ -213,7 +213,8 @@ impl<W: SeriesWork> SeriesJobs<W> {
             }
         };
         let job = job(&self.context, Arc::clone(&self.work), piece.clone(), memory);
-        let is_little = bytes <= LITTLE_BYTES && series <= LITTLE_SERIES;
+        // What the work takes for any number of series is no work.
+        let is_little = bytes - self.work.memory_bytes(0) <= LITTLE_BYTES && series <= LITTLE_SERIES;
         let state = match is_little {
             true => State::Done(self.context.compute_here(job)),
             false => State::Running(on_the_pool(self.context.clone(), job)),

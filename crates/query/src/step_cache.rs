@@ -376,13 +376,13 @@ impl StepQuery<'_> {
     }
 
     fn part_by_unit(&self, series: &Series, by_unit: &mut BTreeMap<i64, Vec<Series>>) {
-        let unit_of = |sample: &Sample| {
-            self.grid.unit_of(self.grid.number(sample.timestamp_ms.saturating_mul(1_000_000)))
-        };
+        let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
         let mut rest = series.samples.as_slice();
         while let Some(first) = rest.first() {
-            let unit = unit_of(first);
-            let count = rest.iter().take_while(|sample| unit_of(sample) == unit).count();
+            let at_ns = first.timestamp_ms.saturating_mul(1_000_000);
+            let unit = self.grid.unit_of(self.grid.number(at_ns));
+            let last_ms = ms(self.grid.steps_of(unit).1);
+            let count = rest.partition_point(|sample| sample.timestamp_ms <= last_ms).max(1);
             let (samples, later) = rest.split_at(count);
             let part = Series { labels: Arc::clone(&series.labels), samples: samples.to_vec() };
             by_unit.entry(unit).or_default().push(part);

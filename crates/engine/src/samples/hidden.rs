@@ -68,7 +68,8 @@ impl HiddenSamples {
             let series = reader.touching(series, range).await?;
             for some in reader.pages_of(&series).chunks(PAGES_AT_ONCE) {
                 let is_covered = move |span: &SeriesSpan| span.is_covered_by(range);
-                let (gone, partly) = reader.each_span(some, &series, is_covered).await?;
+                let gone = reader.each_span(some, &series, is_covered).await?;
+                let partly = reader.of_pages(&series, some) - &gone;
                 hidden.gone |= gone;
                 for series in partly {
                     hidden.partly.entry(series).or_default().push(range.milliseconds());

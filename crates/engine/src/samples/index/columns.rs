@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextRef};
+use sandur_format::sample_block::index::{
+    Column, ColumnNumbers, Index, Label, Part, TextRef, each_passing_row,
+};
 use sandur_model::Matcher;
 
 use super::dictionary::Passing;
@@ -77,10 +79,13 @@ impl Verdicts {
             PageNumbers::Missing if self.without => return found.extend(series.range(of)),
             PageNumbers::Constant(number) if passes(*number) => return found.extend(series.range(of)),
             PageNumbers::Missing | PageNumbers::Constant(_) => return,
-            PageNumbers::Each(numbers) => (&numbers.distinct, &numbers.rows),
+            PageNumbers::Each(numbers) => (&numbers.distinct, &*numbers.rows),
         };
         let verdicts: Vec<bool> =
             std::iter::once(self.without).chain(distinct.iter().map(|number| passes(*number))).collect();
+        if series.range_cardinality(of.clone()) == of.len() as u64 {
+            return each_passing_row(rows, &verdicts, |row| found.push(of.start + row as u32));
+        }
         let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - of.start) as usize])];
         found.extend(series.range(of.clone()).filter(passes));
     }

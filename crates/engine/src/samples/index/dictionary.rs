@@ -202,9 +202,13 @@ impl Tried {
         }
     }
 
-    fn sets(mut self) -> (RoaringBitmap, RoaringBitmap) {
-        self.passing.sort_unstable();
-        self.failing.sort_unstable();
-        (RoaringBitmap::from_iter(self.passing), RoaringBitmap::from_iter(self.failing))
+    fn sets(self) -> (RoaringBitmap, RoaringBitmap) {
+        let set = |mut numbers: Vec<u32>| {
+            numbers.sort_unstable();
+            numbers.dedup();
+            // A set of rising numbers is made at once.
+            RoaringBitmap::from_sorted_iter(numbers).unwrap_or_default()
+        };
+        (set(self.passing), set(self.failing))
     }
 }

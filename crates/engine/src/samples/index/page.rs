@@ -149,19 +149,18 @@ impl IndexReader {
         }
         for some in across.chunks(SPANS_AT_ONCE) {
             self.check()?;
-            let (gone, _) = self.each_span(some, &series, move |span| !span.touches(range)).await?;
-            series -= gone;
+            series -= self.each_span(some, &series, move |span| !span.touches(range)).await?;
         }
         Ok(series)
     }
 
-    /// The series among those of some pages whose spans pass a test, and those that do not.
+    /// The series among those of some pages whose spans pass a test.
     pub(crate) async fn each_span(
         &self,
         pages: &[u32],
         series: &RoaringBitmap,
         test: impl Fn(&SeriesSpan) -> bool + Send + 'static,
-    ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
+    ) -> Result<RoaringBitmap, IndexError> {
         let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
         let of_pages = self.of_pages(series, pages);
         let (pages, plain) = (pages.to_vec(), plain_of(&parts));
@@ -171,7 +170,7 @@ impl IndexReader {
             let mut found = Tested::default();
             let each = pages.iter().zip(&spans);
             each.for_each(|(page, spans)| found.add(self.index(), *page, spans, &of_pages, &test));
-            return Ok(found.sets());
+            return Ok(found.set());
         }
         let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * 1024 + SPANS_BYTES)?;
         let stored = self.stored(&parts).await?;
@@ -180,13 +179,13 @@ impl IndexReader {
             for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
                 found.add(index, *page, &index.spans(*page, &part.open(stored)?)?, &of_pages, &test);
             }
-            Ok(found.sets())
+            Ok(found.set())
         };
         self.decode(plain, work).await
     }
 
     /// Those of the series that are in some pages.
-    pub(super) fn of_pages(&self, series: &RoaringBitmap, pages: &[u32]) -> RoaringBitmap {
+    pub(crate) fn of_pages(&self, series: &RoaringBitmap, pages: &[u32]) -> RoaringBitmap {
         let mut of_pages = RoaringBitmap::new();
         pages.iter().for_each(|page| _ = of_pages.insert_range(self.index().series_of(*page)));
         of_pages & series
@@ -199,12 +198,9 @@ impl IndexReader {
     }
 }
 
-/// Ordinals of series whose spans pass a test, and of those whose do not, rising.
+/// Ordinals of series whose spans pass a test, rising.
 #[derive(Default)]
-struct Tested {
-    passing: Vec<u32>,
-    failing: Vec<u32>,
-}
+struct Tested(Vec<u32>);
 
 impl Tested {
     /// Adds the series of a page among these.
@@ -217,18 +213,14 @@ impl Tested {
         test: impl Fn(&SeriesSpan) -> bool,
     ) {
         let of = index.series_of(page);
-        let mut add = |ordinal: u32| {
-            let passes = test(&spans[(ordinal - of.start) as usize]);
-            if passes { self.passing.push(ordinal) } else { self.failing.push(ordinal) }
-        };
+        let passes = |ordinal: &u32| test(&spans[(ordinal - of.start) as usize]);
         match series.range_cardinality(of.clone()) == of.len() as u64 {
-            true => of.clone().for_each(add),
-            false => series.range(of.clone()).for_each(&mut add),
+            true => self.0.extend(of.clone().filter(passes)),
+            false => self.0.extend(series.range(of.clone()).filter(passes)),
         }
     }
 
-    fn sets(self) -> (RoaringBitmap, RoaringBitmap) {
-        let set = |sorted: Vec<u32>| RoaringBitmap::from_sorted_iter(sorted).unwrap_or_default();
-        (set(self.passing), set(self.failing))
+    fn set(self) -> RoaringBitmap {
+        RoaringBitmap::from_sorted_iter(self.0).unwrap_or_default()
     }
 }

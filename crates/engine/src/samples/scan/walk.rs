@@ -51,9 +51,14 @@ pub(super) enum Members {
 }
 
 impl Members {
-    fn push(&mut self, member: (usize, u32)) {
+    /// Adds one, where there may be so many in all.
+    fn push(&mut self, member: (usize, u32), most: usize) {
         match self {
-            Self::One([first]) => *self = Self::Several(vec![*first, member]),
+            Self::One([first]) => {
+                let mut all = Vec::with_capacity(most);
+                all.extend([*first, member]);
+                *self = Self::Several(all);
+            }
             Self::Several(all) => all.push(member),
         }
     }
@@ -428,7 +433,7 @@ impl Walk {
             };
             match self.compare((number, place), known[0]) {
                 Ordering::Less => members = Some(Members::One([(number, place)])),
-                Ordering::Equal => known.push((number, place)),
+                Ordering::Equal => known.push((number, place), self.cursors.len()),
                 Ordering::Greater => {}
             }
         }

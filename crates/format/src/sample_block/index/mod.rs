@@ -25,7 +25,7 @@ pub(super) use part::WrittenArea;
 pub(crate) use part::{Area, Areas, PART_INDEX};
 pub use part::{Part, Place};
 
-pub use series_page::{ColumnNumbers, SeriesColumns, SeriesPage, SeriesSpan, TextRef};
+pub use series_page::{ColumnNumbers, SeriesColumns, SeriesPage, SeriesSpan, TextRef, each_passing_row};
 pub use texts::TextPage;
 
 use crate::block::PART_FOOTER;

@@ -250,6 +250,25 @@ impl ColumnNumbers {
     }
 }
 
+/// Calls `each` with the rows of a column whose value passes. A row has 0 where the label is missing, or one
+/// more than the position of its value; verdicts stand in this order.
+pub fn each_passing_row(rows: &[u16], verdicts: &[bool], mut each: impl FnMut(usize)) {
+    /// Rows that are looked at together.
+    const LANES: usize = 32;
+    let mut passing = (0..).zip(verdicts).filter(|(_, passes)| **passes).map(|(code, _)| code);
+    let (Some(only), None) = (passing.next(), passing.next()) else {
+        let rows = rows.iter().enumerate().filter(|(_, code)| verdicts[usize::from(**code)]);
+        return rows.for_each(|(row, _)| each(row));
+    };
+    // One value passes, as it is with most matchers: most rows do not.
+    for (n, lanes) in rows.chunks(LANES).enumerate() {
+        if lanes.iter().fold(false, |any, code| any | (*code == only)) {
+            let rows = lanes.iter().enumerate().filter(|(_, code)| **code == only);
+            rows.for_each(|(row, _)| each(n * LANES + row));
+        }
+    }
+}
+
 /// One label over the series of a page.
 #[derive(Debug)]
 pub(super) struct SeriesColumn {
@@ -348,8 +367,13 @@ impl SeriesPage {
                 return;
             }
         };
-        let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - self.first) as usize])];
-        let stay: Vec<u32> = series.iter().filter(passes).collect();
+        let mut stay: Vec<u32> = Vec::new();
+        if series.len() == rows.len() as u64 {
+            each_passing_row(rows, &verdicts, |row| stay.push(self.first + row as u32));
+        } else {
+            let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - self.first) as usize])];
+            stay.extend(series.iter().filter(passes));
+        }
         // A set is made of rising numbers at once; taking one after the other from a run is slow.
         *series = RoaringBitmap::from_sorted_iter(stay).unwrap_or_default();
     }
