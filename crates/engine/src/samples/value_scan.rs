@@ -68,9 +68,41 @@ impl Cursor {
         self.page.len().checked_sub(1).map(|last| self.page.get(last))
     }
 
-    fn rest(&self) -> impl Iterator<Item = &str> {
-        (self.at..self.page.len()).map(|at| self.page.get(at))
+    /// The place behind the last text that is not above the bound.
+    fn end_of(&self, bound: &str) -> usize {
+        match self.last() {
+            Some(last) if last <= bound => self.page.len(),
+            _ => (self.at..self.page.len()).find(|at| self.page.get(*at) > bound).unwrap_or(self.page.len()),
+        }
     }
+}
+
+/// What is in at least one of some sorted lists, sorted.
+fn union_of(mut lists: Vec<Vec<&str>>) -> Vec<&str> {
+    while lists.len() > 1 {
+        let mut pairs = std::mem::take(&mut lists).into_iter();
+        while let Some(first) = pairs.next() {
+            lists.push(match pairs.next() {
+                Some(second) => union_of_two(&first, &second),
+                None => first,
+            });
+        }
+    }
+    lists.pop().unwrap_or_default()
+}
+
+fn union_of_two<'a>(first: &[&'a str], second: &[&'a str]) -> Vec<&'a str> {
+    let mut all = Vec::with_capacity(first.len().max(second.len()));
+    let (mut one, mut other) = (first.iter().peekable(), second.iter().peekable());
+    while let (Some(left), Some(right)) = (one.peek(), other.peek()) {
+        let order = left.cmp(right);
+        all.extend(if order.is_le() { one.next() } else { other.next() });
+        if order.is_eq() {
+            other.next();
+        }
+    }
+    all.extend(one.chain(other));
+    all
 }
 
 impl ValueScan {
@@ -96,19 +128,15 @@ impl ValueScan {
         let Some(bound) = self.cursors.iter().filter_map(Cursor::last).min() else { return Ok(None) };
         let bytes: usize = self.cursors.iter().map(|cursor| cursor.page.text_bytes()).sum();
         let texts: usize = self.cursors.iter().map(|cursor| cursor.page.len()).sum();
-        let held = context.budget().reserve((bytes + texts * 24) as u64)?;
-        let mut complete: Vec<&str> = Vec::with_capacity(texts);
-        let mut ends = Vec::with_capacity(self.cursors.len());
-        for cursor in &self.cursors {
-            let before = complete.len();
-            complete.extend(cursor.rest().take_while(|text| *text <= bound));
-            ends.push(cursor.at + complete.len() - before);
-        }
-        if self.cursors.len() > 1 {
-            complete.sort(); // runs that are sorted already are merged
-            complete.dedup();
-        }
-        let mut batch: TextBatch = complete.into_iter().collect();
+        // The texts of the batch, and lists of them twice: while two are made one.
+        let held = context.budget().reserve((bytes + texts * 40) as u64)?;
+        let ends: Vec<usize> = self.cursors.iter().map(|cursor| cursor.end_of(bound)).collect();
+        let complete = |(cursor, end): (&Cursor, &usize)| (cursor.at..*end, Arc::clone(&cursor.page));
+        let mut parts: Vec<_> = self.cursors.iter().zip(&ends).map(complete).collect();
+        // Blocks of one time after the other have mostly the same values.
+        parts.dedup();
+        let sorted = parts.iter().map(|(places, page)| places.clone().map(|at| page.get(at)).collect());
+        let mut batch: TextBatch = union_of(sorted.collect()).into_iter().collect();
         batch.held = Some(held);
         self.cursors.iter_mut().zip(ends).for_each(|(cursor, end)| cursor.at = end);
         Ok(Some(batch))
@@ -118,5 +146,29 @@ impl ValueScan {
 impl TextScan for ValueScan {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>> {
         Box::pin(self.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_union_has_each_text_once_and_in_order() {
+        let texts: Vec<String> = (0..40).map(|n| format!("pod-{n}")).collect();
+        for lists in 0..7u32 {
+            let list = |list: u32| -> Vec<&str> {
+                let has = |n: &usize| {
+                    !(*n as u32 * 7 + list * list).is_multiple_of(list + 2) || lists.is_multiple_of(2)
+                };
+                let sorted: BTreeSet<&str> = (0..texts.len()).filter(has).map(|n| &*texts[n]).collect();
+                sorted.into_iter().collect()
+            };
+            let lists: Vec<Vec<&str>> = (0..lists).map(list).collect();
+            let expected: BTreeSet<&str> = lists.iter().flatten().copied().collect();
+            assert_eq!(union_of(lists), Vec::from_iter(expected));
+        }
     }
 }

@@ -10,10 +10,11 @@ use sandur_base::Stopped;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
 use sandur_model::FloatHistogram;
-use sandur_query::{BatchTexts, LabelIds, SampleSelection, Samples, SeriesBatch};
+use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
 use super::fetch::{FetchedBlock, series_in};
+use super::labels::LabelsOfSeries;
 use super::walk::Found;
 use crate::block_reader::ReadError;
 use crate::rules::Rules;
@@ -130,57 +131,11 @@ pub(super) fn decode(
         if samples.times.is_empty() && samples.histogram_times.is_empty() {
             continue;
         }
-        all_labels.push(labels_of.ids(one, holders, selection, &mut texts));
+        all_labels.push(labels_of.ids(one, holders, |name| selection.wants(name), &mut texts));
         all_samples.push(Arc::new(samples));
     }
     let (dictionary, labels, samples) = (texts.finish(), all_labels, all_samples);
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
-}
-
-/// A label as the series before had it.
-struct KnownLabel<'a> {
-    name: &'a str,
-    /// Its id, if the label is wanted.
-    name_id: Option<u32>,
-    value: &'a str,
-    value_id: u32,
-}
-
-/// Labels of series as ids: one series has mostly what the one before it has.
-#[derive(Default)]
-struct LabelsOfSeries<'a> {
-    before: Vec<KnownLabel<'a>>,
-    ids: Vec<(u32, u32)>,
-}
-
-impl<'a> LabelsOfSeries<'a> {
-    fn ids(
-        &mut self,
-        found: &'a Found,
-        holders: &'a [Holder],
-        selection: &SampleSelection,
-        texts: &mut BatchTexts,
-    ) -> LabelIds {
-        let Self { before, ids } = self;
-        ids.clear();
-        let mut n = 0;
-        found.each_label(holders, |name, value| {
-            if before.get(n).is_none_or(|known| known.name != name) {
-                let name_id = selection.wants(name).then(|| texts.id(name));
-                let value_id = name_id.map_or(0, |_| texts.id(value));
-                before.truncate(n);
-                before.push(KnownLabel { name, name_id, value, value_id });
-            }
-            let known = &mut before[n];
-            n += 1;
-            let Some(name_id) = known.name_id else { return };
-            if known.value != value {
-                (known.value, known.value_id) = (value, texts.id(value));
-            }
-            ids.push((name_id, known.value_id));
-        });
-        ids.as_slice().into()
-    }
 }
 
 /// What a head has of a series.

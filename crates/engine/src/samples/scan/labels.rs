@@ -1,4 +1,4 @@
-//! Labels of series alone, in the order of blocks: each series once, whatever holds it.
+//! Labels of series: alone and in the order of blocks, each series once; or as the ids of a batch.
 
 use std::sync::Arc;
 
@@ -52,14 +52,57 @@ impl LabelScan {
         }
         let held = self.context.budget().reserve(self.pending.iter().map(Found::label_bytes).sum())?;
         let found = std::mem::take(&mut self.pending);
-        let mut texts = BatchTexts::default();
-        let mut labels: Vec<LabelIds> = Vec::with_capacity(found.len());
-        for one in &found {
-            let mut ids = Vec::new();
-            one.each_label(&self.holders, |name, value| ids.push((texts.id(name), texts.id(value))));
-            labels.push(ids.into_boxed_slice());
-        }
+        let (mut texts, mut labels_of) = (BatchTexts::default(), LabelsOfSeries::default());
+        let of = |one| labels_of.ids(one, &self.holders, |_| true, &mut texts);
+        let labels: Vec<LabelIds> = found.iter().map(of).collect();
         Ok(Some(SeriesBatch { dictionary: texts.finish(), labels, samples: Vec::new(), held: Some(held) }))
+    }
+}
+
+/// A label as the series before had it.
+struct KnownLabel<'a> {
+    name: &'a str,
+    /// Its id, if the label is wanted.
+    name_id: Option<u32>,
+    value: &'a str,
+    value_id: u32,
+}
+
+/// Labels of series as ids: one series has mostly what the one before it has.
+#[derive(Default)]
+pub(super) struct LabelsOfSeries<'a> {
+    before: Vec<KnownLabel<'a>>,
+    ids: Vec<(u32, u32)>,
+}
+
+impl<'a> LabelsOfSeries<'a> {
+    /// Those of a series that are wanted.
+    pub(super) fn ids(
+        &mut self,
+        found: &'a Found,
+        holders: &'a [Holder],
+        wants: impl Fn(&str) -> bool,
+        texts: &mut BatchTexts,
+    ) -> LabelIds {
+        let Self { before, ids } = self;
+        ids.clear();
+        let mut n = 0;
+        found.each_label(holders, |name, value| {
+            if before.get(n).is_none_or(|known| known.name != name) {
+                let name_id = wants(name).then(|| texts.id(name));
+                let value_id = name_id.map_or(0, |_| texts.id(value));
+                before.truncate(n);
+                before.push(KnownLabel { name, name_id, value, value_id });
+            }
+            let known = &mut before[n];
+            n += 1;
+            let Some(name_id) = known.name_id else { return };
+            if known.value != value {
+                (known.value, known.value_id) = (value, texts.id(value));
+            }
+            ids.push((name_id, known.value_id));
+        });
+        ids.as_slice().into()
     }
 }
 
