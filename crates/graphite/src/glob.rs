@@ -3,7 +3,10 @@
 //! Braces are alternatives and are written out first; `*`, `?` and `[..]` are what Python's `fnmatch` takes
 //! them for. A pattern without these matches by equality. `**` as a whole node is any number of levels.
 
+use std::sync::Arc;
+
 use foldhash::{HashSet, HashSetExt};
+use sandur_model::{FormPiece, SignSet, TextForm, TextForms};
 
 use crate::error::{Error, Result};
 
@@ -32,12 +35,19 @@ pub enum NodePattern {
     /// Any number of nodes.
     Levels,
     /// One node that one of these matches.
-    Node(Vec<Variant>),
+    Node(Alternatives),
+}
+
+/// Patterns of a node without braces.
+#[derive(Clone, Debug)]
+pub struct Alternatives {
+    variants: Arc<[Variant]>,
+    forms: TextForms,
 }
 
 /// A pattern without braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Variant {
+enum Variant {
     /// This very name.
     Exact(String),
     /// Names of a form.
@@ -46,7 +56,7 @@ pub enum Variant {
 
 /// A form of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob(Vec<Piece>);
+struct Glob(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
@@ -106,7 +116,7 @@ impl Pattern {
         fits(&self.nodes[leads..], &path)
     }
 
-    /// How many alternatives a path is compared with, about.
+    /// How many alternatives a path is compared with at most, about.
     pub(crate) fn alternatives(&self) -> usize {
         self.nodes.iter().map(NodePattern::alternatives).sum()
     }
@@ -131,37 +141,38 @@ impl NodePattern {
         if text == "**" {
             return Ok(Self::Levels);
         }
-        Ok(Self::Node(alternatives(text, room)?.iter().map(|text| Variant::parse(text)).collect()))
+        let variants: Arc<[Variant]> =
+            alternatives(text, room)?.iter().map(|text| Variant::parse(text)).collect();
+        let forms = TextForms::new(variants.iter().map(Variant::form).collect())?;
+        Ok(Self::Node(Alternatives { variants, forms }))
     }
 
-    /// Whether one node with this name fits.
+    /// Whether one node with this name fits. In a job that was stopped (see [`sandur_base::job`]) the answer
+    /// is of no use and is dropped.
     pub fn matches(&self, name: &str) -> bool {
-        let Self::Node(variants) = self else { return true };
-        // Read once for all alternatives, of which there may be thousands.
-        let mut signs: Option<Vec<char>> = None;
-        variants.iter().any(|variant| match variant {
-            Variant::Exact(exact) => exact == name,
-            Variant::Glob(glob) => glob.takes(signs.get_or_insert_with(|| name.chars().collect())),
-        })
+        match self {
+            Self::Levels => true,
+            Self::Node(alternatives) => alternatives.forms.matches(name).unwrap_or(false),
+        }
     }
 
     /// How many alternatives a name is compared with at most.
     pub(crate) fn alternatives(&self) -> usize {
         match self {
             Self::Levels => 1,
-            Self::Node(variants) => variants.len(),
+            Self::Node(alternatives) => alternatives.variants.len(),
         }
     }
 
     /// Whether every name fits.
     pub fn is_any(&self) -> bool {
-        let Self::Node(variants) = self else { return true };
+        let Self::Node(Alternatives { variants, .. }) = self else { return true };
         variants.iter().any(|variant| matches!(variant, Variant::Glob(glob) if glob.0 == [Piece::Any]))
     }
 
     /// The names that fit, when they can be listed.
     pub fn exact(&self) -> Option<Vec<&str>> {
-        let Self::Node(variants) = self else { return None };
+        let Self::Node(Alternatives { variants, .. }) = self else { return None };
         let names = variants.iter().map(|variant| match variant {
             Variant::Exact(name) => Some(name.as_str()),
             Variant::Glob(_) => None,
@@ -172,7 +183,7 @@ impl NodePattern {
     /// A regular expression of label matchers that takes the names that fit, the empty one left out; nothing
     /// when there is none.
     pub(crate) fn regex(&self) -> Option<String> {
-        let Self::Node(variants) = self else { return None };
+        let Self::Node(Alternatives { variants, .. }) = self else { return None };
         let parts: Vec<String> = variants.iter().filter_map(Variant::regex).collect();
         (!parts.is_empty()).then(|| parts.join("|"))
     }
@@ -241,6 +252,15 @@ impl Variant {
         }
     }
 
+    fn form(&self) -> TextForm {
+        let mut form = TextForm::default();
+        match self {
+            Self::Exact(name) => form.push(FormPiece::Text(name.clone())),
+            Self::Glob(Glob(pieces)) => pieces.iter().for_each(|piece| form.push(piece.form())),
+        }
+        form
+    }
+
     fn regex(&self) -> Option<String> {
         match self {
             Self::Exact(name) => (!name.is_empty()).then(|| regex::escape(name)),
@@ -275,35 +295,6 @@ impl Glob {
         }
         Self(pieces)
     }
-
-    /// Whether a name with these signs fits. Takes time in proportion to the product of the lengths at most.
-    fn takes(&self, signs: &[char]) -> bool {
-        let (mut piece, mut at) = (0, 0);
-        let mut back: Option<(usize, usize)> = None;
-        while at < signs.len() || piece < self.0.len() {
-            let fits = match self.0.get(piece) {
-                Some(Piece::Any) => {
-                    back = Some((piece, at));
-                    piece += 1;
-                    continue;
-                }
-                Some(single) => signs.get(at).is_some_and(|sign| single.takes(*sign)),
-                None => false,
-            };
-            if fits {
-                (piece, at) = (piece + 1, at + 1);
-                continue;
-            }
-            match back {
-                Some((any, from)) if from < signs.len() => {
-                    back = Some((any, from + 1));
-                    (piece, at) = (any + 1, from + 1);
-                }
-                _ => return false,
-            }
-        }
-        true
-    }
 }
 
 impl Piece {
@@ -332,12 +323,13 @@ impl Piece {
         }
     }
 
-    fn takes(&self, sign: char) -> bool {
+    fn form(&self) -> FormPiece {
         match self {
-            Self::Char(own) => *own == sign,
-            Self::One | Self::Any => true,
+            Self::Char(own) => FormPiece::Text(own.to_string()),
+            Self::One => FormPiece::One(SignSet::Any),
+            Self::Any => FormPiece::Many(SignSet::Any),
             Self::Class { negated, ranges } => {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&sign)) != *negated
+                FormPiece::One(SignSet::Ranges { negated: *negated, ranges: ranges.as_slice().into() })
             }
         }
     }
@@ -419,7 +411,7 @@ mod tests {
         let Pattern { nodes, .. } = Pattern::parse("{a,a,b}{,}*.{x,{x,y}}").unwrap();
         let counts = nodes.iter().map(|node| match node {
             NodePattern::Levels => 0,
-            NodePattern::Node(variants) => variants.len(),
+            NodePattern::Node(alternatives) => alternatives.variants.len(),
         });
         assert_eq!(counts.collect::<Vec<_>>(), [2, 2]);
     }

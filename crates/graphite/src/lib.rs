@@ -66,7 +66,7 @@ pub use find::{
 };
 pub use function::{Computation, Evaluate, Function, Group, Origin, Target, call_with_values};
 pub use functions::FUNCTIONS;
-pub use glob::{Glob, NodePattern, Pattern, Variant};
+pub use glob::{Alternatives, NodePattern, Pattern};
 pub use grammar::{Expr, parse};
 pub use listing::{Listing, ListingForm, ListingRequest};
 pub use number::Number;

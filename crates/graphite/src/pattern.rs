@@ -4,6 +4,9 @@
 //! else. Sizes are bounded by the engine's limit on compiled expressions.
 
 use regex::{Captures, Regex, RegexBuilder};
+use sandur_base::Stopped;
+use sandur_base::job::spend;
+use sandur_model::{BoundedRegex, RegexError, RegexOptions, TextPattern};
 
 use crate::error::{Error, Result};
 
@@ -14,12 +17,61 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Longest text that a replacement may make.
 const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// Compiles an expression that Python's `re` takes.
-pub(crate) fn python_regex(text: &str) -> Result<Regex> {
+/// An expression that tells [`sandur_base::job`] of what a search may take.
+pub(crate) struct PythonRegex {
+    regex: Regex,
+    steps_per_byte: usize,
+}
+
+impl PythonRegex {
+    /// Compiles an expression that Python's `re` takes.
+    pub(crate) fn new(text: &str) -> Result<Self> {
+        let regex = python_regex(text)?;
+        let options = RegexOptions { utf8: true, prefilter: false, groups: false };
+        let measured =
+            BoundedRegex::parse(regex.as_str(), true).and_then(|hir| BoundedRegex::new(&hir, options));
+        let steps_per_byte = measured.map_err(|error| refused(text, &error))?.steps_per_byte();
+        Ok(Self { regex, steps_per_byte })
+    }
+
+    /// Whether a text has a match.
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
+        self.tell(text)?;
+        Ok(self.regex.is_match(text))
+    }
+
+    /// Tells of a search.
+    fn tell(&self, text: &str) -> Result<()> {
+        Ok(spend((text.len() + 1).saturating_mul(self.steps_per_byte))?)
+    }
+}
+
+/// An expression that takes texts which begin with what Python's `re` matches.
+pub(crate) fn python_beginning(text: &str) -> Result<TextPattern> {
+    let translated = translated(text)?;
+    TextPattern::new(&format!("^(?:{translated})(?s:.*)$")).map_err(|error| refused(text, &error))
+}
+
+fn refused(text: &str, error: &RegexError) -> Error {
+    match error {
+        RegexError::Stopped => Error::Stopped(Stopped),
+        RegexError::TooLarge | RegexError::TooLong(_) => Error::Limit(error.to_string()),
+        RegexError::Invalid(_) => {
+            Error::invalid(format!("the regular expression '{text}' cannot be read: {error}"))
+        }
+    }
+}
+
+fn translated(text: &str) -> Result<String> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::Limit(format!("the regular expression is longer than {TEXT_BYTES_MAX} bytes")));
     }
-    let translated = translate(text)?;
+    translate(text)
+}
+
+/// Compiles an expression that Python's `re` takes.
+pub(crate) fn python_regex(text: &str) -> Result<Regex> {
+    let translated = translated(text)?;
     let built = RegexBuilder::new(&translated).size_limit(COMPILED_BYTES_MAX).nest_limit(100).build();
     built.map_err(|error| match error {
         regex::Error::CompiledTooBig(limit) => {
@@ -205,19 +257,20 @@ impl Replacement {
 }
 
 /// `re.sub(search, replace, text)` for several texts.
-pub(crate) struct Substitution(Regex, Replacement);
+pub(crate) struct Substitution(PythonRegex, Replacement);
 
 impl Substitution {
     /// Reads both sides.
     pub(crate) fn new(search: &str, replace: &str) -> Result<Self> {
-        let regex = python_regex(search)?;
-        let replacement = Replacement::parse(replace, &regex)?;
+        let regex = PythonRegex::new(search)?;
+        let replacement = Replacement::parse(replace, &regex.regex)?;
         Ok(Self(regex, replacement))
     }
 
     /// The text with every match replaced.
     pub(crate) fn apply(&self, text: &str) -> Result<String> {
-        self.1.apply(&self.0, text)
+        self.0.tell(text)?;
+        self.1.apply(&self.0.regex, text)
     }
 }
 

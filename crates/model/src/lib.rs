@@ -33,6 +33,7 @@ mod batch_builder;
 mod bounded_regex;
 pub mod decimal;
 mod exemplar;
+mod forms_of_regex;
 pub mod go_regex;
 mod graphite_name;
 mod graphite_path;
@@ -49,6 +50,9 @@ mod samples;
 mod series_labels;
 mod signal;
 mod tenant;
+mod text_form;
+mod text_forms;
+mod text_pattern;
 mod time;
 
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
@@ -76,4 +80,7 @@ pub use samples::{
 pub use series_labels::SeriesLabels;
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
+pub use text_form::{FormPiece, SignSet, TextForm};
+pub use text_forms::TextForms;
+pub use text_pattern::TextPattern;
 pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
+use crate::bounded_regex::RegexError;
 use crate::go_regex::translate;
 use crate::labels::Labels;
-use crate::plain_pattern::PlainPattern;
+use crate::text_pattern::TextPattern;
 
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,26 +39,8 @@ pub struct Matcher {
     name: Box<str>,
     op: MatchOp,
     value: Box<str>,
-    pattern: Pattern,
-}
-
-/// What decides where the operator asks for a regular expression.
-#[derive(Clone)]
-enum Pattern {
-    /// The operator does not.
-    None,
-    Plain(PlainPattern),
-    Regex(BoundedRegex),
-}
-
-impl Pattern {
-    fn matches(&self, value: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::Plain(plain) => plain.matches(value),
-            Self::Regex(regex) => regex.is_match(value.as_bytes()).unwrap_or(false),
-        }
-    }
+    /// Decides where the operator asks for a regular expression.
+    pattern: Option<TextPattern>,
 }
 
 /// What a matcher looks for, before its operator turns the answer round: enough to find values in a sorted
@@ -98,8 +80,8 @@ impl Matcher {
     ) -> Result<Self, MatcherError> {
         let (name, value) = (name.into(), value.into());
         let pattern = match op {
-            MatchOp::Equal | MatchOp::NotEqual => Pattern::None,
-            MatchOp::Regex | MatchOp::NotRegex => anchored(&name, &value)?,
+            MatchOp::Equal | MatchOp::NotEqual => None,
+            MatchOp::Regex | MatchOp::NotRegex => Some(anchored(&name, &value)?),
         };
         Ok(Self { name, op, value, pattern })
     }
@@ -122,9 +104,8 @@ impl Matcher {
     /// What it looks for, whatever its operator makes of it.
     pub fn form(&self) -> MatcherForm<'_> {
         match &self.pattern {
-            Pattern::None => MatcherForm::Values(std::slice::from_ref(&self.value)),
-            Pattern::Plain(plain) => plain.form(),
-            Pattern::Regex(_) => MatcherForm::Other,
+            None => MatcherForm::Values(std::slice::from_ref(&self.value)),
+            Some(pattern) => pattern.form(),
         }
     }
 
@@ -135,19 +116,13 @@ impl Matcher {
 
     /// Bytes that it takes beside its text.
     pub fn memory_bytes(&self) -> u64 {
-        match &self.pattern {
-            Pattern::None => 0,
-            Pattern::Plain(plain) => plain.memory_bytes(),
-            Pattern::Regex(regex) => regex.memory_bytes(),
-        }
+        self.pattern.as_ref().map_or(0, TextPattern::memory_bytes)
     }
 
-    /// The most steps that a byte of a value may take: nothing worth counting unless an automaton decides.
+    /// The most steps that a byte of a value may take: nothing worth counting unless an automaton or forms
+    /// decide.
     pub fn steps_per_byte(&self) -> usize {
-        match &self.pattern {
-            Pattern::None | Pattern::Plain(_) => 0,
-            Pattern::Regex(regex) => regex.steps_per_byte(),
-        }
+        self.pattern.as_ref().map_or(0, TextPattern::steps_per_byte)
     }
 
     /// Whether a label with this value passes; an absent label is the empty string. In a job that was stopped
@@ -156,9 +131,13 @@ impl Matcher {
         match self.op {
             MatchOp::Equal => value == &*self.value,
             MatchOp::NotEqual => value != &*self.value,
-            MatchOp::Regex => self.pattern.matches(value),
-            MatchOp::NotRegex => !self.pattern.matches(value),
+            MatchOp::Regex => self.fits(value),
+            MatchOp::NotRegex => !self.fits(value),
         }
+    }
+
+    fn fits(&self, value: &str) -> bool {
+        self.pattern.as_ref().is_some_and(|pattern| pattern.matches(value))
     }
 
     /// Whether streams without the label pass.
@@ -172,17 +151,9 @@ pub fn matches_all(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().all(|m| m.matches(labels.get(m.name()).unwrap_or("")))
 }
 
-fn anchored(name: &str, pattern: &str) -> Result<Pattern, MatcherError> {
+fn anchored(name: &str, pattern: &str) -> Result<TextPattern, MatcherError> {
     // (?s): in label matchers a dot also matches a line break, as in Prometheus.
-    let read = || {
-        let text = format!("^(?s:{})$", translate(pattern)?);
-        let hir = BoundedRegex::parse(&text, true)?;
-        if let Some(plain) = PlainPattern::of(&hir) {
-            return Ok(Pattern::Plain(plain));
-        }
-        let options = RegexOptions { utf8: true, prefilter: true, groups: false };
-        BoundedRegex::new(&hir, options).map(Pattern::Regex)
-    };
+    let read = || TextPattern::new(&format!("^(?s:{})$", translate(pattern)?));
     read().map_err(|reason| MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason })
 }
 

@@ -112,6 +112,12 @@ fn nested(function: &Function, depth: usize) -> String {
     text
 }
 
+/// As many alternatives with numbers as a pattern may have.
+fn numbered(form: &str, between: &str) -> String {
+    let all: Vec<String> = (0..3_500).map(|n| form.replace("{}", &n.to_string())).collect();
+    all.join(between)
+}
+
 fn patterns() -> Vec<String> {
     let braces = |count: usize| vec!["{a,b,c,d,e,f,g,h}"; count].join("");
     vec![
@@ -132,6 +138,11 @@ fn patterns() -> Vec<String> {
         "seriesByTag(\"name=~(a*)*(a*)*(a*)*b\",\"name!=~.*\")".to_owned(),
         format!("{}|sumSeries()", "attack.*|sumSeries()".repeat(2_000)),
         format!("sumSeries({})", vec!["attack.graphite.*.*"; 5_000].join(",")),
+        format!("attack.{{{}}}", numbered("*m{}*", ",")),
+        format!("attack.graphite.{{{}}}.*", numbered("h*o?{}*", ",")),
+        format!("seriesByTag(\"name=~({})\")", numbered(".*m{}", "|")),
+        format!("seriesByTag(\"name=~({})\")", numbered("at+.*[a-z]+m{}", "|")),
+        format!("grep(attack.graphite.*.*,\"{}\")", numbered(".*m{}x", "|")),
         "randomWalk(\"x\")".to_owned(),
         String::new(),
         "(".repeat(100_000),

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::function::{Body, Function, Group, Origin};
 use crate::parameter::{Kind, required};
-use crate::pattern::python_regex;
+use crate::pattern::PythonRegex;
 use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
@@ -19,8 +19,12 @@ pub(super) const FUNCTION: Function = Function {
 };
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
-    let (mut list, pattern) = (call.series()?, call.text(1)?);
-    let regex = python_regex(&pattern)?;
-    list.retain(|series| regex.is_match(&series.name));
-    Ok(list)
+    let (list, pattern) = (call.series()?, call.text(1)?);
+    let (regex, mut kept) = (PythonRegex::new(&pattern)?, Vec::new());
+    for series in list {
+        if regex.is_match(&series.name)? {
+            kept.push(series);
+        }
+    }
+    Ok(kept)
 }

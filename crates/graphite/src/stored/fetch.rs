@@ -81,7 +81,8 @@ impl StoredSeries<'_> {
         asked: &Arc<Asked>,
     ) -> Result<Vec<Part>, Error> {
         let (asked, rules) = (Arc::clone(asked), Arc::clone(&self.rules));
-        let count: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
+        let samples: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
+        let count = samples + batch.labels.len().saturating_mul(asked.meant.steps());
         let fill = move || -> Result<_, Error> {
             let (mut found, mut texts) = (Vec::new(), 0);
             for series in 0..batch.labels.len() {

@@ -126,11 +126,11 @@ async fn parts_that_fit(
     pattern: &Arc<Pattern>,
     paths: TextBatch,
 ) -> Result<Vec<Found>, Error> {
-    let (pattern, alternatives) = (Arc::clone(pattern), pattern.alternatives());
+    let pattern = Arc::clone(pattern);
     let job = move || {
         let mut found = Vec::new();
         for path in paths.iter() {
-            spend((path.len() + 64).saturating_mul(alternatives))?;
+            spend(path.len() + 64)?;
             let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
             for part in ends.map(|end| &path[..end]).filter(|part| pattern.matches(part)) {
                 found.push(Found { path: part.to_owned(), is_leaf: part.len() == path.len() });
@@ -153,7 +153,7 @@ async fn fitting(
     let job = move || {
         let mut found = Vec::with_capacity(names.len());
         for nodes in names.iter() {
-            spend((nodes.len() + 64).saturating_mul(alternatives))?;
+            spend(nodes.len() + 64)?;
             let nodes = nodes.split(SEPARATOR);
             if levels.fit(nodes.clone()) {
                 found.push(Found { path: levels.path(nodes), is_leaf });

@@ -165,6 +165,23 @@ mod tests {
         assert_eq!(of_pattern(&Pattern::parse(&["a"; 64].join(".")).unwrap()).unwrap().of_leaves().len(), 64);
     }
 
+    /// As an automaton they are too large, and every name was compared with each of them.
+    #[test]
+    fn thousands_of_alternatives_are_a_condition() {
+        let nodes: Vec<String> = (0..3_000).map(|n| format!("*z{n}*")).collect();
+        let conditions = of_pattern(&Pattern::parse(&format!("{{{}}}", nodes.join(","))).unwrap()).unwrap();
+        let matcher = &conditions.levels[0];
+        assert_eq!(
+            (matcher.op(), matcher.matches("xz2999y"), matcher.matches("xy")),
+            (MatchOp::Regex, true, false)
+        );
+        let spec = (0..1_200).map(|n| format!(".*z{n}")).collect::<Vec<_>>().join("|");
+        let expressions = TagExpression::parse_all([format!("name=~{spec}").as_str()]).unwrap();
+        assert!(expressions[0].fits("az1199b") && !expressions[0].fits("z"));
+        let (matchers, is_exact) = of_expressions(&expressions);
+        assert!(is_exact && matchers[0].matches("az1199b") && !matchers[0].matches("z"));
+    }
+
     #[test]
     fn what_python_reads_otherwise_is_left_to_the_comparison() {
         let of = |texts: &[&str]| {

@@ -25,6 +25,15 @@ impl Meant {
         }
     }
 
+    /// What comparing a series takes at most for a byte of it, in steps.
+    pub(super) fn steps(&self) -> usize {
+        match self {
+            Self::Path(pattern) => pattern.alternatives(),
+            Self::Name(_) => 1,
+            Self::Tags(expressions) => expressions.iter().map(TagExpression::steps_per_byte).sum(),
+        }
+    }
+
     /// The name of a series of a batch, if it is meant.
     pub(super) fn name(&self, batch: &SeriesBatch, series: usize) -> Option<String> {
         match self {

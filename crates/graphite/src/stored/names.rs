@@ -1,8 +1,10 @@
 //! Names of series by their tags, and what the tags API answers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use sandur_base::job::spend;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch};
 
@@ -12,6 +14,9 @@ use super::named::{Meant, name_of, tags_of};
 use crate::source::Selector;
 use crate::tag_api::{NameFilter, Names, Wanted};
 use crate::tags::TagExpression;
+
+/// Comparisons of values with alternatives that are quicker made than handed to the CPU pool.
+const LITTLE: usize = 16 << 10;
 
 impl StoredSeries<'_> {
     /// Canonical names of the series whose tags fit, in order.
@@ -38,16 +43,18 @@ impl StoredSeries<'_> {
         expressions: &[TagExpression],
         mut look: impl FnMut(&SeriesBatch, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let meant = Meant::by(Selector::Tags(expressions));
         let (matchers, is_exact) = context.compute_here(|| Ok(of_expressions(expressions)))?;
+        let meant = Arc::new(Meant::by(Selector::Tags(expressions)));
         let _turn = context.turn().await?;
         let mut scan = self.samples.series_scan(context, vec![matchers], self.names_range()).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
+            let batch = Arc::new(batch);
+            let meant_ones = if is_exact { None } else { Some(meant_ones(context, &meant, &batch).await?) };
             context.compute_here(|| {
                 for series in 0..batch.labels.len() {
-                    sandur_base::job::spend(256)?;
-                    if is_exact || meant.name(&batch, series).is_some() {
+                    spend(256)?;
+                    if meant_ones.as_ref().is_none_or(|meant| meant[series]) {
                         look(&batch, series)?;
                     }
                 }
@@ -76,9 +83,22 @@ impl StoredSeries<'_> {
         let mut scan = self.samples.value_scan(context, label.to_owned(), vec![matchers], range).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
-            let before = found.len();
-            let fitting = batch.iter().filter(|value| !value.is_empty() && filter.fits(value));
-            found.extend(fitting.take(limit - before).map(str::to_owned));
+            let (before, filter) = (found.len(), filter.clone());
+            let is_little = batch.len().saturating_mul(filter.steps_per_byte()) <= LITTLE;
+            let fitting = move || {
+                let mut fitting = Vec::new();
+                for value in batch.iter().filter(|value| !value.is_empty()) {
+                    spend(value.len() + 16)?;
+                    if fitting.len() == limit - before {
+                        break;
+                    }
+                    if filter.fits(value) {
+                        fitting.push(value.to_owned());
+                    }
+                }
+                Ok(fitting)
+            };
+            found.extend(context.compute_sized(is_little, fitting).await?);
             self.pay(context, found.len(), found[before..].iter().map(String::as_str))?;
             if found.len() >= limit {
                 break;
@@ -135,6 +155,24 @@ impl StoredSeries<'_> {
         .await?;
         Ok(counts.into_iter().take(wanted.limit).collect())
     }
+}
+
+/// Per series of a batch whether it is meant.
+async fn meant_ones(
+    context: &QueryContext,
+    meant: &Arc<Meant>,
+    batch: &Arc<SeriesBatch>,
+) -> Result<Vec<bool>, Error> {
+    let (meant, batch) = (Arc::clone(meant), Arc::clone(batch));
+    let is_little = batch.labels.len().saturating_mul(meant.steps()) <= LITTLE;
+    let job = move || {
+        let one = |series| {
+            spend(256)?;
+            Ok(meant.name(&batch, series).is_some())
+        };
+        (0..batch.labels.len()).map(one).collect()
+    };
+    context.compute_sized(is_little, job).await
 }
 
 fn invalid(error: crate::Error) -> Error {

@@ -11,13 +11,13 @@ mod functions;
 mod list;
 
 use futures_util::future::BoxFuture;
-use regex::Regex;
+use sandur_model::TextPattern;
 use sandur_query::QueryContext;
 
 use crate::encoding::json::{Layout, wrapped};
 use crate::error::{Error, Result};
 use crate::number::parse_int;
-use crate::pattern::python_regex;
+use crate::pattern::python_beginning;
 use crate::render::Rendered;
 use crate::tags::TagExpression;
 
@@ -41,15 +41,24 @@ pub enum NameFilter {
     /// They begin so; all do with nothing.
     Prefix(String),
     /// Their begin fits an expression.
-    Regex(Regex),
+    Regex(TextPattern),
 }
 
 impl NameFilter {
-    /// Whether a name fits.
+    /// Whether a name fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and is
+    /// dropped.
     pub fn fits(&self, name: &str) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
-            Self::Regex(regex) => regex.is_match(name),
+            Self::Regex(pattern) => pattern.matches(name),
+        }
+    }
+
+    /// The most steps that a byte of a name may take.
+    pub(crate) fn steps_per_byte(&self) -> usize {
+        match self {
+            Self::Prefix(_) => 1,
+            Self::Regex(pattern) => pattern.steps_per_byte().max(1),
         }
     }
 }
@@ -149,7 +158,7 @@ impl<'a> Parameters<'a> {
 
     fn filter(self) -> Result<NameFilter> {
         match self.last("filter").filter(|text| !text.is_empty()) {
-            Some(text) => Ok(NameFilter::Regex(python_regex(&format!("^(?:{text})"))?)),
+            Some(text) => Ok(NameFilter::Regex(python_beginning(text)?)),
             None => Ok(NameFilter::Prefix(String::new())),
         }
     }

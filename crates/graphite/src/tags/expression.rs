@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use regex::Regex;
+use sandur_model::TextPattern;
 
 use crate::error::{Error, Result};
-use crate::pattern::python_regex;
+use crate::pattern::python_beginning;
 
 /// How a tag's value is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct TagExpression {
     pub operator: Operator,
     /// The value or the regex, as it was written.
     pub spec: String,
-    regex: Option<Regex>,
+    pattern: Option<TextPattern>,
 }
 
 impl fmt::Display for TagExpression {
@@ -66,11 +66,11 @@ impl TagExpression {
         if spec.contains(';') {
             return Err(wrong());
         }
-        let regex = match operator {
-            Operator::Match | Operator::NotMatch => Some(python_regex(&format!("^(?:{spec})"))?),
+        let pattern = match operator {
+            Operator::Match | Operator::NotMatch => Some(python_beginning(spec)?),
             Operator::Equal | Operator::NotEqual => None,
         };
-        Ok(Self { tag: tag.to_owned(), operator, spec: spec.to_owned(), regex })
+        Ok(Self { tag: tag.to_owned(), operator, spec: spec.to_owned(), pattern })
     }
 
     /// Reads several, one of which must refuse series without its tag.
@@ -82,14 +82,21 @@ impl TagExpression {
         }
     }
 
-    /// Whether a value fits; a missing tag has the empty value.
+    /// Whether a value fits; a missing tag has the empty value. In a job that was stopped (see
+    /// [`sandur_base::job`]) the answer is of no use and is dropped.
     pub fn fits(&self, value: &str) -> bool {
-        match (self.operator, &self.regex) {
-            (Operator::Equal, _) => value == self.spec,
-            (Operator::NotEqual, _) => value != self.spec,
-            (Operator::Match, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(value)),
-            (Operator::NotMatch, regex) => !regex.as_ref().is_some_and(|regex| regex.is_match(value)),
+        let fits = || self.pattern.as_ref().is_some_and(|pattern| pattern.matches(value));
+        match self.operator {
+            Operator::Equal => value == self.spec,
+            Operator::NotEqual => value != self.spec,
+            Operator::Match => fits(),
+            Operator::NotMatch => !fits(),
         }
+    }
+
+    /// The most steps that a byte of a value may take.
+    pub(crate) fn steps_per_byte(&self) -> usize {
+        self.pattern.as_ref().map_or(1, |pattern| pattern.steps_per_byte().max(1))
     }
 
     /// Whether series without the tag fit.

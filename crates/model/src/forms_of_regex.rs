@@ -1,0 +1,216 @@
+//! Anchored regular expressions of many alternatives as forms of texts: `.*a1.*|b[0-9]|c.+`.
+//!
+//! An automaton of them has a state for each set of alternatives that are still possible, and a set of
+//! thousands for nearly every byte of a text. The forms are looked for by their literals instead.
+//!
+//! **Invariant.** The forms take exactly what the expression takes.
+
+use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
+
+use crate::text_form::{FormPiece, SignSet, TextForm};
+
+/// An automaton decides fewer alternatives as quickly.
+const FORMS_MIN: usize = 16;
+/// Alternatives, and pieces and bytes of all of them together.
+const FORMS_MAX: usize = 16 << 10;
+const BYTES_MAX: usize = 8 << 20;
+/// Pieces of a form with any number of signs of a set, beside which all of its places are followed.
+const SET_PIECES_MAX: usize = 16;
+/// Ranges of a set of signs.
+const RANGES_MAX: usize = 64;
+/// How often a sign may be repeated.
+const REPEATED_MAX: u32 = 64;
+/// How deep groups and alternatives may lie within each other.
+const DEPTH_MAX: usize = 16;
+
+/// The forms of `^(?s:...)$`, if it is of many and of nothing else.
+pub(crate) fn forms_of(anchored: &Hir) -> Option<Vec<TextForm>> {
+    let HirKind::Concat(parts) = anchored.kind() else { return None };
+    let [first, between @ .., last] = parts.as_slice() else { return None };
+    let is_look = |hir: &Hir, look| matches!(hir.kind(), HirKind::Look(found) if *found == look);
+    if !is_look(first, Look::Start) || !is_look(last, Look::End) {
+        return None;
+    }
+    let forms = continued(vec![TextForm::default()], between, 0)?;
+    (forms.len() >= FORMS_MIN && forms.iter().all(is_followed)).then_some(forms)
+}
+
+/// Whether comparing takes few places at a time.
+fn is_followed(form: &TextForm) -> bool {
+    let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+    form.pieces().len() <= SET_PIECES_MAX || !form.pieces().iter().any(is_set)
+}
+
+fn continued(starts: Vec<TextForm>, parts: &[Hir], depth: usize) -> Option<Vec<TextForm>> {
+    parts.iter().try_fold(starts, |starts, part| followed_by(starts, part, depth))
+}
+
+fn followed_by(starts: Vec<TextForm>, part: &Hir, depth: usize) -> Option<Vec<TextForm>> {
+    if depth == DEPTH_MAX {
+        return None;
+    }
+    match part.kind() {
+        HirKind::Empty => Some(starts),
+        HirKind::Literal(literal) => {
+            let text = std::str::from_utf8(&literal.0).ok()?;
+            each_with(starts, &[FormPiece::Text(text.to_owned())])
+        }
+        HirKind::Class(Class::Unicode(class)) => match class.ranges() {
+            [] => Some(Vec::new()),
+            _ => each_with(starts, &[FormPiece::One(set_of(class)?)]),
+        },
+        HirKind::Capture(group) => followed_by(starts, &group.sub, depth + 1),
+        HirKind::Concat(parts) => continued(starts, parts, depth + 1),
+        HirKind::Alternation(branches) => {
+            let (mut ends, mut bytes) = (Vec::new(), 0);
+            for branch in branches {
+                let more = followed_by(vec![TextForm::default()], branch, depth + 1)?;
+                bytes += more.iter().map(TextForm::bytes).sum::<usize>();
+                ends.extend(more);
+                (ends.len() <= FORMS_MAX && bytes <= BYTES_MAX).then_some(())?;
+            }
+            product(&starts, &ends)
+        }
+        HirKind::Repetition(of) => repeated(starts, of, depth),
+        HirKind::Class(Class::Bytes(_)) | HirKind::Look(_) => None,
+    }
+}
+
+/// What may be there or not, and signs that come any number of times.
+fn repeated(starts: Vec<TextForm>, of: &Repetition, depth: usize) -> Option<Vec<TextForm>> {
+    if (of.min, of.max) == (0, Some(1)) {
+        let mut all = followed_by(starts.clone(), &of.sub, depth + 1)?;
+        all.extend(starts);
+        return is_within_bounds(&all).then_some(all);
+    }
+    let mut sub = &*of.sub;
+    while let HirKind::Capture(group) = sub.kind() {
+        sub = &group.sub;
+    }
+    let set = match sub.kind() {
+        HirKind::Class(Class::Unicode(class)) => set_of(class)?,
+        HirKind::Literal(literal) => {
+            let mut signs = std::str::from_utf8(&literal.0).ok()?.chars();
+            let sign = signs.next().filter(|_| signs.next().is_none())?;
+            SignSet::Ranges { negated: false, ranges: [(sign, sign)].into() }
+        }
+        _ => return None,
+    };
+    if of.min > REPEATED_MAX || of.max.is_some_and(|max| max != of.min) {
+        return None;
+    }
+    let mut pieces = vec![FormPiece::One(set.clone()); of.min as usize];
+    pieces.extend(of.max.is_none().then_some(FormPiece::Many(set)));
+    each_with(starts, &pieces)
+}
+
+fn set_of(class: &ClassUnicode) -> Option<SignSet> {
+    let ranges = class.ranges();
+    match ranges {
+        [all] if all.start() == '\0' && all.end() == char::MAX => Some(SignSet::Any),
+        _ if ranges.len() > RANGES_MAX => None,
+        _ => {
+            let ranges = ranges.iter().map(|range| (range.start(), range.end())).collect();
+            Some(SignSet::Ranges { negated: false, ranges })
+        }
+    }
+}
+
+fn each_with(mut starts: Vec<TextForm>, pieces: &[FormPiece]) -> Option<Vec<TextForm>> {
+    for start in &mut starts {
+        pieces.iter().for_each(|piece| start.push(piece.clone()));
+    }
+    is_within_bounds(&starts).then_some(starts)
+}
+
+fn is_within_bounds(forms: &[TextForm]) -> bool {
+    forms.len() <= FORMS_MAX && forms.iter().map(TextForm::bytes).sum::<usize>() <= BYTES_MAX
+}
+
+fn product(starts: &[TextForm], ends: &[TextForm]) -> Option<Vec<TextForm>> {
+    let bytes = |forms: &[TextForm]| forms.iter().map(TextForm::bytes).sum::<usize>();
+    let count = starts.len().checked_mul(ends.len())?;
+    if count > FORMS_MAX || bytes(starts) * ends.len() + bytes(ends) * starts.len() > BYTES_MAX {
+        return None;
+    }
+    let joined = |start: &TextForm| {
+        let start = start.clone();
+        ends.iter().map(move |end| {
+            let mut whole = start.clone();
+            end.pieces().iter().for_each(|piece| whole.push(piece.clone()));
+            whole
+        })
+    };
+    Some(starts.iter().flat_map(joined).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounded_regex::{BoundedRegex, RegexOptions};
+    use crate::text_forms::TextForms;
+
+    fn anchored(pattern: &str) -> Hir {
+        BoundedRegex::parse(&format!("^(?s:{pattern})$"), true).unwrap()
+    }
+
+    /// The expression among others that no text has, so that there are many.
+    fn among_many(pattern: &str) -> String {
+        let others: Vec<String> = (0..FORMS_MIN).map(|n| format!(".*none{n}.*")).collect();
+        format!("{}|{pattern}", others.join("|"))
+    }
+
+    #[test]
+    fn forms_take_what_the_expression_takes() {
+        let patterns = [
+            "a",
+            "a.*",
+            ".*a",
+            ".*a.*",
+            ".*a.*b.*",
+            "a.b",
+            "a?b",
+            "(a|b)c+",
+            "[ab]{2}.*x",
+            ".+é.*",
+            "a(b|c.*)?d",
+            "(?-s:.*)b",
+            "x[0-9]*y",
+            "[^a]*b[^a]*",
+            "(?i)abc",
+            "a+a+b",
+            "",
+            ".*ab.*ba",
+            "é.",
+            "a[a-b]*ab*",
+        ];
+        let letters = ["", "a", "b", "c", "x", "y", "é", "1", "\n"];
+        let mut texts: Vec<String> = vec![String::new()];
+        for _ in 0..4 {
+            texts = texts.iter().flat_map(|start| letters.map(|letter| format!("{start}{letter}"))).collect();
+            texts.sort_unstable();
+            texts.dedup();
+        }
+        for pattern in patterns {
+            let hir = anchored(&among_many(pattern));
+            let forms =
+                TextForms::new(forms_of(&hir).unwrap_or_else(|| panic!("{pattern} has forms"))).unwrap();
+            let options = RegexOptions { utf8: true, prefilter: true, groups: false };
+            let regex = BoundedRegex::new(&anchored(pattern), options).unwrap();
+            for text in &texts {
+                let expected = regex.is_match(text.as_bytes()).unwrap();
+                assert_eq!(forms.matches(text), Ok(expected), "{pattern:?} on {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_form_or_of_few_is_left_to_an_automaton() {
+        for pattern in ["(ab)*", "a{2,5}", "^a", r"\bx", r"\p{L}*"] {
+            assert!(forms_of(&anchored(&among_many(pattern))).is_none(), "{pattern}");
+        }
+        assert!(forms_of(&anchored(".*a.*|.*b.*")).is_none());
+        let many = "(a|b.*|c.)".repeat(12);
+        assert!(forms_of(&anchored(&many)).is_none(), "alternatives that multiply");
+    }
+}

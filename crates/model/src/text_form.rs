@@ -1,0 +1,208 @@
+//! One form of texts: literals, and signs of a set, one or any number of them.
+//!
+//! **Invariants.** Literals are not empty and do not follow each other. Comparing takes time in proportion to
+//! the product of the lengths of form and text at most.
+
+use std::sync::Arc;
+
+/// A form of texts.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TextForm {
+    pieces: Vec<FormPiece>,
+}
+
+/// A part of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormPiece {
+    /// This text.
+    Text(String),
+    /// One sign.
+    One(SignSet),
+    /// Any number of signs.
+    Many(SignSet),
+}
+
+/// Signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignSet {
+    /// All.
+    Any,
+    /// Those of ranges, or all others.
+    Ranges {
+        /// Whether the others are meant.
+        negated: bool,
+        /// First and last of each.
+        ranges: Arc<[(char, char)]>,
+    },
+}
+
+impl SignSet {
+    fn takes(&self, sign: char) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Ranges { negated, ranges } => {
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&sign)) != *negated
+            }
+        }
+    }
+
+    /// Ranges that a sign is compared with at most.
+    fn width(&self) -> usize {
+        match self {
+            Self::Any => 1,
+            Self::Ranges { ranges, .. } => ranges.len().max(1),
+        }
+    }
+}
+
+impl TextForm {
+    /// The form with one more piece at its end.
+    pub fn push(&mut self, piece: FormPiece) {
+        match (self.pieces.last_mut(), piece) {
+            (_, FormPiece::Text(text)) if text.is_empty() => {}
+            (Some(FormPiece::Text(last)), FormPiece::Text(text)) => last.push_str(&text),
+            (Some(FormPiece::Many(SignSet::Any)), FormPiece::Many(SignSet::Any)) => {}
+            (_, piece) => self.pieces.push(piece),
+        }
+    }
+
+    /// Its parts.
+    pub fn pieces(&self) -> &[FormPiece] {
+        &self.pieces
+    }
+
+    /// The only text that has it, if there is just one.
+    pub(crate) fn exact(&self) -> Option<&str> {
+        match self.pieces.as_slice() {
+            [] => Some(""),
+            [FormPiece::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What a text holds that has it.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            FormPiece::Text(text) => Some(text.as_str()),
+            FormPiece::One(_) | FormPiece::Many(_) => None,
+        })
+    }
+
+    pub(crate) fn literal_bytes(&self) -> usize {
+        self.literals().map(str::len).sum()
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let ranges =
+            |set: &SignSet| if let SignSet::Ranges { ranges, .. } = set { ranges.len() * 8 + 32 } else { 0 };
+        let piece = |piece: &FormPiece| match piece {
+            FormPiece::Text(text) => text.capacity() + 16,
+            FormPiece::One(set) | FormPiece::Many(set) => ranges(set),
+        };
+        let pieces = self.pieces.iter().map(piece).sum::<usize>();
+        size_of::<Self>() + self.pieces.capacity() * size_of::<FormPiece>() + pieces
+    }
+
+    /// Steps of a comparison, about; never many fewer.
+    pub(crate) fn work(&self, text: &str) -> usize {
+        let piece = |piece: &FormPiece| match piece {
+            FormPiece::Text(text) => text.len().div_ceil(8),
+            FormPiece::One(set) | FormPiece::Many(set) => set.width(),
+        };
+        let once = self.pieces.iter().map(piece).sum::<usize>();
+        let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+        let passes = if self.pieces.iter().any(is_set) {
+            self.pieces.len() * (text.len() / 2 + 1)
+        } else if self.pieces.iter().any(|piece| matches!(piece, FormPiece::Many(_))) {
+            text.len() / 4 + 1
+        } else {
+            1
+        };
+        once.saturating_mul(passes)
+    }
+
+    /// Whether a text has it.
+    pub(crate) fn takes(&self, text: &str) -> bool {
+        let is_free = |piece: &FormPiece| !matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+        match self.pieces.iter().all(is_free) {
+            true => self.takes_freely(text),
+            false => self.takes_by_sets(text),
+        }
+    }
+
+    /// Where each piece for any number of signs takes all signs, the first place that fits is good enough for
+    /// what stands between two of them.
+    fn takes_freely(&self, text: &str) -> bool {
+        let (mut piece, mut at) = (0, 0);
+        let mut back: Option<(usize, usize)> = None;
+        loop {
+            let next = match self.pieces.get(piece) {
+                Some(FormPiece::Many(_)) => {
+                    piece += 1;
+                    if piece == self.pieces.len() {
+                        return true;
+                    }
+                    back = Some((piece, at));
+                    continue;
+                }
+                Some(FormPiece::Text(literal)) => {
+                    text[at..].starts_with(literal.as_str()).then(|| at + literal.len())
+                }
+                Some(FormPiece::One(set)) => {
+                    text[at..].chars().next().filter(|sign| set.takes(*sign)).map(|sign| at + sign.len_utf8())
+                }
+                None if at == text.len() => return true,
+                None => None,
+            };
+            (piece, at) = match (next, back) {
+                (Some(next), _) => (piece + 1, next),
+                (None, Some((after, from))) => {
+                    let Some(sign) = text[from..].chars().next() else { return false };
+                    let from = from + sign.len_utf8();
+                    back = Some((after, from));
+                    (after, from)
+                }
+                (None, None) => return false,
+            };
+        }
+    }
+
+    /// All places of the form that a text can have led to, sign by sign.
+    fn takes_by_sets(&self, text: &str) -> bool {
+        // A piece and how many bytes of it were met.
+        let mut now: Vec<(usize, usize)> = Vec::new();
+        let mut next: Vec<(usize, usize)> = Vec::new();
+        let enter = |places: &mut Vec<(usize, usize)>, mut piece: usize| loop {
+            if !places.contains(&(piece, 0)) {
+                places.push((piece, 0));
+            }
+            match self.pieces.get(piece) {
+                Some(FormPiece::Many(_)) => piece += 1,
+                _ => break,
+            }
+        };
+        enter(&mut now, 0);
+        for sign in text.chars() {
+            next.clear();
+            for &(piece, met) in &now {
+                match self.pieces.get(piece) {
+                    Some(FormPiece::Text(literal)) if literal[met..].starts_with(sign) => {
+                        match met + sign.len_utf8() {
+                            all if all == literal.len() => enter(&mut next, piece + 1),
+                            part => next.push((piece, part)),
+                        }
+                    }
+                    Some(FormPiece::One(set)) if set.takes(sign) => enter(&mut next, piece + 1),
+                    Some(FormPiece::Many(set)) if set.takes(sign) => enter(&mut next, piece),
+                    _ => {}
+                }
+            }
+            std::mem::swap(&mut now, &mut next);
+            if now.is_empty() {
+                return false;
+            }
+        }
+        now.contains(&(self.pieces.len(), 0))
+    }
+}
