@@ -7,25 +7,51 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+
+use crate::batch::Span;
 use crate::graphite_name::GraphiteName;
 use crate::labels::Labels;
 
-/// Bytes that a name takes beside its letters.
-const NAME_BYTES: u64 = 16;
+/// Bytes that a name of its own takes beside its letters.
+const NAME_BYTES: u64 = 48;
 
 /// Labels of a series. It is read as [`Labels`].
 #[derive(Clone, Debug)]
 pub struct SeriesLabels {
     ready: OnceLock<Arc<Labels>>,
-    /// The name as it was sent; empty where the labels were at hand.
-    name: Box<str>,
+    /// A text that holds the name as it was sent; nothing where the labels were at hand.
+    text: Option<Arc<Bytes>>,
+    place: Span,
     count: u32,
+    has_own_text: bool,
 }
 
 impl SeriesLabels {
     /// Those of a name of Graphite's, which has so many: it must be one that has labels.
     pub fn of_name(name: &str, count: u32) -> Self {
-        Self { ready: OnceLock::new(), name: name.into(), count }
+        let place = Span { start: 0, len: name.len() as u32 };
+        let text = Some(Arc::new(Bytes::copy_from_slice(name.as_bytes())));
+        Self { ready: OnceLock::new(), text, place, count, has_own_text: true }
+    }
+
+    /// So many of a name that [`Self::set_text`] says before anybody looks.
+    pub fn unnamed(count: u32) -> Self {
+        Self { ready: OnceLock::new(), text: None, place: Span::default(), count, has_own_text: false }
+    }
+
+    /// Whether neither the labels nor their name are known yet.
+    #[inline]
+    pub fn is_unnamed(&self) -> bool {
+        self.text.is_none() && self.ready.get().is_none()
+    }
+
+    /// Says where the name stands, unless it or the labels are known.
+    #[inline]
+    pub fn set_text(&mut self, text: &Arc<Bytes>, place: Span) {
+        if self.is_unnamed() {
+            (self.text, self.place) = (Some(Arc::clone(text)), place);
+        }
     }
 
     /// How many there are, which looks at none.
@@ -35,22 +61,26 @@ impl SeriesLabels {
 
     /// The labels, shared.
     pub fn shared(&self) -> &Arc<Labels> {
-        self.ready.get_or_init(|| Arc::new(GraphiteName::parse(&self.name).labels().unwrap_or_default()))
+        self.ready.get_or_init(|| Arc::new(self.labels_of_name().unwrap_or_default()))
     }
 
-    /// Bytes of the name that it holds.
+    fn labels_of_name(&self) -> Option<Labels> {
+        let place = self.place.start as usize..self.place.end();
+        let name = std::str::from_utf8(self.text.as_ref()?.get(place)?).ok()?;
+        GraphiteName::parse(name).labels().ok()
+    }
+
+    /// Bytes of the name, if it is held for these labels alone.
+    #[inline]
     pub fn name_bytes(&self) -> u64 {
-        match self.name.len() {
-            0 => 0,
-            bytes => bytes as u64 + NAME_BYTES,
-        }
+        if self.has_own_text { u64::from(self.place.len) + NAME_BYTES } else { 0 }
     }
 }
 
 impl From<Arc<Labels>> for SeriesLabels {
     fn from(labels: Arc<Labels>) -> Self {
         let count = labels.len() as u32;
-        Self { ready: OnceLock::from(labels), name: Box::default(), count }
+        Self { ready: OnceLock::from(labels), ..Self::unnamed(count) }
     }
 }
 
@@ -77,6 +107,9 @@ mod tests {
         let of_name = SeriesLabels::of_name("m;a=b", 3);
         assert_eq!((of_name.count(), of_name.name_bytes()), (3, 5 + NAME_BYTES));
         assert_eq!((of_name.len(), of_name.get("a")), (3, Some("b")));
+        let mut in_text = SeriesLabels::unnamed(3);
+        in_text.set_text(&Arc::new(Bytes::from_static(b"..m;a=b 1")), Span { start: 2, len: 5 });
+        assert_eq!((in_text.count(), in_text.name_bytes(), in_text.get("a")), (3, 0, Some("b")));
         let at_hand = SeriesLabels::from(Arc::new(Labels::from_pairs([("__name__", "m")])));
         assert_eq!((at_hand.count(), at_hand.name_bytes(), at_hand.get("__name__")), (1, 0, Some("m")));
     }

@@ -9,7 +9,8 @@ use sandur_model::{
     MetricMetadata, SampleBatch, SeriesLabels, Span, StreamId, TenantId,
 };
 
-use super::labels_check::{Refusal, ShownSeries, check_limits, is_within, labels_of};
+use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
+use super::name_cache::KnownName;
 use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::Meter;
@@ -270,26 +271,13 @@ impl<'a> SampleBuilder<'a> {
         Some(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
-    /// The series of a name of Graphite's, if it was seen before and is within the tenant's limits.
-    #[inline]
-    pub(crate) fn known_name(&self, key: SeriesKey) -> Option<KnownSeries> {
-        self.cache().get(key).filter(|known| is_within(known, &self.limits().metrics))
-    }
-
     /// The series of a name of Graphite's whose labels are ready, when it is not known. `size` is that of the
     /// name that they were made of.
-    #[cold]
-    pub(crate) fn series_of_labels(
-        &mut self,
-        key: SeriesKey,
-        size: usize,
-        labels: Labels,
-    ) -> Result<Result<KnownSeries, Refusal>, Error> {
+    pub(crate) fn series_of_labels(&mut self, size: usize, labels: Labels) -> Result<KnownSeries, Error> {
         self.name_bytes(size)?;
         let known = KnownSeries::new(labels);
         self.memory.take(known.bytes())?;
-        self.cache().insert(key, &known.without_labels());
-        Ok(check_limits(&known, &self.limits().metrics).map(|()| known))
+        Ok(known)
     }
 
     /// The series of these labels, in the order in which they were sent.
@@ -324,24 +312,24 @@ impl<'a> SampleBuilder<'a> {
     /// Begins a series, whose samples follow. `text` is where its labels stand in the body.
     #[inline]
     pub(crate) fn begin(&mut self, series: KnownSeries, text: Option<Span>) -> Result<(), Error> {
-        // None is without labels but those of names, which are begun by these.
-        self.begin_labels(series.id, series.labels.unwrap_or_default().into(), text)
+        self.begin_labels(series.id, series.labels.into(), text)
     }
 
-    /// Begins a series of a name of Graphite's.
+    /// Begins a series of a known name of Graphite's, which stands in the arena, if the batch has one.
     #[inline]
     pub(crate) fn begin_name(
         &mut self,
-        series: KnownSeries,
+        known: KnownName,
         name: &str,
-        text: Option<Span>,
+        (text, time_ms): (Option<Span>, i64),
     ) -> Result<(), Error> {
-        let labels = match series.labels {
-            Some(labels) => labels.into(),
-            None => SeriesLabels::of_name(name, series.label_count),
+        // Who looks at the labels before there is an arena needs the name.
+        let labels = match text.is_some() && (self.oldest_ms..=self.newest_ms).contains(&time_ms) {
+            true => SeriesLabels::unnamed(known.label_count),
+            false => SeriesLabels::of_name(name, known.label_count),
         };
         self.memory.take(labels.name_bytes())?;
-        self.begin_labels(series.id, labels, text)
+        self.begin_labels(known.id, labels, text)
     }
 
     #[inline]
@@ -562,9 +550,25 @@ impl<'a> SampleBuilder<'a> {
         DecodedSamples { batch, refused, written, deltas }
     }
 
+    /// Gives the series that were begun until now names of their own, of a text that goes.
+    pub(crate) fn keep_names(&mut self, text: &[u8]) -> Result<(), Error> {
+        for series in self.batch.series.iter_mut() {
+            let name = std::str::from_utf8(series.text.of(text)).unwrap_or_default();
+            let mut own = SeriesLabels::of_name(name, series.labels.count() as u32);
+            if series.labels.is_unnamed() {
+                self.memory.take(own.name_bytes())?;
+                std::mem::swap(&mut series.labels, &mut own);
+            }
+        }
+        Ok(())
+    }
+
     /// The batch with an arena of names, each with the value of its sample behind it.
     pub(crate) fn finish_with_names(mut self, arena: Vec<u8>) -> DecodedSamples {
-        self.batch.arena = Arena { bytes: arena.into(), compressed: None };
+        let arena = Bytes::from(arena);
+        let text = Arc::new(arena.clone());
+        self.batch.series.iter_mut().for_each(|series| series.labels.set_text(&text, series.text));
+        self.batch.arena = Arena { bytes: arena, compressed: None };
         self.batch.label_text = LabelText::Names;
         let Self { batch, refused, written, deltas, .. } = self;
         DecodedSamples { batch, refused, written, deltas }

@@ -2,6 +2,8 @@
 //!
 //! A batch's arena is made here: the name of each point as it was sent, with its value behind. A name that
 //! was seen before is found in the series cache, so that its labels are made once; the WAL stores names.
+//! Points are put together until there are [`TOGETHER`], because looking names up one after the other takes
+//! several times as long.
 //!
 //! One call reads what one connection sent, which may be of several tenants. **Invariants.** What is refused
 //! is counted by its reason, once for each message or point, and at most [`CARBON_SAMPLES_MAX`] of them are
@@ -16,7 +18,9 @@ use sandur_carbon::{Point, Protocol, Refusal, Sink};
 use sandur_model::{GraphiteName, MILLISECOND_NS, Span};
 
 use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
-use super::series_cache::SeriesNaming;
+use super::labels_check::{check_limits, is_within};
+use super::name_cache::KnownName;
+use super::series_cache::{SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::request::open_text;
@@ -30,6 +34,8 @@ const SHOWN_BYTES: usize = 256;
 const ARENA_MAX: usize = 16 << 20;
 /// Bytes of a value.
 const VALUE_BYTES: usize = size_of::<f64>();
+/// Points whose names are looked up at once.
+const TOGETHER: usize = 256;
 /// How names that cannot be stored are counted.
 const PATH: &str = "path";
 /// How points are counted whose tenant gets no batch.
@@ -86,22 +92,16 @@ pub fn carbon(
     memory: Rc<dyn Memory>,
 ) -> Result<CarbonBatches, Error> {
     let memory = Meter::new(memory);
-    let builders = pushes
-        .iter()
-        .map(|push| Names { builder: SampleBuilder::new(*push, 0, &memory), arena: Some(Vec::new()) });
+    let builders = pushes.iter().map(|push| Names::new(SampleBuilder::new(*push, 0, &memory)));
     let now = pushes.first().map_or(0, |push| push.push.now_ns.div_euclid(SECOND_NS));
     let mut points =
         Points { tenants: builders.collect(), tenant_of, rejected: CarbonRejected::default(), failed: None };
     let read = if alone { protocol.read_alone } else { protocol.read };
     let _ = read(bytes, now, &mut points);
-    match points.failed {
-        Some(error) => Err(error),
-        None => {
-            let batches = points.tenants.into_iter();
-            let batches = batches.map(Names::finish).collect();
-            Ok(CarbonBatches { batches, rejected: points.rejected })
-        }
-    }
+    let Points { mut tenants, mut rejected, failed, .. } = points;
+    failed.map_or(Ok(()), Err)?;
+    tenants.iter_mut().try_for_each(|names| names.settle(&mut rejected))?;
+    Ok(CarbonBatches { batches: tenants.into_iter().map(Names::finish).collect(), rejected })
 }
 
 /// Decodes the body of a request, which may be compressed.
@@ -119,8 +119,20 @@ pub fn carbon_body(
 /// The batch of a tenant, and the names and values in it.
 struct Names<'a> {
     builder: SampleBuilder<'a>,
-    /// Nothing any more once it would become too large.
-    arena: Option<Vec<u8>>,
+    /// Names, each with its value behind: of all points, or once these would be too large of those that wait.
+    text: Vec<u8>,
+    is_arena: bool,
+    /// Points whose names are not looked up yet.
+    waiting: Vec<Waiting>,
+    known: Vec<Option<KnownName>>,
+}
+
+/// A point whose name stands in the text.
+struct Waiting {
+    key: SeriesKey,
+    name: Span,
+    time_ms: i64,
+    bits: u64,
 }
 
 struct Points<'a> {
@@ -153,56 +165,156 @@ impl Sink for Points<'_> {
     }
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    fn new(builder: SampleBuilder<'a>) -> Self {
+        let (waiting, known) = (Vec::with_capacity(TOGETHER), Vec::with_capacity(TOGETHER));
+        Self { builder, text: Vec::new(), is_arena: true, waiting, known }
+    }
+
     fn add(&mut self, point: &Point<'_>, rejected: &mut CarbonRejected) -> Result<(), Error> {
-        let (builder, name) = (&mut self.builder, point.name.as_bytes());
-        let key = builder.cache().key(SeriesNaming::Graphite, name);
-        let known = match builder.known_name(key) {
-            Some(known) => Ok(known),
-            None => match GraphiteName::parse(point.name).labels() {
-                Ok(labels) => builder.series_of_labels(key, name.len(), labels)?,
-                Err(error) => {
-                    rejected.add(PATH, || error.to_string(), name);
-                    return Ok(());
-                }
-            },
-        };
-        let known = match known {
-            Ok(known) => known,
-            Err(refusal) => {
-                builder.refuse_series(refusal, 1);
-                return Ok(());
-            }
-        };
+        let name = point.name.as_bytes();
+        let needed = name.len() + VALUE_BYTES;
+        if self.waiting.len() == TOGETHER || self.text.len() + needed > ARENA_MAX {
+            self.settle(rejected)?;
+        }
+        if self.text.len() + needed > ARENA_MAX {
+            self.end_arena()?;
+        }
         let time_ms = (point.seconds as i64).saturating_mul(SECOND_NS / MILLISECOND_NS);
         let bits = point.value.to_bits();
-        let needed = name.len() + VALUE_BYTES;
-        if let Some(dropped) = self.arena.take_if(|arena| arena.len() + needed > ARENA_MAX) {
-            builder.memory().give(dropped.capacity() as u64);
+        let key = self.builder.cache().key(SeriesNaming::Graphite, name);
+        let start = self.text.len() as u32;
+        self.builder.memory().widen(&mut self.text, needed, ARENA_MAX)?;
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(&bits.to_le_bytes());
+        self.waiting.push(Waiting { key, name: Span { start, len: name.len() as u32 }, time_ms, bits });
+        Ok(())
+    }
+
+    /// Gives up the arena: the names of points behind stand in no text that is kept.
+    fn end_arena(&mut self) -> Result<(), Error> {
+        if self.is_arena {
+            self.is_arena = false;
+            let text = std::mem::take(&mut self.text);
+            self.builder.keep_names(&text)?;
+            self.builder.memory().give(text.capacity() as u64);
         }
-        let Some(arena) = &mut self.arena else {
-            builder.begin_name(known, point.name, None)?;
-            builder.sample(time_ms, bits, None)?;
-            builder.end();
-            return Ok(());
-        };
-        let start = arena.len();
-        builder.memory().widen(arena, needed, ARENA_MAX)?;
-        arena.extend_from_slice(name);
-        let offset = arena.len() as u32;
-        arena.extend_from_slice(&bits.to_le_bytes());
-        builder.begin_name(known, point.name, Some(Span { start: start as u32, len: name.len() as u32 }))?;
-        if !builder.sample(time_ms, bits, Some(offset))? {
-            arena.truncate(start);
-            builder.end();
+        Ok(())
+    }
+
+    /// Takes the points that wait into the batch.
+    fn settle(&mut self, rejected: &mut CarbonRejected) -> Result<(), Error> {
+        let Self { builder, text, is_arena, waiting, known } = self;
+        builder.cache().names(waiting.iter().map(|point| point.key), known);
+        let mut fresh = Vec::new();
+        for (point, known) in waiting.drain(..).zip(known.drain(..)) {
+            // Names come as text, from readers that have looked at it.
+            let name = std::str::from_utf8(point.name.of(text)).unwrap_or_default();
+            let span = is_arena.then_some(point.name);
+            let limits = &builder.limits().metrics;
+            match known.filter(|known| is_within(known, limits)) {
+                Some(known) => builder.begin_name(known, name, (span, point.time_ms))?,
+                None => {
+                    let series = match GraphiteName::parse(name).labels() {
+                        Ok(labels) => builder.series_of_labels(name.len(), labels)?,
+                        Err(error) => {
+                            rejected.add(PATH, || error.to_string(), name.as_bytes());
+                            continue;
+                        }
+                    };
+                    fresh.push((point.key, KnownName::from(&series)));
+                    if let Err(refusal) = check_limits(&series, limits) {
+                        builder.refuse_series(refusal, 1);
+                        continue;
+                    }
+                    builder.begin(series, span)?;
+                }
+            }
+            let offset = is_arena.then_some(point.name.end() as u32);
+            if !builder.sample(point.time_ms, point.bits, offset)? {
+                builder.end();
+            }
+        }
+        if !fresh.is_empty() {
+            builder.cache().keep_names(&fresh);
+        }
+        if !self.is_arena {
+            self.text.clear();
         }
         Ok(())
     }
 
     fn finish(self) -> DecodedSamples {
-        match self.arena {
-            Some(arena) => self.builder.finish_with_names(arena),
-            None => self.builder.finish(),
+        match self.is_arena {
+            true => self.builder.finish_with_names(self.text),
+            false => self.builder.finish(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_carbon::PLAINTEXT;
+    use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
+
+    use super::super::series_cache::SeriesCache;
+    use super::*;
+    use crate::memory::tests::Purse;
+    use crate::request::{Push, PushHeaders};
+
+    fn decoded(cache: &SeriesCache, lines: &str) -> CarbonBatches {
+        let metrics = MetricLimits { creation_grace_period: 0, ..MetricLimits::default() };
+        let (limits, tenant) = (Limits { metrics, ..Limits::default() }, TenantId::default_tenant());
+        let push = Push { tenant: &tenant, limits: &limits, now_ns: 0, headers: PushHeaders::default() };
+        let pushes = [SamplePush { push, series: cache }];
+        let memory: Rc<dyn Memory> = Purse::of(1 << 30);
+        carbon(&pushes, &|_| 0, (&PLAINTEXT, false), lines.as_bytes(), memory).unwrap()
+    }
+
+    fn points(decoded: &CarbonBatches) -> Vec<(String, i64, f64)> {
+        let batch = &decoded.batches[0].batch;
+        let of_series = batch.series.iter().flat_map(|series| {
+            let name = series.labels.get("__name__").unwrap_or_default().to_owned();
+            assert_eq!(series.id, series.labels.stream_id());
+            batch.samples_of(series).map(move |(time_ms, value)| (name.clone(), time_ms, value))
+        });
+        of_series.collect()
+    }
+
+    /// Known and new names, twice in one go, in another order, and refused ones between them.
+    #[test]
+    fn points_keep_their_names_and_their_order_whatever_is_known() {
+        let cache = SeriesCache::new(4 << 20, 7);
+        for turn in 0..4 {
+            let number = |n: usize| if turn % 2 == 0 { n } else { n * 7 % 1_000 };
+            let name = |n: usize| format!("a.b{}.c{}", number(n) % 10, number(n) / (1 + turn % 3));
+            let (mut lines, mut expected) = (String::new(), Vec::new());
+            for n in 0..1_000 {
+                lines += &format!("{} {n} {}\n", name(n), 1_000 + turn);
+                expected.push((name(n), (1_000 + turn as i64) * 1_000, n as f64));
+                if n % 100 == 0 {
+                    lines += "... 1 1\nx nan 1\n";
+                }
+            }
+            let decoded = decoded(&cache, &lines);
+            let differing =
+                points(&decoded).into_iter().zip(expected).find(|(found, expected)| found != expected);
+            assert_eq!(differing, None, "{turn}");
+            assert_eq!(decoded.rejected.counts.values().sum::<u64>(), 20, "{turn}");
+            assert_eq!(decoded.batches[0].batch.label_text, LabelText::Names);
+        }
+        assert!(cache.bytes() > 0);
+    }
+
+    /// What is longer than an arena may be has names of its own.
+    #[test]
+    fn names_that_are_too_long_together_are_kept_without_an_arena() {
+        let cache = SeriesCache::new(4 << 20, 7);
+        let name = |n: usize| format!("{}.n{}", "x".repeat(200), n % 50);
+        let count = ARENA_MAX / 200 + 1_000;
+        let lines: String = (0..count).map(|n| format!("{} {n} 1000\n", name(n))).collect();
+        let decoded = decoded(&cache, &lines);
+        assert_eq!(decoded.batches[0].batch.label_text, LabelText::None);
+        assert!(points(&decoded).into_iter().eq((0..count).map(|n| (name(n), 1_000_000, n as f64))));
     }
 }

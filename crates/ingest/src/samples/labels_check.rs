@@ -1,9 +1,11 @@
 //! What labels of series must be, and the limits on them. The texts are Mimir's, with our options' names.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sandur_model::{GRAPHITE_NODES_MAX, Labels, MetricLimits};
 
+use super::name_cache::KnownName;
 use super::series_cache::KnownSeries;
 use crate::refused::Reason;
 
@@ -76,7 +78,7 @@ fn invalid_label(name: &[u8], pairs: &[(&[u8], &[u8])]) -> Refusal {
 /// The reason and text for which the labels of a series are beyond the tenant's limits, if they are.
 #[inline]
 pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Result<(), Refusal> {
-    match is_within(series, limits) {
+    match is_within(&KnownName::from(series), limits) {
         true => Ok(()),
         false => Err(beyond_limits(series, limits)),
     }
@@ -84,7 +86,7 @@ pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Resul
 
 /// Whether the labels of a series are within the tenant's limits.
 #[inline]
-pub(crate) fn is_within(series: &KnownSeries, limits: &MetricLimits) -> bool {
+pub(crate) fn is_within(series: &KnownName, limits: &MetricLimits) -> bool {
     let within = |value: u32, limit: u64| limit == 0 || u64::from(value) <= limit;
     within(series.label_count - series.path_nodes, limits.max_label_names_per_series)
         && within(series.path_nodes, limits.max_graphite_path_nodes)
@@ -94,7 +96,7 @@ pub(crate) fn is_within(series: &KnownSeries, limits: &MetricLimits) -> bool {
 
 #[cold]
 fn beyond_limits(series: &KnownSeries, limits: &MetricLimits) -> Refusal {
-    let labels = series.labels.clone().unwrap_or_default();
+    let labels = Arc::clone(&series.labels);
     let shown = ShownSeries(&labels);
     let names_max = limits.max_label_names_per_series;
     let label_count = series.label_count - series.path_nodes;

@@ -9,6 +9,7 @@ pub(crate) mod builder;
 mod carbon;
 mod exposition;
 pub(crate) mod labels_check;
+mod name_cache;
 mod native_histogram;
 mod otlp;
 mod remote_write;

@@ -106,7 +106,7 @@ impl<'a> Decoder<'a> {
                 return Ok(());
             }
         };
-        let metric = |known: &KnownSeries| Some(known.labels.as_ref()?.get(METRIC_NAME)?.to_owned());
+        let metric = |known: &KnownSeries| Some(known.labels.get(METRIC_NAME)?.to_owned());
         let family = head.metadata.map(|_| metric(&known).unwrap_or_default());
         let text = head.packed.filter(|_| !head.scattered);
         builder.begin(known, text)?;
@@ -181,7 +181,7 @@ impl<'a> Decoder<'a> {
         let known = builder.series(key, size, || Ok(self.pairs()))?;
         match known {
             Ok(known) if head.samples == 0 => {
-                let labels = known.labels.clone().unwrap_or_default();
+                let labels = known.labels.clone();
                 let shown = super::labels_check::ShownSeries(&labels);
                 invalid(format!(
                     "TimeSeries must contain at least one sample or histogram for series {shown}"

@@ -4,18 +4,23 @@
 //! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young
 //! one is full it becomes the old one, and what is found in the old one moves to the young one.
 //!
-//! Of names of Graphite's the labels are not kept: they are made of the name for whoever looks at them, which
-//! of a known series nobody does, and an entry without them takes a quarter.
+//! Names of Graphite's stand apart ([`super::name_cache`]), without their labels: they are made of the name
+//! for whoever looks at them, which of a known series nobody does.
+//!
+//! Both parts share the bytes of the cache: each may fill it, and old generations go where both want it.
 //!
 //! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
 //! two names with one hash are as unlikely as two series with one [`StreamId`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_model::{Labels, StreamId, graphite_level};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+use super::name_cache::{KnownName, NameCache, hash_of_part};
 
 /// Locks: many more than threads, so that two seldom meet.
 const SHARDS: usize = 64;
@@ -29,20 +34,37 @@ const LABEL_BYTES: u64 = 8;
 /// Finds series by the bytes that name them.
 pub struct SeriesCache {
     seed: u64,
+    bytes_max: u64,
     /// Bytes of one generation of one shard.
     generation_bytes_max: u64,
     shards: Box<[Mutex<Shard>]>,
+    /// Bytes of all shards.
+    of_shards: AtomicU64,
+    names: NameCache,
 }
 
 /// What a series' name was hashed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SeriesKey(u128);
 
+impl SeriesKey {
+    /// What a table keeps of it.
+    #[inline]
+    pub(super) fn part(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The hash by which a table finds its place, which the part tells.
+    #[inline]
+    pub(super) fn hash(self) -> u64 {
+        hash_of_part(self.part())
+    }
+}
+
 /// A series and what its limits are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownSeries {
-    /// Nothing in the cache where they are those of a name of Graphite's, of which they are made again.
-    pub(crate) labels: Option<Arc<Labels>>,
+    pub(crate) labels: Arc<Labels>,
     pub(crate) id: StreamId,
     pub(crate) label_count: u32,
     /// Those of the labels that are nodes of a path of Graphite's.
@@ -75,20 +97,13 @@ impl KnownSeries {
         let (id, label_count) = (labels.stream_id(), labels.len() as u32);
         let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
         let path_nodes = levels.count() as u32;
-        Self { labels: Some(Arc::new(labels)), id, label_count, path_nodes, longest_name, longest_value }
+        Self { labels: Arc::new(labels), id, label_count, path_nodes, longest_name, longest_value }
     }
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        let of = |labels: &Arc<Labels>| labels.text_bytes() as u64 + SHARED_BYTES;
-        let labels =
-            self.labels.as_ref().map(of).map_or(0, |text| text + u64::from(self.label_count) * LABEL_BYTES);
-        labels + ENTRY_BYTES
-    }
-
-    /// What the cache keeps of a name of Graphite's.
-    pub(crate) fn without_labels(&self) -> Self {
-        Self { labels: None, ..self.clone() }
+        let text = self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES;
+        text + SHARED_BYTES + ENTRY_BYTES
     }
 }
 
@@ -97,7 +112,8 @@ impl SeriesCache {
     pub fn new(bytes_max: u64, seed: u64) -> Self {
         let generation_bytes_max = bytes_max / (2 * SHARDS as u64);
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { seed, generation_bytes_max, shards }
+        let (of_shards, names) = (AtomicU64::new(0), NameCache::new(bytes_max / 2));
+        Self { seed, bytes_max, generation_bytes_max, shards, of_shards, names }
     }
 
     /// The key of a series that these bytes name.
@@ -115,18 +131,69 @@ impl SeriesCache {
     /// The series, if it is known.
     #[inline]
     pub(crate) fn get(&self, key: SeriesKey) -> Option<KnownSeries> {
-        self.shard(key).get(key, self.generation_bytes_max)
+        let mut shard = self.shard(key);
+        if let Some(series) = shard.young.series.get(&key) {
+            return Some(series.clone());
+        }
+        let before = shard.bytes();
+        let series = shard.moved(key, self.generation_bytes_max)?;
+        let after = shard.bytes();
+        drop(shard);
+        self.note(before, after);
+        Some(series)
     }
 
     /// Keeps a series.
     pub(crate) fn insert(&self, key: SeriesKey, series: &KnownSeries) {
-        self.shard(key).keep(key, series.clone(), self.generation_bytes_max);
+        let mut shard = self.shard(key);
+        let before = shard.bytes();
+        shard.keep(key, series.clone(), self.generation_bytes_max);
+        let after = shard.bytes();
+        drop(shard);
+        self.note(before, after);
+        self.make_room();
+    }
+
+    /// What is known of names of Graphite's, one for each key.
+    pub(crate) fn names(&self, keys: impl Iterator<Item = SeriesKey>, known: &mut Vec<Option<KnownName>>) {
+        self.names.get(keys, known);
+    }
+
+    /// Keeps names of Graphite's.
+    pub(crate) fn keep_names(&self, names: &[(SeriesKey, KnownName)]) {
+        self.names.keep(names);
+        self.make_room();
     }
 
     /// Bytes of all entries.
     pub fn bytes(&self) -> u64 {
-        let shards = self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner));
-        shards.map(|shard| shard.young.bytes + shard.old.bytes).sum()
+        self.of_shards.load(Ordering::Relaxed) + self.names.bytes()
+    }
+
+    fn note(&self, before: u64, after: u64) {
+        match after >= before {
+            true => self.of_shards.fetch_add(after - before, Ordering::Relaxed),
+            false => self.of_shards.fetch_sub(before - after, Ordering::Relaxed),
+        };
+    }
+
+    /// Lets old generations go while there is more than there may be.
+    fn make_room(&self) {
+        if self.bytes() <= self.bytes_max {
+            return;
+        }
+        self.names.forget_old();
+        for shard in &self.shards {
+            if self.bytes() <= self.bytes_max {
+                return;
+            }
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = shard.bytes();
+            shard.old = Generation::default();
+            let after = shard.bytes();
+            drop(shard);
+            self.note(before, after);
+        }
     }
 
     fn shard(&self, key: SeriesKey) -> std::sync::MutexGuard<'_, Shard> {
@@ -148,11 +215,12 @@ struct Generation {
 }
 
 impl Shard {
-    #[inline]
-    fn get(&mut self, key: SeriesKey, bytes_max: u64) -> Option<KnownSeries> {
-        if let Some(series) = self.young.series.get(&key) {
-            return Some(series.clone());
-        }
+    fn bytes(&self) -> u64 {
+        self.young.bytes + self.old.bytes
+    }
+
+    /// A series of the old generation, which is of the young one then.
+    fn moved(&mut self, key: SeriesKey, bytes_max: u64) -> Option<KnownSeries> {
         let series = self.old.series.remove(&key)?;
         self.old.bytes -= series.bytes();
         self.keep(key, series.clone(), bytes_max);
