@@ -77,7 +77,7 @@ impl Shared {
             return false;
         }
         self.flush_signal.take_pressure()
-            || totals.raw_bytes >= self.options.flush_bytes
+            || head.flush_bytes() >= self.options.flush_bytes
             || totals.memory_bytes >= self.options.flush_memory_bytes()
             || now.saturating_sub(head.born()) >= self.options.flush_age
     }

@@ -381,9 +381,11 @@ pub static OPTIONS: &[OptionSpec] = &[
     option("flush.max_age", "Age of the oldest row in memory that starts a flush.", |s| {
         Slot::Duration(&mut s.flush.max_age)
     }),
-    option("flush.max_bytes", "Line bytes in memory that start a flush.", |s| {
-        Slot::Size(&mut s.flush.max_bytes)
-    }),
+    option(
+        "flush.max_bytes",
+        "Bytes of lines and samples in memory that start a flush; of each series the first 256 do not count.",
+        |s| Slot::Size(&mut s.flush.max_bytes),
+    ),
     option("compaction.interval", "How often compaction and retention look for work.", |s| {
         Slot::Duration(&mut s.compaction.interval)
     }),

@@ -269,6 +269,12 @@ impl SampleHead {
         }
     }
 
+    /// How many series there are, of all tenants.
+    pub(crate) fn all_series(&self) -> u64 {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        tenants.values().map(|tenant| tenant.series() as u64).sum()
+    }
+
     /// How many series the tenant has.
     pub fn series(&self, tenant: &TenantId) -> usize {
         self.tenant(tenant).map_or(0, |tenant| tenant.series())
