@@ -16,6 +16,7 @@ use bytes::Bytes;
 use sandur_carbon::Protocol;
 use sandur_ingest::{CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, RejectedMessage, SamplePush};
 use sandur_model::{Limits, TenantId};
+use tokio::sync::Semaphore;
 
 use super::rejected::RejectedOf;
 use super::tenancy::{BlockTenants, Tenancy};
@@ -31,6 +32,10 @@ const LAST_ATTEMPTS: u32 = 5;
 const RATE_ATTEMPTS: u32 = 12;
 /// Blocks that are not cut into parts any more.
 const PART_MIN: usize = 4 << 10;
+/// Bytes of a block that needs a turn to be decoded.
+const TURN_MIN: usize = 64 << 10;
+/// Memory that a byte of a block takes while it is decoded, about, when all of its names are new.
+const DECODED_BYTES: u64 = 24;
 /// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
 const SERIES_BYTES: u64 = 64;
 
@@ -145,7 +150,10 @@ async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progr
     let memory = app.request_memory.claim(parties(tenants.tenants[0].as_str(), source.peer));
     let received = Received { bytes: bytes.clone(), memory };
     let decode = decoder(app, source, Arc::clone(&tenants));
+    // Blocks that each have half of the memory that they need wait for each other.
+    let turn = if bytes.len() < TURN_MIN { None } else { turns(app).acquire().await.ok() };
     let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
+    drop(turn);
     progress.done.resize(tenants.tenants.len(), false);
     if !std::mem::replace(&mut progress.is_counted, true) {
         let accepted = decoded.batches.iter().map(|one| one.written.samples).sum();
@@ -169,6 +177,15 @@ async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progr
         }
     }
     failed.map_or(Ok(()), Err)
+}
+
+/// As many turns as blocks of the usual size have memory for, should all of their names be new.
+fn turns(app: &App) -> &Semaphore {
+    app.carbon.decoding.get_or_init(|| {
+        let block = (app.settings.carbon.window / 2).max(TURN_MIN as u64) * DECODED_BYTES;
+        let most = app.request_memory.claim_max() / block.max(1);
+        Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS))
+    })
 }
 
 /// A decoder that owns what it needs.

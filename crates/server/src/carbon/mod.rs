@@ -22,6 +22,10 @@ mod start;
 mod tenancy;
 mod unpacked;
 
+use std::sync::OnceLock;
+
+use tokio::sync::Semaphore;
+
 pub use intake::body;
 pub use listen::{Bound, bind};
 pub use metrics::CarbonMetrics;
@@ -31,6 +35,8 @@ pub use start::start;
 /// What all listeners of carbon's share.
 #[derive(Default)]
 pub struct CarbonState {
+    /// Turns of large blocks that are decoded.
+    decoding: OnceLock<Semaphore>,
     /// Counters.
     pub metrics: CarbonMetrics,
     /// What was left out lately.
