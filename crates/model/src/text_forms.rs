@@ -1,8 +1,8 @@
 //! Many forms of texts at once, like the alternatives of `{*a1*,*b2*,c?.[0-9]}`: whether a text has one.
 //!
-//! One pass over the text finds the literals that it holds, with an automaton of one literal of each form, the
-//! one that the fewest others have. Only forms whose literal is there are compared, so a text takes as long
-//! as it has bytes, however many forms there are. Forms of which a text holds the literals, or that have
+//! One pass over the text finds the literals that it holds, with an automaton of one literal of each form,
+//! the one that the fewest others have. Only forms whose literal is there are compared, so a text takes as
+//! long as it has bytes, however many forms there are. Forms of which a text holds the literals, or that have
 //! none, are compared one after the other.
 //!
 //! **Invariants.** A text passes exactly if one of the forms takes all of it. Every comparison is told to

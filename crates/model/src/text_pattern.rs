@@ -38,8 +38,8 @@ impl TextPattern {
         Ok(Self(Decided::Regex(BoundedRegex::new(&hir, options)?)))
     }
 
-    /// Whether a text fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and is
-    /// dropped.
+    /// Whether a text fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and
+    /// is dropped.
     pub fn matches(&self, text: &str) -> bool {
         match &self.0 {
             Decided::Plain(plain) => plain.matches(text),

@@ -45,8 +45,8 @@ pub enum NameFilter {
 }
 
 impl NameFilter {
-    /// Whether a name fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and is
-    /// dropped.
+    /// Whether a name fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and
+    /// is dropped.
     pub fn fits(&self, name: &str) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
