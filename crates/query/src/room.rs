@@ -19,8 +19,9 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::stats::QueryStats;
 
-/// How often a query for which there was no room looks again.
+/// How soon a query for which there was no room looks again: later each time, because thousands may wait.
 const LOOK: Duration = Duration::from_millis(20);
+const LOOK_LATEST: Duration = Duration::from_millis(320);
 
 /// An error that may be the refusal of a memory budget.
 pub trait Refusable {
@@ -79,14 +80,8 @@ impl<'a> Room<'a> {
         let asked = self.asked_of_others(outcome);
         async move {
             let Some(bytes) = asked else { return false };
-            let (context, began) = (self.context, self.context.elapsed());
-            let mut is_free = false;
-            while !is_free && context.check().is_ok() && context.elapsed() < self.until {
-                context.env().sleep(LOOK).await;
-                is_free = context.budget().available() >= bytes;
-            }
-            QueryStats::add_time(&context.stats().queue_ns, context.elapsed().saturating_sub(began));
-            is_free
+            let budget = self.context.budget();
+            self.wait_until(|| budget.available() >= bytes).await
         }
     }
 
@@ -98,19 +93,25 @@ impl<'a> Room<'a> {
 
     /// Waits until what it used and these bytes more are kept for the query; whether they are.
     async fn wait(&mut self, refused: u64) -> bool {
-        let (context, budget) = (self.context, self.context.budget());
+        let budget = self.context.budget();
         let lacked = budget.peak().max(self.kept).saturating_add(refused);
         self.kept = lacked.saturating_add(lacked / 2);
-        let began = context.elapsed();
         // Nothing is refused that keeps nothing.
         _ = budget.keep(0);
-        let mut is_kept = budget.keep(self.kept).is_ok();
-        while !is_kept && context.check().is_ok() && context.elapsed() < self.until {
-            context.env().sleep(LOOK).await;
-            is_kept = budget.keep(self.kept).is_ok();
+        self.wait_until(|| budget.keep(self.kept).is_ok()).await
+    }
+
+    /// Waits until something is so; whether it is. The wait counts as queue time.
+    async fn wait_until(&self, is_so: impl Fn() -> bool) -> bool {
+        let (context, began) = (self.context, self.context.elapsed());
+        let (mut is_there, mut pause) = (is_so(), LOOK);
+        while !is_there && context.check().is_ok() && context.elapsed() < self.until {
+            context.env().sleep(pause).await;
+            pause = (pause * 2).min(LOOK_LATEST);
+            is_there = is_so();
         }
         QueryStats::add_time(&context.stats().queue_ns, context.elapsed().saturating_sub(began));
-        is_kept
+        is_there
     }
 }
 
@@ -197,7 +198,7 @@ mod tests {
             let late = run(&context, 200).await.unwrap_err();
             assert!(late.to_string().contains("'all queries'"), "{late}");
             let waited = context.elapsed();
-            assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK, "{waited:?}");
+            assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK_LATEST, "{waited:?}");
             assert_eq!(attempts.get(), 2);
         });
     }
@@ -223,7 +224,7 @@ mod tests {
             assert!(!room.is_found_for_step(&step()).await, "it was not refused");
             let others = all.reserve(700).unwrap();
             assert!(!room.is_found_for_step(&step()).await, "its patience ends");
-            assert!(context.elapsed() <= MINUTE / 2 + LOOK);
+            assert!(context.elapsed() <= MINUTE / 2 + LOOK_LATEST);
             drop((held, others));
         });
     }
