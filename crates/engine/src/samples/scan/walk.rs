@@ -1,7 +1,9 @@
 //! The series of all holders in the order in which blocks hold them.
 //!
 //! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page
-//! of series. Where blocks hold the same series, these are told by numbers ([`Alike`]).
+//! of series. Series that were found hold the page of their labels until they are used. **Invariant.** Series
+//! of a scan hold few pages, each small beside the query's memory ([`HeldPages`]); series of others have a
+//! copy of their labels. Where blocks hold the same series, these are told by numbers ([`Alike`]).
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
