@@ -19,8 +19,9 @@ const LAST_READ: Duration = Duration::from_secs(2);
 /// What counts as bytes that come then.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Part of the memory of one request that a block may have: its points take several times as much.
-const CLAIM_SHARE: u64 = 16;
+/// Part of the memory of one request that a block may have: points of new names take two dozen times as much,
+/// and the buffers of other connections need room beside.
+const CLAIM_SHARE: u64 = 64;
 
 /// A connection.
 pub struct Connection {
