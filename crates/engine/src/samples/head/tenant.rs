@@ -265,15 +265,12 @@ impl TenantSamples {
         }
         let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
         let is_covered = || self.bounds_ms().is_some_and(covers);
-        let tree = (&self.table, &self.snapshot());
-        if is_covered() {
-            // Bounds are wider before a series is there, whose samples are durable already.
-            let names = walk.names(tree, None, limit);
-            if is_covered() {
-                return Some((tree.1.clone(), names));
-            }
-        }
-        Some((tree.1.clone(), walk.names(tree, Some(times_ms), limit)))
+        let snapshot = self.snapshot();
+        let tree = (&self.table, &snapshot);
+        // Bounds are wider before a series is there, whose samples are durable already.
+        let covered = is_covered().then(|| walk.names(tree, None, limit)).filter(|_| is_covered());
+        let names = covered.unwrap_or_else(|| walk.names(tree, Some(times_ms), limit));
+        Some((snapshot, names))
     }
 
     /// Whether so few series have the last node of a path that they are quicker looked at than the tree.
