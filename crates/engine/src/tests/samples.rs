@@ -283,6 +283,47 @@ async fn label_scans_go_on_where_they_were_after_a_refusal_of_memory() {
     assert!(of_series.iter().eq(&expected), "{} of {}", of_series.len(), expected.len());
 }
 
+/// A listing whose memory does not suffice is refused before a part of it is given, also where later pages
+/// are a third larger than the first ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_scan_fails_before_its_first_batch_or_not_at_all() {
+    const SERIES: usize = 24_000;
+    let directory = TempDir::new().unwrap();
+    let engine = open(directory.path()).await;
+    for part in 0..3 {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for n in (part..SERIES).step_by(3) {
+            let app = format!("app-{n:05}-{}", "x".repeat(150 + n * 50 / SERIES));
+            let labels = Labels::from_pairs([("__name__", "up"), ("app", app.as_str())]);
+            batch.push(Arc::new(labels), [(START_MS, 1.0)]);
+        }
+        engine.push(batch).await.unwrap();
+        engine.flush().await.unwrap();
+    }
+    let samples = engine.sources().samples;
+    let (mut refused, mut whole) = (0, 0);
+    for bytes in (8..96).map(|part| part << 16) {
+        let budget = sandur_base::MemoryBudget::root("a small query", bytes);
+        let tenant = TenantId::default_tenant();
+        let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
+        let Ok(mut scan) = samples.series_scan(&context, Vec::new(), TimeRange::ALL).await else {
+            refused += 1;
+            continue;
+        };
+        let Ok(first) = scan.next().await else {
+            refused += 1;
+            continue;
+        };
+        let mut series = first.unwrap().labels.len();
+        while let Some(batch) = scan.next().await.unwrap_or_else(|error| panic!("{bytes}: {error}")) {
+            series += batch.labels.len();
+        }
+        assert_eq!(series, SERIES, "{bytes}");
+        whole += 1;
+    }
+    assert!(refused > 2 && whole > 2, "{refused} and {whole}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() {
     let directory = TempDir::new().unwrap();

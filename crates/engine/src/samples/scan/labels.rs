@@ -1,4 +1,8 @@
 //! Labels of series: alone and in the order of blocks, each series once; or as the ids of a batch.
+//!
+//! **Invariant.** What is listed is sent while it is read, so a scan that the query's memory does not suffice
+//! for shall fail before its first batch. The first pages and labels tell what the later ones take: half as
+//! much again is reserved beside them, and given back for those that take more.
 
 use std::sync::Arc;
 
@@ -17,6 +21,10 @@ pub(crate) struct LabelScan {
     walk: Walk,
     /// Series of a batch for which memory was refused.
     pending: Vec<Found>,
+    /// For pages and batches that are larger than the first ones.
+    margin: Reservation,
+    /// What it shall have; unknown before the first pages were read.
+    margin_bytes: Option<u64>,
     /// For the places of series in heads.
     _memory: Reservation,
 }
@@ -30,7 +38,7 @@ impl LabelScan {
     ) -> Result<Self, Error> {
         let (mut walk, mut holders) = (Walk::new(context), Vec::new());
         let places: u64 = heads.iter().map(|series| series.len() as u64 * 4).sum();
-        let memory = context.budget().reserve(places)?;
+        let (memory, margin) = (context.budget().reserve(places)?, context.budget().reserve(0)?);
         for InBlock { index, series, .. } in blocks {
             holders.push(Holder::of_labels(&index));
             walk.add_block(index, series)?;
@@ -39,18 +47,57 @@ impl LabelScan {
             walk.add_head(Arc::clone(&series));
             holders.push(Holder::Head { series });
         }
-        Ok(Self { context: context.clone(), holders, walk, pending: Vec::new(), _memory: memory })
+        let (context, pending, margin_bytes) = (context.clone(), Vec::new(), None);
+        Ok(Self { context, holders, walk, pending, margin, margin_bytes, _memory: memory })
+    }
+
+    /// The series of the next batch.
+    async fn found(&mut self) -> Result<Vec<Found>, Error> {
+        match self.walk.take(BATCH_SERIES, u64::MAX).await {
+            Err(Error::OverBudget(_)) if self.gives_margin() => self.walk.take(BATCH_SERIES, u64::MAX).await,
+            found => found,
+        }
+    }
+
+    /// Memory for the labels of the next batch.
+    fn held(&mut self) -> Result<Reservation, Error> {
+        let bytes = self.pending.iter().map(Found::label_bytes).sum();
+        match self.context.budget().reserve(bytes) {
+            Err(_) if self.gives_margin() => Ok(self.context.budget().reserve(bytes)?),
+            held => Ok(held?),
+        }
+    }
+
+    /// Gives the margin back; whether there was one.
+    fn gives_margin(&mut self) -> bool {
+        let held = self.margin.bytes();
+        self.margin.shrink(held);
+        held > 0
+    }
+
+    /// Takes the margin: without it no first batch is given. Later on there may be no room for it any more,
+    /// and the next pages may be smaller.
+    fn take_margin(&mut self) -> Result<(), Error> {
+        if self.margin_bytes.is_none() {
+            let labels: u64 = self.pending.iter().map(Found::label_bytes).sum();
+            let bytes = (self.walk.page_bytes() + labels) / 2;
+            self.margin.resize(bytes)?;
+            self.margin_bytes = Some(bytes);
+        }
+        _ = self.margin.resize(self.margin_bytes.unwrap_or(0));
+        Ok(())
     }
 
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
         if self.pending.is_empty() {
-            self.pending = self.walk.take(BATCH_SERIES, u64::MAX).await?;
+            self.pending = self.found().await?;
         }
         if self.pending.is_empty() {
             return Ok(None);
         }
-        let held = self.context.budget().reserve(self.pending.iter().map(Found::label_bytes).sum())?;
+        let held = self.held()?;
+        self.take_margin()?;
         let found = std::mem::take(&mut self.pending);
         let (mut texts, mut labels_of) = (BatchTexts::default(), LabelsOfSeries::default());
         let of = |one| labels_of.ids(one, &self.holders, |_| true, &mut texts);

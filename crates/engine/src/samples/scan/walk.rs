@@ -352,6 +352,11 @@ impl Walk {
         self.cursors.push(Cursor::Head { series, next: 0 });
     }
 
+    /// Bytes of the pages of series that are held.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.cursors.iter().filter_map(Cursor::page).map(|page| page.memory_bytes()).sum()
+    }
+
     /// Whether no series is left.
     pub(super) fn is_over(&mut self) -> bool {
         self.found.is_empty() && self.cursors.iter_mut().all(|cursor| cursor.next().is_none())
@@ -361,7 +366,11 @@ impl Walk {
     /// it can be asked again.
     pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
         while self.found.len() < series_max && self.rows < rows_max {
-            self.read_pages().await?;
+            match self.read_pages().await {
+                // What was found holds pages: they are free for the next ones once it was used.
+                Err(Error::OverBudget(_)) if !self.found.is_empty() => break,
+                read => read?,
+            }
             let Some(found) = self.next_series() else { break };
             self.rows += found.rows;
             self.found.push(found);
