@@ -123,6 +123,12 @@ impl Account {
         u64::try_from(self.0.peak.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
+    /// Bytes that were allocated on this account and belong to somebody else from now on, who frees them on
+    /// none: a piece of an answer that is sent.
+    pub fn hand_over(&self, bytes: usize) {
+        self.0.used.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
     /// Runs work on this account.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         Self::run_on(Some(self.clone()), work)

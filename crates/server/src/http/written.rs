@@ -19,7 +19,7 @@ use crate::http::query_log::{Outcome, QueryLog};
 
 /// What makes the pieces of an answer.
 pub trait Writing: Send + 'static {
-    /// The next piece.
+    /// The next piece. What it allocates is charged to the query, by whom it is called.
     fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
     /// Whether the last one was made.
     fn is_over(&self) -> bool;
@@ -63,7 +63,7 @@ pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
         let opened = async {
             let mut writing = open().await?;
             context.budget().keep_what_is_freed();
-            let first = writing.piece().await?;
+            let first = piece_of(context, &mut writing).await?;
             Ok((writing, first))
         };
         let done = opened.await;
@@ -71,6 +71,15 @@ pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
             return done;
         }
     }
+}
+
+/// The next piece, made on the query's account. It leaves the account when it is made: who sends it frees it.
+/// What it was made of does not outlive it, so that the account of a long answer does not grow with what was
+/// sent of it.
+async fn piece_of<W: Writing>(context: &QueryContext, writing: &mut W) -> Result<Vec<u8>, Error> {
+    let piece = context.account().charge(writing.piece()).await?;
+    context.account().hand_over(piece.capacity());
+    Ok(piece)
 }
 
 /// Sends an answer whose first piece was made, and logs it when it is complete or has failed.
@@ -100,7 +109,7 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
             let (mut writing, first, sent, packer, sending) = state?;
             let piece = match first {
                 Some(first) => Ok(first),
-                None => writing.piece().await,
+                None => piece_of(&sending.context, &mut writing).await,
             };
             let piece = match piece {
                 Ok(piece) => piece,

@@ -278,6 +278,30 @@ fn forty_clients_stay_under_the_least_limit() {
     bodies_and_queries_that_balloon(128, 40);
 }
 
+/// Answers that are larger than all memory of queries are sent whole, because only a piece of them is held.
+#[test]
+fn listings_that_are_larger_than_the_memory_of_queries_are_whole() {
+    const SERIES: usize = 100_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let server = Setup::new(store, folder.path()).with(&["--memory-limit", "192MiB"]).start();
+    for from in (0..SERIES).step_by(2_000) {
+        let line = |n| format!("up{{id=\"{n:06}-{}\"}} 1\n", "x".repeat(300));
+        let body: String = (from..from + 2_000).map(line).collect();
+        let pushed = request(server.address, "POST", "/api/v1/import/prometheus", &[], body.as_bytes());
+        let (status, answer) = pushed.unwrap();
+        assert_eq!(status, 204, "{}", String::from_utf8_lossy(&answer));
+    }
+    let flushed = request(server.address, "POST", "/flush", &[], b"").unwrap();
+    assert_eq!(flushed.0, 204);
+    for path in ["/api/v1/series?match[]=up", "/api/v1/label/id/values"] {
+        let (status, body) = request(server.address, "GET", path, &[], b"").unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((status, answer["data"].as_array().map(Vec::len)), (200, Some(SERIES)), "{path}");
+        assert!(body.len() > SERIES * 300);
+    }
+}
+
 #[test]
 fn a_limit_that_is_too_small_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();

@@ -284,6 +284,8 @@ impl Framing {
                 continue;
             };
             let framed = self.context.compute(move || frames_of(&batch, number, bounds)).await?;
+            // Who sends them frees them.
+            self.context.account().hand_over(framed.capacity());
             if !framed.is_empty() {
                 return Ok(Some(framed.into()));
             }
