@@ -123,21 +123,16 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Keeps from now on what is given back: what it uses later was its own before, up to the most it used.
+    /// Keeps from now on what is given back, so that later reservations up to the most that was used at once
+    /// take nothing of its ancestors.
     pub fn keep_what_is_freed(&self) {
         self.0.keep.store(self.0.limit, Ordering::Release);
     }
 
     /// Whether it was a budget above this one that refused: others hold what was asked for.
     pub fn is_held_by_others(&self, refusal: &OverBudget) -> bool {
-        let mut above = self.0.parent.as_ref();
-        while let Some(budget) = above {
-            if budget.name() == refusal.budget {
-                return true;
-            }
-            above = budget.0.parent.as_ref();
-        }
-        false
+        let mut above = std::iter::successors(self.0.parent.as_ref(), |budget| budget.0.parent.as_ref());
+        above.any(|budget| budget.name() == refusal.budget)
     }
 
     /// Takes `bytes` from this budget and its ancestors, or nothing at all.

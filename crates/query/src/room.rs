@@ -50,6 +50,8 @@ pub struct Room<'a> {
 impl QueryContext {
     /// For work that is done again when others held the memory that it asked for:
     /// `loop { let done = work().await; if !room.is_found_after(&done).await { return done; } }`.
+    /// The loop stands where the work is called: a future that borrows through an async closure is not
+    /// [`Send`] for every lifetime, which handlers of requests must be.
     pub fn room(&self) -> Room<'_> {
         Room { context: self, until: self.elapsed() + self.remaining() / 2, kept: 0 }
     }
@@ -130,102 +132,91 @@ mod tests {
         QueryContext::new(env.clone(), TenantId::default_tenant(), all.child("query", 600), MINUTE)
     }
 
-    fn paused<T>(test: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        runtime.unwrap().block_on(test)
-    }
-
     /// It fails by others twice, at its start and in its middle, and then has what it needs.
-    #[test]
-    fn a_query_waits_until_others_give_memory_back() {
-        paused(async {
-            let env = Env::simulated(1, 0);
-            let all = MemoryBudget::root("all queries", 1_000);
-            let context = context(&env, &all);
-            let others = Cell::new(Some(all.reserve(950).unwrap()));
-            let attempts = Cell::new(0);
-            let work = async || {
-                attempts.set(attempts.get() + 1);
-                let _first = context.budget().reserve(100)?;
-                // Who runs beside it takes what is free.
-                let rest = all.available();
-                let _greedy = all.reserve(rest).unwrap();
-                let second = context.budget().reserve(400)?;
-                Ok::<u64, Error>(second.bytes())
-            };
-            let patient = async {
-                let mut room = context.room();
-                loop {
-                    let done = work().await;
-                    if !room.is_found_after(&done).await {
-                        return done;
-                    }
+    #[tokio::test(start_paused = true)]
+    async fn a_query_waits_until_others_give_memory_back() {
+        let env = Env::simulated(1, 0);
+        let all = MemoryBudget::root("all queries", 1_000);
+        let context = context(&env, &all);
+        let others = Cell::new(Some(all.reserve(950).unwrap()));
+        let attempts = Cell::new(0);
+        let work = async || {
+            attempts.set(attempts.get() + 1);
+            let _first = context.budget().reserve(100)?;
+            // Who runs beside it takes what is free.
+            let rest = all.available();
+            let _greedy = all.reserve(rest).unwrap();
+            let second = context.budget().reserve(400)?;
+            Ok::<u64, Error>(second.bytes())
+        };
+        let patient = async {
+            let mut room = context.room();
+            loop {
+                let done = work().await;
+                if !room.is_found_after(&done).await {
+                    return done;
                 }
-            };
-            let (done, ()) = tokio::join!(patient, async {
-                env.sleep(Duration::from_secs(3)).await;
-                assert_eq!((attempts.get(), context.budget().used()), (1, 0), "it waits and holds nothing");
-                others.take();
-            });
-            assert_eq!((done.unwrap(), attempts.get()), (400, 3));
-            assert!(context.stats().snapshot().queue_ns >= 3_000_000_000);
-            drop(context);
-            assert_eq!(all.used(), 0);
+            }
+        };
+        let (done, ()) = tokio::join!(patient, async {
+            env.sleep(Duration::from_secs(3)).await;
+            assert_eq!((attempts.get(), context.budget().used()), (1, 0), "it waits and holds nothing");
+            others.take();
         });
+        assert_eq!((done.unwrap(), attempts.get()), (400, 3));
+        assert!(context.stats().snapshot().queue_ns >= 3_000_000_000);
+        drop(context);
+        assert_eq!(all.used(), 0);
     }
 
-    #[test]
-    fn a_query_that_is_too_large_fails_at_once_and_one_without_room_in_time() {
-        paused(async {
-            let env = Env::simulated(1, 0);
-            let all = MemoryBudget::root("all queries", 1_000);
-            let attempts = Cell::new(0);
-            let run = async |context: &QueryContext, bytes: u64| {
-                let mut room = context.room();
-                loop {
-                    attempts.set(attempts.get() + 1);
-                    let done = context.budget().reserve(bytes).map(drop).map_err(Error::from);
-                    if !room.is_found_after(&done).await {
-                        return done;
-                    }
+    #[tokio::test(start_paused = true)]
+    async fn a_query_that_is_too_large_fails_at_once_and_one_without_room_in_time() {
+        let env = Env::simulated(1, 0);
+        let all = MemoryBudget::root("all queries", 1_000);
+        let attempts = Cell::new(0);
+        let run = async |context: &QueryContext, bytes: u64| {
+            let mut room = context.room();
+            loop {
+                attempts.set(attempts.get() + 1);
+                let done = context.budget().reserve(bytes).map(drop).map_err(Error::from);
+                if !room.is_found_after(&done).await {
+                    return done;
                 }
-            };
-            let too_large = run(&context(&env, &all), 601).await.unwrap_err();
-            assert!(too_large.to_string().contains("'query'"), "{too_large}");
-            assert_eq!((attempts.get(), env.monotonic()), (1, Duration::ZERO));
-            let _held = all.reserve(900).unwrap();
-            let context = context(&env, &all);
-            let late = run(&context, 200).await.unwrap_err();
-            assert!(late.to_string().contains("'all queries'"), "{late}");
-            let waited = context.elapsed();
-            assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK_LATEST, "{waited:?}");
-            assert_eq!(attempts.get(), 2);
-        });
+            }
+        };
+        let too_large = run(&context(&env, &all), 601).await.unwrap_err();
+        assert!(too_large.to_string().contains("'query'"), "{too_large}");
+        assert_eq!((attempts.get(), env.monotonic()), (1, Duration::ZERO));
+        let _held = all.reserve(900).unwrap();
+        let context = context(&env, &all);
+        let late = run(&context, 200).await.unwrap_err();
+        assert!(late.to_string().contains("'all queries'"), "{late}");
+        let waited = context.elapsed();
+        assert!(waited >= MINUTE / 2 && waited <= MINUTE / 2 + LOOK_LATEST, "{waited:?}");
+        assert_eq!(attempts.get(), 2);
     }
 
     /// A step of an answer that has begun waits with what the query holds.
-    #[test]
-    fn a_step_waits_until_what_it_asked_for_is_free() {
-        paused(async {
-            let env = Env::simulated(1, 0);
-            let all = MemoryBudget::root("all queries", 1_000);
-            let context = context(&env, &all);
-            let held = context.budget().reserve(300).unwrap();
-            let others = all.reserve(700).unwrap();
-            let mut room = context.room();
-            let step = || context.budget().reserve(100).map_err(Error::from);
-            let refused = step();
-            let (is_found, ()) = tokio::join!(room.is_found_for_step(&refused), async {
-                env.sleep(Duration::from_secs(2)).await;
-                assert_eq!(context.budget().used(), 300);
-                drop(others);
-            });
-            assert!(is_found && step().is_ok());
-            assert!(!room.is_found_for_step(&step()).await, "it was not refused");
-            let others = all.reserve(700).unwrap();
-            assert!(!room.is_found_for_step(&step()).await, "its patience ends");
-            assert!(context.elapsed() <= MINUTE / 2 + LOOK_LATEST);
-            drop((held, others));
+    #[tokio::test(start_paused = true)]
+    async fn a_step_waits_until_what_it_asked_for_is_free() {
+        let env = Env::simulated(1, 0);
+        let all = MemoryBudget::root("all queries", 1_000);
+        let context = context(&env, &all);
+        let held = context.budget().reserve(300).unwrap();
+        let others = all.reserve(700).unwrap();
+        let mut room = context.room();
+        let step = || context.budget().reserve(100).map_err(Error::from);
+        let refused = step();
+        let (is_found, ()) = tokio::join!(room.is_found_for_step(&refused), async {
+            env.sleep(Duration::from_secs(2)).await;
+            assert_eq!(context.budget().used(), 300);
+            drop(others);
         });
+        assert!(is_found && step().is_ok());
+        assert!(!room.is_found_for_step(&step()).await, "it was not refused");
+        let others = all.reserve(700).unwrap();
+        assert!(!room.is_found_for_step(&step()).await, "its patience ends");
+        assert!(context.elapsed() <= MINUTE / 2 + LOOK_LATEST);
+        drop((held, others));
     }
 }

@@ -12,15 +12,12 @@ use sandur_model::{Matcher, TimeRange, graphite_level};
 use sandur_query::{Error, JoinedLabels, QueryContext, TextBatch};
 
 use super::matchers::{NAME, of_pattern};
-use super::{KEPT_MAX, StoredSeries};
+use super::{KEPT_MAX, LITTLE_COMPARED, StoredSeries};
 use crate::glob::{NodePattern, Pattern};
 use crate::source::Found;
 
 /// Between nodes of several levels: no node has it.
 const SEPARATOR: char = '.';
-/// Comparisons of names with alternatives that are quicker made than handed to the CPU pool.
-const LITTLE: usize = 16 << 10;
-
 impl StoredSeries<'_> {
     pub(super) async fn find_nodes(
         &self,
@@ -149,7 +146,7 @@ async fn fitting(
     is_leaf: bool,
 ) -> Result<Vec<Found>, Error> {
     let (levels, alternatives) = (Arc::clone(levels), levels.alternatives());
-    let is_little = names.len().saturating_mul(alternatives) <= LITTLE;
+    let is_little = names.len().saturating_mul(alternatives) <= LITTLE_COMPARED;
     let job = move || {
         let mut found = Vec::with_capacity(names.len());
         for nodes in names.iter() {

@@ -34,6 +34,8 @@ use crate::tags::TagExpression;
 
 pub use forget::Forget;
 
+/// Comparisons of names or values with alternatives that are quicker made than handed to the CPU pool.
+const LITTLE_COMPARED: usize = 16 << 10;
 /// Most paths, names or values that a request keeps.
 const KEPT_MAX: usize = 1_000_000;
 /// Bytes of one of them beside its letters.

@@ -8,15 +8,12 @@ use sandur_base::job::spend;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch};
 
-use super::StoredSeries;
 use super::matchers::{NAME, label_of, of_expressions, tag_of};
 use super::named::{Meant, name_of, tags_of};
+use super::{LITTLE_COMPARED, StoredSeries};
 use crate::source::Selector;
 use crate::tag_api::{NameFilter, Names, Wanted};
 use crate::tags::TagExpression;
-
-/// Comparisons of values with alternatives that are quicker made than handed to the CPU pool.
-const LITTLE: usize = 16 << 10;
 
 impl StoredSeries<'_> {
     /// Canonical names of the series whose tags fit, in order.
@@ -84,7 +81,7 @@ impl StoredSeries<'_> {
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let (before, filter) = (found.len(), filter.clone());
-            let is_little = batch.len().saturating_mul(filter.steps_per_byte()) <= LITTLE;
+            let is_little = batch.len().saturating_mul(filter.steps_per_byte()) <= LITTLE_COMPARED;
             let fitting = move || {
                 let mut fitting = Vec::new();
                 for value in batch.iter().filter(|value| !value.is_empty()) {
@@ -164,7 +161,7 @@ async fn meant_ones(
     batch: &Arc<SeriesBatch>,
 ) -> Result<Vec<bool>, Error> {
     let (meant, batch) = (Arc::clone(meant), Arc::clone(batch));
-    let is_little = batch.labels.len().saturating_mul(meant.steps()) <= LITTLE;
+    let is_little = batch.labels.len().saturating_mul(meant.steps()) <= LITTLE_COMPARED;
     let job = move || {
         let one = |series| {
             spend(256)?;

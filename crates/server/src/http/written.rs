@@ -35,15 +35,15 @@ pub struct Sending {
     pub context: QueryContext,
     /// The log of that query.
     pub log: QueryLog,
-    /// The status of a failure.
-    pub status: fn(&Error) -> u16,
+    /// How a failure is told.
+    pub failure: fn(&Error) -> Outcome,
 }
 
 impl Sending {
     /// The answer failed.
     pub fn failed(self, error: &Error) {
         let cost = self.log.cost();
-        self.log.end(&cost, Outcome::failed((self.status)(error), &error.to_string()));
+        self.log.end(&cost, (self.failure)(error));
     }
 
     fn ended(self, entries: u64, bytes: u64) {

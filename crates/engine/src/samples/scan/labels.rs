@@ -77,10 +77,9 @@ impl LabelScan {
 
     /// Takes the margin: without it no first batch is given. Later on there may be no room for it any more,
     /// and the next pages may be smaller.
-    fn take_margin(&mut self) -> Result<(), Error> {
+    fn take_margin(&mut self, label_bytes: u64) -> Result<(), Error> {
         if self.margin_bytes.is_none() {
-            let labels: u64 = self.pending.iter().map(Found::label_bytes).sum();
-            let bytes = (self.walk.page_bytes() + labels) / 2;
+            let bytes = (self.walk.page_bytes() + label_bytes) / 2;
             self.margin.resize(bytes)?;
             self.margin_bytes = Some(bytes);
         }
@@ -97,7 +96,7 @@ impl LabelScan {
             return Ok(None);
         }
         let held = self.held()?;
-        self.take_margin()?;
+        self.take_margin(held.bytes())?;
         let found = std::mem::take(&mut self.pending);
         let (mut texts, mut labels_of) = (BatchTexts::default(), LabelsOfSeries::default());
         let of = |one| labels_of.ids(one, &self.holders, |_| true, &mut texts);

@@ -121,7 +121,7 @@ pub async fn done(
         }
         Err(error) => {
             let failure = failure(&error);
-            log.end(&cost, Outcome::failed(failure.status.as_u16(), &failure.message));
+            log.end(&cost, Outcome::from(&failure));
             Err(failure)
         }
     }
@@ -160,9 +160,9 @@ pub async fn list(
 ) -> Result<Response, Failure> {
     let context = app.metrics_context(&call.call.tenant, None);
     let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
-    let status = |error: &sandur_query::Error| Failure::from(error.clone()).status.as_u16();
+    let failure = |error: &sandur_query::Error| Outcome::from(&Failure::from(error.clone()));
     let kind = HeaderValue::from_static(request.form.content_type());
-    let sending = Sending { kind, context: context.clone(), log, status };
+    let sending = Sending { kind, context: context.clone(), log, failure };
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
     let listing = async {
         checked?;

@@ -49,7 +49,7 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
             Ok(reply::large_json(&app, &call, body, Some(memory)).await)
         }
         Err(failure) => {
-            log.end(&cost, Outcome::failed(failure.status.as_u16(), &failure.message));
+            log.end(&cost, Outcome::from(&failure));
             Err(failure)
         }
     }

@@ -73,7 +73,7 @@ async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refuse
         }
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
+            log.end(&cost, Outcome::from(&refused));
             Err(refused)
         }
     }

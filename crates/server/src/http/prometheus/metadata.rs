@@ -53,7 +53,7 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         Err(error) => {
             let refused = Refused::from(error);
             let cost = log.cost();
-            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
+            log.end(&cost, Outcome::from(&refused));
             return Err(refused);
         }
     };

@@ -67,7 +67,7 @@ pub async fn answer(app: App, call: Call, asked: Asked) -> Result<Response, Refu
     let evaluated = match outcome.and_then(|outcome| outcome) {
         Ok(evaluated) => evaluated,
         Err(refused) => {
-            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
+            log.end(&cost, Outcome::from(&refused));
             return Err(refused);
         }
     };

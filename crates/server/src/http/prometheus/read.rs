@@ -88,8 +88,7 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
     }
     let packed = context.in_time(samples(&app, &context, queries)).await.and_then(|packed| packed);
     let packed = packed.map_err(in_words);
-    let failed = |failure: &Failure| Outcome::failed(failure.status.as_u16(), &failure.message);
-    end(log, packed.as_ref().map_or_else(failed, |packed| Outcome::answered(packed.len() as u64)));
+    end(log, packed.as_ref().map_or_else(Outcome::from, |packed| Outcome::answered(packed.len() as u64)));
     let mut response = reply::with_type(PROTOBUF, packed?);
     response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("snappy"));
     Ok(response)
@@ -261,7 +260,7 @@ impl Framing {
                 return Ok(Some(frames.clone()));
             }
             Ok(None) => Outcome::answered(self.sent),
-            Err(error) => Outcome::failed(Refused::from(error.clone()).status(), &error.to_string()),
+            Err(error) => Outcome::from(&Refused::from(error.clone())),
         };
         if let Some(log) = self.log.take() {
             end(log, outcome);

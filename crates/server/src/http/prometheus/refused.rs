@@ -6,6 +6,7 @@ use sandur_query::Error;
 
 use crate::failed_request::Failure;
 use crate::http::marshal::json;
+use crate::http::query_log::Outcome;
 use crate::http::reply;
 
 /// The type of an error.
@@ -88,6 +89,12 @@ impl Refused {
     /// The status of the answer.
     pub fn status(&self) -> u16 {
         self.kind.status().as_u16()
+    }
+}
+
+impl From<&Refused> for Outcome {
+    fn from(refused: &Refused) -> Self {
+        Self::failed(refused.status(), &refused.message)
     }
 }
 

@@ -164,7 +164,7 @@ pub async fn answer(
         Ok(found) => found,
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
+            log.end(&cost, Outcome::from(&refused));
             return Err(refused);
         }
     };

@@ -126,7 +126,7 @@ pub async fn listed<T: Send + 'static>(
         Ok(found) => found,
         Err(error) => {
             let refused = Refused::from(error);
-            log.end(&cost, Outcome::failed(refused.status(), &refused.message));
+            log.end(&cost, Outcome::from(&refused));
             return Err(refused);
         }
     };

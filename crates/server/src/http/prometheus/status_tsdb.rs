@@ -76,8 +76,7 @@ async fn tsdb(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     };
     let counted = context.in_time(work).await.and_then(|counted| counted).map_err(Refused::from);
     let cost = log.cost();
-    let failed = |refused: &Refused| Outcome::failed(refused.status(), &refused.message);
-    log.end(&cost, counted.as_ref().map_or_else(failed, |_| Outcome::answered(0)));
+    log.end(&cost, counted.as_ref().map_or_else(Outcome::from, |_| Outcome::answered(0)));
     let counts = counted?;
     let ms = |ns: i64| ns.div_euclid(1_000_000);
     let bounds = (ms(times.start_ns), ms(times.end_ns));

@@ -13,7 +13,7 @@ use super::reply::{BEGIN, JSON, PIECE_BYTES, notes};
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, QueryLog};
+use crate::http::query_log::{Asked, Outcome, QueryLog};
 use crate::http::written::{Sending, Writing, begun, written};
 
 /// What is listed.
@@ -143,8 +143,8 @@ pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
     open: impl Fn() -> F,
 ) -> Result<Response, Refused> {
     let log = QueryLog::begin(app, call, context, asked);
-    let status = |error: &Error| Refused::from(error.clone()).status();
-    let sending = Sending { kind: JSON, context: context.clone(), log, status };
+    let failure = |error: &Error| Outcome::from(&Refused::from(error.clone()));
+    let sending = Sending { kind: JSON, context: context.clone(), log, failure };
     let opened = || async {
         let items = context.in_time(open()).await??;
         let (context, limit) = (context.clone(), limit.unwrap_or(usize::MAX));

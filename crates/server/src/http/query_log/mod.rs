@@ -63,6 +63,12 @@ impl Outcome {
     }
 }
 
+impl From<&Failure> for Outcome {
+    fn from(failure: &Failure) -> Self {
+        Self::failed(failure.status.as_u16(), &failure.message)
+    }
+}
+
 /// Characters of a failure that are logged: messages repeat parts of a query, which may be long.
 const FAILURE_CHARS: usize = 500;
 
@@ -138,8 +144,7 @@ pub async fn logged<T>(
 ) -> Result<(T, Cost), Failure> {
     let log = QueryLog::begin(app, call, context, asked);
     let result = context.in_time(work).await.unwrap_or_else(|late| Err(late.into()));
-    let failed = |failure: &Failure| Outcome::failed(failure.status.as_u16(), &failure.message);
-    let outcome = result.as_ref().map_or_else(failed, |_| Outcome::answered(0));
+    let outcome = result.as_ref().map_or_else(Outcome::from, |_| Outcome::answered(0));
     let cost = log.cost();
     log.end(&cost, outcome);
     Ok((result?, cost))
