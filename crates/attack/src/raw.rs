@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// Longest wait for a part of an answer of an attack: an answer that takes longer is none. A server gives a
-/// query less time.
+/// Longest wait for a part of an answer of an attack: an answer that takes longer is none. The server has to
+/// end every query sooner ([`crate::victim::ARGUMENTS`]).
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Connects from an address of the loopback network, so that attacker and bystander are different peers.

@@ -19,8 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Arguments of the server in a course: fewer connections than the attacks open, so that running out of them
-/// is part of it, and a deadline that the dear queries reach soon.
-pub const ARGUMENTS: [&str; 4] = ["--http-max-connections", "256", "--limits-query-timeout", "10s"];
+/// is part of it, and deadlines that the dear queries reach before an attack gives their answers up.
+/// Listings, which have the deadline of queries of samples, are to be whole by then.
+pub const ARGUMENTS: [&str; 6] =
+    ["--http-max-connections", "256", "--limits-query-timeout", "10s", "--query-timeout", "1m"];
 
 /// How a server is started, and started again.
 #[derive(Clone, Debug)]
