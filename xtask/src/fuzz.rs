@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz [--seconds N] [TARGET...]`: runs fuzz targets one after the other.
 //!
-//! Inputs that are kept in `fuzz/regressions` are read first; what the fuzzer grows goes to `fuzz/corpus`,
-//! which is not kept. A finding is written to `fuzz/artifacts`: minimise it, fix it, and keep it.
+//! A target is a file of `fuzz/fuzz_targets`. Inputs that are kept in `fuzz/regressions` are read first; what
+//! the fuzzer grows goes to `fuzz/corpus`, which is not kept. A finding is written to `fuzz/artifacts`:
+//! minimise it, fix it, and keep it.
 
 use std::fs;
 use std::process::Command;
@@ -9,30 +10,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{require, root, run as run_command};
-
-/// Targets that decode what anybody may send.
-const TARGETS: &[&str] = &[
-    "logql",
-    "promql",
-    "template",
-    "push",
-    "otlp",
-    "remote_write",
-    "otlp_metrics",
-    "exposition",
-    "carbon_plaintext",
-    "carbon_pickle",
-    "carbon_protobuf",
-    "graphite_render",
-    "graphite_find",
-    "stages",
-    "shapes",
-    "sample_block",
-    "chains",
-    "wal",
-    "whisper",
-    "whisper_compressed",
-];
 
 /// Seconds for each target when nothing else is said.
 const SECONDS: u64 = 60;
@@ -43,25 +20,38 @@ const MEMORY_MB: u64 = 2_048;
 /// Runs the named targets, or all.
 pub fn run(arguments: &[String]) -> Result<()> {
     require("cargo-fuzz", "install it with `cargo install cargo-fuzz`")?;
-    let (mut seconds, mut targets) = (SECONDS, Vec::new());
+    let known = targets()?;
+    let (mut seconds, mut chosen) = (SECONDS, Vec::new());
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == "--seconds" {
             let value = rest.next().context("--seconds needs a number")?;
             seconds = value.parse().with_context(|| format!("--seconds {value}"))?;
-        } else if TARGETS.contains(&argument.as_str()) {
-            targets.push(argument.as_str());
+        } else if known.contains(argument) {
+            chosen.push(argument);
         } else {
-            bail!("unknown target '{argument}'; known: {}", TARGETS.join(", "));
+            bail!("unknown target '{argument}'; known: {}", known.join(", "));
         }
     }
-    if targets.is_empty() {
-        targets = TARGETS.to_vec();
+    if chosen.is_empty() {
+        chosen = known.iter().collect();
     }
-    for target in targets {
+    for target in chosen {
         fuzz(target, seconds)?;
     }
     Ok(())
+}
+
+/// The names of all targets, sorted.
+fn targets() -> Result<Vec<String>> {
+    let folder = root().join("fuzz/fuzz_targets");
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        let file = entry?.path();
+        names.extend(file.file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
 }
 
 fn fuzz(target: &str, seconds: u64) -> Result<()> {

@@ -1,8 +1,10 @@
 //! Goal: what a fuzzer once found, and what it needs to get anywhere, stays without a finding.
 //!
 //! Method: every input that is kept in `fuzz/regressions/<target>` goes through its target, then each of them
-//! cut off at several lengths.
+//! cut off at several lengths. Every target can be fuzzed, and the page about fuzzing names it.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
@@ -26,5 +28,18 @@ fn every_kept_input_passes_its_target() {
             inputs += 1;
         }
         assert!(inputs >= 3, "{} has only {inputs} inputs", target.name);
+    }
+}
+
+#[test]
+fn every_target_has_a_fuzzer_and_a_line_in_its_page() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let page = fs::read_to_string(fuzz.join("README.md")).unwrap_or_else(|e| panic!("{e}"));
+    let entries = fs::read_dir(fuzz.join("fuzz_targets")).unwrap_or_else(|e| panic!("{e}"));
+    let fuzzers: BTreeSet<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let targets: BTreeSet<_> = TARGETS.iter().map(|t| OsString::from(format!("{}.rs", t.name))).collect();
+    assert_eq!(fuzzers, targets);
+    for target in TARGETS {
+        assert!(page.contains(&format!("\n| `{}` |", target.name)), "{} is not in the page", target.name);
     }
 }
