@@ -14,6 +14,7 @@ use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
+use super::query_log::LinesBehind;
 use super::refusal_log::RefusalLog;
 use super::scrape_state::ScrapeState;
 use crate::carbon::CarbonState;
@@ -87,6 +88,8 @@ pub struct AppState {
     pub settings: Settings,
     /// What is logged of refused pushes.
     pub refusals: RefusalLog,
+    /// Lines of queries that are to be logged.
+    pub query_lines: LinesBehind,
     /// Where rows come from.
     pub sources: Sources,
     /// Where rows go.

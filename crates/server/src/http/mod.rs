@@ -55,6 +55,7 @@ pub use gate::Gate;
 pub use host::OwnNames;
 pub use operations::without_secrets;
 pub use params::timestamp;
+pub use query_log::LinesBehind;
 pub use reference::http_api_page;
 pub use refusal_log::RefusalLog;
 pub use route::{Access, Group, Parameter, Route, Surface, Verb};

@@ -10,10 +10,15 @@ use crate::wiring;
 pub struct Line(String);
 
 impl Line {
+    /// An empty line with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self(String::with_capacity(bytes))
+    }
+
     /// Appends a pair whose value is any text.
     pub fn text(&mut self, key: &str, value: &str) {
         self.key(key);
-        if value == "null" || value.chars().any(needs_quotes) {
+        if value == "null" || value.contains(needs_quotes) {
             self.quoted(value);
         } else {
             self.0.push_str(value);
@@ -46,24 +51,37 @@ impl Line {
         if !self.0.is_empty() {
             self.0.push(' ');
         }
-        self.0.extend(key.chars().filter(|c| !needs_quotes(*c)));
+        match key.contains(needs_quotes) {
+            false => self.0.push_str(key),
+            true => self.0.extend(key.chars().filter(|c| !needs_quotes(*c))),
+        }
         self.0.push('=');
     }
 
     fn quoted(&mut self, value: &str) {
         self.0.push('"');
-        for c in value.chars() {
-            let _ = match c {
-                '"' | '\\' => write!(self.0, "\\{c}"),
-                '\n' => write!(self.0, "\\n"),
-                '\r' => write!(self.0, "\\r"),
-                '\t' => write!(self.0, "\\t"),
-                control if control < ' ' => write!(self.0, "\\u{:04x}", control as u32),
-                other => write!(self.0, "{other}"),
+        let mut rest = value;
+        while let Some(at) = rest.find(needs_escape) {
+            let (plain, from) = rest.split_at(at);
+            self.0.push_str(plain);
+            let mut signs = from.chars();
+            let _ = match signs.next() {
+                Some('\n') => write!(self.0, "\\n"),
+                Some('\r') => write!(self.0, "\\r"),
+                Some('\t') => write!(self.0, "\\t"),
+                Some(control) if control < ' ' => write!(self.0, "\\u{:04x}", control as u32),
+                Some(sign) => write!(self.0, "\\{sign}"),
+                None => Ok(()),
             };
+            rest = signs.as_str();
         }
+        self.0.push_str(rest);
         self.0.push('"');
     }
+}
+
+fn needs_escape(c: char) -> bool {
+    c < ' ' || matches!(c, '"' | '\\')
 }
 
 fn needs_quotes(c: char) -> bool {

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use sandur_base::Env;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -119,7 +119,7 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
         "logfmt" => output.event_format(Logfmt(env)).boxed(),
         _ => {
             let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            output.with_ansi(colours).with_timer(Clock(env)).boxed()
+            output.with_ansi(colours).event_format(Text::new(env)).boxed()
         }
     };
     // The filter is that of stderr alone: what is shipped has a level of its own.
@@ -156,6 +156,42 @@ impl fmt::Display for Moment {
     }
 }
 
+/// Text for people. Lines of queries are long and many, so they are written at once where nothing in them
+/// could move a terminal's cursor; all else is written sign by sign.
+struct Text {
+    env: Env,
+    usual: Format<Full, Clock>,
+}
+
+impl Text {
+    fn new(env: Env) -> Self {
+        Self { usual: tracing_subscriber::fmt::format().with_timer(Clock(env.clone())), env }
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for Text
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let meta = event.metadata();
+        if meta.target().starts_with(LINES_TARGET) && !writer.has_ansi_escapes() {
+            let line = message(event);
+            if line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+                let (now, level) = (Moment(self.env.now_ns()), meta.level());
+                return writeln!(writer, "{now} {level:>5} {}: {line}", meta.target());
+            }
+        }
+        self.usual.format_event(context, writer, event)
+    }
+}
+
 /// `ts=.. level=.. caller=.. msg=.. key=value ..`, as Loki and its kin write.
 struct Logfmt(Env);
 
@@ -181,11 +217,9 @@ pub fn logfmt(event: &Event<'_>, now_ns: i64) -> String {
     line.plain("ts", Moment(now_ns));
     line.plain("level", level_of(event));
     if meta.target().starts_with(LINES_TARGET) {
-        let mut message = Message(String::new());
-        event.record(&mut message);
         let mut line = line.into_string();
         line.push(' ');
-        line.push_str(&message.0);
+        line.push_str(&message(event));
         return line;
     }
     line.plain("caller", meta.target());
@@ -219,7 +253,14 @@ impl Visit for Pairs {
     }
 }
 
-/// Takes the message as it is.
+/// The message of an event, as it is.
+fn message(event: &Event<'_>) -> String {
+    let mut message = Message(String::new());
+    event.record(&mut message);
+    message.0
+}
+
+/// Takes the message.
 struct Message(String);
 
 impl Visit for Message {
@@ -258,6 +299,42 @@ mod tests {
         let warned = r#"level=warn caller=sandur_engine::flush msg="it works" path="a b" n=5"#;
         assert_eq!(lines[0], format!("{start} {warned}"));
         assert_eq!(lines[1], format!(r#"{start} level=info caller=metrics.go query="{{a=\"b\"}}""#));
+    }
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_of_queries_in_text_are_as_any_event_and_move_no_cursor() {
+        let written = Written::default();
+        let writer = written.clone();
+        let text = Text::new(Env::system(1));
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).event_format(text);
+        let layer = layer.with_writer(move || writer.clone());
+        let lines = ["caller=metrics.go query=\"a b\"", "caller=metrics.go user_agent=\u{1b}[2J\u{9b}"];
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            for line in lines {
+                tracing::info!(target: "sandur::query::querier", "{line}");
+                tracing::info!(target: "sandur::other::querier", "{line}");
+            }
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().map(|line| &line[line.find("  INFO").unwrap()..]).collect();
+        assert_eq!(lines[0], "  INFO sandur::query::querier: caller=metrics.go query=\"a b\"");
+        assert!(lines[2].ends_with("user_agent=\\x1b[2J\\u{9b}"), "{text}");
+        let others = |line: &str| line.replace("::other::", "::query::");
+        assert_eq!([lines[0], lines[2]].map(str::to_owned), [lines[1], lines[3]].map(others));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
 use crate::failed_command::Failed;
 use crate::graphite_rules::GraphiteRules;
-use crate::http::{App, AppState, RefusalLog, ServerMetrics, without_secrets};
+use crate::http::{App, AppState, LinesBehind, RefusalLog, ServerMetrics, without_secrets};
 use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Pressure, QueryMemory, Shares, govern, tune_allocator};
 use crate::{http, logging};
@@ -128,6 +128,7 @@ impl Server {
             deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
             groups: Default::default(),
             refusals: RefusalLog::new(env.clone()),
+            query_lines: LinesBehind::default(),
             pressure: pressure.clone(),
             metrics: metrics.clone(),
             registry: with_graphite(&carbon_state, &graphite, metrics.clone().register(registry)),
@@ -142,19 +143,18 @@ impl Server {
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
         let governed = Governed { limit, pressure, metrics, results, bodies, queries: app.running.clone() };
-        let governor = env.spawn("memory governor", govern(env.clone(), governed));
+        let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        let mut background = vec![governor, following];
         background.push(env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app))));
         background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
         background.extend(scrape::start(&app, scraped));
-        background.extend(certificates);
-        background.extend(authority.map(|authority| env.spawn("credentials", authority.follow())));
+        let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
+        background.extend(certificates.into_iter().chain(credentials));
         let addresses = doors.iter().map(|door| door.address).chain(bound.iter().map(|bound| bound.address));
-        let mut listening: Vec<SocketAddr> = addresses.collect();
-        listening.extend(relaying.iter().flat_map(|relaying| relaying.listening.clone()));
+        let relays = relaying.iter().flat_map(|relaying| relaying.listening.clone());
+        let listening = addresses.chain(relays).collect();
         accepting.extend(carbon::start(&app, &shares, bound));
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }

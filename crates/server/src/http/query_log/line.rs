@@ -5,6 +5,9 @@ use super::{Caller, Outcome};
 use crate::http::marshal::Cost;
 use crate::logging::logfmt::Line;
 
+/// A usual line has less than this.
+const BYTES: usize = 3_072;
+
 /// How the line's writer sees the world.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
@@ -16,7 +19,7 @@ pub(super) struct Seen {
 
 /// The pairs of the line.
 pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: &Outcome, seen: Seen) -> String {
-    let mut line = Line::default();
+    let mut line = Line::with_capacity(BYTES);
     line.plain("caller", "metrics.go");
     line.plain("component", if asked.is_query() { "querier" } else { "frontend" });
     line.text("org_id", &caller.tenant);

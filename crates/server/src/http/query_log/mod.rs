@@ -3,9 +3,11 @@
 //!
 //! A handler says what was asked ([`Asked`]) before it works and how it ended afterwards; a request that is
 //! dropped in the middle, because its client went away, is logged by [`QueryLog`]'s drop, with status 499.
+//! No answer waits for its line: lines are written [`behind`] the answers.
 //! `docs/reference/query-log.md` explains every key.
 
 mod asked;
+mod behind;
 mod line;
 mod tags;
 
@@ -16,16 +18,18 @@ use sandur_query::QueryContext;
 
 use super::app::App;
 use super::call::Call;
-use super::marshal::Cost;
+use super::marshal::{Cost, ResultCache};
 use crate::failed_request::Failure;
+use behind::Ended;
 
 pub use asked::{Asked, Times};
+pub use behind::LinesBehind;
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
 /// Event target of lines of queries that ran here.
-pub const QUERIER_TARGET: &str = "sandur::query::querier";
+const QUERIER_TARGET: &str = "sandur::query::querier";
 /// Event target of lines of requests that the index answers.
-pub const FRONTEND_TARGET: &str = "sandur::query::frontend";
+const FRONTEND_TARGET: &str = "sandur::query::frontend";
 /// What the client's status is when it went away.
 const CLIENT_GONE: u16 = 499;
 
@@ -76,9 +80,9 @@ const FAILURE_CHARS: usize = 500;
 pub struct QueryLog {
     app: App,
     context: QueryContext,
-    asked: Asked,
-    caller: Caller,
-    written: bool,
+    result_cache: ResultCache,
+    /// What was asked, and by whom; `None` once it ended.
+    open: Option<(Asked, Caller)>,
 }
 
 impl QueryLog {
@@ -90,7 +94,8 @@ impl QueryLog {
             user_agent: call.header("user-agent").to_owned(),
             trace: call.trace_id().map(str::to_owned),
         };
-        Self { app: app.clone(), context: context.clone(), asked, caller, written: false }
+        let result_cache = asked.result_cache();
+        Self { app: app.clone(), context: context.clone(), result_cache, open: Some((asked, caller)) }
     }
 
     /// What the query cost until now.
@@ -98,16 +103,18 @@ impl QueryLog {
         let counters = self.context.stats().snapshot();
         let queue = Duration::from_nanos(counters.queue_ns);
         let execution = self.context.elapsed().saturating_sub(queue);
-        Cost { counters, execution, result_cache: self.asked.result_cache() }
+        Cost { counters, execution, result_cache: self.result_cache }
     }
 
-    /// Writes the line.
+    /// Counts the query, and has its line written behind its answer.
     pub fn end(mut self, cost: &Cost, outcome: Outcome) {
-        self.write(cost, &outcome);
+        if let Some(ended) = self.ended(cost, outcome) {
+            self.app.query_lines.push(&self.app.env, ended);
+        }
     }
 
-    fn write(&mut self, cost: &Cost, outcome: &Outcome) {
-        self.written = true;
+    fn ended(&mut self, cost: &Cost, outcome: Outcome) -> Option<Ended> {
+        let (asked, caller) = self.open.take()?;
         let metrics = &self.app.metrics;
         metrics.queries.inc();
         metrics.queried_bytes.inc_by(cost.bytes());
@@ -115,11 +122,7 @@ impl QueryLog {
             now_ns: self.app.env.now_ns(),
             slow: cost.execution + cost.queue() > self.app.settings.query.slow_threshold,
         };
-        let line = line::write(&self.asked, &self.caller, cost, outcome, seen);
-        match self.asked.is_query() {
-            true => tracing::info!(target: QUERIER_TARGET, "{line}"),
-            false => tracing::info!(target: FRONTEND_TARGET, "{line}"),
-        }
+        Some(Ended { asked, caller, cost: cost.clone(), outcome, seen })
     }
 }
 
@@ -127,10 +130,14 @@ impl Drop for QueryLog {
     /// The request was dropped in the middle: its tasks end, and it is logged all the same.
     fn drop(&mut self) {
         self.context.cancel();
-        if !self.written {
+        if self.open.is_some() {
             self.app.metrics.queries_cancelled.inc();
             let cost = self.cost();
-            self.write(&cost, &Outcome::failed(CLIENT_GONE, "the client went away"));
+            let ended = self.ended(&cost, Outcome::failed(CLIENT_GONE, "the client went away"));
+            // Nobody waits, and there may be no task any more that would write it.
+            if let Some(ended) = ended {
+                ended.write();
+            }
         }
     }
 }

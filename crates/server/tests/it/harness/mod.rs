@@ -18,7 +18,7 @@ use sandur_model::{Batch, LogBatch, SampleBatch, Signal, TenantId};
 use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
-    App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, OwnNames, RefusalLog,
+    App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, LinesBehind, OwnNames, RefusalLog,
     ServerMetrics, Surface, router,
 };
 use sandur_server::memory::{BODY_PATIENCE, QueryMemory};
@@ -175,6 +175,7 @@ impl Server {
             deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
             groups: Default::default(),
             refusals: RefusalLog::new(env),
+            query_lines: LinesBehind::default(),
             pressure: Default::default(),
             registry: metrics.clone().register(Registry::default()),
             metrics,
