@@ -238,6 +238,9 @@ impl WriterFollower {
             let Some(followed) = self.followed.remove(&incarnation) else { continue };
             let shared = Arc::clone(&self.shared);
             let adoption = async move {
+                if !shared.await_dead_before(incarnation).await {
+                    return;
+                }
                 if let Err(error) = shared.adopt(followed.tail).await {
                     tracing::warn!(%incarnation, %error, "a silent writer could not be adopted yet");
                 }

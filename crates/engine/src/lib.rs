@@ -57,6 +57,7 @@ mod metrics;
 mod needles;
 mod open_block;
 mod options;
+mod order_of_writers;
 mod read_frame;
 mod retain;
 mod rules;

@@ -25,8 +25,6 @@ use crate::rules::Rulebook;
 use crate::view::Views;
 use crate::wal::{Context, End, Status, Wal};
 
-/// A writer that dies is adopted within so many times of the silence after which it seems to be dead.
-const ADOPTIONS_IN: u32 = 4;
 /// The part of the write budget that rows of other live writers may take.
 const FOLLOWED_PART: u64 = 4;
 
@@ -53,7 +51,7 @@ pub(crate) struct Shared {
     /// Dead writers of this directory whose rows are not in blocks yet.
     pub(crate) recovering: watch::Sender<usize>,
     /// When the current incarnation was registered, by the monotonic clock.
-    registered_ms: AtomicU64,
+    pub(crate) registered_ms: AtomicU64,
     wal: RwLock<Option<Arc<Wal>>>,
     members: RwLock<Option<(Members, Task<()>)>>,
     flusher: Flusher,
@@ -161,31 +159,6 @@ impl Shared {
         let own = self.env.new_id();
         let last = self.catalog.snapshot().writers().keys().next_back().copied();
         last.filter(|last| *last >= own).map_or(own, |last| Id::from_parts(last.timestamp_ms() + 1, own.0))
-    }
-
-    /// Whether rows that writers before this one took may still be without blocks. Ours shall not come before
-    /// them: of two values of one instant, that in the block that was committed last counts.
-    ///
-    /// The dead writers of a directory are known, and flushed without regard to anything else. In a bucket
-    /// those before us are awaited that seem to be dead, for as long as it takes to adopt one, and not while
-    /// there is no memory for pushes.
-    pub(crate) fn awaits_earlier_writers(&self, now: Duration) -> bool {
-        if *self.recovering.borrow() > 0 {
-            return true;
-        }
-        let (own, members) = (self.incarnation(), self.members());
-        let since = now.saturating_sub(Duration::from_millis(self.registered_ms.load(Ordering::Relaxed)));
-        let Some(members) = members.filter(|_| since < ADOPTIONS_IN * self.options.dead_after) else {
-            return false;
-        };
-        let view = self.views.current();
-        let mut earlier = view.snapshot.writers().range(..own).filter(|(_, writer)| !writer.is_sealed());
-        let beat = self.options.heartbeat_interval;
-        earlier.any(|(incarnation, _)| match members.silent_for(*incarnation) {
-            // Who lives has been heard by then.
-            Some(silence) => since < 3 * beat || silence >= 2 * beat,
-            None => since < self.options.dead_after,
-        })
     }
 
     fn context(&self, incarnation: Id) -> Context {

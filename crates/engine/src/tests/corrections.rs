@@ -3,7 +3,7 @@
 
 use sandur_model::{Dataset, SampleBatch, graphite_path_labels};
 use sandur_query::SampleSelection;
-use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 
 use super::samples::{START_MS, until};
@@ -100,6 +100,33 @@ async fn values_of_a_dead_process_do_not_come_behind_corrections() {
     };
     until(&second, are_flushed).await;
     assert_eq!((first_value(&second).await, second.view().head_totals().rows), (2.0, 0), "in blocks");
+}
+
+/// Two processes followed each other and died; the WAL of the first is slower to be adopted.
+#[tokio::test(start_paused = true)]
+async fn dead_processes_come_into_blocks_in_the_order_in_which_they_began() {
+    for trouble in [Fault::Slow(Duration::from_secs(8)), Fault::Failed, Fault::LostAck] {
+        let (env, bucket) = world(34);
+        let first = open(&env, &bucket.client("first"), options()).await;
+        let dead = first.incarnation();
+        write(&first, 0..5, 1.0).await;
+        drop(first);
+        let second = open(&env, &bucket.client("second"), options()).await;
+        let behind = second.incarnation();
+        write(&second, 0..1, 2.0).await;
+        drop(second);
+        let client = bucket.client("third");
+        (0..3).for_each(|_| client.fail_next(Op::Create, &format!("wal/{dead}"), trouble));
+        let third = open(&env, &client, options()).await;
+        assert_eq!(first_value(&third).await, 2.0, "from both WALs");
+        let is_sealed = |snapshot: &sandur_catalog::Snapshot, id| {
+            snapshot.writer(id).is_none_or(|writer| writer.is_sealed())
+        };
+        until(&third, |snapshot| is_sealed(snapshot, dead) || is_sealed(snapshot, behind)).await;
+        assert_eq!(first_value(&third).await, 2.0, "{trouble:?}: one of them is in a block");
+        until(&third, |snapshot| is_sealed(snapshot, dead) && is_sealed(snapshot, behind)).await;
+        assert_eq!((first_value(&third).await, third.view().head_totals().rows), (2.0, 0), "in blocks");
+    }
 }
 
 /// A clock that was set back gave a process an id before that of the process before it.
