@@ -46,6 +46,7 @@ mod metric_limits;
 mod metric_metadata;
 mod page;
 mod plain_pattern;
+mod retention;
 mod samples;
 mod series_labels;
 mod signal;
@@ -74,6 +75,7 @@ pub use matcher::{MatchOp, Matcher, MatcherError, MatcherForm, matches_all};
 pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
+pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, RetentionRules};
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
 };

@@ -12,6 +12,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use crate::metric_limits::MetricLimits;
+use crate::retention::RetentionRules;
 
 /// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -49,6 +50,9 @@ pub struct Limits {
     pub discover_service_name: Vec<String>,
     /// Delete data older than this, in nanoseconds; 0: keep for ever.
     pub retention_period: i64,
+    /// How long streams are kept that selectors name; the others are kept for `retention_period`.
+    #[serde(skip)]
+    pub retention_stream: RetentionRules,
     /// What becomes of lines that delete requests name.
     pub deletion_mode: DeletionMode,
     /// Largest `limit` of a log query.
@@ -221,6 +225,7 @@ impl Default for Limits {
             discover_log_levels: true,
             discover_service_name: service_name_sources.map(str::to_owned).into(),
             retention_period: 0,
+            retention_stream: RetentionRules::default(),
             deletion_mode: DeletionMode::default(),
             max_entries_limit_per_query: 5_000,
             max_query_series: 500,

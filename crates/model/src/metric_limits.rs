@@ -3,6 +3,8 @@
 
 use serde::Deserialize;
 
+use crate::retention::RetentionRules;
+
 /// What a tenant may send as samples. Sizes in bytes, times in nanoseconds; zero means "no limit" for counts
 /// and rates.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -24,6 +26,9 @@ pub struct MetricLimits {
     pub creation_grace_period: i64,
     /// Refuse samples older than this, in nanoseconds; 0: accept any age.
     pub out_of_order_time_window: i64,
+    /// How long series are kept that selectors name; the others are kept for the tenant's `retention_period`.
+    #[serde(skip)]
+    pub retention_series: RetentionRules,
     /// Buckets of a native histogram; 0: no limit.
     pub max_native_histogram_buckets: u64,
     /// Series of a tenant that heads hold at once; new ones beyond are refused. 0: no limit.
@@ -112,6 +117,7 @@ impl Default for MetricLimits {
             max_label_value_length: 2048,
             creation_grace_period: 10 * crate::MINUTE_NS,
             out_of_order_time_window: 0,
+            retention_series: RetentionRules::default(),
             max_native_histogram_buckets: 0,
             max_global_series_per_user: 0,
             otlp_translation_strategy: TranslationStrategy::default(),

@@ -12,7 +12,10 @@ mod archive;
 mod file;
 mod retention;
 
+use sandur_model::Labels;
+
 use crate::pattern::python_regex;
+use crate::stored::name_of_pairs;
 
 pub use aggregation::Method;
 pub use archive::{Archive, Reading};
@@ -106,6 +109,18 @@ impl StorageRules {
         Rule { archives, method, x_files_factor }
     }
 
+    /// How many seconds the values of a series are kept; nothing when no section names it.
+    pub fn kept(&self, labels: &Labels) -> Option<i64> {
+        let schemas = self.schemas.as_ref()?;
+        let name = name_of_pairs(|| labels.iter());
+        schemas.iter().find(|schema| schema.pattern.is_match(&name)).map(Schema::kept)
+    }
+
+    /// The pattern of each section, in order, and how many seconds values are kept by it.
+    pub fn each_kept(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.schemas.iter().flatten().map(|schema| (schema.pattern.as_str(), schema.kept()))
+    }
+
     /// The archives of every rule that some name may have.
     pub fn each_archives(&self) -> impl Iterator<Item = &[Archive]> {
         let instead = if self.schemas.is_some() { &WITHOUT_SECTION } else { &WITHOUT_FILE };
@@ -131,6 +146,11 @@ impl Schema {
         let retentions = section.needed("retentions")?;
         let archives = archives_of(retentions.value).map_err(|why| retentions.wrong(why))?;
         Ok(Self { pattern, archives })
+    }
+
+    /// Seconds that its last archive reaches back.
+    fn kept(&self) -> i64 {
+        self.archives.last().map_or(i64::MAX, |archive| archive.retention)
     }
 }
 
@@ -160,7 +180,12 @@ mod tests {
         assert_eq!(rules.of("other").archives, [Archive { step: 60, retention: 604_800 }]);
         assert_eq!((rules.of("a.max").method, rules.of("a.max").x_files_factor), (Method::Max, 0.0));
         assert_eq!((rules.of("a").method, rules.of("a").x_files_factor), (Method::Average, 0.5));
+        let path = |path| sandur_model::graphite_path_labels(path).unwrap();
+        assert_eq!([rules.kept(&path("carbon.x")), rules.kept(&path("other"))], [Some(90 * 86_400), None]);
+        let tagged = sandur_model::graphite_tagged_labels("a", [("b", "x.cpu.y")]).unwrap();
+        assert_eq!(rules.kept(&tagged), Some(5 * 365 * 86_400));
         let none = StorageRules::read(None, None).unwrap();
+        assert_eq!((none.kept(&tagged), none.each_kept().count(), rules.each_kept().count()), (None, 0, 2));
         assert_eq!(none.of("a").archives, [Archive { step: 60, retention: i64::MAX }]);
     }
 

@@ -33,6 +33,7 @@ use crate::source::{Fetched, Found, Selector, Source, Window};
 use crate::tags::TagExpression;
 
 pub use forget::Forget;
+pub(crate) use named::name_of_pairs;
 
 /// Comparisons of names or values with alternatives that are quicker made than handed to the CPU pool.
 const LITTLE_COMPARED: usize = 16 << 10;

@@ -53,8 +53,12 @@ impl Meant {
 
 /// The tags of a series; one with a path has its name alone.
 pub(super) fn tags_of(batch: &SeriesBatch, series: usize) -> Tags {
+    tags_of_pairs(batch.pairs(series))
+}
+
+fn tags_of_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Tags {
     let mut tags = Tags::default();
-    for (label, value) in batch.pairs(series) {
+    for (label, value) in pairs {
         if let Some(tag) = tag_of(label) {
             tags.set(tag, value);
         }
@@ -64,9 +68,17 @@ pub(super) fn tags_of(batch: &SeriesBatch, series: usize) -> Tags {
 
 /// The name of a series, with its tags in canonical form.
 pub(super) fn name_of(batch: &SeriesBatch, series: usize) -> String {
-    let is_path = batch.pairs(series).any(|(label, _)| Some(label) == graphite_level(0));
-    match batch.pairs(series).find(|(label, _)| *label == NAME).filter(|_| is_path) {
+    name_of_pairs(|| batch.pairs(series))
+}
+
+/// The same by its labels.
+pub(crate) fn name_of_pairs<'a, I>(pairs: impl Fn() -> I) -> String
+where
+    I: Iterator<Item = (&'a str, &'a str)>,
+{
+    let is_path = pairs().any(|(label, _)| Some(label) == graphite_level(0));
+    match pairs().find(|(label, _)| *label == NAME).filter(|_| is_path) {
         Some((_, path)) => path.to_owned(),
-        None => canonical_name(&tags_of(batch, series)),
+        None => canonical_name(&tags_of_pairs(pairs())),
     }
 }
