@@ -30,10 +30,12 @@ use crate::logs::LogMerging;
 use crate::merge_policy::{self, CompactionPolicy, next_merge};
 use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::options::MaintenanceOptions;
+use crate::retention::{ExpiredRows, Expiry};
 use crate::rules::{DueRules, Rulebook};
 use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
 use crate::view::Views;
+use crate::windows::day_of;
 
 /// How long a damaged block is left alone: its file may be brought back.
 const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
@@ -122,7 +124,7 @@ impl Compactor {
         let metas = work.merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
         let through = work.due.through.unwrap_or(least);
-        self.exchange::<M>(&work, inputs, touched, through).await
+        self.exchange::<M>(&work, inputs, touched, (through, 0)).await.map(drop)
     }
 
     /// Makes a block clean of the started delete requests, if it is not: rewrites it without their rows.
@@ -155,8 +157,76 @@ impl Compactor {
         if touched.iter().all(M::is_untouched) {
             return Ok(Cleaned::Untouched { through });
         }
-        self.exchange::<M>(&work, inputs, touched, through).await?;
+        self.exchange::<M>(&work, inputs, touched, (through, 0)).await?;
         Ok(Cleaned::Rewritten)
+    }
+
+    /// Whether a merge may take the block, now or when its day is over.
+    pub(crate) fn awaits_merge(&self, snapshot: &Snapshot, block: &BlockMeta) -> bool {
+        let day = day_of(block.window.start);
+        let of_day: Vec<_> = snapshot.blocks(&block.dataset, day).cloned().collect();
+        let damaged = self.damaged().keys().copied().collect();
+        let (signal, now_ns) = (block.dataset.signal, self.env.now_ns());
+        !merge_policy::is_settled(&self.policy, now_ns, day, &of_day)
+            || next_merge(&self.policy, signal, now_ns, &of_day, &damaged).is_some()
+    }
+
+    /// Takes the series out of a block that are kept no longer: all of it leaves the catalog, or it is
+    /// rewritten without them when that is worth it.
+    pub(crate) async fn expire(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        block: &Arc<BlockMeta>,
+        expiry: &Arc<Expiry>,
+    ) -> Result<Expired, Error> {
+        if self.damaged().contains_key(&block.id) {
+            return Ok(Expired::Damaged);
+        }
+        let due = self.rulebook.due(snapshot, &block.dataset);
+        let (inputs, window, level) = (vec![block.id], block.window, block.level);
+        let merge = merge_policy::Merge { inputs, window, level };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let expired = match block.dataset.signal {
+            Signal::Logs => self.expire_sound::<LogMerging>(work, (block, expiry)).await,
+            Signal::Metrics => self.expire_sound::<SampleMerging>(work, (block, expiry)).await,
+        };
+        expired.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+    }
+
+    async fn expire_sound<M: Merging>(
+        &self,
+        work: Work<'_>,
+        (block, expiry): (&Arc<BlockMeta>, &Arc<Expiry>),
+    ) -> Result<Expired, Error> {
+        let inputs = self.open_inputs::<M>(&work).await?;
+        let expired = M::expired(&self.reader, &inputs[0], expiry, &self.budget).await?;
+        let rows = expired.rows;
+        if rows.total() > block.rows {
+            let reason = format!("its index tells of {} rows of {}", rows.total(), block.rows);
+            return Err(Error::Damaged { path: block.path(), reason });
+        }
+        if expired.is_all(block.rows) {
+            self.remove(work.incarnation, block).await?;
+            return Ok(Expired::Removed { rows });
+        }
+        if !expired.is_worth_it(block.rows) {
+            return Ok(Expired::Stays);
+        }
+        let mut touched = self.touch::<M>(&inputs, work.due).await?;
+        touched.iter_mut().for_each(|touched| M::take_out(touched, &expired, (block, expiry)));
+        let through = work.due.through.unwrap_or(block.deletes_through);
+        let into = self.exchange::<M>(&work, inputs, touched, (through, rows.total())).await?;
+        Ok(Expired::Rewritten { rows, into })
+    }
+
+    async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
+        let edit = Edit::RemoveBlock { id: block.id, at_ms: self.env.now_ns() / 1_000_000 };
+        let preconditions =
+            vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(vec![block.id])];
+        let committed = self.catalog.commit(incarnation, vec![edit], preconditions).await;
+        self.views.publish(committed.map_err(|error| refused("the removal of an old block", &error))?);
+        Ok(())
     }
 
     /// The blocks that are left alone now.
@@ -180,14 +250,15 @@ impl Compactor {
         Ok(all)
     }
 
-    /// Replaces opened blocks by one, without the rows that deletes take out.
+    /// Replaces opened blocks by one, without the rows that deletes and retention take out; those of the
+    /// latter are `expired`. Gives the block's id.
     async fn exchange<M: Merging>(
         &self,
         work: &Work<'_>,
         inputs: Vec<Arc<M::Block>>,
         touched: Vec<M::Touched>,
-        through: u64,
-    ) -> Result<(), Error> {
+        (through, expired): (u64, u64),
+    ) -> Result<Id, Error> {
         let started = self.env.monotonic();
         let merge = work.merge;
         let dataset = work.meta(merge.inputs[0])?.dataset.clone();
@@ -209,19 +280,20 @@ impl Compactor {
             }
         };
         block_meta::fill(&mut meta, &summary);
+        let id = meta.id;
         meta.deletes_through = through;
         let holds_something = summary.rows > 0 || counts.beside > 0;
         self.commit(work.incarnation, merge, (meta, holds_something)).await?;
-        self.deleted_rows.inc_by(counts.deleted);
+        let deleted = counts.deleted.saturating_sub(expired);
+        self.deleted_rows.inc_by(deleted);
         let took = self.env.monotonic().saturating_sub(started);
         let Dataset { tenant, signal } = dataset;
         tracing::info!(
             %tenant, %signal, level, inputs = inputs.len(), rows = summary.rows,
             moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
-            duplicates = counts.duplicates, deleted = counts.deleted, size = summary.size, ?took,
-            "merged blocks"
+            duplicates = counts.duplicates, deleted, expired, size = summary.size, ?took, "merged blocks"
         );
-        Ok(())
+        Ok(id)
     }
 
     async fn open_inputs<M: Merging>(&self, work: &Work<'_>) -> Result<Vec<Arc<M::Block>>, Error> {
@@ -335,6 +407,26 @@ pub(crate) enum Cleaned {
     LeftAlone {
         /// Why.
         why: &'static str,
+    },
+}
+
+/// What became of a block that may have series that are kept no longer.
+pub(crate) enum Expired {
+    /// They are too few.
+    Stays,
+    /// It is damaged or missing, and left alone for a while.
+    Damaged,
+    /// It was replaced by one without these rows.
+    Rewritten {
+        /// The rows.
+        rows: ExpiredRows,
+        /// The new block.
+        into: Id,
+    },
+    /// It left the catalog with all its rows.
+    Removed {
+        /// The rows.
+        rows: ExpiredRows,
     },
 }
 

@@ -3,8 +3,8 @@
 //! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
 //! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
 //! that live (`follow_writers`). The read half answers queries over blocks and heads (`logs::scan`,
-//! `samples::scan`). The background merges blocks (`compact`), lets old ones go (`retain`), removes rows that
-//! delete requests name (`deletes`; `rules` hide them from queries until then) and collects garbage
+//! `samples::scan`). The background merges blocks (`compact`), lets old rows go (`retention`), removes rows
+//! that delete requests name (`deletes`; `rules` hide them from queries until then) and collects garbage
 //! (`maintain`).
 //!
 //! **Two signals, one engine.** One WAL, one head per writer, one floor and one commit carry lines and
@@ -59,7 +59,7 @@ mod open_block;
 mod options;
 mod order_of_writers;
 mod read_frame;
-mod retain;
+mod retention;
 mod rules;
 mod samples;
 mod series_reader;
@@ -77,5 +77,6 @@ pub use error::{CancelRefusal, Error};
 pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
+pub use retention::{LabelRetention, Retention};
 pub use rules::{DeleteOptions, DeletionModeOf};
 pub use view::View;

@@ -11,7 +11,9 @@ use crate::block_reader::BlockReader;
 use crate::compact::Compactor;
 use crate::deletes::DeleteProcessor;
 use crate::error::Error;
-use crate::retain::remove_expired;
+use crate::retention::DueRetention;
+use crate::retention::blocks::remove_expired;
+use crate::retention::series::SeriesRetention;
 use crate::shared::Shared;
 
 /// Works until the engine stops.
@@ -19,6 +21,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let options = shared.options.maintenance.clone();
     let compactor = Compactor::new(&shared, reader, &options);
     let mut deletes = DeleteProcessor::new(&shared);
+    let (mut retention, mut series) = (DueRetention::new(), SeriesRetention::new(&shared));
     let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
     while shared.pause(options.interval).await {
@@ -37,8 +40,10 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
         compact_all(&shared, &compactor, &mut deletes).await;
         let incarnation = shared.incarnation();
         let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
-        let removed = remove_expired(env, catalog, views, &options.retention_of, incarnation).await;
+        let due = retention.look(env, &catalog.snapshot(), &options);
+        let removed = remove_expired(env, catalog, views, &shared.metrics, (&due, incarnation)).await;
         warn("removing old blocks", removed.map(drop));
+        series.round(&compactor, &due).await;
         warn("housekeeping of the catalog", catalog.keep_house().await.map(drop).map_err(Error::from));
         let now = env.monotonic();
         if now >= gc_due {

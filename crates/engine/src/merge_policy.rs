@@ -102,6 +102,19 @@ pub(crate) fn next_merge(
     })
 }
 
+/// Whether a day is over, and quiet if it has several blocks: no merge of them becomes due by time alone.
+pub(crate) fn is_settled(
+    policy: &CompactionPolicy,
+    now_ns: i64,
+    window: TimeRange,
+    blocks: &[Arc<BlockMeta>],
+) -> bool {
+    let day: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
+    // Of a whole day the signal makes no difference.
+    let choice = Choice { policy, signal: Signal::Logs, now_ns, day: &day };
+    choice.is_over(window) && (day.len() < 2 || choice.is_due(window, &day, 2))
+}
+
 /// What a merge of one window is chosen by.
 struct Choice<'a> {
     policy: &'a CompactionPolicy,
@@ -257,6 +270,18 @@ mod tests {
         assert_eq!(next_of(&policy, DAY_NS, &blocks), None);
         let merge = next_of(&policy, DAY_NS + HOUR_NS, &blocks).expect("the day is over");
         assert_eq!((merge.window, merge.level, merge.inputs.len()), (TimeRange::new(0, DAY_NS), 2, 5));
+    }
+
+    #[test]
+    fn a_day_is_settled_when_it_is_over_and_quiet() {
+        let policy = CompactionPolicy::default();
+        let day = TimeRange::new(0, DAY_NS);
+        let one = [block(0, NOON, 0, 1)];
+        let settled = |now, blocks: &[_]| is_settled(&policy, now, day, blocks);
+        assert!(!settled(DAY_NS, &one) && settled(DAY_NS + HOUR_NS, &one));
+        let late = Id::from_parts(((DAY_NS + HOUR_NS) / 1_000_000) as u64, 1);
+        let two = [one[0].clone(), Arc::new(BlockMeta { id: late, ..(*one[0]).clone() })];
+        assert!(!settled(DAY_NS + HOUR_NS, &two) && settled(DAY_NS + 2 * HOUR_NS, &two));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What compaction asks of a signal: how its blocks are opened, what deletes do to them, and how several
-//! become one.
+//! What compaction asks of a signal: how its blocks are opened, what deletes and retention do to them, and
+//! how several become one.
 //!
 //! A merge is a state machine without I/O ([`Merge`]): it computes until it needs a page or has output, so
 //! that it runs on the CPU pool with a bounded number of pages in memory. [`crate::compact`] does the I/O
@@ -16,6 +16,7 @@ use sandur_model::{TenantId, TimeRange};
 
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
+use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::DueRules;
 
 /// Output that is handed over at once.
@@ -53,7 +54,7 @@ pub(crate) struct MergeCounts {
     pub(crate) merged_pages: u64,
     /// Rows that were there twice.
     pub(crate) duplicates: u64,
-    /// Rows that deletes took out.
+    /// Rows that deletes or retention took out.
     pub(crate) deleted: u64,
     /// Exemplars and metadata that the result has: it is of use without rows, too.
     pub(crate) beside: u64,
@@ -105,6 +106,17 @@ pub(crate) trait Merging: Send + Sync + 'static {
         due: &DueRules,
         budget: &MemoryBudget,
     ) -> impl Future<Output = Result<Self::Touched, Error>> + Send;
+
+    /// The series of a block that are kept no longer.
+    fn expired(
+        reader: &BlockReader,
+        block: &Arc<Self::Block>,
+        expiry: &Arc<Expiry>,
+        budget: &MemoryBudget,
+    ) -> impl Future<Output = Result<ExpiredSeries, Error>> + Send;
+
+    /// Takes these series of a block out beside what the rules take out.
+    fn take_out(touched: &mut Self::Touched, expired: &ExpiredSeries, of: (&Arc<BlockMeta>, &Arc<Expiry>));
 
     /// Whether they do nothing to it.
     fn is_untouched(touched: &Self::Touched) -> bool;

@@ -1,9 +1,12 @@
 //! What the write half counts, for `/metrics`.
 
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::retention::ExpiredRows;
 
 /// Handles of the metrics. Cheap to clone; all clones count together.
 #[derive(Clone, Debug)]
@@ -78,6 +81,16 @@ pub struct Metrics {
     pub deleted_rows: Counter,
     /// Failed attempts to remove deleted lines from a block.
     pub delete_failures: Counter,
+    /// Rows that retention removed, by what said that their time is over.
+    pub retention_rows: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Blocks that left whole.
+    pub retention_removed: Counter,
+    /// Blocks that were rewritten without series past their time.
+    pub retention_rewritten: Counter,
+    /// Blocks that were looked at and stay as they are.
+    pub retention_kept: Counter,
+    /// Failed attempts to take rows past their time out of a block.
+    pub retention_failures: Counter,
 }
 
 /// Upper bounds from 1 ms to 32 s, doubling.
@@ -123,6 +136,11 @@ impl Default for Metrics {
             delete_rewrites: Counter::default(),
             deleted_rows: Counter::default(),
             delete_failures: Counter::default(),
+            retention_rows: Family::default(),
+            retention_removed: Counter::default(),
+            retention_rewritten: Counter::default(),
+            retention_kept: Counter::default(),
+            retention_failures: Counter::default(),
         }
     }
 }
@@ -178,6 +196,40 @@ impl Metrics {
         let text = "Requests that the cache could not answer, since the start";
         all.register("cache_misses", text, self.cache_misses.clone());
         self.register_deletes(all);
+        self.register_retention(all);
+    }
+
+    /// Counts rows that retention has removed.
+    pub(crate) fn note_expired(&self, rows: &ExpiredRows) {
+        for (reason, rows) in rows.each() {
+            self.retention_rows.get_or_create(&[("reason", reason.as_str())]).inc_by(rows);
+        }
+    }
+
+    fn register_retention(&self, all: &mut Registry) {
+        all.register(
+            "retention_rows",
+            "Rows that retention removed, by what their time was over for: the tenant, a selector, labels \
+             (Graphite's rules), or a block that is past all of them",
+            self.retention_rows.clone(),
+        );
+        let counters = [
+            ("removed", &self.retention_removed),
+            ("rewritten", &self.retention_rewritten),
+            ("kept", &self.retention_kept),
+        ];
+        for (outcome, counter) in counters {
+            let labels = [("outcome".into(), outcome.into())].into_iter();
+            let blocks = all.sub_registry_with_labels(labels);
+            let text = "Blocks that retention looked at or removed: removed as they were, rewritten without \
+                        series past their time, or kept since few of their rows are past it";
+            blocks.register("retention_blocks", text, counter.clone());
+        }
+        all.register(
+            "retention_failures",
+            "Failed attempts to take rows past their time out of a block",
+            self.retention_failures.clone(),
+        );
     }
 
     fn register_deletes(&self, all: &mut Registry) {

@@ -11,6 +11,7 @@ use sandur_catalog::{CatalogOptions, GcOptions};
 use sandur_model::Dataset;
 
 use crate::merge_policy::CompactionPolicy;
+use crate::retention::Retention;
 use crate::rules::DeleteOptions;
 
 /// How an engine behaves.
@@ -115,8 +116,8 @@ impl EngineOptions {
     }
 }
 
-/// How long tenants keep their rows of each signal, in nanoseconds; 0 is for ever.
-pub type RetentionOf = Arc<dyn Fn(&Dataset) -> i64 + Send + Sync>;
+/// How long tenants keep their rows of each signal.
+pub type RetentionOf = Arc<dyn Fn(&Dataset) -> Retention + Send + Sync>;
 
 /// How the background works.
 #[derive(Clone)]
@@ -135,6 +136,8 @@ pub struct MaintenanceOptions {
     pub gc: GcOptions,
     /// How long tenants keep their rows. Default: for ever.
     pub retention_of: RetentionOf,
+    /// How long a retention must have stood before anything is removed by it. Default: 1 min.
+    pub retention_change_delay: Duration,
 }
 
 impl Default for MaintenanceOptions {
@@ -146,7 +149,8 @@ impl Default for MaintenanceOptions {
             compaction: CompactionPolicy::default(),
             compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
             gc: GcOptions::default(),
-            retention_of: Arc::new(|_: &Dataset| 0),
+            retention_of: Arc::new(|_: &Dataset| Retention::default()),
+            retention_change_delay: Duration::from_secs(60),
         }
     }
 }

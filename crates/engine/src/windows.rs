@@ -31,3 +31,9 @@ pub(crate) fn windows(slots: &BTreeSet<i64>, slot_ns: i64) -> Vec<(TimeRange, Ti
     });
     daily.chain(slots.range(first_single..).map(|&s| (slot(s), slot(s)))).collect()
 }
+
+/// The day that holds an instant.
+pub(crate) fn day_of(instant_ns: i64) -> TimeRange {
+    let start = instant_ns.div_euclid(DAY_NS) * DAY_NS;
+    TimeRange::new(start, start.saturating_add(DAY_NS))
+}

@@ -39,6 +39,11 @@ struct Texts {
 impl GraphiteRules {
     /// Reads the files that are named.
     pub fn open(settings: &Graphite) -> Result<Self, String> {
+        if settings.expire && settings.schemas.is_empty() {
+            return Err(
+                "graphite.expire deletes by graphite.schemas: set it to a storage-schemas.conf".into()
+            );
+        }
         let mut rules = Self { settings: settings.clone(), ..Self::default() };
         let texts = rules.read()?;
         rules.apply(&texts)?;
@@ -135,6 +140,8 @@ mod tests {
         };
         let settings = Graphite { schemas: path.display().to_string(), ..Graphite::default() };
         assert!(GraphiteRules::open(&settings).unwrap_err().contains("storage-schemas.conf"));
+        let expiring = Graphite { expire: true, ..Graphite::default() };
+        assert!(GraphiteRules::open(&expiring).unwrap_err().contains("graphite.schemas"));
         write("10s");
         let env = Env::simulated(1, 0);
         let rules = Arc::new(GraphiteRules::open(&settings).unwrap());

@@ -2,9 +2,9 @@
 //! rows meanwhile.
 //!
 //! Method: seeded runs of an engine over a store in memory. Late, repeated and current rows are pushed, heads
-//! are flushed, blocks merged and removed by retention, lines deleted and shown again, in any order and also
-//! while a query runs; then every query is asked twice, with the cache and without. The cache is small, so
-//! that units also go for lack of memory.
+//! are flushed, blocks merged, removed and rewritten by retention, lines deleted and shown again, in any
+//! order and also while a query runs; then every query is asked twice, with the cache and without. The cache
+//! is small, so that units also go for lack of memory.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 
@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use sandur_base::units::{KIB, MIB};
 use sandur_base::{Env, Id, MemoryBudget};
-use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
+use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions, Retention};
 use sandur_logql::{DeleteQuery, Kind, Request};
-use sandur_model::{Dataset, Labels, Limits, LogBatch, LogBatchBuilder, TenantId, TimeRange};
+use sandur_model::{
+    Dataset, Labels, Limits, LogBatch, LogBatchBuilder, MatchOp, Matcher, RetentionRule, RetentionRules,
+    TenantId, TimeRange,
+};
 use sandur_query::{Direction, QueryContext, QueryResult, ResultsCache};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -23,7 +26,9 @@ use sandur_store::{Store, StoreOptions};
 const S: i64 = 1_000_000_000;
 /// 2026-11-20 10:00 UTC.
 const START_NS: i64 = 1_795_168_800 * S;
+/// How long rows are kept, and those of single streams.
 const RETENTION_NS: i64 = 20 * 3_600 * S;
+const RETENTION_OF: [(&str, i64); 2] = [("s1", 8 * 3_600 * S), ("s2", 23 * 3_600 * S)];
 const STEPS: usize = 25;
 
 const QUERIES: &[&str] = &[
@@ -36,6 +41,15 @@ const QUERIES: &[&str] = &[
     r#"absent_over_time({stream="s2"}[5m])"#,
     r#"max by (stream) (max_over_time({job="sim"} | logfmt | unwrap n [30m]))"#,
 ];
+
+fn retention() -> Retention {
+    let rule = |(stream, period_ns): (&str, i64)| {
+        let matcher = Matcher::new("stream", MatchOp::Equal, stream).unwrap();
+        RetentionRule::new(format!("{{stream={stream:?}}}"), vec![matcher], 0, period_ns).unwrap()
+    };
+    let rules = RetentionRules::new(RETENTION_OF.map(rule).into()).unwrap();
+    Retention { rules, ..Retention::uniform(RETENTION_NS) }
+}
 
 struct World {
     env: Env,
@@ -52,7 +66,7 @@ impl World {
         let store = Store::from_object_store(Arc::new(client), env.clone(), StoreOptions::default());
         let mut maintenance = MaintenanceOptions {
             interval: Duration::from_secs(5),
-            retention_of: Arc::new(|_: &Dataset| RETENTION_NS),
+            retention_of: Arc::new(|_: &Dataset| retention()),
             ..MaintenanceOptions::default()
         };
         maintenance.compaction.quiet = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::MemoryBudget;
+use sandur_base::{Lane, MemoryBudget};
 use sandur_cache::Hint;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::BlockOptions;
@@ -11,11 +11,13 @@ use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::block::OpenLogs;
+use super::expired::expired;
 use super::merge::{Merger, PageBytes, PageRef};
 use super::touched::{Touched, touched};
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
 use crate::merging::{Merging, Target};
+use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::DueRules;
 
 /// Merges of log blocks.
@@ -40,6 +42,23 @@ impl Merging for LogMerging {
         streams.insert_range(0..block.footer.streams().len() as u32);
         let all = (&streams, TimeRange::ALL);
         Ok(touched(reader, block, all, due.rules.iter(), &QueryStats::default()).await?)
+    }
+
+    async fn expired(
+        reader: &BlockReader,
+        block: &Arc<OpenLogs>,
+        expiry: &Arc<Expiry>,
+        _: &MemoryBudget,
+    ) -> Result<ExpiredSeries, Error> {
+        let (block, expiry) = (Arc::clone(block), Arc::clone(expiry));
+        let (meta, work) = (Arc::clone(&block.meta), move || expired(&block, &expiry));
+        let found = reader.env.run_cpu(Lane::Background, work).await;
+        Ok(found.map_err(|reason| ReadError::damaged(&meta, reason))?)
+    }
+
+    fn take_out(touched: &mut Touched, expired: &ExpiredSeries, _: (&Arc<BlockMeta>, &Arc<Expiry>)) {
+        touched.gone |= &expired.series;
+        touched.partly -= &expired.series;
     }
 
     fn is_untouched(touched: &Touched) -> bool {

@@ -5,6 +5,7 @@
 
 mod assembly;
 pub(crate) mod block;
+mod expired;
 pub(crate) mod flush_plan;
 pub mod head;
 mod mask;

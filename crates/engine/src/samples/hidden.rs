@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
+use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::SeriesExemplars;
 use sandur_format::sample_block::index::SeriesSpan;
-use sandur_model::{Labels, matches_all};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS, matches_all};
 
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
+use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::Rule;
 
 /// Pages of series that are looked at together.
@@ -44,6 +46,8 @@ pub(crate) struct HiddenSamples {
     pub(super) rules: Vec<Arc<Rule>>,
     /// Whether they hide some.
     pub(super) has_hidden_exemplars: bool,
+    /// What takes series out that are kept no longer, and the newest time of the block.
+    expiry: Option<(Arc<Expiry>, i64)>,
 }
 
 impl HiddenSamples {
@@ -80,13 +84,28 @@ impl HiddenSamples {
         Ok(hidden)
     }
 
+    /// Takes series of the block out that are kept no longer, and later on their exemplars.
+    pub(super) fn take_out(
+        &mut self,
+        expired: &ExpiredSeries,
+        (block, expiry): (&Arc<BlockMeta>, &Arc<Expiry>),
+    ) {
+        self.gone |= &expired.series;
+        self.partly.retain(|series, _| !expired.series.contains(*series));
+        self.expiry = Some((Arc::clone(expiry), block.max_ts));
+    }
+
     /// Whether nothing is hidden.
     pub(super) fn is_nothing(&self) -> bool {
         self.gone.is_empty() && self.partly.is_empty() && !self.has_hidden_exemplars
     }
 
-    /// Takes the exemplars out that rules hide.
+    /// Takes the exemplars out that rules hide, and those of series that are kept no longer.
     pub(super) fn drop_exemplars(&self, of: &mut SeriesExemplars) {
+        if let Some((expiry, newest_ns)) = &self.expiry {
+            let time_ns = |one: &Exemplar| one.timestamp.saturating_mul(MILLISECOND_NS);
+            of.exemplars.retain(|one| !expiry.ends(&of.labels, time_ns(one).max(*newest_ns)));
+        }
         let times = times_of(self.rules.iter(), &of.labels);
         of.exemplars.retain(|one| !hides(&times, one.timestamp));
     }

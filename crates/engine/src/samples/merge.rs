@@ -26,6 +26,7 @@ use sandur_query::QueryStats;
 
 use super::OpenSamples;
 use super::exemplars::are_some_hidden;
+use super::expired::expired;
 use super::hidden::HiddenSamples;
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
@@ -37,6 +38,7 @@ use super::times::read_times;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
 use crate::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
+use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::DueRules;
 
 /// Samples of a step at most: some tens of milliseconds.
@@ -512,6 +514,19 @@ impl Merging for SampleMerging {
             hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.rules, budget).await?;
         }
         Ok(hidden)
+    }
+
+    async fn expired(
+        reader: &BlockReader,
+        block: &Arc<OpenSamples>,
+        expiry: &Arc<Expiry>,
+        budget: &MemoryBudget,
+    ) -> Result<ExpiredSeries, Error> {
+        Ok(expired(reader, block, expiry, budget).await?)
+    }
+
+    fn take_out(hidden: &mut HiddenSamples, expired: &ExpiredSeries, of: (&Arc<BlockMeta>, &Arc<Expiry>)) {
+        hidden.take_out(expired, of);
     }
 
     fn is_untouched(touched: &HiddenSamples) -> bool {

@@ -6,6 +6,7 @@
 mod assembly;
 mod beside;
 mod exemplars;
+mod expired;
 pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;

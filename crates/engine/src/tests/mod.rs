@@ -12,6 +12,7 @@ mod local;
 mod lost;
 mod parts;
 mod refused;
+mod retention;
 mod samples;
 mod trips;
 mod warm;

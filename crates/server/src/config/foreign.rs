@@ -26,6 +26,7 @@ const AGE: &str = "how long lines are kept, such as 30d; 0 is for ever";
 const NO_INDEX: &str = "not needed: blocks describe themselves, there is no schema and no index to set up";
 const NO_RING: &str = "not needed: processes meet in the bucket, any number can share one";
 const NO_RULES: &str = "there is none: rules are not evaluated here";
+const RULES_OF_RETENTION: &str = "rules with selector and period, such as {env=\"dev\"} and 7d";
 const WAL: &str = "the write-ahead log is always on and lies in the store";
 
 /// The names, longer ones before their beginnings.
@@ -47,6 +48,9 @@ static NAMES: &[Foreign] = &[
     name("web.external_url", "", "not needed: nothing here writes links to itself"),
     name("query.max_concurrency", "query.max_concurrent", ""),
     name("store.retention", "limits.retention_period", AGE),
+    name("retentionperiod", "limits.retention_period", AGE),
+    name("retentionfilter", "limits.metrics.retention_series", RULES_OF_RETENTION),
+    name("compactor.blocks_retention_period", "limits.retention_period", AGE),
     name("validation.reject_old_samples.max_age", "limits.reject_old_samples_max_age", "0 accepts any age"),
     name("validation.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
     name("querier.query_timeout", "limits.query_timeout", ""),
@@ -102,6 +106,8 @@ static NAMES: &[Foreign] = &[
     name("limits_config.ingestion_rate_mb", "limits.ingestion_rate", "a size, such as 4MiB"),
     name("limits_config.ingestion_burst_size_mb", "limits.ingestion_burst", "a size, such as 6MiB"),
     name("limits_config.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
+    name("limits_config.compactor_blocks_retention_period", "limits.retention_period", AGE),
+    name("limits.compactor_blocks_retention_period", "limits.retention_period", AGE),
     name("limits_config.per_tenant_override_config", "limits_file", ""),
     name("limits_config.max_entries_limit", "limits.max_entries_limit_per_query", ""),
     name("limits_config.max_cache_freshness_per_query", "", "not needed: the step cache is never stale"),
@@ -266,6 +272,8 @@ mod tests {
             ("--retention", "--limits-retention-period: how long"),
             ("-config.file", "--config: a TOML file"),
             ("--storage.tsdb.path", "--store"),
+            ("-retentionFilter", "--limits-metrics-retention-series: rules"),
+            ("-retentionPeriod", "--limits-retention-period: how long"),
             ("--storage.tsdb.retention.time", "--limits-retention-period"),
             ("--web.listen-address", "--listen"),
             ("-server.http-listen-port", "--listen"),

@@ -2,7 +2,7 @@
 //!
 //! Defaults are those of [`Limits::default`].
 
-use sandur_model::Limits;
+use sandur_model::{Limits, Signal};
 
 use super::slot::Slot;
 
@@ -64,6 +64,13 @@ pub static LIMITS: &[LimitSpec] = &[
     limit("retention_period", "Delete data older than this; 0: keep for ever.", |l| {
         Slot::DurationNs(&mut l.retention_period)
     }),
+    limit(
+        "retention_stream",
+        "Streams that are kept for another time than retention_period, shorter or longer: rules with \
+         selector, priority and period; of several that name a stream the highest priority counts, then the \
+         shortest period.",
+        |l| Slot::Retention(&mut l.retention_stream, Signal::Logs),
+    ),
     limit(
         "deletion_mode",
         "What becomes of lines that delete requests name: disabled (the API refuses), filter-only (hidden, \
@@ -193,6 +200,11 @@ pub static LIMITS: &[LimitSpec] = &[
         "Refuse samples older than this. Samples may come in any order, and of two for one instant the first \
          stays; 0: accept any age.",
         |l| Slot::DurationNs(&mut l.metrics.out_of_order_time_window),
+    ),
+    limit(
+        "metrics.retention_series",
+        "The same as retention_stream for series of metrics, with selectors of PromQL.",
+        |l| Slot::Retention(&mut l.metrics.retention_series, Signal::Metrics),
     ),
     limit(
         "metrics.max_global_series_per_user",

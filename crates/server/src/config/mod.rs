@@ -13,6 +13,7 @@ pub mod foreign;
 mod layers;
 mod limits_table;
 mod reference;
+mod retention_rules;
 mod settings;
 mod slot;
 mod table;

@@ -229,6 +229,8 @@ pub struct Graphite {
     pub schemas: String,
     /// Path of a `storage-aggregation.conf`; empty: none.
     pub aggregation: String,
+    /// Whether the last archive of a section is how long its series are stored.
+    pub expire: bool,
 }
 
 /// RequestLimits towards a store that others use too.
@@ -314,6 +316,8 @@ pub struct Cluster {
 /// Deleting of data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retention {
+    /// How long a changed retention must have stood before it removes anything.
+    pub change_delay: Duration,
     /// How often unused objects are looked for.
     pub interval: Duration,
     /// How long a removed block stays, for readers that still use it.
@@ -409,6 +413,7 @@ impl Default for Settings {
                 delete_max_interval: Duration::from_secs(24 * 3_600),
             },
             retention: Retention {
+                change_delay: Duration::from_secs(60),
                 interval: Duration::from_secs(60),
                 delete_delay: Duration::from_secs(3_600),
             },

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
-use sandur_model::{BlockedQuery, DeletionMode, TranslationStrategy};
+use sandur_model::{BlockedQuery, DeletionMode, RetentionRules, Signal, TranslationStrategy};
 
+use super::retention_rules;
 use super::tenant_shares::TenantShares;
 
 /// A borrowed setting of a known kind.
@@ -40,6 +41,8 @@ pub enum Slot<'a> {
     Shares(&'a mut TenantShares),
     /// Policies that block queries; as text a JSON array, in a file an array of tables.
     Policies(&'a mut Vec<BlockedQuery>),
+    /// How long what selectors name is kept; written as policies are.
+    Retention(&'a mut RetentionRules, Signal),
 }
 
 impl Slot<'_> {
@@ -56,6 +59,7 @@ impl Slot<'_> {
             Self::List(_) => "list",
             Self::Shares(_) => "shares",
             Self::Policies(_) => "policies",
+            Self::Retention(..) => "rules",
         }
     }
 
@@ -112,6 +116,7 @@ impl Slot<'_> {
             }
             Self::Shares(slot) => *slot = text.parse()?,
             Self::Policies(slot) => *slot = policies(text)?,
+            Self::Retention(slot, signal) => *slot = retention_rules::read(text, signal)?,
         }
         Ok(())
     }
@@ -131,6 +136,7 @@ impl Slot<'_> {
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
             Self::Shares(shares) => shares.to_string(),
+            Self::Retention(rules, _) => retention_rules::print(rules),
             Self::Policies(policies) if policies.is_empty() => String::new(),
             Self::Policies(policies) => {
                 serde_json::to_string(policies).expect("texts and numbers are always JSON")

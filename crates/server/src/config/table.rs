@@ -297,6 +297,13 @@ pub static OPTIONS: &[OptionSpec] = &[
         |s| Slot::Text(&mut s.graphite.aggregation),
     ),
     option(
+        "graphite.expire",
+        "Also delete series of Graphite's when the longest archive of their section of graphite.schemas is \
+         over. Names without a section are kept as retention_period says. Not by default: a slip in that \
+         file would delete history.",
+        |s| Slot::Switch(&mut s.graphite.expire),
+    ),
+    option(
         "storage.max_concurrent_reads",
         "In a bucket: block reads under way at once when the store keeps up; fewer when it does not.",
         |s| Slot::Count(&mut s.storage.max_concurrent_reads),
@@ -404,6 +411,11 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Largest max_interval of a delete request with filters. It is checked as in Loki; requests are not \
          split here.",
         |s| Slot::Duration(&mut s.compaction.delete_max_interval),
+    ),
+    option(
+        "retention.change_delay",
+        "A retention that was changed removes nothing before it stood for so long: time to notice a slip.",
+        |s| Slot::Duration(&mut s.retention.change_delay),
     ),
     option("retention.interval", "How often unused objects are looked for.", |s| {
         Slot::Duration(&mut s.retention.interval)

@@ -10,6 +10,7 @@ use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
+    RetentionOf,
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, SampleBatch, Signal, TenantId, TimeRange};
@@ -44,10 +45,10 @@ pub async fn open(
     env: &Env,
     settings: &Settings,
     shares: &Shares,
-    limits: Arc<TenantLimits>,
+    (limits, kept): (&Arc<TenantLimits>, RetentionOf),
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
-    let request_limits = request_limits(&settings.storage, shares, Arc::clone(&limits));
+    let request_limits = request_limits(&settings.storage, shares, Arc::clone(limits));
     let store =
         Store::open(&settings.store, env.clone(), StoreOptions { request_limits, ..StoreOptions::default() });
     let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
@@ -58,8 +59,8 @@ pub async fn open(
     };
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
     let cache = block_cache::open(env, &settings.cache, shares.cache, has_bucket);
-    let options =
-        EngineOptions { cache: Some(cache.clone()), ..engine_options(settings, shares, limits, address) };
+    let options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
+    let options = EngineOptions { cache: Some(cache.clone()), ..options };
     let engine = Engine::open(store.clone(), env.clone(), options).await;
     let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
     let mut registry = Registry::default();
@@ -104,11 +105,10 @@ fn whole_upload_max(shares: &Shares) -> usize {
 fn engine_options(
     settings: &Settings,
     shares: &Shares,
-    limits: Arc<TenantLimits>,
+    (limits, retention_of): (Arc<TenantLimits>, RetentionOf),
     address: SocketAddr,
 ) -> EngineOptions {
     let defaults = MaintenanceOptions::default();
-    let kept = Arc::clone(&limits);
     let maintenance = MaintenanceOptions {
         interval: settings.compaction.interval,
         gc_interval: settings.retention.interval,
@@ -118,7 +118,8 @@ fn engine_options(
         },
         compaction_budget: MemoryBudget::root("compaction", shares.compaction),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
-        retention_of: Arc::new(move |dataset| kept.of(&dataset.tenant).retention_period),
+        retention_of,
+        retention_change_delay: settings.retention.change_delay,
         ..defaults
     };
     EngineOptions {

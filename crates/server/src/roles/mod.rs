@@ -3,6 +3,7 @@
 mod engine;
 mod listen;
 mod relay;
+mod retention;
 mod scrape;
 mod self_logs_shipper;
 mod serve;

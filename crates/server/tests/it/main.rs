@@ -36,6 +36,7 @@ mod query_admission;
 mod reaching_a_server;
 mod relay;
 mod repair;
+mod retention;
 mod tail_load;
 mod two_signals;
 mod write_routes;

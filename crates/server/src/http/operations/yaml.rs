@@ -11,8 +11,9 @@ pub fn line(indent: &str, key: &str, slot: &Slot<'_>) -> String {
             format!("{indent}{key}:\n{items}")
         }
         Slot::Policies(policies) if policies.is_empty() => format!("{indent}{key}: []\n"),
+        Slot::Retention(rules, _) if rules.is_empty() => format!("{indent}{key}: []\n"),
         // JSON is YAML too.
-        Slot::Policies(_) => format!("{indent}{key}: {}\n", slot.print()),
+        Slot::Policies(_) | Slot::Retention(..) => format!("{indent}{key}: {}\n", slot.print()),
         Slot::Switch(_) | Slot::Count(_) | Slot::Rate(_) | Slot::Price(_) => {
             format!("{indent}{key}: {}\n", slot.print())
         }

@@ -1,0 +1,174 @@
+//! Retention: how long rows are kept, and what leaves the catalog when their time is over.
+//!
+//! A dataset has a period, and may have rules: the first rule that names a series tells how long it is kept,
+//! then what its labels tell ([`LabelRetention`]), then the period of the dataset. A block whose rows are all
+//! past every period leaves as it is ([`blocks`]). One with series that are past theirs beside others is
+//! rewritten without them ([`series`]), by the mechanism that takes deleted rows out.
+//!
+//! **Invariants.**
+//! * A series leaves a block only when the newest row of the whole *block* is past the series' period, so no
+//!   row leaves before its time; it may stay longer, by the length of a window.
+//! * A changed retention removes nothing before it stood for a while ([`due`]), and a clock that jumps ahead
+//!   is not believed at once ([`clock`]).
+//! * Nothing is stored of it: what is left to do follows from the catalog, the clock and the configuration.
+
+pub(crate) mod blocks;
+mod clock;
+mod due;
+mod expired;
+pub(crate) mod series;
+
+use std::fmt;
+use std::sync::Arc;
+
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Labels, Matcher, RetentionRules};
+use xxhash_rust::xxh3::Xxh3;
+
+pub(crate) use due::DueRetention;
+pub(crate) use expired::{ExpiredRows, ExpiredSeries, Reason};
+
+/// A period that never ends.
+const FOR_EVER: i64 = i64::MAX;
+
+/// How long the rows of a dataset are kept.
+#[derive(Clone, Default)]
+pub struct Retention {
+    /// Of series that nothing else names, in nanoseconds; 0 is for ever.
+    pub period_ns: i64,
+    /// Of series that selectors name.
+    pub rules: RetentionRules,
+    /// Of series that no selector names, by their labels.
+    pub of_labels: Option<Arc<dyn LabelRetention>>,
+}
+
+/// How long series are kept by what their labels say.
+pub trait LabelRetention: Send + Sync {
+    /// Changes with what the others answer.
+    fn version(&self) -> u64;
+
+    /// Every period that a series may have, in nanoseconds.
+    fn periods_ns(&self) -> Vec<i64>;
+
+    /// Only series that pass one of these lists have a period.
+    fn any_of(&self) -> Vec<Vec<Matcher>>;
+
+    /// The period of a series, if it has one.
+    fn period_ns(&self, labels: &Labels) -> Option<i64>;
+}
+
+impl Retention {
+    /// Every row is kept for this time, in nanoseconds; 0 is for ever.
+    pub fn uniform(period_ns: i64) -> Self {
+        Self { period_ns, ..Self::default() }
+    }
+
+    fn is_uniform(&self) -> bool {
+        self.rules.is_empty() && self.of_labels.is_none()
+    }
+
+    /// Every period that a series may have.
+    fn periods_ns(&self) -> Vec<i64> {
+        let of_labels = self.of_labels.iter().flat_map(|of_labels| of_labels.periods_ns());
+        let of_rules = self.rules.iter().map(|rule| rule.period_ns());
+        let mut all: Vec<i64> = of_rules.chain(of_labels).chain([self.period_ns]).map(or_for_ever).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// How long a series is kept.
+    fn of(&self, labels: &Labels) -> i64 {
+        let of_labels = || self.of_labels.as_ref()?.period_ns(labels);
+        let of_rule = self.rules.of(labels).map(|rule| rule.period_ns());
+        or_for_ever(of_rule.or_else(of_labels).unwrap_or(self.period_ns))
+    }
+
+    /// Differs when it keeps something else or for another time.
+    fn version(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        hash.update(&self.period_ns.to_le_bytes());
+        for rule in self.rules.iter() {
+            hash.update(&(rule.selector().len() as u64).to_le_bytes());
+            hash.update(rule.selector().as_bytes());
+            hash.update(&rule.priority().to_le_bytes());
+            hash.update(&rule.period_ns().to_le_bytes());
+        }
+        if let Some(of_labels) = &self.of_labels {
+            hash.update(&of_labels.version().to_le_bytes());
+        }
+        hash.digest()
+    }
+}
+
+impl fmt::Debug for Retention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Retention");
+        fields.field("period_ns", &self.period_ns).field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}
+
+fn or_for_ever(period_ns: i64) -> i64 {
+    if period_ns <= 0 { FOR_EVER } else { period_ns }
+}
+
+/// The retention of a dataset at one moment.
+#[derive(Debug)]
+pub(crate) struct Expiry {
+    retention: Retention,
+    version: u64,
+    now_ns: i64,
+    /// Rising.
+    periods_ns: Vec<i64>,
+}
+
+impl Expiry {
+    pub(crate) fn new(retention: Retention, now_ns: i64) -> Self {
+        let (version, periods_ns) = (retention.version(), retention.periods_ns());
+        Self { retention, version, now_ns, periods_ns }
+    }
+
+    /// Whether what is kept for a period is past it when the newest of it is of this time.
+    pub(crate) fn is_over(&self, period_ns: i64, newest_ns: i64) -> bool {
+        period_ns != FOR_EVER && newest_ns < self.now_ns.saturating_sub(period_ns)
+    }
+
+    /// The same for series that nothing but the dataset's period concerns.
+    pub(crate) fn is_over_for_others(&self, newest_ns: i64) -> bool {
+        self.is_over(or_for_ever(self.retention.period_ns), newest_ns)
+    }
+
+    /// How many of the periods are over for a block, the shortest first.
+    fn over(&self, block: &BlockMeta) -> usize {
+        self.periods_ns.partition_point(|period_ns| self.is_over(*period_ns, block.max_ts))
+    }
+
+    /// Whether every row of a block is past its period, whatever series it is of.
+    pub(crate) fn ends_block(&self, block: &BlockMeta) -> bool {
+        self.over(block) == self.periods_ns.len()
+    }
+
+    /// Which series of a block are past their periods, as a number that tells one such set from another;
+    /// nothing when none can be, or all are.
+    fn set_of(&self, block: &BlockMeta) -> Option<Set> {
+        let over = self.over(block);
+        let is_part = over > 0 && over < self.periods_ns.len() && !self.retention.is_uniform();
+        is_part.then_some(Set { version: self.version, over })
+    }
+
+    /// Whether what stands beside a series in a block, and is of this time, is past its period.
+    pub(crate) fn ends(&self, labels: &Labels, newest_ns: i64) -> bool {
+        self.is_over(self.retention.of(labels), newest_ns)
+    }
+
+    pub(crate) fn retention(&self) -> &Retention {
+        &self.retention
+    }
+}
+
+/// The rules that are over for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Set {
+    version: u64,
+    over: usize,
+}

@@ -1,0 +1,130 @@
+//! Blocks with series that are kept no longer beside others are rewritten without these.
+//!
+//! Blocks that still wait for a merge are left to it. A block is looked at once for each set of periods that
+//! are over for it, which is remembered in memory: after a restart it is looked at once more. A look reads
+//! the index; a block of which less than a tenth is past its time stays until more is. Each window is the
+//! work of its owner, and one block is worked on at a time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::Id;
+use sandur_catalog::Snapshot;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Dataset, TimeRange};
+
+use super::due::Expiries;
+use super::{Expiry, Set};
+use crate::compact::{Compactor, Expired, is_owner};
+use crate::shared::Shared;
+
+/// A round begins no other block after this time: merges and garbage wait meanwhile.
+const ROUND_MAX: Duration = Duration::from_secs(60);
+/// How long a block is left alone that could not be looked at or rewritten.
+const FAILED_PAUSE: Duration = Duration::from_secs(600);
+
+/// Takes series out of blocks when their time is over.
+pub(crate) struct SeriesRetention {
+    shared: Arc<Shared>,
+    /// Of blocks that exist, the set for which they were looked at.
+    looked_at: HashMap<Id, Set>,
+    /// Blocks that could not be worked on, and when they are tried again.
+    failed: BTreeMap<Id, Duration>,
+    /// Where the next round begins, so that no tenant waits for all work of another.
+    next: Bound<Dataset>,
+}
+
+impl SeriesRetention {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        let (looked_at, failed) = (HashMap::new(), BTreeMap::new());
+        Self { shared: Arc::clone(shared), looked_at, failed, next: Bound::Unbounded }
+    }
+
+    /// Does what is due, for a while. What fails for one block keeps no other one waiting.
+    pub(crate) async fn round(&mut self, compactor: &Compactor, due: &Expiries) {
+        let env = self.shared.env.clone();
+        let began = env.monotonic();
+        let snapshot = self.shared.catalog.snapshot();
+        self.looked_at.retain(|id, _| snapshot.block(*id).is_some());
+        self.failed.retain(|id, until| *until > began && snapshot.block(*id).is_some());
+        let signal = self.shared.shutdown.signal();
+        let candidates = self.candidates(&snapshot, due);
+        let first = candidates.first().map(|(block, ..)| block.dataset.clone());
+        for (block, set, expiry) in candidates {
+            if signal.is_triggered() || env.monotonic().saturating_sub(began) >= ROUND_MAX {
+                let had_its_turn = first.as_ref() == Some(&block.dataset);
+                let bound = if had_its_turn { Bound::Excluded } else { Bound::Included };
+                self.next = bound(block.dataset.clone());
+                return;
+            }
+            // A merge or a delete may have replaced it meanwhile.
+            let now = self.shared.catalog.snapshot();
+            let Some(block) = now.block(block.id).cloned() else { continue };
+            let own = is_owner(&now, &block.dataset, block.window, self.shared.incarnation());
+            if own && !compactor.awaits_merge(&now, &block) {
+                self.work_on(compactor, &now, (block, set, expiry)).await;
+            }
+        }
+        self.next = Bound::Unbounded;
+    }
+
+    /// Blocks that have not been looked at for the periods that are over for them, the next dataset's first.
+    fn candidates(&self, snapshot: &Snapshot, due: &Expiries) -> Vec<(Arc<BlockMeta>, Set, Arc<Expiry>)> {
+        let mut found = Vec::new();
+        for dataset in snapshot.datasets() {
+            let Some(expiry) = due.get(dataset).filter(|due| !due.retention().is_uniform()) else { continue };
+            for block in snapshot.blocks(dataset, TimeRange::ALL) {
+                let Some(set) = expiry.set_of(block) else { continue };
+                if self.looked_at.get(&block.id) != Some(&set) && !self.failed.contains_key(&block.id) {
+                    found.push((Arc::clone(block), set, Arc::clone(expiry)));
+                }
+            }
+        }
+        let comes_first = (self.next.as_ref(), Bound::Unbounded);
+        let waits = |block: &BlockMeta| !RangeBounds::<Dataset>::contains(&comes_first, &block.dataset);
+        let later = found.partition_point(|(block, ..)| waits(block));
+        found.rotate_left(later);
+        found
+    }
+
+    async fn work_on(
+        &mut self,
+        compactor: &Compactor,
+        snapshot: &Snapshot,
+        (block, set, expiry): (Arc<BlockMeta>, Set, Arc<Expiry>),
+    ) {
+        let metrics = &self.shared.metrics;
+        let expired = compactor.expire(self.shared.incarnation(), snapshot, &block, &expiry).await;
+        match expired {
+            Ok(Expired::Stays) => {
+                metrics.retention_kept.inc();
+                self.looked_at.insert(block.id, set);
+            }
+            Ok(Expired::Rewritten { rows, into }) => {
+                self.looked_at.insert(into, set);
+                metrics.retention_rewritten.inc();
+                metrics.note_expired(&rows);
+                let (path, rows, of) = (block.path(), rows.total(), block.rows);
+                tracing::info!(path, rows, of, "rewrote a block without rows past their retention");
+            }
+            Ok(Expired::Removed { rows }) => {
+                metrics.retention_removed.inc();
+                metrics.note_expired(&rows);
+                let (path, rows) = (block.path(), rows.total());
+                tracing::info!(path, rows, "removed a block of which every series is past its retention");
+            }
+            Ok(Expired::Damaged) => self.pause(block.id),
+            Err(error) => {
+                metrics.retention_failures.inc();
+                tracing::warn!(path = block.path(), %error, "rows past their retention stay in a block");
+                self.pause(block.id);
+            }
+        }
+    }
+
+    fn pause(&mut self, block: Id) {
+        self.failed.insert(block, self.shared.env.monotonic() + FAILED_PAUSE);
+    }
+}
