@@ -1,9 +1,11 @@
 //! Values of carbon's that are written again and again: of each instant the last one must be found.
 //!
-//! Which of two values is the later one is known in two cases: one process, under one incarnation, was sent
-//! it after it had acknowledged the other; or the other one was in a block by then (*settled*). An instant
-//! with an acknowledged value has a value, and none that a later acknowledged one replaces. Values of several
-//! processes that are not settled may count in any order; once they are settled, everybody finds the same.
+//! Which of two values is the later one is known in three cases: one process, under one incarnation, was sent
+//! it after it had acknowledged the other; or the other one was in a block by then (*settled*); or the
+//! process that took the other one had *ended* before, and it was sent to one that began after that. An
+//! instant with an acknowledged value has a value, and none that a later acknowledged one replaces. Values of
+//! several processes that are not settled may count in any order; once they are settled, everybody finds the
+//! same.
 
 use std::collections::BTreeMap;
 
@@ -30,6 +32,8 @@ pub struct Corrections {
     writes: BTreeMap<Instant, Vec<Write>>,
     happened: u64,
     settled: u64,
+    /// When processes had ended, by their incarnations.
+    ended: BTreeMap<Id, u64>,
     /// What was found of settled values.
     found: BTreeMap<Instant, u64>,
 }
@@ -68,6 +72,12 @@ impl Corrections {
         self.found.clear();
     }
 
+    /// Notes that the process of an incarnation does not live any more.
+    pub fn ended(&mut self, incarnation: Id) {
+        let now = self.now();
+        self.ended.insert(incarnation, now);
+    }
+
     /// Instants, and how many values of them were acknowledged.
     pub fn counts(&self) -> (usize, usize) {
         let acknowledged = self.writes.values().flatten().filter(|write| write.acknowledged.is_some());
@@ -99,8 +109,11 @@ impl Corrections {
             };
             let replaces = |later: &&Write| {
                 let is_known = all || later.incarnation == Some(own);
-                let is_later = match (write.acknowledged, later.incarnation) {
-                    (Some(before), Some(of)) if write.incarnation == Some(of) => before < later.sent,
+                let is_later = match (write.acknowledged, write.incarnation, later.incarnation) {
+                    (Some(before), Some(one), Some(other)) if one == other => before < later.sent,
+                    (Some(_), Some(one), Some(other)) if one < other => {
+                        self.ended.get(&one).is_some_and(|ended| *ended < later.sent)
+                    }
                     _ => false,
                 };
                 let is_settled = write.sent < self.settled && self.settled < later.sent;
@@ -164,5 +177,11 @@ mod tests {
         write(&mut oracle, 9, two);
         assert!(check(&mut oracle, one, 2, true).is_err() && check(&mut oracle, one, 9, true).is_ok());
         assert_eq!(oracle.counts(), (1, 4));
+        write(&mut oracle, 10, one);
+        write(&mut oracle, 11, two);
+        assert!(check(&mut oracle, one, 10, true).is_ok(), "both lived");
+        oracle.ended(one);
+        write(&mut oracle, 12, two);
+        assert!(check(&mut oracle, one, 10, true).is_err(), "one had ended");
     }
 }

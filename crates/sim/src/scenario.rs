@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use sandur_base::{Env, Id, Task};
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Dataset, Signal, TenantId, TimeRange};
-use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -355,12 +355,29 @@ impl Scenario {
         }
     }
 
-    /// Corrects values that are in blocks: the new ones are found in memory, after the process died, and in
-    /// blocks, whatever is merged.
+    /// Corrects values that are in blocks, twice, by processes of which the second begins when the first has
+    /// ended: the new ones are found in memory, after both died, and in blocks, whatever is merged.
     async fn correct_settled(&mut self) -> Result<()> {
         lock(&self.corrections).settle();
         self.check_readers(true).await.context("of what is settled")?;
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
+        for _ in 0..2 {
+            let ended = self.correct_and_end(place).await?;
+            let slow = Duration::from_secs(self.env.random_below(20));
+            self.world.fail_next(Op::Create, &format!("wal/{ended}"), Fault::Slow(slow));
+            self.env.sleep(Duration::from_secs(5)).await;
+            self.check_readers(true).await.context("from the WAL of a dead process")?;
+        }
+        // Nobody knows in which order they died.
+        (0..self.nodes.len()).for_each(|place| self.kill(place));
+        self.start_missing().await;
+        self.env.sleep(QUIET).await;
+        self.check_readers(true).await.context("after they were adopted")
+    }
+
+    /// Corrects some of all values by a node, which dies before they are in blocks and begins anew. Gives the
+    /// incarnation that died.
+    async fn correct_and_end(&mut self, place: usize) -> Result<Id> {
         let Some(node) = self.nodes[place].clone() else { bail!("a node is missing") };
         let mut values = Vec::new();
         for instant in lock(&self.corrections).instants() {
@@ -371,13 +388,12 @@ impl Scenario {
         }
         send(&node, &self.corrections, &values).await;
         self.check_carbon(&node, true).await.context("in memory")?;
+        let incarnation = node.engine.incarnation();
         drop(node);
         self.kill(place);
+        lock(&self.corrections).ended(incarnation);
         self.start_missing().await;
-        self.env.sleep(Duration::from_secs(5)).await;
-        self.check_readers(true).await.context("from the WAL of a dead process")?;
-        self.env.sleep(QUIET).await;
-        self.check_readers(true).await.context("after it was adopted")
+        Ok(incarnation)
     }
 
     /// No more faults: everything that was acknowledged must be found by everyone, and by a node that
