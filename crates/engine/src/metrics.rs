@@ -83,12 +83,8 @@ pub struct Metrics {
     pub delete_failures: Counter,
     /// Rows that retention removed, by what said that their time is over.
     pub retention_rows: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Blocks that left whole.
-    pub retention_removed: Counter,
-    /// Blocks that were rewritten without series past their time.
-    pub retention_rewritten: Counter,
-    /// Blocks that were looked at and stay as they are.
-    pub retention_kept: Counter,
+    /// Blocks that retention removed, rewrote, or looked at and kept.
+    pub retention_blocks: Family<[(&'static str, &'static str); 1], Counter>,
     /// Failed attempts to take rows past their time out of a block.
     pub retention_failures: Counter,
 }
@@ -137,9 +133,7 @@ impl Default for Metrics {
             deleted_rows: Counter::default(),
             delete_failures: Counter::default(),
             retention_rows: Family::default(),
-            retention_removed: Counter::default(),
-            retention_rewritten: Counter::default(),
-            retention_kept: Counter::default(),
+            retention_blocks: Family::default(),
             retention_failures: Counter::default(),
         }
     }
@@ -206,6 +200,11 @@ impl Metrics {
         }
     }
 
+    /// Counts blocks by what retention did to them.
+    pub(crate) fn note_retention(&self, outcome: &'static str, blocks: u64) {
+        self.retention_blocks.get_or_create(&[("outcome", outcome)]).inc_by(blocks);
+    }
+
     fn register_retention(&self, all: &mut Registry) {
         all.register(
             "retention_rows",
@@ -213,18 +212,12 @@ impl Metrics {
              (Graphite's rules), or a block that is past all of them",
             self.retention_rows.clone(),
         );
-        let counters = [
-            ("removed", &self.retention_removed),
-            ("rewritten", &self.retention_rewritten),
-            ("kept", &self.retention_kept),
-        ];
-        for (outcome, counter) in counters {
-            let labels = [("outcome".into(), outcome.into())].into_iter();
-            let blocks = all.sub_registry_with_labels(labels);
-            let text = "Blocks that retention looked at or removed: removed as they were, rewritten without \
-                        series past their time, or kept since few of their rows are past it";
-            blocks.register("retention_blocks", text, counter.clone());
-        }
+        all.register(
+            "retention_blocks",
+            "Blocks that retention looked at or removed: removed as they were, rewritten without series past \
+             their time, or kept since few of their rows are past it",
+            self.retention_blocks.clone(),
+        );
         all.register(
             "retention_failures",
             "Failed attempts to take rows past their time out of a block",

@@ -34,7 +34,7 @@ pub(crate) async fn remove_expired(
     let committed = catalog.commit(incarnation, edits, preconditions).await;
     views.publish(committed.map_err(|error| refused("a removal of old blocks", &error))?);
     metrics.note_expired(&rows);
-    metrics.retention_removed.inc_by(expired.len() as u64);
+    metrics.note_retention("removed", expired.len() as u64);
     tracing::info!(blocks = expired.len(), rows = rows.total(), "removed blocks past their retention");
     Ok(expired.len())
 }

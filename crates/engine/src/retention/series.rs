@@ -99,18 +99,18 @@ impl SeriesRetention {
         let expired = compactor.expire(self.shared.incarnation(), snapshot, &block, &expiry).await;
         match expired {
             Ok(Expired::Stays) => {
-                metrics.retention_kept.inc();
+                metrics.note_retention("kept", 1);
                 self.looked_at.insert(block.id, set);
             }
             Ok(Expired::Rewritten { rows, into }) => {
                 self.looked_at.insert(into, set);
-                metrics.retention_rewritten.inc();
+                metrics.note_retention("rewritten", 1);
                 metrics.note_expired(&rows);
                 let (path, rows, of) = (block.path(), rows.total(), block.rows);
                 tracing::info!(path, rows, of, "rewrote a block without rows past their retention");
             }
             Ok(Expired::Removed { rows }) => {
-                metrics.retention_removed.inc();
+                metrics.note_retention("removed", 1);
                 metrics.note_expired(&rows);
                 let (path, rows) = (block.path(), rows.total());
                 tracing::info!(path, rows, "removed a block of which every series is past its retention");

@@ -13,6 +13,7 @@ mod lost;
 mod parts;
 mod refused;
 mod retention;
+mod retention_seeds;
 mod samples;
 mod trips;
 mod warm;

@@ -28,25 +28,25 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// What is configured; tests change it while engines run.
 type Configured = Arc<Mutex<Retention>>;
 
-struct World {
-    env: Env,
-    bucket: FaultStore,
+pub(super) struct World {
+    pub(super) env: Env,
+    pub(super) bucket: FaultStore,
     configured: Configured,
 }
 
 impl World {
-    fn new(seed: u64, retention: Retention) -> Self {
+    pub(super) fn new(seed: u64, retention: Retention) -> Self {
         let env = Env::simulated(seed, START_NS);
         let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
         let bucket = FaultStore::new(env.clone(), seed, plan);
         Self { env, bucket, configured: Arc::new(Mutex::new(retention)) }
     }
 
-    fn configure(&self, retention: Retention) {
+    pub(super) fn configure(&self, retention: Retention) {
         *self.configured.lock().unwrap() = retention;
     }
 
-    fn options(&self) -> EngineOptions {
+    pub(super) fn options(&self) -> EngineOptions {
         let configured = Arc::clone(&self.configured);
         let maintenance = MaintenanceOptions {
             interval: Duration::from_secs(120),
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    async fn open(&self, name: &str) -> Arc<Engine> {
+    pub(super) async fn open(&self, name: &str) -> Arc<Engine> {
         let client = Arc::new(self.bucket.client(name));
         let store = Store::from_object_store(client, self.env.clone(), StoreOptions::default());
         Engine::open(store, self.env.clone(), self.options()).await.unwrap()
@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-fn rule(label: &str, value: &str, priority: i64, days: i64) -> RetentionRule {
+pub(super) fn rule(label: &str, value: &str, priority: i64, days: i64) -> RetentionRule {
     let matcher = Matcher::new(label, MatchOp::Regex, value).unwrap();
     RetentionRule::new(format!("{{{label}=~{value:?}}}"), vec![matcher], priority, days * DAY_NS).unwrap()
 }
@@ -95,7 +95,12 @@ fn retention(days: i64, apps: &[(&str, i64)]) -> Retention {
 }
 
 /// Pushes lines of an app, one in each second, that are so many days old.
-async fn push_old(engine: &Engine, app: &str, days: i64, seconds: std::ops::Range<i64>) -> Vec<Row> {
+pub(super) async fn push_old(
+    engine: &Engine,
+    app: &str,
+    days: i64,
+    seconds: std::ops::Range<i64>,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     for n in seconds {
         rows.push(push_row(engine, app, n * 1_000 - days * 86_400_000, &format!("{n}")).await.unwrap());
@@ -104,7 +109,12 @@ async fn push_old(engine: &Engine, app: &str, days: i64, seconds: std::ops::Rang
 }
 
 /// The same of samples.
-async fn push_samples(engine: &Engine, app: &str, days: i64, seconds: std::ops::Range<i64>) -> Samples {
+pub(super) async fn push_samples(
+    engine: &Engine,
+    app: &str,
+    days: i64,
+    seconds: std::ops::Range<i64>,
+) -> Samples {
     let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", app)]));
     let first_ms = (START_NS - days * DAY_NS) / 1_000_000;
     let value = |n: i64| if n % 7 == 3 { f64::from_bits(0x7ff0_0000_0000_0002) } else { n as f64 / 3.0 };
@@ -128,7 +138,7 @@ fn logs() -> Dataset {
     Dataset::logs(TenantId::default_tenant())
 }
 
-fn metrics() -> Dataset {
+pub(super) fn metrics() -> Dataset {
     Dataset::metrics(TenantId::default_tenant())
 }
 
@@ -138,8 +148,8 @@ fn blocks(engine: &Engine, dataset: &Dataset) -> Vec<String> {
 }
 
 fn outcomes(engine: &Engine) -> [u64; 3] {
-    let metrics = engine.metrics();
-    [metrics.retention_removed.get(), metrics.retention_rewritten.get(), metrics.retention_kept.get()]
+    let blocks = &engine.metrics().retention_blocks;
+    ["removed", "rewritten", "kept"].map(|outcome| blocks.get_or_create(&[("outcome", outcome)]).get())
 }
 
 fn rows_by(engine: &Engine, reason: &'static str) -> u64 {
