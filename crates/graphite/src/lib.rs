@@ -72,7 +72,9 @@ pub use listing::{Listing, ListingForm, ListingRequest};
 pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};
 pub use reference::{functions_json, reference};
-pub use render::{FORMATS, FetchRequest, Format, RenderRequest, Rendered, each_series, read_fetches, render};
+pub use render::{
+    FORMATS, FetchRequest, Format, RenderRequest, RenderStream, Rendered, each_series, read_fetches, render,
+};
 pub use schemas::{Archive, Method, Reading, Rule, RulesError, RulesFile, StorageRules};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};

@@ -11,6 +11,7 @@ mod protobuf;
 mod raw;
 mod request;
 mod rickshaw;
+mod stream;
 
 use sandur_query::QueryContext;
 
@@ -22,6 +23,7 @@ use crate::source::Source;
 
 pub use protobuf::{FetchRequest, each_series, read_fetches};
 pub use request::RenderRequest;
+pub use stream::RenderStream;
 
 /// Most bytes of an answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;

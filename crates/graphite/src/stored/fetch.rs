@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job;
+use sandur_base::{Reservation, job};
 use sandur_model::{GRAPHITE_ARCHIVE, Matcher};
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 
@@ -19,7 +19,7 @@ use crate::tags::{TagExpression, canonical_name, parse_name};
 const LITTLE: usize = 4096;
 
 /// What a fetch asks for.
-struct Asked {
+pub(super) struct Asked {
     meant: Meant,
     window: Window,
     /// First and last millisecond that are looked at.
@@ -33,31 +33,17 @@ impl StoredSeries<'_> {
         selector: Selector<'_>,
         window: Window,
     ) -> Result<Vec<Fetched>, Error> {
-        let Some((first, last)) = self.read_times(window) else { return Ok(Vec::new()) };
-        let conditions = context.compute_here(|| Ok(conditions(selector)))?;
-        let Some((matchers, meant)) = conditions else { return Ok(Vec::new()) };
-        let first_ms = first.saturating_sub(self.options.lookback).saturating_mul(1000);
-        let last_ms = last.saturating_mul(1000).saturating_sub(1);
-        let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
-        selection.starts = false;
-        if matches!(meant, Meant::Path(_)) {
-            selection.labels = Some(vec![NAME.to_owned(), GRAPHITE_ARCHIVE.to_owned()]);
-        }
-        let asked = Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) });
+        let Some((asked, selection)) = self.asked(context, selector, window)? else { return Ok(Vec::new()) };
         let _turn = context.turn().await?;
         let mut scan = self.samples.select(context, selection).await?;
         let (mut found, mut samples) = (Vec::new(), 0u64);
         while let Some(batch) = scan.next().await? {
             context.check()?;
-            samples += batch.samples.iter().map(|samples| samples.values.len() as u64).sum::<u64>();
-            if samples > self.options.samples_max {
-                return Err(Error::Limit(format!(
-                    "the request reads more than {} samples (query.max_samples); ask for fewer series or a \
-                     shorter time",
-                    self.options.samples_max
-                )));
-            }
-            found.extend(self.fetched(context, batch, &asked).await?);
+            samples += samples_of(&batch);
+            check_samples(samples, self.options.samples_max)?;
+            let (parts, texts) = asked.parts(context, &self.rules, batch).await?;
+            self.keep(texts);
+            found.extend(parts);
             if found.len() > SERIES_MAX {
                 return Err(Error::Limit(format!("more than {SERIES_MAX} series fit; narrow the pattern")));
             }
@@ -74,13 +60,52 @@ impl StoredSeries<'_> {
         readings.map(|reading| (reading.start, reading.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    async fn fetched(
+    /// What a fetch asks for, and the samples that are read for it; nothing when no series can be meant.
+    pub(super) fn asked(
         &self,
         context: &QueryContext,
+        selector: Selector<'_>,
+        window: Window,
+    ) -> Result<Option<(Arc<Asked>, SampleSelection)>, Error> {
+        let Some((first, last)) = self.read_times(window) else { return Ok(None) };
+        let conditions = context.compute_here(|| Ok(conditions(selector)))?;
+        let Some((matchers, meant)) = conditions else { return Ok(None) };
+        let first_ms = first.saturating_sub(self.options.lookback).saturating_mul(1000);
+        let last_ms = last.saturating_mul(1000).saturating_sub(1);
+        let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
+        selection.starts = false;
+        if matches!(meant, Meant::Path(_)) {
+            selection.labels = Some(vec![NAME.to_owned(), GRAPHITE_ARCHIVE.to_owned()]);
+        }
+        Ok(Some((Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) }), selection)))
+    }
+}
+
+/// Samples of a batch.
+pub(super) fn samples_of(batch: &SeriesBatch) -> u64 {
+    batch.samples.iter().map(|samples| samples.values.len() as u64).sum()
+}
+
+/// Fails when more samples were read than may be.
+pub(super) fn check_samples(samples: u64, most: u64) -> Result<(), Error> {
+    if samples <= most {
+        return Ok(());
+    }
+    Err(Error::Limit(format!(
+        "the request reads more than {most} samples (query.max_samples); ask for fewer series or a shorter \
+         time"
+    )))
+}
+
+impl Asked {
+    /// The parts of a batch that are meant, and what pays for their names.
+    pub(super) async fn parts(
+        self: &Arc<Self>,
+        context: &QueryContext,
+        rules: &Arc<StorageRules>,
         batch: SeriesBatch,
-        asked: &Arc<Asked>,
-    ) -> Result<Vec<Part>, Error> {
-        let (asked, rules) = (Arc::clone(asked), Arc::clone(&self.rules));
+    ) -> Result<(Vec<Part>, Option<Reservation>), Error> {
+        let (asked, rules) = (Arc::clone(self), Arc::clone(rules));
         let samples: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
         let count = samples + batch.labels.len().saturating_mul(asked.meant.steps());
         let fill = move || -> Result<_, Error> {
@@ -93,13 +118,9 @@ impl StoredSeries<'_> {
             }
             Ok((found, job::reserve_exactly(texts)?))
         };
-        let (found, texts) = context.compute_sized(count < LITTLE, fill).await?;
-        self.keep(texts);
-        Ok(found)
+        context.compute_sized(count < LITTLE, fill).await
     }
-}
 
-impl Asked {
     /// A part of a series at the steps of its rule, if it is meant and has a value in the times that are
     /// looked at.
     fn part(&self, rules: &StorageRules, batch: &SeriesBatch, series: usize) -> Result<Option<Part>, Error> {

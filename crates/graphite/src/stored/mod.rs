@@ -18,6 +18,7 @@ mod matchers;
 mod named;
 mod names;
 mod parts;
+mod stream;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,6 +35,7 @@ use crate::tags::TagExpression;
 
 pub use forget::Forget;
 pub(crate) use named::name_of_pairs;
+pub(crate) use stream::SeriesStream;
 
 /// Comparisons of names or values with alternatives that are quicker made than handed to the CPU pool.
 const LITTLE_COMPARED: usize = 16 << 10;

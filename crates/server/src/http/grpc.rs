@@ -3,6 +3,7 @@
 //! A message has a flag (compressed or not) and its length before it. Everything else is HTTP: heads, bodies,
 //! credentials, TLS and their bounds are those of every other route.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::{Buf, Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::stream::{self, Stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use sandur_base::{Env, Reservation};
@@ -134,32 +135,47 @@ pub fn answer(message: &[u8]) -> Response {
 pub fn messages(all: Vec<Bytes>, memory: Option<Reservation>) -> Response {
     let frames = all.into_iter().flat_map(move |message| {
         let _held = &memory;
-        let mut prefix = BytesMut::with_capacity(PREFIX_BYTES);
-        prefix.extend_from_slice(&[0]);
-        prefix.extend_from_slice(&(message.len() as u32).to_be_bytes());
-        [Frame::data(prefix.freeze()), Frame::data(message)]
+        [Frame::data(Bytes::copy_from_slice(&prefix(message.len()))), Frame::data(message)]
     });
-    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
-    let frames = frames.chain([Frame::trailers(trailers)]);
-    let body = StreamBody::new(stream::iter(frames.map(Ok::<_, std::convert::Infallible>)));
-    let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
-    (headers, Body::new(body)).into_response()
+    let frames = frames.chain([Frame::trailers(good())]);
+    streamed(stream::iter(frames.map(Ok)))
 }
 
-/// The answer of a call that failed: no message, and all of it in the head.
-pub fn failure(failure: &Failure) -> Response {
+/// What stands before a message of so many bytes, which is not compressed.
+pub fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
+    let mut prefix = [0; PREFIX_BYTES];
+    prefix[1..].copy_from_slice(&(length as u32).to_be_bytes());
+    prefix
+}
+
+/// An answer of these frames, of which trailers are the last.
+pub fn streamed(frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static) -> Response {
+    let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
+    (headers, Body::new(StreamBody::new(frames))).into_response()
+}
+
+/// The end of a good answer.
+pub fn good() -> HeaderMap {
+    HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))])
+}
+
+/// The end of an answer that failed: how it did.
+pub fn failed(failure: &Failure) -> HeaderMap {
     let (code, retry) = Code::of(failure);
     let text = &failure.message[..failure.message.floor_char_boundary(MESSAGE_BYTES_MAX)];
     let details = status(code, text, retry);
     let value = |text: String| HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
-    let headers = [
-        (header::CONTENT_TYPE, GRPC),
-        (ACCEPT_ENCODING, ENCODINGS_SHOWN),
+    HeaderMap::from_iter([
         (STATUS, HeaderValue::from(code as u16)),
         (MESSAGE, value(percent_encoded(text.trim_end()))),
         (DETAILS, value(STANDARD_NO_PAD.encode(details))),
-    ];
-    (headers, Body::empty()).into_response()
+    ])
+}
+
+/// The answer of a call that failed: no message, and all of it in the head.
+pub fn failure(failure: &Failure) -> Response {
+    let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
+    (headers, failed(failure), Body::empty()).into_response()
 }
 
 /// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again.

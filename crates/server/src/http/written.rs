@@ -9,10 +9,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::StreamExt;
+use hyper::body::Frame;
 use sandur_base::{BoxFuture, Env, Lane};
 use sandur_query::{Error, QueryContext, QueryStats};
 
+use super::grpc;
 use super::prometheus::reply::{Packer, packed};
+use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::query_log::{Outcome, QueryLog};
@@ -132,6 +136,35 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
         }
     });
     Body::from_stream(stream)
+}
+
+/// The same as an answer of gRPC: pieces are whole messages with what stands before them, and a failure after
+/// the first piece is told at the end.
+pub fn written_as_messages<W: Writing>((writing, first): (W, Vec<u8>), sending: Sending) -> Response {
+    let begun = Some((writing, Some(first), 0, sending));
+    let pieces = futures_util::stream::unfold(begun, |state| async move {
+        let (mut writing, first, sent, sending) = state?;
+        if first.is_none() && writing.is_over() {
+            sending.ended(writing.entries(), sent);
+            return Some((Frame::trailers(grpc::good()), None));
+        }
+        let piece = match first {
+            Some(first) => Ok(first),
+            None => piece_of(&sending.context, &mut writing).await,
+        };
+        match piece {
+            Ok(piece) => {
+                let sent = sent + piece.len() as u64;
+                Some((Frame::data(Bytes::from(piece)), Some((writing, None, sent, sending))))
+            }
+            Err(error) => {
+                let trailers = grpc::failed(&Failure::from(error.clone()));
+                sending.failed(&error);
+                Some((Frame::trailers(trailers), None))
+            }
+        }
+    });
+    grpc::streamed(pieces.map(Ok))
 }
 
 #[cfg(test)]

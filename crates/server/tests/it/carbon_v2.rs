@@ -95,6 +95,43 @@ async fn series_come_as_a_message_each() {
     assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
 }
 
+/// Twenty thousand paths with five values each.
+fn many(edit: impl FnOnce(&mut sandur_server::config::Settings)) -> Server {
+    let mut series = MemorySeries::default();
+    for n in 0..20_000 {
+        series.edit(&graphite_path_labels(&format!("many.n{n:05}.load")).unwrap(), |samples| {
+            for minute in 0..5 {
+                samples.times.push((NOW - NOW % 60 - (4 - minute) * 60) * 1_000);
+                samples.values.push((n * 5 + minute) as f64);
+            }
+        });
+    }
+    Server::over_samples(Arc::new(series), edit)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_be_larger_than_the_memory_of_its_query() {
+    let server = many(|settings| settings.limits.max_query_memory = 1 << 20);
+    let asked = fetch("many.*.load", NOW - NOW % 60 - 300, NOW - NOW % 60);
+    let (code, series) = call(&server, "Render", &asked).await;
+    assert_eq!((code, series.len()), (0, 20_000));
+    assert!(series.iter().map(Vec::len).sum::<usize>() > 3 << 19);
+    let mut names: Vec<&[u8]> = series.iter().map(|message| &message[2..18]).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), names[0]), (20_000, &b"many.n00000.load"[..]));
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_in_the_middle_is_told_at_the_end() {
+    let server = many(|settings| settings.query.max_samples = 50_000);
+    let asked = fetch("many.*.load", NOW - NOW % 60 - 300, NOW - NOW % 60);
+    let (code, series) = call(&server, "Render", &asked).await;
+    assert!(code != 0 && !series.is_empty() && series.len() < 20_000, "{code} {}", series.len());
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
 #[tokio::test(start_paused = true)]
 async fn nodes_lists_and_rules_come_in_one_message() {
     let server = server();

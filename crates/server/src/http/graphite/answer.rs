@@ -103,7 +103,8 @@ pub async fn done(
     let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
     let source = Visible(&*app.sources.samples);
     let events = KeptEvents(&*app.sources.logs);
-    let series = StoredSeries::new(&source, app.graphite.now(), options(app, &told)).with_events(&events);
+    let series =
+        StoredSeries::new(&source, app.graphite.now(), options(app, told.times)).with_events(&events);
     let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
     let done = async {
         checked.map_err(Error::from)?;
@@ -142,12 +143,12 @@ pub async fn rendered(
     }
 }
 
-fn options(app: &App, told: &Told) -> StoredOptions {
+fn options(app: &App, times: Option<(i64, i64)>) -> StoredOptions {
     let query = &app.settings.query;
     StoredOptions {
         lookback: i64::try_from(query.lookback_delta.as_secs()).unwrap_or(i64::MAX),
         samples_max: query.max_samples,
-        names_in: told.times,
+        names_in: times,
     }
 }
 
@@ -177,6 +178,44 @@ pub async fn list(
     }
 }
 
+/// Begins an answer over the series of the tenant that is written piece by piece.
+pub async fn streamed<W: Writing>(
+    app: &App,
+    call: &GraphiteCall,
+    told: Told,
+    open: impl Fn(&QueryContext) -> W,
+) -> Result<((W, Vec<u8>), Sending), Failure> {
+    let context = app.metrics_context(&call.call.tenant, None);
+    let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
+    let failure = |error: &sandur_query::Error| Outcome::from(&Failure::from(error.clone()));
+    let kind = HeaderValue::from_static("application/grpc");
+    let sending = Sending { kind, context: context.clone(), log, failure };
+    let checked = app.check_blocked(&call.call.tenant, &told.text, &call.call.tags);
+    let first = async {
+        checked?;
+        begun(&context, || async { Ok(open(&context)) }).await
+    };
+    match first.await {
+        Ok(begun) => Ok((begun, sending)),
+        Err(error) => {
+            sending.failed(&error);
+            Err(error.into())
+        }
+    }
+}
+
+/// Does something with the series of the server, of which a request asks for these times.
+pub async fn over_series<T>(
+    app: &App,
+    times: Option<(i64, i64)>,
+    work: impl AsyncFnOnce(&StoredSeries<'_>) -> T,
+) -> T {
+    let source = Visible(&*app.sources.samples);
+    let events = KeptEvents(&*app.sources.logs);
+    let series = StoredSeries::new(&source, app.graphite.now(), options(app, times)).with_events(&events);
+    work(&series).await
+}
+
 /// A listing of paths, whose first piece is not made.
 pub async fn opened(
     app: &App,
@@ -185,7 +224,7 @@ pub async fn opened(
     request: ListingRequest,
 ) -> Result<Listing, sandur_query::Error> {
     let source = Visible(&*app.sources.samples);
-    let series = StoredSeries::new(&source, app.graphite.now(), options(app, told));
+    let series = StoredSeries::new(&source, app.graphite.now(), options(app, told.times));
     context.in_time(series.listing(context, request, now(app))).await?
 }
 

@@ -1,19 +1,20 @@
-//! `CarbonV2/Render`: values of series, a message for each.
+//! `CarbonV2/Render`: values of series, a message for each, which are sent while series are read.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
-use bytes::Bytes;
-use sandur_base::Reservation;
+use sandur_base::BoxFuture;
+use sandur_query::{Error as QueryError, QueryContext};
 
 use super::{FAILS, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, done, failure, now, rendered};
+use crate::http::graphite::answer::{Told, failure, now, over_series, streamed};
 use crate::http::graphite::render::pairs_of;
 use crate::http::grpc;
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{RenderRequest, Rendered, Zone, each_series, read_fetches};
+use crate::http::written::{Writing, written_as_messages};
+use crate::wiring::graphite::{Error, RenderRequest, RenderStream, Zone, each_series, read_fetches};
 
 /// This call.
 pub static ROUTE: Route = Route {
@@ -24,7 +25,8 @@ pub static ROUTE: Route = Route {
     does: "Values of series by carbonserver's gRPC (HTTP/2; also on `otlp_grpc_listen`): a \
            `MultiFetchRequest` of carbonapi's second protocol asks for them.",
     parameters: &[],
-    answers: "`OK` and a stream of `FetchResponse`, one for each series; none where nothing fits.",
+    answers: "`OK` and a stream of `FetchResponse`, one for each series, sent while series are read; none \
+              where nothing fits. What fails in the middle is told in the trailers.",
     fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, render),
@@ -33,13 +35,13 @@ pub static ROUTE: Route = Route {
 const FORMAT: &str = "carbonapi_v2_pb";
 
 async fn render(State(app): State<App>, request: Request) -> Response {
-    match evaluated(&app, request).await {
-        Ok((series, memory)) => grpc::messages(series, Some(memory)),
+    match begun(&app, request).await {
+        Ok(response) => response,
         Err(failure) => grpc::failure(&failure),
     }
 }
 
-async fn evaluated(app: &App, request: Request) -> Result<(Vec<Bytes>, Reservation), Failure> {
+async fn begun(app: &App, request: Request) -> Result<Response, Failure> {
     let call = opened(app, request).await?;
     let fetches = read_fetches(&call.body).map_err(|error| failure(&error))?;
     let read = |pairs: Vec<(String, String)>| RenderRequest::read(&pairs, now(app), &Zone::utc());
@@ -48,14 +50,57 @@ async fn evaluated(app: &App, request: Request) -> Result<(Vec<Bytes>, Reservati
     let text = fetches.iter().map(|fetch| fetch.name.as_str()).collect::<Vec<_>>().join(" ");
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
     let told = Told { kind: "render", text, times };
-    let (whole, memory) = done(app, &call, told, async |series, context| {
-        let mut whole = Rendered { content_type: FORMAT, body: Vec::new() };
-        for request in &requests {
-            whole.body.extend_from_slice(&rendered(series, context, request).await?.body);
+    let open = |context: &QueryContext| Messages {
+        app: app.clone(),
+        context: context.clone(),
+        series: RenderStream::new(requests.clone()),
+        times,
+        sent: 0,
+    };
+    let (begun, sending) = streamed(app, &call, told, open).await?;
+    Ok(written_as_messages(begun, sending))
+}
+
+/// The messages of an answer.
+struct Messages {
+    app: App,
+    context: QueryContext,
+    series: RenderStream,
+    times: Option<(i64, i64)>,
+    sent: u64,
+}
+
+impl Messages {
+    async fn next(&mut self) -> Result<Vec<u8>, QueryError> {
+        let Self { app, context, series, times, .. } = self;
+        let made = over_series(app, *times, async |source| series.piece(source, context).await);
+        let body = context.in_time(made).await?.map_err(|error| match error {
+            Error::Query(error) => error,
+            Error::Stopped(stopped) => stopped.into(),
+            Error::Limit(text) => QueryError::Limit(text),
+            other => QueryError::Invalid(other.to_string()),
+        })?;
+        let found = each_series(&body);
+        self.sent += found.len() as u64;
+        let mut framed = Vec::with_capacity(body.len() + found.len());
+        for message in found {
+            framed.extend_from_slice(&grpc::prefix(message.len()));
+            framed.extend_from_slice(message);
         }
-        Ok(whole)
-    })
-    .await?;
-    let body = Bytes::from(whole.body);
-    Ok((each_series(&body).into_iter().map(|series| body.slice_ref(series)).collect(), memory))
+        Ok(framed)
+    }
+}
+
+impl Writing for Messages {
+    fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, QueryError>> {
+        Box::pin(self.next())
+    }
+
+    fn is_over(&self) -> bool {
+        self.series.is_over()
+    }
+
+    fn entries(&self) -> u64 {
+        self.sent
+    }
 }

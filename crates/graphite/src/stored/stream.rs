@@ -1,0 +1,67 @@
+//! The series of a pattern of paths, batch by batch as they are read: however many there are, a batch of them
+//! is in memory.
+//!
+//! The parts of a path follow each other, for its name comes first in the order in which series are read. So
+//! all of a batch is complete but its last path, which is kept until the next batch.
+
+use std::sync::Arc;
+
+use sandur_query::{Error, QueryContext, SampleScan};
+
+use super::StoredSeries;
+use super::fetch::{Asked, check_samples, samples_of};
+use super::parts::{Part, merged};
+use crate::glob::Pattern;
+use crate::schemas::StorageRules;
+use crate::source::{Fetched, Selector, Window};
+
+/// Series on their way.
+pub(crate) struct SeriesStream {
+    scan: Option<Box<dyn SampleScan>>,
+    asked: Arc<Asked>,
+    rules: Arc<StorageRules>,
+    samples: u64,
+    samples_max: u64,
+    /// The parts of the last path, of which more may follow.
+    last: Vec<Part>,
+}
+
+impl StoredSeries<'_> {
+    /// The series whose path fits; nothing when none can.
+    pub(crate) async fn stream(
+        &self,
+        context: &QueryContext,
+        pattern: &Pattern,
+        window: Window,
+    ) -> Result<Option<SeriesStream>, Error> {
+        let asked = self.asked(context, Selector::Path(pattern), window)?;
+        let Some((asked, selection)) = asked else { return Ok(None) };
+        let _turn = context.turn().await?;
+        let scan = Some(self.samples.select(context, selection).await?);
+        let (rules, samples_max) = (Arc::clone(&self.rules), self.options.samples_max);
+        Ok(Some(SeriesStream { scan, asked, rules, samples: 0, samples_max, last: Vec::new() }))
+    }
+}
+
+impl SeriesStream {
+    /// The next ones; nothing after the last. May be none, because a path goes on.
+    pub(crate) async fn next(&mut self, context: &QueryContext) -> Result<Option<Vec<Fetched>>, Error> {
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        context.check()?;
+        let _turn = context.turn().await?;
+        let mut parts = std::mem::take(&mut self.last);
+        match scan.next().await? {
+            None => self.scan = None,
+            Some(batch) => {
+                self.samples += samples_of(&batch);
+                check_samples(self.samples, self.samples_max)?;
+                let (more, _names) = self.asked.parts(context, &self.rules, batch).await?;
+                parts.extend(more);
+                let last = parts.last().map(|part| part.fetched.name.as_str());
+                let whole = parts.iter().rposition(|part| Some(part.fetched.name.as_str()) != last);
+                self.last = parts.split_off(whole.map_or(0, |at| at + 1));
+            }
+        }
+        context.compute(move || Ok(merged(parts)?)).await.map(Some)
+    }
+}
