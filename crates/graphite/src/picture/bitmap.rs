@@ -147,6 +147,13 @@ impl Canvas for BitmapCanvas {
         Ok(())
     }
 
+    fn polygon(&mut self, points: &[(f64, f64)], fill: Color) -> Result<()> {
+        look()?;
+        let mut path = polygon(points.iter().copied());
+        path.close();
+        self.fill(path.finish(), fill, Transform::identity())
+    }
+
     fn text(&mut self, text: &str, (x, y): (f64, f64), style: TextStyle) -> Result<()> {
         spend(text.len())?;
         let room = f64::from(self.size.0.max(self.size.1));
@@ -163,10 +170,10 @@ impl Canvas for BitmapCanvas {
             }
             if next > -room {
                 spend(1_000)?;
-                let moved = match style.is_upright {
-                    true => Transform::from_row(0.0, -1.0, 1.0, 0.0, x as f32, (y - along) as f32),
-                    false => Transform::from_translate((x + along) as f32, y as f32),
-                };
+                let (sine, cosine) = style.turn.to_radians().sin_cos();
+                let (right, down) = ((x + along * cosine) as f32, (y + along * sine) as f32);
+                let (sine, cosine) = (sine as f32, cosine as f32);
+                let moved = Transform::from_row(cosine, sine, -sine, cosine, right, down);
                 self.fill(self.font.outline(sign, style.size), style.color, moved)?;
             }
             along = next;
@@ -179,6 +186,7 @@ impl Canvas for BitmapCanvas {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::canvas::UPWARDS;
     use super::super::png::tests::{Decoded, decode};
     use super::*;
     use sandur_base::job::{self, Owner};
@@ -200,8 +208,8 @@ mod tests {
         pixel[0] == 255 && pixel[1] < 128
     }
 
-    fn text(is_upright: bool, anchor: Anchor, text: &str) -> Decoded {
-        let style = TextStyle { color: RED, size: 12.0, anchor, is_upright };
+    fn text(turn: f64, anchor: Anchor, text: &str) -> Decoded {
+        let style = TextStyle { color: RED, size: 12.0, anchor, turn };
         drawn((100, 100), |canvas| canvas.text(text, (50.0, 50.0), style).unwrap())
     }
 
@@ -240,16 +248,16 @@ mod tests {
 
     #[test]
     fn texts_stand_beside_their_place_and_may_be_turned() {
-        let right = text(false, Anchor::Start, "Äбλ 12");
+        let right = text(0.0, Anchor::Start, "Äбλ 12");
         assert!(right.count(is_red) > 40 && (0..50).all(|x| (0..100).all(|y| !is_red(right.at(x, y)))));
-        let left = text(false, Anchor::End, "Äбλ 12");
+        let left = text(0.0, Anchor::End, "Äбλ 12");
         assert!(left.count(is_red) > 40 && (51..100).all(|x| (0..100).all(|y| !is_red(left.at(x, y)))));
-        let up = text(true, Anchor::Start, "Äбλ 12");
+        let up = text(UPWARDS, Anchor::Start, "Äбλ 12");
         assert!(up.count(is_red) > 40 && (0..100).all(|x| (51..100).all(|y| !is_red(up.at(x, y)))));
-        assert_eq!(text(false, Anchor::Start, "\u{1}\n \u{85}").count(is_red), 0);
+        assert_eq!(text(0.0, Anchor::Start, "\u{1}\n \u{85}").count(is_red), 0);
         // Signs without an outline in the font are not left out.
-        assert!(text(false, Anchor::Start, "語").count(is_red) > 5);
-        assert!(text(false, Anchor::Middle, &"m".repeat(100_000)).count(is_red) > 100);
+        assert!(text(0.0, Anchor::Start, "語").count(is_red) > 5);
+        assert!(text(0.0, Anchor::Middle, &"m".repeat(100_000)).count(is_red) > 100);
     }
 
     struct Poor(MemoryBudget);

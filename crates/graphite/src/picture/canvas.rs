@@ -29,9 +29,12 @@ pub(super) struct TextStyle {
     /// Size of the font in pixels.
     pub(super) size: f64,
     pub(super) anchor: Anchor,
-    /// Whether it is written from the bottom to the top.
-    pub(super) is_upright: bool,
+    /// Degrees by which it is turned clockwise about its place.
+    pub(super) turn: f64,
 }
+
+/// The turn of a text from the bottom to the top.
+pub(super) const UPWARDS: f64 = -90.0;
 
 /// A surface of pixels whose first is at the left and at the top.
 pub(super) trait Canvas {
@@ -41,6 +44,8 @@ pub(super) trait Canvas {
     fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) -> Result<()>;
     /// An area between points and a level.
     fn area(&mut self, points: &[(f64, f64)], level: f64, fill: Color) -> Result<()>;
+    /// A filled polygon.
+    fn polygon(&mut self, points: &[(f64, f64)], fill: Color) -> Result<()>;
     /// A text on a base line.
     fn text(&mut self, text: &str, place: (f64, f64), style: TextStyle) -> Result<()>;
 }

@@ -2,7 +2,8 @@
 
 use super::axes::{ValueAxis, times, value_label};
 use super::bitmap::BitmapCanvas;
-use super::canvas::{Anchor, Canvas, Stroke, TextStyle};
+use super::canvas::{Anchor, Canvas, Stroke, TextStyle, UPWARDS};
+use super::legend::{Entry, LETTER, Legend};
 use super::lines::{Line, lines};
 use super::options::{AreaMode, LineMode, PictureOptions};
 use super::svg::SvgCanvas;
@@ -10,13 +11,6 @@ use crate::error::{Error, Result};
 use crate::series::Series;
 use crate::zone::Zone;
 use sandur_base::job::spend;
-
-/// Series whose names are shown when the request does not say.
-const LEGEND_MAX: usize = 10;
-/// Most columns of a legend.
-const LEGEND_COLUMNS: usize = 20;
-/// Width of a letter beside the size of the font.
-const LETTER: f64 = 0.6;
 
 /// The part of the picture that lines are in.
 struct Frame {
@@ -75,9 +69,14 @@ fn draw<C: Canvas>(
     list: &mut [Series],
     (times, zone): Shown<'_>,
 ) -> Result<()> {
+    if let Some(pie) = &options.pie {
+        return pie.draw(canvas, options, list);
+    }
     let lines = lines(options, list, options.width as usize)?;
     canvas.rectangle((0.0, 0.0), (options.width, options.height), options.background)?;
-    let legend = Legend::of(options, &lines);
+    let shown = lines.iter().filter(|line| !line.is_invisible);
+    let entries = shown.map(|line| Entry { name: &line.name, color: line.color }).collect();
+    let legend = Legend::of(options, entries, lines.len());
     let frame = frame(options, &lines, &legend, times);
     if frame.right - frame.left < 2.0 || frame.bottom - frame.top < 2.0 {
         return Ok(());
@@ -91,7 +90,7 @@ fn draw<C: Canvas>(
     for line in lines.iter().filter(|line| line.area.is_none() || line.is_infinite) {
         draw_line(canvas, options, &frame, line, false)?;
     }
-    legend.draw(canvas, options, &lines, frame.left)
+    legend.draw(canvas, options, frame.left)
 }
 
 /// The least and the most of all values; areas reach down to 0.
@@ -108,7 +107,7 @@ fn ends(options: &PictureOptions, lines: &[Line]) -> (f64, f64) {
     if least > most { (0.0, 1.0) } else { (least, most) }
 }
 
-fn frame(options: &PictureOptions, lines: &[Line], legend: &Legend, (from, until): (i64, i64)) -> Frame {
+fn frame(options: &PictureOptions, lines: &[Line], legend: &Legend<'_>, (from, until): (i64, i64)) -> Frame {
     let (size, margin) = (options.font_size, options.margin);
     let title = if options.title.is_empty() { 0.0 } else { size * 2.2 };
     let times = if options.hides_x { 0.0 } else { size * 1.8 };
@@ -127,19 +126,15 @@ fn label(options: &PictureOptions, axis: &ValueAxis, value: f64) -> String {
     value_label(value, axis.step, options.has_units, options.is_binary)
 }
 
-fn style(options: &PictureOptions, anchor: Anchor) -> TextStyle {
-    TextStyle { color: options.foreground, size: options.font_size, anchor, is_upright: false }
-}
-
 fn titles<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame) -> Result<()> {
-    let (size, middle) = (options.font_size, style(options, Anchor::Middle));
+    let (size, middle) = (options.font_size, options.text(Anchor::Middle));
     if !options.title.is_empty() {
         let place = ((frame.left + frame.right) / 2.0, options.margin + size * 1.2);
         canvas.text(&options.title, place, TextStyle { size: size * 1.3, ..middle })?;
     }
     if !options.vertical_title.is_empty() {
         let place = (options.margin + size, (frame.top + frame.bottom) / 2.0);
-        let upright = TextStyle { size: size * 1.1, is_upright: true, ..middle };
+        let upright = TextStyle { size: size * 1.1, turn: UPWARDS, ..middle };
         canvas.text(&options.vertical_title, place, upright)?;
     }
     Ok(())
@@ -155,7 +150,7 @@ fn grid<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame, zone
         }
         if !options.hides_y {
             let place = (frame.left - 4.0, y + size * 0.35);
-            canvas.text(&label(options, &frame.axis, value), place, style(options, Anchor::End))?;
+            canvas.text(&label(options, &frame.axis, value), place, options.text(Anchor::End))?;
         }
     }
     let most = ((frame.right - frame.left) / (size * LETTER * 11.0)).clamp(1.0, 40.0) as usize;
@@ -167,7 +162,7 @@ fn grid<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame, zone
         if !options.hides_x {
             // Whole beside the edge of the picture.
             let x = x.min(options.width - written.chars().count() as f64 * size * LETTER / 2.0);
-            canvas.text(&written, (x, frame.bottom + size * 1.4), style(options, Anchor::Middle))?;
+            canvas.text(&written, (x, frame.bottom + size * 1.4), options.text(Anchor::Middle))?;
         }
     }
     Ok(())
@@ -211,58 +206,6 @@ fn draw_line<C: Canvas>(
         }
     }
     finish(&mut points)
-}
-
-/// Names of series below the lines.
-struct Legend {
-    height: f64,
-    columns: usize,
-    row: f64,
-    width: f64,
-}
-
-impl Legend {
-    fn of(options: &PictureOptions, lines: &[Line]) -> Self {
-        let is_hidden = options.hides_legend.unwrap_or(lines.len() > LEGEND_MAX) || lines.is_empty();
-        if is_hidden {
-            return Self { height: 0.0, columns: 0, row: 0.0, width: 0.0 };
-        }
-        let longest = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0) as f64;
-        let width = longest * options.font_size * LETTER + options.font_size * 2.0;
-        let room = options.width - 2.0 * options.margin;
-        let columns = ((room / width) as usize).clamp(1, LEGEND_COLUMNS);
-        let row = options.font_size * 1.4;
-        // Half of the picture at most: what finds no room is left out.
-        let rows = lines.len().div_ceil(columns) as f64;
-        let height = (rows * row + options.font_size).min(options.height / 2.0);
-        Self { height, columns, row, width }
-    }
-
-    fn draw<C: Canvas>(
-        &self,
-        canvas: &mut C,
-        options: &PictureOptions,
-        lines: &[Line],
-        left: f64,
-    ) -> Result<()> {
-        if self.columns == 0 {
-            return Ok(());
-        }
-        let (size, top) =
-            (options.font_size, options.height - options.margin - self.height + options.font_size);
-        let rows = (self.height / self.row) as usize;
-        let left = left.min(options.margin.max(options.width - options.margin - self.width));
-        for (place, line) in
-            lines.iter().filter(|line| !line.is_invisible).take(rows * self.columns).enumerate()
-        {
-            let x = left + (place % self.columns) as f64 * self.width;
-            let y = top + (place / self.columns) as f64 * self.row;
-            canvas.rectangle((x, y), (size * 0.9, size * 0.9), line.color)?;
-            let place = (x + size * 1.3, y + size * 0.85);
-            canvas.text(&line.name, place, style(options, Anchor::Start))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Parameters of a picture.
 
+use super::canvas::{Anchor, TextStyle};
 use super::colors::Color;
+use super::pie::{Labels, Mode, Pie};
 use super::templates::TEMPLATES;
 use crate::error::{Error, Result};
 use crate::number::parse_float;
@@ -66,6 +68,8 @@ pub(crate) struct PictureOptions {
     pub(crate) hides_x: bool,
     pub(crate) hides_y: bool,
     pub(crate) null_as_zero: bool,
+    /// A pie in place of lines.
+    pub(crate) pie: Option<Pie>,
 }
 
 /// Parameters by name.
@@ -92,9 +96,31 @@ impl<'a> Pairs<'a> {
         Color::parse(text).ok_or_else(|| Error::invalid(format!("{name}: there is no colour '{text:.40}'")))
     }
 
+    /// What a word stands for; the first one is meant where there is none.
+    fn one_of<T: Copy>(&self, name: &'static str, words: &[(&'static str, T)]) -> Result<T> {
+        let text = self.text(name).filter(|text| !text.is_empty()).unwrap_or(words[0].0);
+        let found = words.iter().find(|(word, _)| *word == text);
+        found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            Error::invalid(format!("{name} is '{text:.40}'; it may be {}", known.join(", ")))
+        })
+    }
+
     fn title(&self, name: &str) -> String {
         self.text(name).unwrap_or_default().chars().take(TEXT_MAX).collect()
     }
+}
+
+fn pie(pairs: &Pairs<'_>) -> Result<Pie> {
+    let modes = [("average", Mode::Average), ("maximum", Mode::Maximum), ("minimum", Mode::Minimum)];
+    let labels = [("percent", Labels::Percent), ("number", Labels::Number), ("none", Labels::None)];
+    Ok(Pie {
+        mode: pairs.one_of("pieMode", &modes)?,
+        labels: pairs.one_of("valueLabels", &labels)?,
+        least: pairs.number("valueLabelsMin")?.unwrap_or(5.0),
+        label_color: pairs.color("valueLabelsColor", "black")?,
+        are_labels_rotated: pairs.one_of("pieLabels", &[("horizontal", false), ("rotated", true)])?,
+    })
 }
 
 impl PictureOptions {
@@ -152,7 +178,16 @@ impl PictureOptions {
             hides_x: hides_axes || hides("hideXAxis"),
             hides_y: hides_axes || hides("hideYAxis"),
             null_as_zero: pairs.flag("drawNullAsZero").unwrap_or(false),
+            pie: match pairs.one_of("graphType", &[("line", false), ("pie", true)])? {
+                true => Some(pie(&pairs)?),
+                false => None,
+            },
         })
+    }
+
+    /// How a text looks that nothing else is said of.
+    pub(super) fn text(&self, anchor: Anchor) -> TextStyle {
+        TextStyle { color: self.foreground, size: self.font_size, anchor, turn: 0.0 }
     }
 }
 

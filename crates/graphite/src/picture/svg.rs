@@ -109,15 +109,25 @@ impl Canvas for SvgCanvas<'_> {
         Ok(())
     }
 
+    fn polygon(&mut self, points: &[(f64, f64)], fill: Color) -> Result<()> {
+        if points.is_empty() {
+            return Ok(());
+        }
+        self.path(points)?;
+        let (name, opacity) = (color(fill), fill.opacity);
+        self.write(format_args!("Z\" fill=\"{name}\" fill-opacity=\"{opacity:.2}\"/>\n"));
+        Ok(())
+    }
+
     fn text(&mut self, text: &str, (x, y): (f64, f64), style: TextStyle) -> Result<()> {
         let anchor = match style.anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
-        let turned = match style.is_upright {
-            true => format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
-            false => String::new(),
+        let turned = match style.turn {
+            0.0 => String::new(),
+            turn => format!(" transform=\"rotate({turn:.0} {x:.1} {y:.1})\""),
         };
         let (name, text, size) = (color(style.color), escaped(text), style.size);
         self.write(format_args!(

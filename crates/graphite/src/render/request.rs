@@ -44,6 +44,17 @@ pub struct RenderRequest {
     pub(crate) picture: Option<PictureOptions>,
 }
 
+/// A target of a pie that is a name and a number in place of series, `name:3.5`, as a target of others.
+fn slice_of_number(target: String) -> String {
+    let number = target.split_once(':').and_then(|(name, number)| Some((name, parse_float(number)?)));
+    match number {
+        Some((name, number)) if number.is_finite() && !name.contains(['\'', '\\']) => {
+            format!("alias(constantLine({number:?}),'{name}')")
+        }
+        _ => target,
+    }
+}
+
 impl RenderRequest {
     /// Reads parameters; of one that comes twice the last counts, but for `target`.
     pub fn read(pairs: &[(String, String)], clock: i64, own_zone: &Zone) -> Result<Self> {
@@ -89,6 +100,9 @@ impl RenderRequest {
             Some((place.to_owned(), value.clone()))
         });
         let picture = format.is_picture().then(|| PictureOptions::read(pairs)).transpose()?;
+        if picture.as_ref().is_some_and(|picture| picture.pie.is_some()) {
+            targets = targets.into_iter().map(slice_of_number).collect();
+        }
         Ok(Self {
             targets,
             picture,
@@ -117,5 +131,21 @@ impl RenderRequest {
     /// What evaluation of the targets knows.
     pub fn scope(&self) -> Scope {
         Scope::new(self.from, self.until, self.now, self.zone.clone(), self.x_files_factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_of_a_pie_may_be_a_number() {
+        let targets = |kind: &str| {
+            let pairs = [("graphType", kind), ("target", "a b:3.5"), ("target", "a.b"), ("target", "x:y")];
+            let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            RenderRequest::read(&pairs, 1_000, &Zone::utc()).unwrap().targets
+        };
+        assert_eq!(targets("pie"), ["alias(constantLine(3.5),'a b')", "a.b", "x:y"]);
+        assert_eq!(targets("line"), ["a b:3.5", "a.b", "x:y"]);
     }
 }

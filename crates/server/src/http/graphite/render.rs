@@ -31,6 +31,11 @@ pub static ROUTE: Route = Route {
             "width, height, title, vtitle, bgcolor, fgcolor, colorList, template, lineMode, areaMode, ..",
             "what a picture looks like, as in graphite-web; at most 4,000,000 pixels, and 8,000 a side",
         ),
+        parameter(
+            "graphType, pieMode, pieLabels, valueLabels, valueLabelsMin, valueLabelsColor",
+            "`pie`: a slice for each series of a picture, and what it looks like, as in graphite-web; a \
+             target may be `name:number`",
+        ),
         parameter("maxDataPoints", "most points of a series"),
         parameter("noNullPoints", "leaves points without a value out"),
         parameter("xFilesFactor", "share of values that a point of several needs"),
