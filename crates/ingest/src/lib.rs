@@ -90,6 +90,6 @@ pub use request::{Decoded, Push, PushHeaders};
 pub use samples::{
     CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, DecodedSamples, ExpositionError, ExpositionFormat,
     ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions, LineExemplar, REMOTE_WRITE_2_TYPE,
-    RejectedMessage, RemoteWriteEncoder, RemoteWriteVersion, SamplePush, SeriesCache, Written, carbon,
-    carbon_body, import, otlp_metrics, remote_write, remote_write_version, series_pairs,
+    RejectedMessage, RemoteWriteEncoder, RemoteWriteVersion, SERIES_LABELS_MAX, SamplePush, SeriesCache,
+    Written, carbon, carbon_body, import, otlp_metrics, remote_write, remote_write_version, series_pairs,
 };

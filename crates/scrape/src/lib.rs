@@ -16,6 +16,7 @@
 //! **Invariants.** A body is bounded, and what a loop remembers is reserved from the budget of all scrapes.
 //! The number of targets is bounded. A file that cannot be read changes nothing.
 
+mod batches;
 mod board;
 mod config;
 mod discovery;
@@ -32,3 +33,4 @@ pub use config::{Auth, ConfigError, FileDiscovery, JobConfig, ScrapeFile, Target
 pub use fetch::{ACCEPT, Fetch, FetchRequest, Fetched};
 pub use relabel::Relabel;
 pub use run::{Scraper, Sink};
+pub use scrape::short_of;

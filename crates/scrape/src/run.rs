@@ -4,22 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Shutdown, ShutdownSignal, Task};
+use sandur_base::{BoxFuture, Env, Lane, MemoryBudget, Reservation, Shutdown, ShutdownSignal, Task};
 use sandur_model::{SampleBatch, TenantId};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::batches::Batches;
 use crate::board::{Board, Health, TargetStatus};
 use crate::config::{JobConfig, ScrapeFile, TargetGroup};
 use crate::discovery::KnownFiles;
-use crate::fetch::{Fetch, FetchRequest};
+use crate::fetch::{Fetch, FetchRequest, Fetched};
 use crate::scrape::{Counts, Report, ScrapeReader};
 use crate::series::SeriesMemory;
 use crate::target::{Found, Target, targets};
 
-/// Targets of all jobs.
+/// Targets of all jobs; of those that rules leave out, as many are shown.
 const TARGETS_MAX: usize = 10_000;
 /// Most bytes of a body.
 const BODY_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a body, and of what is remembered, that are worked on at once.
+const INLINE_BYTES_MAX: u64 = 256 << 10;
 /// Files of targets are read at least so often, because reading them is cheap.
 const REFRESH_MAX: Duration = Duration::from_secs(30);
 
@@ -67,12 +70,12 @@ impl Scraper {
             let found = self.discover(&jobs, &mut known).await;
             let gone: Vec<(String, Target)> =
                 running.keys().filter(|key| !found.contains_key(*key)).cloned().collect();
-            for key in gone {
-                if let Some(ended) = running.remove(&key) {
-                    ended.stop.trigger();
-                    let _ = ended.task.join().await;
-                    self.board.remove(ended.number);
-                }
+            let ended: Vec<Running> = gone.iter().filter_map(|key| running.remove(key)).collect();
+            // All are told before any is waited for: each may wait for an answer that does not come.
+            ended.iter().for_each(|ended| ended.stop.trigger());
+            for ended in ended {
+                let _ = ended.task.join().await;
+                self.board.remove(ended.number);
             }
             for (key, job) in found {
                 if running.contains_key(&key) {
@@ -101,8 +104,9 @@ impl Scraper {
             let mut groups: Vec<TargetGroup> = job.groups.clone();
             if !patterns.is_empty() {
                 let mut files = known.remove(&job.name).unwrap_or_default();
+                let memory = self.memory.clone();
                 let read = move || {
-                    let groups = files.read(&patterns);
+                    let groups = files.read(&patterns, &memory);
                     (files, groups)
                 };
                 let (files, listed) = self.env.run_blocking(read).await;
@@ -112,7 +116,10 @@ impl Scraper {
             let mut of_job = 0;
             for target in groups.iter().flat_map(|group| targets(job, group)) {
                 match target {
-                    Ok(Found::Dropped(labels)) => dropped.push((job.name.clone(), labels)),
+                    Ok(Found::Dropped(labels)) if dropped.len() < TARGETS_MAX => {
+                        dropped.push((job.name.clone(), labels));
+                    }
+                    Ok(Found::Dropped(_)) => {}
                     Err(error) => tracing::error!(job = job.name, error, "a target is left out"),
                     Ok(Found::Target(_)) if found.len() >= TARGETS_MAX => {
                         tracing::error!(
@@ -151,7 +158,7 @@ impl Scraper {
             },
         );
         let stop = Shutdown::default();
-        let scraped = Loop { scraper: self.clone(), job, target, number };
+        let scraped = Loop { scraper: self.clone(), job, target: Arc::new(target), number };
         let task = self.env.spawn("scrape", scraped.run(stop.signal()));
         Running { stop, task, number }
     }
@@ -161,16 +168,21 @@ impl Scraper {
 struct Loop {
     scraper: Scraper,
     job: Arc<JobConfig>,
-    target: Target,
+    target: Arc<Target>,
     number: u64,
+}
+
+/// What a loop knows from one scrape to the next, and what pays for it.
+struct Remembered {
+    series: SeriesMemory,
+    held: Reservation,
 }
 
 impl Loop {
     async fn run(self, stop: ShutdownSignal) {
         let env = self.scraper.env.clone();
-        let mut memory = SeriesMemory::default();
-        let mut held = match self.scraper.memory.reserve(0) {
-            Ok(held) => held,
+        let mut known = match self.scraper.memory.reserve(0) {
+            Ok(held) => Remembered { series: SeriesMemory::default(), held },
             Err(error) => return tracing::error!(target = self.target.url, %error, "a target is not scraped"),
         };
         // Targets are spread over the interval, each always at its own place.
@@ -178,17 +190,17 @@ impl Loop {
         let mut wait = Duration::from_nanos(xxh3_64(self.target.url.as_bytes()) % interval);
         loop {
             if env.timeout(wait, stop.triggered()).await.is_some() {
-                return self.end(&mut memory, &mut held).await;
+                return self.end(known).await;
             }
             let began = env.monotonic();
-            self.scrape(&mut memory, &mut held).await;
+            known = self.scrape(known).await;
             let took = env.monotonic().saturating_sub(began).as_nanos() as u64;
             // A scrape that is late leaves out those that it missed.
             wait = Duration::from_nanos(interval - took % interval);
         }
     }
 
-    async fn scrape(&self, memory: &mut SeriesMemory, held: &mut Reservation) {
+    async fn scrape(&self, known: Remembered) -> Remembered {
         let Self { scraper, job, target, number } = self;
         let (env, began) = (&scraper.env, scraper.env.monotonic());
         let now_ns = env.now_ns();
@@ -206,37 +218,67 @@ impl Loop {
         let fetched = env.timeout(target.timeout, scraper.fetch.fetch(request)).await;
         let fetched = fetched.unwrap_or_else(|| Err("context deadline exceeded".to_owned()));
         let took = env.monotonic().saturating_sub(began);
-        let mut reader =
-            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms, held };
-        let (mut batch, counts, mut error) = match fetched {
-            Ok(fetched) => reader.read(&fetched.content_type, &fetched.body),
-            Err(why) => (reader.missed(), Counts::default(), Some(why)),
-        };
+        let (mut batches, counts, mut error, mut known) = self.read(fetched, now_ms, known).await;
         let report = Report { labels: &target.labels, now_ms };
-        report.write(&mut batch, error.is_none(), took, counts);
-        if let Err(why) = scraper.sink.store(batch).await {
+        report.write(&mut batches, error.is_none(), took, counts);
+        if let Err(why) = self.store(batches).await {
             tracing::error!(target = target.url, error = why, "what was scraped could not be stored");
-            memory.untell();
+            known.series.untell();
             error.get_or_insert(format!("could not be stored: {why}"));
         }
-        held.shrink(held.bytes().saturating_sub(memory.bytes()));
+        known.held.shrink(known.held.bytes().saturating_sub(known.series.bytes()));
         scraper.board.change(*number, |status| {
             status.health = if error.is_none() { Health::Up } else { Health::Down };
             status.last_error = error.unwrap_or_default();
             status.last_scrape_ns = now_ns;
             status.last_duration = took;
         });
+        known
+    }
+
+    /// Reads what was fetched; a text that is not short, on the CPU pool, where others have their turns.
+    async fn read(
+        &self,
+        fetched: Result<Fetched, String>,
+        now_ms: i64,
+        mut known: Remembered,
+    ) -> (Batches, Counts, Option<String>, Remembered) {
+        let env = self.scraper.env.clone();
+        let (job, target) = (Arc::clone(&self.job), Arc::clone(&self.target));
+        let tenant = self.scraper.tenant.clone();
+        let body_bytes = fetched.as_ref().map_or(0, |fetched| fetched.body.len() as u64);
+        let is_short = body_bytes + known.series.bytes() <= INLINE_BYTES_MAX;
+        let cpu = env.clone();
+        let work = move || {
+            let Remembered { series: memory, held } = &mut known;
+            let give_way = &|| cpu.cpu().give_way(Lane::Background);
+            let (job, labels, tenant) = (&*job, &target.labels, &tenant);
+            let mut reader = ScrapeReader { job, labels, memory, tenant, now_ms, held, give_way };
+            let (batches, counts, error) = match fetched {
+                Ok(fetched) => reader.read(&fetched.content_type, &fetched.body),
+                Err(why) => (reader.missed(), Counts::default(), Some(why)),
+            };
+            (batches, counts, error, known)
+        };
+        if is_short { work() } else { env.run_cpu(Lane::Background, work).await }
+    }
+
+    /// Stores one piece after the other.
+    async fn store(&self, batches: Batches) -> Result<(), String> {
+        for batch in batches.into_vec() {
+            self.scraper.sink.store(batch).await?;
+        }
+        Ok(())
     }
 
     /// The target is gone: all its series are over.
-    async fn end(&self, memory: &mut SeriesMemory, held: &mut Reservation) {
-        let Self { scraper, job, target, .. } = self;
+    async fn end(&self, known: Remembered) {
+        let Self { scraper, target, .. } = self;
         let now_ms = scraper.env.now_ns() / sandur_model::MILLISECOND_NS;
-        let mut reader =
-            ScrapeReader { job, labels: &target.labels, memory, tenant: &scraper.tenant, now_ms, held };
-        let mut batch = reader.missed();
-        Report { labels: &target.labels, now_ms }.end(&mut batch);
-        if let Err(error) = scraper.sink.store(batch).await {
+        let gone = Err("the target is gone".to_owned());
+        let (mut batches, _, _, _known) = self.read(gone, now_ms, known).await;
+        Report { labels: &target.labels, now_ms }.end(&mut batches);
+        if let Err(error) = self.store(batches).await {
             tracing::error!(target = target.url, error, "the end of a target could not be stored");
         }
     }
@@ -267,6 +309,9 @@ mod tests {
                 if request.url.contains("down") {
                     return Err("connection refused".to_owned());
                 }
+                if request.url.contains("silent") {
+                    std::future::pending::<()>().await;
+                }
                 let (content_type, body) = ("text/plain".to_owned(), b"a 1\n".to_vec());
                 Ok(Fetched { content_type, body, memory: request.memory.reserve(4).unwrap() })
             })
@@ -284,28 +329,60 @@ mod tests {
         batches.iter().flat_map(of).collect()
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn targets_come_and_go() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("t.json");
-        std::fs::write(&path, r#"[{"targets": ["up:1", "down:1"]}]"#).unwrap();
+    fn file_of_targets(directory: &std::path::Path, targets: &[String]) -> ScrapeFile {
+        list(directory, targets);
         let text = format!(
             "scrape_configs:\n- job_name: j\n  scrape_interval: 10s\n  \
              file_sd_configs: [{{files: ['{}']}}]\n",
-            path.display()
+            directory.join("t.json").display()
         );
-        let env = Env::simulated(1, 1_700_000_000_000_000_000);
-        let made = Arc::new(Made::default());
-        let scraper = Scraper {
+        ScrapeFile::parse(&text).unwrap()
+    }
+
+    fn list(directory: &std::path::Path, targets: &[String]) {
+        let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
+        let text = format!("[{{\"targets\": [{}]}}]", targets.join(","));
+        std::fs::write(directory.join("t.json"), text).unwrap();
+    }
+
+    fn scraper(env: &Env, made: &Arc<Made>) -> Scraper {
+        Scraper {
             env: env.clone(),
             tenant: TenantId::default_tenant(),
-            fetch: made.clone(),
-            sink: made.clone(),
+            fetch: Arc::<Made>::clone(made),
+            sink: Arc::<Made>::clone(made),
             board: Arc::default(),
             memory: MemoryBudget::root("scrapes", 1 << 20),
-        };
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_targets_that_go_keep_no_new_ones_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let silent: Vec<String> = (0..50).map(|n| format!("silent{n}:1")).collect();
+        let file = file_of_targets(directory.path(), &silent);
+        let (env, made) = (Env::simulated(1, 1_700_000_000_000_000_000), Arc::new(Made::default()));
+        let scraper = scraper(&env, &made);
         let (board, stopping) = (Arc::clone(&scraper.board), Shutdown::default());
-        let running = env.spawn("scraper", scraper.run(ScrapeFile::parse(&text).unwrap(), stopping.signal()));
+        let running = env.spawn("scraper", scraper.run(file, stopping.signal()));
+        env.sleep(Duration::from_secs(25)).await;
+        assert_eq!(board.active().len(), 50);
+        list(directory.path(), &["up:1".to_owned()]);
+        env.sleep(REFRESH_MAX + Duration::from_secs(25)).await;
+        let active: Vec<_> = board.active().iter().map(|t| (t.url.clone(), t.health)).collect();
+        assert_eq!(active, [("http://up:1/metrics".to_owned(), Health::Up)]);
+        stopping.trigger();
+        running.join().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn targets_come_and_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = file_of_targets(directory.path(), &["up:1".to_owned(), "down:1".to_owned()]);
+        let (env, made) = (Env::simulated(1, 1_700_000_000_000_000_000), Arc::new(Made::default()));
+        let scraper = scraper(&env, &made);
+        let (board, stopping) = (Arc::clone(&scraper.board), Shutdown::default());
+        let running = env.spawn("scraper", scraper.run(file, stopping.signal()));
         env.sleep(Duration::from_secs(25)).await;
         let active = board.active();
         assert_eq!(
@@ -319,7 +396,7 @@ mod tests {
             assert!(values(&batches, "up", "down:1").iter().all(|up| *up == 0.0));
             assert!(values(&batches, "up", "up:1").iter().all(|up| *up == 1.0));
         }
-        std::fs::write(&path, r#"[{"targets": ["down:1"]}]"#).unwrap();
+        list(directory.path(), &["down:1".to_owned()]);
         env.sleep(Duration::from_secs(40)).await;
         assert_eq!(board.active().len(), 1);
         let last = |name: &str| *values(&made.batches.lock().unwrap(), name, "up:1").last().unwrap();

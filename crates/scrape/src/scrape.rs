@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Reservation;
+use sandur_base::units::ByteSize;
+use sandur_base::{OverBudget, Reservation};
 use sandur_ingest::{
-    ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, LineExemplar, series_pairs,
+    ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, LineExemplar, SERIES_LABELS_MAX,
+    series_pairs,
 };
-use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, SampleBatch, Span, StreamId, TenantId};
+use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, StreamId, TenantId};
 
+use crate::batches::Batches;
 use crate::config::JobConfig;
 use crate::relabel::{LabelSet, relabel};
 use crate::series::SeriesMemory;
@@ -41,83 +44,95 @@ pub(crate) struct ScrapeReader<'a> {
     pub(crate) tenant: &'a TenantId,
     /// When the scrape began.
     pub(crate) now_ms: i64,
-    /// What pays for what is remembered, and for the batch.
+    /// What pays for what is remembered, and for the batches.
     pub(crate) held: &'a mut Reservation,
+    /// Called between lines: others may have their turn on the thread.
+    pub(crate) give_way: &'a dyn Fn(),
 }
 
-/// Bytes of a sample in a batch.
-const SAMPLE_BYTES: u64 = 128;
 /// Memory is taken in pieces of so many bytes at least.
 const PIECE_BYTES: u64 = 256 << 10;
+/// Lines between two turns of others.
+const LINES_A_TURN: u64 = 1_000;
+/// Bytes of a metric family beside its texts, and how often these are in memory at once.
+const FAMILY_BYTES: u64 = 256;
+const FAMILY_COPIES: u64 = 2;
 
 impl ScrapeReader<'_> {
-    /// The batch of a text and what is counted of it. An error is why the scrape failed; then nothing of the
-    /// text counts, and every series of the target is over.
-    pub(crate) fn read(&mut self, content_type: &str, body: &[u8]) -> (SampleBatch, Counts, Option<String>) {
-        let mut batch = SampleBatch::new(self.tenant.clone());
+    /// The batches of a text and what is counted of it. An error is why the scrape failed; then nothing of
+    /// the text counts, and every series of the target is over.
+    pub(crate) fn read(&mut self, content_type: &str, body: &[u8]) -> (Batches, Counts, Option<String>) {
+        let mut batches = Batches::of(self.tenant);
         self.memory.scrape += 1;
-        match self.lines(content_type, body, &mut batch) {
+        match self.lines(content_type, body, &mut batches) {
             Ok(counts) => {
-                self.end_vanished(&mut batch);
+                self.end_vanished(&mut batches);
                 self.memory.forget();
-                (batch, counts, None)
+                (batches, counts, None)
             }
             Err(why) => (self.failed(), Counts::default(), Some(why)),
         }
     }
 
-    /// The batch of a scrape that brought no text: markers for all series.
-    pub(crate) fn missed(&mut self) -> SampleBatch {
+    /// The batches of a scrape that brought no text: markers for all series.
+    pub(crate) fn missed(&mut self) -> Batches {
         self.memory.scrape += 1;
         self.failed()
     }
 
-    fn failed(&mut self) -> SampleBatch {
-        let mut batch = SampleBatch::new(self.tenant.clone());
-        self.end_present(&mut batch);
-        self.end_vanished(&mut batch);
+    fn failed(&mut self) -> Batches {
+        let mut batches = Batches::of(self.tenant);
+        self.end_present(&mut batches);
+        self.end_vanished(&mut batches);
         self.memory.clear();
-        batch
+        batches
     }
 
-    fn end_vanished(&self, batch: &mut SampleBatch) {
+    fn end_vanished(&self, batches: &mut Batches) {
         for series in self.memory.vanished() {
-            mark(batch, series, self.now_ms);
+            mark(batches, series, self.now_ms);
         }
     }
 
     /// Ends the series that this scrape has begun with.
-    fn end_present(&self, batch: &mut SampleBatch) {
+    fn end_present(&self, batches: &mut Batches) {
         for series in self.memory.present() {
-            mark(batch, series, self.now_ms);
+            mark(batches, series, self.now_ms);
         }
     }
 
-    fn lines(&mut self, content_type: &str, body: &[u8], batch: &mut SampleBatch) -> Result<Counts, String> {
+    fn lines(&mut self, content_type: &str, body: &[u8], batches: &mut Batches) -> Result<Counts, String> {
         let text = std::str::from_utf8(body).map_err(|error| format!("invalid UTF-8: {error}"))?;
         let mut counts = Counts::default();
         let mut families: BTreeMap<&str, MetricMetadata> = BTreeMap::new();
-        for line in ExpositionReader::new(text, ExpositionFormat::of(content_type)) {
-            let (family, change): (&str, Change) = match line.map_err(|error| error.to_string())? {
-                ExpositionLine::Sample(sample) => {
-                    self.sample(&sample, batch, &mut counts)?;
-                    continue;
-                }
-                ExpositionLine::Kind(family, kind) => (family, Box::new(move |m| m.kind = kind)),
-                ExpositionLine::Help(family, help) => (family, Box::new(move |m| m.help = help.into())),
-                ExpositionLine::Unit(family, unit) => {
-                    let unit: Box<str> = unit.into();
-                    (family, Box::new(move |m| m.unit = unit))
-                }
-            };
+        for (number, line) in (1u64..).zip(ExpositionReader::new(text, ExpositionFormat::of(content_type))) {
+            if number.is_multiple_of(LINES_A_TURN) {
+                (self.give_way)();
+            }
+            let (family, told, change): (&str, usize, Change) =
+                match line.map_err(|error| error.to_string())? {
+                    ExpositionLine::Sample(sample) => {
+                        self.sample(&sample, batches, &mut counts)?;
+                        continue;
+                    }
+                    ExpositionLine::Kind(family, kind) => (family, 0, Box::new(move |m| m.kind = kind)),
+                    ExpositionLine::Help(family, help) => {
+                        (family, help.len(), Box::new(move |m| m.help = help.into()))
+                    }
+                    ExpositionLine::Unit(family, unit) => {
+                        (family, unit.len(), Box::new(move |m| m.unit = unit.into()))
+                    }
+                };
             if families.len() < FAMILIES_MAX || families.contains_key(family) {
+                batches.add_bytes(FAMILY_BYTES + FAMILY_COPIES * (family.len() + told) as u64);
+                self.pay(batches)?;
                 let new = || MetricMetadata { family: family.into(), ..MetricMetadata::default() };
                 change(families.entry(family).or_insert_with(new));
             }
         }
         let metadata: Vec<MetricMetadata> = families.into_values().collect();
         if self.memory.tell(&metadata) {
-            batch.metadata = metadata;
+            batches.describe(metadata);
         }
         Ok(counts)
     }
@@ -125,7 +140,7 @@ impl ScrapeReader<'_> {
     fn sample(
         &mut self,
         sample: &ExpositionSample<'_>,
-        batch: &mut SampleBatch,
+        batches: &mut Batches,
         counts: &mut Counts,
     ) -> Result<(), String> {
         counts.scraped += 1;
@@ -134,7 +149,7 @@ impl ScrapeReader<'_> {
             let labels = self.labels_of(sample.series)?;
             self.memory.insert(sample.series, labels);
         }
-        self.pay(batch)?;
+        self.pay(batches)?;
         let own_time = sample.time_ms.filter(|_| self.job.honor_timestamps);
         let Some(known) = self.memory.get(sample.series) else { return Ok(()) };
         counts.added += u64::from(known.series.is_some() && (known.seen == 0 || known.seen + 1 < scrape));
@@ -149,10 +164,10 @@ impl ScrapeReader<'_> {
         if time_ms > self.now_ms.saturating_add(AHEAD_MAX_MS) || time_ms < 0 {
             return Ok(());
         }
-        batch.begin_series(id, labels, Span::default());
-        batch.push_sample(time_ms, sample.value);
+        batches.push(id, labels, (time_ms, sample.value));
         if let Some(exemplar) = sample.exemplar.as_ref().and_then(|one| self.exemplar(one, time_ms)) {
-            batch.push_exemplar(exemplar);
+            batches.push_exemplar(exemplar);
+            self.pay(batches)?;
         }
         Ok(())
     }
@@ -172,17 +187,18 @@ impl ScrapeReader<'_> {
     }
 
     /// Takes memory for one more sample, before it is used.
-    fn pay(&mut self, batch: &SampleBatch) -> Result<(), String> {
-        let needed = self.memory.bytes() + (batch.timestamps.len() as u64 + 1) * SAMPLE_BYTES;
+    fn pay(&mut self, batches: &Batches) -> Result<(), String> {
+        let needed = self.memory.bytes() + batches.bytes_with_one_more();
         match needed.checked_sub(self.held.bytes()) {
             None | Some(0) => Ok(()),
-            Some(missing) => self.held.grow(missing.max(PIECE_BYTES)).map_err(|error| error.to_string()),
+            Some(missing) => self.held.grow(missing.max(PIECE_BYTES)).map_err(|error| short_of(&error)),
         }
     }
 
     /// The labels of a series of the text, with those of its target and after the rules; none when it is left
     /// out.
     fn labels_of(&self, text: &str) -> Result<Option<Labels>, String> {
+        expect_short(text.len(), text)?;
         let pairs = series_pairs(text).map_err(|what| format!("{what}: '{text}'"))?;
         let mut labels = LabelSet::new();
         for (name, value) in pairs {
@@ -200,6 +216,7 @@ impl ScrapeReader<'_> {
             return Err(format!("metric name {:?} is invalid", Cow::from(text)));
         }
         self.check_limits(&labels)?;
+        expect_short(labels.iter().map(|(name, value)| name.len() + value.len()).sum(), text)?;
         Ok(Some(Labels::from_pairs(labels)))
     }
 
@@ -244,11 +261,33 @@ impl ScrapeReader<'_> {
     }
 }
 
-type Change = Box<dyn FnOnce(&mut MetricMetadata)>;
+type Change<'a> = Box<dyn FnOnce(&mut MetricMetadata) + 'a>;
 
-fn mark(batch: &mut SampleBatch, (id, labels): &(StreamId, Arc<Labels>), time_ms: i64) {
-    batch.begin_series(*id, Arc::clone(labels), Span::default());
-    batch.push_sample(time_ms, f64::from_bits(STALE_BITS));
+/// A series may have as many bytes of labels as one of a push: the work on it is done at once.
+fn expect_short(bytes: usize, text: &str) -> Result<(), String> {
+    match bytes > SERIES_LABELS_MAX {
+        true => Err(format!(
+            "a series has {bytes} bytes of labels, at most {SERIES_LABELS_MAX} are stored; drop labels of \
+             the target with metric_relabel_configs (labeldrop), or mend the target: '{text:.80}'"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Why a scrape has no memory, and what to do.
+pub fn short_of(error: &OverBudget) -> String {
+    let OverBudget { asked, used, limit, .. } = error;
+    format!(
+        "all targets together hold {} of the {} that scrapes may take, and {} more are needed; scrape fewer \
+         series (sample_limit, metric_relabel_configs), or raise memory_limit",
+        ByteSize(*used),
+        ByteSize(*limit),
+        ByteSize(*asked)
+    )
+}
+
+fn mark(batches: &mut Batches, (id, labels): &(StreamId, Arc<Labels>), time_ms: i64) {
+    batches.push(*id, Arc::clone(labels), (time_ms, f64::from_bits(STALE_BITS)));
 }
 
 /// The series that every scrape writes about itself.
@@ -258,10 +297,10 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Adds them to a batch.
-    pub(crate) fn write(&self, batch: &mut SampleBatch, up: bool, took: Duration, counts: Counts) {
+    /// Adds them to the last batch.
+    pub(crate) fn write(&self, batches: &mut Batches, up: bool, took: Duration, counts: Counts) {
         self.each(
-            batch,
+            batches,
             [
                 f64::from(u8::from(up)),
                 took.as_secs_f64(),
@@ -273,11 +312,11 @@ impl Report<'_> {
     }
 
     /// Ends them: the target is gone.
-    pub(crate) fn end(&self, batch: &mut SampleBatch) {
-        self.each(batch, [f64::from_bits(STALE_BITS); 5]);
+    pub(crate) fn end(&self, batches: &mut Batches) {
+        self.each(batches, [f64::from_bits(STALE_BITS); 5]);
     }
 
-    fn each(&self, batch: &mut SampleBatch, values: [f64; 5]) {
+    fn each(&self, batches: &mut Batches, values: [f64; 5]) {
         let names = [
             "up",
             "scrape_duration_seconds",
@@ -288,14 +327,15 @@ impl Report<'_> {
         for (name, value) in names.into_iter().zip(values) {
             let target = self.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
             let labels = Arc::new(Labels::from_pairs(target.chain([(NAME, name)])));
-            batch.begin_series(labels.stream_id(), labels, Span::default());
-            batch.push_sample(self.now_ms, value);
+            batches.push(labels.stream_id(), labels, (self.now_ms, value));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sandur_model::{SampleBatch, SeriesSamples};
+
     use super::*;
     use crate::config::ScrapeFile;
 
@@ -324,25 +364,24 @@ mod tests {
             let Self { job, labels, memory, now_ms } = self;
             let mut held = sandur_base::MemoryBudget::root("scrapes", 1 << 20).reserve(0).unwrap();
             let held = &mut held;
-            let mut reader = ScrapeReader { job, labels, memory, tenant: &tenant, now_ms: *now_ms, held };
-            let (batch, counts, error) = match text {
+            let give_way = &|| {};
+            let mut reader =
+                ScrapeReader { job, labels, memory, tenant: &tenant, now_ms: *now_ms, held, give_way };
+            let (batches, counts, error) = match text {
                 Some(text) => reader.read("text/plain", text.as_bytes()),
                 None => (reader.missed(), Counts::default(), None),
             };
-            let mut lines: Vec<String> = batch
-                .series
-                .iter()
-                .flat_map(|series| {
-                    batch.samples_of(series).map(|(time, value)| {
-                        let value = if sandur_model::is_stale(value) {
-                            "stale".to_owned()
-                        } else {
-                            value.to_string()
-                        };
-                        format!("{} {value} @{time}", series.labels)
-                    })
-                })
-                .collect();
+            let of_batch = |batch: &SampleBatch| {
+                let of_series = |series: &SeriesSamples| {
+                    let shown = |(time, value): (i64, f64)| match sandur_model::is_stale(value) {
+                        true => format!("{} stale @{time}", series.labels),
+                        false => format!("{} {value} @{time}", series.labels),
+                    };
+                    batch.samples_of(series).map(shown).collect::<Vec<_>>()
+                };
+                batch.series.iter().flat_map(of_series).collect::<Vec<_>>()
+            };
+            let mut lines: Vec<String> = batches.into_vec().iter().flat_map(of_batch).collect();
             lines.sort();
             (lines, counts, error)
         }
@@ -399,8 +438,30 @@ mod tests {
     fn series_that_do_not_fit_memory_fail_the_scrape() {
         let text: String = (0..100_000).map(|n| format!("a{n} 1\n")).collect();
         let (lines, _, error) = Bench::of("").scrape(Some(&text));
-        assert!(error.unwrap().contains("scrapes"), "the budget is named");
+        let error = error.unwrap();
+        assert!(error.contains("scrapes") && error.contains("raise memory_limit"), "{error}");
         assert!(lines.iter().all(|line| line.contains("stale")));
+    }
+
+    #[test]
+    fn texts_of_families_and_exemplars_count_as_memory() {
+        let help: String = (0..2_000).map(|n| format!("# HELP a{n} {}\n", "h".repeat(1_000))).collect();
+        let (_, _, error) = Bench::of("").scrape(Some(&help));
+        assert!(error.unwrap().contains("raise memory_limit"));
+    }
+
+    #[test]
+    fn a_series_with_endless_labels_is_not_taken() {
+        let value = "x".repeat(SERIES_LABELS_MAX);
+        let (lines, _, error) = Bench::of("").scrape(Some(&format!("a{{b=\"{value}\"}} 1\n")));
+        let error = error.unwrap();
+        assert!(error.contains("at most 65536 are stored") && error.len() < 400, "{error}");
+        assert!(lines.is_empty());
+        let doubled = "  metric_relabel_configs:\n  - {source_labels: [b], target_label: c, regex: (.*)}\n  \
+                       - {source_labels: [b], target_label: d, regex: (.*)}";
+        let text = format!("a{{b=\"{}\"}} 1\n", "x".repeat(SERIES_LABELS_MAX / 2));
+        let (_, _, error) = Bench::of(doubled).scrape(Some(&text));
+        assert!(error.unwrap().contains("at most 65536 are stored"), "also after rules");
     }
 
     #[test]

@@ -17,9 +17,10 @@ mod remote_write_1;
 mod remote_write_2;
 mod remote_write_encoder;
 mod series_cache;
+mod within_limits;
 
 pub(crate) use builder::DeltaSeries;
-pub use builder::{DecodedSamples, SamplePush, Written};
+pub use builder::{DecodedSamples, SERIES_LABELS_MAX, SamplePush, Written};
 pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon, carbon_body};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,

@@ -11,7 +11,7 @@
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hashbrown::HashTable;
-use sandur_model::StreamId;
+use sandur_model::{Labels, StreamId, graphite_level};
 
 use super::series_cache::{KnownSeries, SeriesKey};
 
@@ -28,6 +28,17 @@ pub(crate) struct KnownName {
     pub(crate) path_nodes: u32,
     pub(crate) longest_name: u32,
     pub(crate) longest_value: u32,
+}
+
+impl KnownName {
+    /// What is known of a series by its labels.
+    pub(crate) fn of(id: StreamId, labels: &Labels) -> Self {
+        let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
+        let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
+        let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
+        let path_nodes = levels.count() as u32;
+        Self { id, label_count: labels.len() as u32, path_nodes, longest_name, longest_value }
+    }
 }
 
 impl From<&KnownSeries> for KnownName {

@@ -17,7 +17,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_model::{Labels, StreamId, graphite_level};
+use sandur_model::{Labels, StreamId};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::name_cache::{KnownName, NameCache, hash_of_part};
@@ -92,11 +92,8 @@ pub(crate) enum SeriesNaming {
 impl KnownSeries {
     /// The series of a label set.
     pub(crate) fn new(labels: Labels) -> Self {
-        let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
-        let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
-        let (id, label_count) = (labels.stream_id(), labels.len() as u32);
-        let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
-        let path_nodes = levels.count() as u32;
+        let KnownName { id, label_count, path_nodes, longest_name, longest_value } =
+            KnownName::of(labels.stream_id(), &labels);
         Self { labels: Arc::new(labels), id, label_count, path_nodes, longest_name, longest_value }
     }
 

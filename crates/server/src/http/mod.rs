@@ -40,7 +40,7 @@ mod sniffed;
 mod streams;
 mod timed_stream;
 mod tls;
-mod write;
+pub mod write;
 mod written;
 
 pub use crate::failed_request::Failure;

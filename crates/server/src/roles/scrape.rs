@@ -8,13 +8,14 @@ use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task};
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_scrape::{
     ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
+    short_of,
 };
 
 use crate::cli::client::Client;
 use crate::config::Settings;
 use crate::failed_command::Failed;
-use crate::http::App;
 use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
+use crate::http::{App, write};
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -105,7 +106,7 @@ fn shown(status: TargetStatus) -> TargetShown {
     }
 }
 
-/// Stores what was scraped like a push.
+/// Stores what was scraped like a push, under the limits of its tenant.
 struct Engine(App);
 
 impl Sink for Engine {
@@ -116,10 +117,7 @@ impl Sink for Engine {
                 app.metrics.pressure_refusals.inc();
                 return Err("the server is short of memory (memory_limit)".to_owned());
             }
-            let samples = batch.rows() as u64;
-            app.intake.push(batch.into(), None).await.map_err(|failure| failure.message)?;
-            app.metrics.pushed_samples.inc_by(samples);
-            Ok(())
+            write::store_scraped(app, batch).await.map_err(|failure| failure.message)
         })
     }
 }
@@ -165,7 +163,7 @@ impl Http {
             if body.capacity() - body.len() < piece.len() {
                 // The old buffer is there until the new one is.
                 let room = (body.capacity() * 2).max(body.len() + piece.len());
-                memory.grow(room as u64).map_err(|error| error.to_string())?;
+                memory.grow(room as u64).map_err(|error| short_of(&error))?;
                 let before = body.capacity() as u64;
                 body.reserve_exact(room - body.len());
                 memory.shrink(before);
@@ -208,7 +206,7 @@ enum Credentials {
 }
 
 fn reserve(budget: &MemoryBudget, bytes: u64) -> Result<Reservation, String> {
-    budget.reserve(bytes).map_err(|error| error.to_string())
+    budget.reserve(bytes).map_err(|error| short_of(&error))
 }
 
 /// The innermost cause: what surrounds it repeats the URL.

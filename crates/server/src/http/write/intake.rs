@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use sandur_base::{Claim, Lane};
 use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Push, Refused, SamplePush, Written};
-use sandur_model::TenantId;
+use sandur_model::{SampleBatch, TenantId};
 
 use super::delta;
 use crate::failed_request::Failure;
@@ -85,19 +85,47 @@ pub(super) async fn admit(
         let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
         decode(SamplePush { push, series: &series }, body, lent)
     };
-    let (decoded, memory) = decode_in_memory(app, received, decode).await?;
-    let mut decoded = decoded;
-    let most = app.limits(tenant).metrics.max_global_series_per_user;
+    let (mut decoded, memory) = decode_in_memory(app, received, decode).await?;
+    admit_decoded(app, tenant, &mut decoded)?;
+    Ok((decoded, memory))
+}
+
+/// Keeps samples within the tenant's series and rates.
+fn admit_decoded(app: &App, tenant: &TenantId, decoded: &mut DecodedSamples) -> Result<(), Failure> {
+    let limits = app.limits(tenant);
+    let most = limits.metrics.max_global_series_per_user;
     if most > 0 {
         let beyond = app.intake.series_beyond(&decoded.batch, most);
         decoded.refuse_series(&beyond, most);
     }
-    let (limits, items) = (app.limits(tenant), decoded.written.items());
+    let items = decoded.written.items();
     if items > 0 {
         let allowed = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), items);
         allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
     }
-    Ok((decoded, memory))
+    Ok(())
+}
+
+/// Stores what a scrape found, under the limits of its tenant: what breaks one is left out, counted and
+/// logged as that of a push.
+pub async fn store_scraped(app: &App, batch: SampleBatch) -> Result<(), Failure> {
+    let tenant = batch.tenant.clone();
+    let limits = app.limits(&tenant);
+    let check = move || DecodedSamples::within(batch, &limits.metrics);
+    let mut decoded = app.env.run_cpu(Lane::Background, check).await;
+    let outcome = match admit_decoded(app, &tenant, &mut decoded) {
+        Ok(()) if decoded.batch.is_empty() => {
+            Ok(Stored { written: decoded.written, refused: decoded.refused })
+        }
+        Ok(()) => {
+            let DecodedSamples { batch, refused, written, .. } = decoded;
+            let stored = app.intake.push(batch.into(), None).await;
+            stored.map(|()| count(app, &written)).map(|()| Stored { written, refused })
+        }
+        Err(failure) => Err(failure),
+    };
+    note(app, &tenant, &outcome);
+    outcome.map(drop)
 }
 
 /// Stores a push that was admitted.

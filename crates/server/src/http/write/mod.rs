@@ -8,3 +8,5 @@ pub mod otlp;
 pub mod otlp_grpc;
 pub mod pushgateway;
 pub mod remote_write;
+
+pub use intake::store_scraped;

@@ -1,0 +1,80 @@
+//! Goal: what is scraped is under the limits of its tenant, and more series than one push may bring are
+//! stored.
+//!
+//! Method: the real binary with little memory, and a target that this test plays.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use crate::process::{Server, Setup, encode};
+
+/// Far longer than a scrape takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Twice as many as a push that may take 16 MiB can bring, were all of them new.
+const SERIES: usize = 9_000;
+
+/// Answers every request with this text; its address.
+fn target(text: String) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.read(&mut [0; 4096]);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length:";
+            let _ = stream.write_all(format!("{head} {}\r\n\r\n{text}", text.len()).as_bytes());
+        }
+    });
+    address
+}
+
+fn value(server: &Server, query: &str) -> Option<String> {
+    let answer = server.get_json(&format!("/api/v1/query?query={}", encode(query)));
+    Some(answer["data"]["result"].get(0)?["value"][1].as_str()?.to_owned())
+}
+
+fn expect_soon(server: &Server, query: &str, expected: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut found = value(server, query);
+    while found.as_deref() != Some(expected) {
+        assert!(Instant::now() < deadline, "{query}: {found:?}, not {expected}\n{}", server.log_text());
+        std::thread::sleep(Duration::from_millis(50)); // polling another process
+        found = value(server, query);
+    }
+}
+
+#[test]
+fn a_target_has_the_limits_of_its_tenant_and_any_number_of_series() {
+    let many: String = (0..SERIES).map(|n| format!("many{{n=\"{n}\"}} 1\n")).collect();
+    let labels: Vec<String> = (0..40).map(|n| format!("l{n}=\"v\"")).collect();
+    let hostile = format!("wide{{{}}} 1\nlong{{l=\"{}\"}} 1\nfine 1\n", labels.join(","), "x".repeat(9_000));
+    let addresses = [target(many), target(hostile)];
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("scrapes.yml");
+    let jobs: String = ["many", "hostile"]
+        .iter()
+        .zip(addresses)
+        .map(|(job, at)| format!("- job_name: {job}\n  static_configs: [{{targets: ['{at}']}}]\n"))
+        .collect();
+    let text = format!("global: {{scrape_interval: 1s, scrape_timeout: 1s}}\nscrape_configs:\n{jobs}");
+    std::fs::write(&config, text).unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let arguments = ["--scrape-config", config.to_str().unwrap(), "--memory-limit", "192MiB"];
+    let server = Setup::new(store, folder.path()).with(&arguments).start();
+
+    expect_soon(&server, "count(many)", &SERIES.to_string());
+    expect_soon(&server, r#"up{job="hostile"}"#, "1");
+    assert_eq!(value(&server, "fine").as_deref(), Some("1"));
+    assert_eq!(value(&server, "count(wide or long)"), None);
+    let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
+    for reason in ["max_label_names_per_series", "label_value_too_long"] {
+        let line = metrics.lines().find(|line| line.contains("refused") && line.contains(reason));
+        let count: f64 =
+            line.unwrap_or_else(|| panic!("{reason}")).rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(count >= 1.0);
+    }
+}
