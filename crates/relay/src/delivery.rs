@@ -92,10 +92,10 @@ impl Delivery {
                     pauses.reset();
                     let is_over = self.write_to(connection).await;
                     self.counters.disconnects.add(1);
-                    self.store.lost();
                     if is_over {
                         break;
                     }
+                    self.store.lost();
                 }
                 Some(Err(error)) => self.failed(&error),
                 None => self.failed(&io::ErrorKind::TimedOut.into()),
@@ -160,6 +160,14 @@ impl Delivery {
             } else {
                 encode(&self.target, lines, self.env.now_ns(), &mut bytes);
                 let writing = self.env.timeout(WRITE_TIMEOUT, connection.write(&bytes));
+                let late = late(&self.env, &self.stopping, stop_at);
+                let writing = async {
+                    tokio::select! {
+                        biased;
+                        outcome = writing => outcome,
+                        () = late => None,
+                    }
+                };
                 self.store.while_spilling(writing).await
             };
             if !matches!(outcome, Some(Ok(()))) {
@@ -181,6 +189,12 @@ async fn unless_stopped<T>(stopping: &ShutdownSignal, future: impl Future<Output
         () = stopping.triggered() => None,
         outcome = future => Some(outcome),
     }
+}
+
+/// Waits until a stop gives up a target that takes nothing.
+async fn late(env: &Env, stopping: &ShutdownSignal, stop_at: Option<Duration>) {
+    stopping.triggered().await;
+    env.sleep(stop_at.map_or(DRAIN, |at| at.saturating_sub(env.monotonic()))).await;
 }
 
 /// The bytes of lines as the target takes them.
@@ -276,6 +290,8 @@ impl Store {
                     return self.resend.push_front(chunk);
                 }
             }
+        } else {
+            self.put_ahead().await;
         }
         let now = self.env.monotonic();
         while self.lane.oldest().is_some_and(|since| now.saturating_sub(since) >= age) {
@@ -286,6 +302,23 @@ impl Store {
         }
         if self.spool.as_ref().is_some_and(|spool| spool.is_sync_due(now)) {
             self.with_spool(move |spool| spool.sync_if_due(now)).await;
+        }
+    }
+
+    /// Puts what the last connection may have lost in front of what is on disk.
+    async fn put_ahead(&mut self) {
+        if self.resend.is_empty() {
+            return;
+        }
+        let chunks = Arc::new(std::mem::take(&mut self.resend));
+        let put = Arc::clone(&chunks);
+        let is_put = self.with_spool(move |spool| {
+            spool.put_ahead(put.iter().map(|chunk| (chunk.lines.as_slice(), chunk.points)))
+        });
+        if is_put.await.is_some() {
+            self.counters.spooled.add(chunks.iter().map(|chunk| u64::from(chunk.points)).sum());
+        } else {
+            self.resend = Arc::try_unwrap(chunks).unwrap_or_default();
         }
     }
 
@@ -351,7 +384,7 @@ impl Store {
         if left > 0 {
             tracing::warn!(
                 bytes = left,
-                "lines that waited in memory are lost: there is no room on disk for them"
+                "lines that waited in memory are lost: there is no --spool-dir, or no room in it"
             );
         }
         self.with_spool(|spool| {

@@ -273,6 +273,70 @@ fn a_killed_relay_loses_a_tick_and_a_stopped_one_nothing() {
     }
 }
 
+/// A target that takes nothing while others' lines wait behind what a connection has lost: a stop, or a kill,
+/// keeps all of it.
+#[test]
+fn what_a_silent_target_did_not_take_outlives_the_relay() {
+    for (is_killed, breaks) in [(false, false), (false, true), (true, true)] {
+        in_world(|world| async move {
+            let text = "cluster legacy forward old; match * send to legacy;";
+            world.remotes.set_up("old", true);
+            let running = world.start(text);
+            let mut sorter = running.relay.sorter();
+            world.remotes.with("old", |remote| remote.stalls = true);
+            for second in 0..20 {
+                send(&mut sorter, second);
+                world.seconds(1.0).await;
+            }
+            if breaks {
+                // What was being written is to be written again, and lies before what is on disk.
+                world.remotes.with("old", |remote| {
+                    (remote.is_up, remote.stalls) = (false, false);
+                    remote.received.clear();
+                    remote.epoch += 1;
+                });
+                world.seconds(2.0).await;
+            }
+            let began = world.env.monotonic();
+            match is_killed {
+                true => drop(running),
+                false => running.stop().await,
+            }
+            let took = world.env.monotonic() - began;
+            assert!(took < Duration::from_secs(7), "a stop waits for five seconds, not for {took:?}");
+            world.remotes.with("old", |remote| {
+                (remote.is_up, remote.stalls) = (true, false);
+                remote.epoch += 1;
+            });
+            let running = world.start(text);
+            world.seconds(10.0).await;
+            let received = world.remotes.values("old");
+            assert_eq!(received.len() as u64, NAMES);
+            for (name, values) in received {
+                assert!(values.is_sorted() && values.len() >= 20, "{name}: {values:?}");
+                let all: BTreeSet<u64> = values.into_iter().collect();
+                assert_eq!(all.len(), 20, "{name}");
+            }
+            running.stop().await;
+        });
+    }
+}
+
+#[test]
+fn what_was_written_before_a_stop_is_not_written_again() {
+    in_world(|world| async move {
+        let text = "cluster legacy forward old; match * send to legacy;";
+        world.remotes.set_up("old", true);
+        for value in 0..3 {
+            let running = world.start(text);
+            send(&mut running.relay.sorter(), value);
+            world.seconds(1.0).await;
+            running.stop().await;
+        }
+        assert_each_once(&world.remotes.values("old"), 3);
+    });
+}
+
 #[test]
 fn what_a_full_disk_cannot_take_is_counted() {
     in_world(|world| async move {

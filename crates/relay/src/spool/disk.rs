@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ pub trait Disk: Send + Sync {
     /// Names and lengths of files.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
     /// Adds bytes to the end of a file, which is made if it is not there. After an error, any part of the
-    /// bytes may have been added.
+    /// bytes may have been added; a file that somebody else has removed is not found.
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
     /// Reads bytes from an offset until the buffer is full or the file ends.
     fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
@@ -39,6 +40,17 @@ impl Directory {
         Ok(Self { path, open: Mutex::default() })
     }
 
+    /// Makes a file; its directory too, should somebody have removed it.
+    fn in_directory<T>(&self, make: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match make() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(&self.path)?;
+                make()
+            }
+            outcome => outcome,
+        }
+    }
+
     fn with<T>(
         &self,
         name: &str,
@@ -48,7 +60,9 @@ impl Directory {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if !open.contains_key(name) {
             let options = OpenOptions::new().read(true).append(true).create(makes).clone();
-            open.insert(name.to_owned(), options.open(self.path.join(name))?);
+            let opened = || options.open(self.path.join(name));
+            let file = if makes { self.in_directory(opened)? } else { opened()? };
+            open.insert(name.to_owned(), file);
         }
         match open.get_mut(name) {
             Some(file) => call(file),
@@ -70,7 +84,13 @@ impl Disk for Directory {
     }
 
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        self.with(name, true, |file| file.write_all(bytes))
+        self.with(name, true, |file| {
+            // What is written to a file without a name is gone with the process.
+            match file.metadata()?.nlink() {
+                0 => Err(io::Error::new(io::ErrorKind::NotFound, format!("'{name}' was removed"))),
+                _ => file.write_all(bytes),
+            }
+        })
     }
 
     fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -99,7 +119,7 @@ impl Disk for Directory {
 
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.path.join(format!("{name}.new"));
-        std::fs::write(&temporary, bytes)?;
+        self.in_directory(|| std::fs::write(&temporary, bytes))?;
         std::fs::rename(temporary, self.path.join(name))?;
         // An open file is the one of before.
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(name);

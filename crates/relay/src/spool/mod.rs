@@ -1,4 +1,5 @@
-//! A bounded queue on disk: frames of lines in segments, read in the order in which they were written.
+//! A bounded queue on disk: frames of lines in segments, read in the order in which they were written. In
+//! front of them is a file of what a connection that broke may have lost ([`Spool::put_ahead`]).
 //!
 //! **Invariants.** At most [`Options::bytes_max`] bytes lie on disk: the oldest segment gives way, and its
 //! points are counted as lost. A frame that is damaged ends its segment; what came before it is delivered. A
@@ -62,13 +63,23 @@ pub struct Batch {
     /// Points among them.
     pub points: u64,
     end: u64,
-    segment: u64,
+    /// Its segment; none when it is of what is in front of them.
+    segment: Option<u64>,
+}
+
+/// The file in front of the segments.
+struct Ahead {
+    bytes: u64,
+    /// Points behind the position.
+    points: u64,
+    position: u64,
 }
 
 /// A queue on disk.
 pub struct Spool {
     disk: Arc<dyn Disk>,
     options: Options,
+    ahead: Option<Ahead>,
     segments: Vec<Segment>,
     /// Number of the next segment; none is used again.
     next: u64,
@@ -84,8 +95,16 @@ pub struct Spool {
 }
 
 const POSITION: &str = "position";
+const AHEAD: &str = "ahead";
 /// Bytes that may be delivered again after a crash.
 const POSITION_EVERY_BYTES: u64 = 4 << 20;
+
+const LEFT_OUT: &str = "a file of a spool is damaged or gone; the rest of it is left out";
+
+/// Whether a file was removed by somebody else.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
 
 fn name(number: u64) -> String {
     format!("{number:016x}.spool")
@@ -106,6 +125,7 @@ impl Spool {
         let mut spool = Self {
             disk,
             options,
+            ahead: None,
             segments: Vec::new(),
             next: 0,
             position: 0,
@@ -123,8 +143,25 @@ impl Spool {
             let verifies = segment.number.saturating_add(1) == last;
             spool.recover(segment, position, verifies)?;
         }
-        spool.start_at(position);
+        spool.recover_ahead()?;
         Ok(spool)
+    }
+
+    fn recover_ahead(&mut self) -> io::Result<()> {
+        let found = self.disk.list()?.into_iter().find(|(file, _)| file == AHEAD);
+        let Some((_, length)) = found else { return Ok(()) };
+        let (mut ahead, mut lines) = (Ahead { bytes: 0, points: 0, position: 0 }, Vec::new());
+        while let Some(header) = self.frame(AHEAD, ahead.bytes, length, &mut lines)? {
+            ahead.bytes += (HEADER_BYTES + header.bytes) as u64;
+            ahead.points += u64::from(header.points);
+        }
+        match ahead.bytes {
+            0 => self.disk.remove(AHEAD),
+            _ => {
+                self.ahead = Some(ahead);
+                Ok(())
+            }
+        }
     }
 
     fn written_position(&self) -> Option<(u64, u64)> {
@@ -149,6 +186,10 @@ impl Spool {
         }
         let (mut end, mut lines) = (0, Vec::new());
         loop {
+            // A position where no frame begins is not this segment's.
+            if position == Some((segment.number, end)) {
+                (self.position, self.read_points) = (end, segment.points);
+            }
             let found = match verifies {
                 true => self.frame(&file, end, segment.bytes, &mut lines)?,
                 false => self.header(&file, end, segment.bytes)?,
@@ -173,15 +214,6 @@ impl Spool {
                 self.segments.push(segment);
                 Ok(())
             }
-        }
-    }
-
-    fn start_at(&mut self, position: Option<(u64, u64)>) {
-        if let (Some((number, offset)), Some(first)) = (position, self.segments.first())
-            && first.number == number
-            && offset <= first.bytes
-        {
-            self.position = offset;
         }
     }
 
@@ -221,7 +253,7 @@ impl Spool {
             if last.bytes == 0 {
                 self.segments.pop();
                 let _ = self.disk.remove(&file);
-            } else if self.disk.truncate(&file, last.bytes).is_err() {
+            } else if self.disk.truncate(&file, last.bytes).is_err() || is_gone(&error) {
                 self.begin_segment();
             }
             return Err(error);
@@ -278,26 +310,48 @@ impl Spool {
         Ok(())
     }
 
+    /// Puts lines in front of all that are there, to be read next. After an error nothing has changed.
+    pub fn put_ahead<'a>(&mut self, lines: impl Iterator<Item = (&'a [u8], u32)>) -> io::Result<()> {
+        let (mut frames, mut points) = (Vec::new(), 0);
+        for (lines, points_of) in lines {
+            frame::write(lines, points_of, &mut frames);
+            points += u64::from(points_of);
+        }
+        if let Some(before) = &self.ahead {
+            let (at, mut rest) = (before.position, vec![0; (before.bytes - before.position) as usize]);
+            let read = self.disk.read(AHEAD, at, &mut rest)?;
+            frames.extend_from_slice(&rest[..read]);
+            points += before.points;
+        }
+        self.disk.replace(AHEAD, &frames)?;
+        self.ahead = Some(Ahead { bytes: frames.len() as u64, points, position: 0 });
+        if self.options.sync != Sync::Never
+            && let Err(error) = self.disk.sync(AHEAD)
+        {
+            tracing::warn!(%error, "lines of a broken connection may be lost with the machine's power");
+        }
+        Ok(())
+    }
+
     /// The next lines, at most `bytes_max` of them unless one frame holds more; they stay until confirmed.
     pub fn peek(&mut self, bytes_max: usize) -> io::Result<Option<Batch>> {
-        let (mut batch, mut lines) = (Batch { lines: Vec::new(), points: 0, end: 0, segment: 0 }, Vec::new());
-        while let Some(first) = self.segments.first() {
-            let (file, mut at) = (name(first.number), self.position);
-            while let Some(header) = self.frame(&file, at, first.bytes, &mut lines)? {
-                if !batch.lines.is_empty() && batch.lines.len() + header.bytes > bytes_max {
-                    break;
-                }
-                batch.lines.extend_from_slice(&lines);
-                batch.points += u64::from(header.points);
-                at += (HEADER_BYTES + header.bytes) as u64;
-            }
+        if let Some(Ahead { bytes, points, position }) = self.ahead {
+            let batch = self.read(None, (position, bytes), bytes_max)?;
             if !batch.lines.is_empty() {
-                (batch.end, batch.segment) = (at, first.number);
                 return Ok(Some(batch));
             }
-            if at < first.bytes {
-                let lost = first.points.saturating_sub(self.read_points);
-                tracing::warn!(file, at, lost, "a spool's segment is damaged; the rest of it is left out");
+            tracing::warn!(file = AHEAD, at = position, lost = points, "{LEFT_OUT}");
+            self.lost += points;
+            self.end_ahead();
+        }
+        while let Some(first) = self.segments.first() {
+            let batch = self.read(Some(first.number), (self.position, first.bytes), bytes_max)?;
+            if !batch.lines.is_empty() {
+                return Ok(Some(batch));
+            }
+            if self.position < first.bytes {
+                let (lost, at) = (first.points.saturating_sub(self.read_points), self.position);
+                tracing::warn!(file = name(first.number), at, lost, "{LEFT_OUT}");
                 self.lost += lost;
             }
             self.drop_first();
@@ -305,9 +359,29 @@ impl Spool {
         Ok(None)
     }
 
+    /// Frames of a file from a position on; none when there is no whole one.
+    fn read(&self, segment: Option<u64>, (position, end): (u64, u64), bytes_max: usize) -> io::Result<Batch> {
+        let file = segment.map_or_else(|| AHEAD.to_owned(), name);
+        let (mut batch, mut lines) =
+            (Batch { lines: Vec::new(), points: 0, end: position, segment }, Vec::new());
+        loop {
+            let found = match self.frame(&file, batch.end, end, &mut lines) {
+                Err(error) if is_gone(&error) => None,
+                found => found?,
+            };
+            let fits =
+                |header: &Header| batch.lines.is_empty() || batch.lines.len() + header.bytes <= bytes_max;
+            let Some(header) = found.filter(fits) else { return Ok(batch) };
+            batch.lines.extend_from_slice(&lines);
+            batch.points += u64::from(header.points);
+            batch.end += (HEADER_BYTES + header.bytes) as u64;
+        }
+    }
+
     /// The batch that was read last was delivered.
     pub fn confirm(&mut self, batch: &Batch) {
-        let Some(first) = self.segments.first().filter(|first| first.number == batch.segment) else { return };
+        let Some(segment) = batch.segment else { return self.confirm_ahead(batch) };
+        let Some(first) = self.segments.first().filter(|first| first.number == segment) else { return };
         self.unwritten += batch.end.saturating_sub(self.position);
         let is_read = batch.end >= first.bytes;
         self.position = batch.end;
@@ -316,6 +390,22 @@ impl Spool {
             self.drop_first();
         } else if self.unwritten >= POSITION_EVERY_BYTES {
             self.write_position();
+        }
+    }
+
+    fn confirm_ahead(&mut self, batch: &Batch) {
+        let Some(ahead) = &mut self.ahead else { return };
+        ahead.position = batch.end;
+        ahead.points = ahead.points.saturating_sub(batch.points);
+        if ahead.position >= ahead.bytes {
+            self.end_ahead();
+        }
+    }
+
+    fn end_ahead(&mut self) {
+        self.ahead = None;
+        if let Err(error) = self.disk.remove(AHEAD) {
+            tracing::warn!(%error, "what a broken connection had lost is written again after a restart");
         }
     }
 
@@ -333,12 +423,13 @@ impl Spool {
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+        self.segments.is_empty() && self.ahead.is_none()
     }
 
     /// Bytes on disk.
     pub fn bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.bytes).sum()
+        let ahead = self.ahead.as_ref().map_or(0, |ahead| ahead.bytes - ahead.position);
+        ahead + self.segments.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
     /// Points that were lost since this was last asked.

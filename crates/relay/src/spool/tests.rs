@@ -195,3 +195,88 @@ fn a_loss_of_power_loses_what_the_policy_says() {
     assert!((90..=100).contains(&kept(Sync::Every(Duration::from_secs(1)))));
     assert_eq!(kept(Sync::Never), 0);
 }
+
+#[test]
+fn what_is_put_ahead_comes_first_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Directory::open(folder.path().to_owned()).unwrap();
+    let disks: [Arc<dyn Disk>; 2] = [Arc::new(MemoryDisk::default()), Arc::new(directory)];
+    for disk in disks {
+        let ahead = |spool: &mut Spool, numbers: std::ops::Range<usize>| {
+            let lines: Vec<Vec<u8>> = numbers.map(line).collect();
+            spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
+        };
+        let mut spool = Spool::open(Arc::clone(&disk), OPTIONS).unwrap();
+        push(&mut spool, 20..30);
+        ahead(&mut spool, 10..20);
+        let batch = spool.peek(30).unwrap().unwrap();
+        assert_eq!(batch.points, 2);
+        spool.confirm(&batch);
+        ahead(&mut spool, 8..12);
+        let mut spool = Spool::open(Arc::clone(&disk), OPTIONS).unwrap();
+        assert_eq!(drain(&mut spool), (8..30).collect::<Vec<_>>());
+        assert!(spool.is_empty() && spool.bytes() == 0);
+        assert!(disk.list().unwrap().iter().all(|(name, _)| name == "position"));
+    }
+}
+
+#[test]
+fn what_is_put_ahead_may_be_damaged() {
+    for seed in 0..200_usize {
+        let disk = Arc::new(MemoryDisk::default());
+        let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+        push(&mut spool, 20..30);
+        let lines: Vec<Vec<u8>> = (0..20).map(line).collect();
+        spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
+        disk.with_files(|files| {
+            let bytes = files.get_mut("ahead").unwrap();
+            let at = seed * 7_919 % bytes.len();
+            if seed % 3 == 0 { bytes.truncate(at) } else { bytes[at] ^= 1 << (seed % 8) }
+        });
+        let reopened = seed % 2 == 0;
+        let mut spool =
+            if reopened { Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap() } else { spool };
+        let found = drain(&mut spool);
+        assert!(found.is_sorted() && found.ends_with(&(20..30).collect::<Vec<_>>()), "{seed}: {found:?}");
+        assert!(reopened || found.len() + spool.take_lost() as usize == 30, "{seed}");
+    }
+}
+
+#[test]
+fn a_position_that_is_no_beginning_of_a_frame_is_not_believed() {
+    let disk = Arc::new(MemoryDisk::default());
+    let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+    push(&mut spool, 0..20);
+    let first = spool.peek(1).unwrap().unwrap();
+    spool.confirm(&first);
+    spool.write_position();
+    let other = Arc::new(MemoryDisk::default());
+    let mut longer = Spool::open(Arc::clone(&other) as Arc<dyn Disk>, OPTIONS).unwrap();
+    push(&mut longer, 1_000_000..1_000_010);
+    disk.with_files(|files| {
+        other.with_files(|of_other| {
+            of_other.insert("position".to_owned(), files["position"].clone());
+        })
+    });
+    let mut longer = Spool::open(other, OPTIONS).unwrap();
+    assert_eq!(drain(&mut longer), (1_000_000..1_000_010).collect::<Vec<_>>());
+    assert_eq!(longer.take_lost(), 0);
+    assert_eq!(drain(&mut Spool::open(disk, OPTIONS).unwrap()), (1..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_directory_that_is_removed_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("spool");
+    let disk: Arc<dyn Disk> = Arc::new(Directory::open(path.clone()).unwrap());
+    let mut spool = Spool::open(Arc::clone(&disk), OPTIONS).unwrap();
+    push(&mut spool, 0..10);
+    std::fs::remove_dir_all(&path).unwrap();
+    assert!(spool.push(&line(10), 1, Duration::ZERO).is_err(), "it would be gone with the process");
+    push(&mut spool, 10..20);
+    assert!(path.is_dir());
+    assert_eq!(drain(&mut spool), (0..20).collect::<Vec<_>>(), "what is open can still be read");
+    push(&mut spool, 20..30);
+    let mut again = Spool::open(Arc::new(Directory::open(path).unwrap()), OPTIONS).unwrap();
+    assert_eq!(drain(&mut again), (20..30).collect::<Vec<_>>());
+}
