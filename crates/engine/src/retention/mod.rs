@@ -48,7 +48,7 @@ pub trait LabelRetention: Send + Sync {
     fn version(&self) -> u64;
 
     /// Every period that a series may have, in nanoseconds.
-    fn periods_ns(&self) -> Vec<i64>;
+    fn periods_ns(&self) -> &[i64];
 
     /// Only series that pass one of these lists have a period.
     fn any_of(&self) -> Vec<Vec<Matcher>>;
@@ -69,7 +69,7 @@ impl Retention {
 
     /// Every period that a series may have.
     fn periods_ns(&self) -> Vec<i64> {
-        let of_labels = self.of_labels.iter().flat_map(|of_labels| of_labels.periods_ns());
+        let of_labels = self.of_labels.iter().flat_map(|of_labels| of_labels.periods_ns().iter().copied());
         let of_rules = self.rules.iter().map(|rule| rule.period_ns());
         let mut all: Vec<i64> = of_rules.chain(of_labels).chain([self.period_ns]).map(or_for_ever).collect();
         all.sort_unstable();

@@ -11,6 +11,12 @@ pub enum Error {
         /// What the system says.
         reason: String,
     },
+    /// The file has lost all that it said.
+    #[error("'{path}' is empty and was not: write [overrides] into it if no tenant shall have any")]
+    Emptied {
+        /// The file.
+        path: String,
+    },
     /// The file is not TOML.
     #[error("{place}: not valid TOML: {reason}")]
     Syntax {

@@ -56,6 +56,11 @@ impl TenantLimits {
 
     /// Takes over what the text of the file says.
     fn apply(&self, text: &str) -> Result<(), Error> {
+        let is_used = || !self.overrides.read().unwrap_or_else(PoisonError::into_inner).is_empty();
+        if text.trim().is_empty() && is_used() {
+            // It is just being written, or was cut off: what it said may be all that keeps rows.
+            return Err(Error::Emptied { path: self.path.clone() });
+        }
         let base = |tenant: &str| Limits::clone(self.configured.get(tenant).unwrap_or(&self.common));
         let read = file::overrides(&self.path, text, base)?;
         let shared = read.into_iter().map(|(name, limits)| (name, Arc::new(limits))).collect();
@@ -161,6 +166,11 @@ mod tests {
         assert_eq!(limits.of(&a).max_query_range, 5, "the configuration lies under it");
         limits.apply("[overrides.a]\nmax_query_serie = 2").unwrap_err();
         assert_eq!(series(&limits, "a"), 2);
+        assert!(limits.apply(" \n").unwrap_err().to_string().contains("[overrides]"));
+        assert_eq!(series(&limits, "a"), 2);
+        limits.apply("[overrides]").unwrap();
+        limits.apply("").unwrap();
+        assert_eq!(series(&limits, "a"), 1);
         limits.apply("[overrides.b]\nmax_query_series = 0").unwrap();
         assert_eq!((series(&limits, "a"), series(&limits, "a|b"), series(&limits, "b|c")), (1, 1, 500));
     }

@@ -2,7 +2,7 @@
 //!
 //! Selectors go before Graphite's rules, those before the tenant's period.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_engine::{LabelRetention, Retention, RetentionOf};
 use sandur_model::{
@@ -16,7 +16,7 @@ use crate::wiring::graphite::StorageRules;
 
 /// What holds at each moment; `rules` are Graphite's if they tell how long series are stored.
 pub fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>>) -> RetentionOf {
-    let rules = rules.cloned();
+    let archives = rules.map(|rules| Archives { rules: Arc::clone(rules), known: Mutex::default() });
     Arc::new(move |dataset| {
         let limits = limits.of(&dataset.tenant);
         let period_ns = limits.retention_period;
@@ -25,14 +25,46 @@ pub fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>
             Signal::Metrics => Retention {
                 period_ns,
                 rules: limits.metrics.retention_series.clone(),
-                of_labels: rules.as_ref().map(|rules| Arc::new(ByArchives(rules.now())) as _),
+                of_labels: archives.as_ref().map(|archives| archives.now() as _),
             },
         }
     })
 }
 
+/// Graphite's rules, and what was made of those of the last look: all tenants have the same.
+struct Archives {
+    rules: Arc<GraphiteRules>,
+    known: Mutex<Option<Arc<ByArchives>>>,
+}
+
+impl Archives {
+    fn now(&self) -> Arc<ByArchives> {
+        let rules = self.rules.now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.as_ref().filter(|known| Arc::ptr_eq(&known.rules, &rules)) {
+            Some(known) => Arc::clone(known),
+            None => Arc::clone(known.insert(Arc::new(ByArchives::new(rules)))),
+        }
+    }
+}
+
 /// Series of Graphite's are kept as long as the longest archive of their section.
-struct ByArchives(Arc<StorageRules>);
+struct ByArchives {
+    rules: Arc<StorageRules>,
+    version: u64,
+    periods_ns: Vec<i64>,
+}
+
+impl ByArchives {
+    fn new(rules: Arc<StorageRules>) -> Self {
+        let mut text = String::new();
+        rules.each_kept().for_each(|(pattern, seconds)| text.push_str(&format!("{pattern:?} {seconds}\n")));
+        let mut periods_ns: Vec<i64> = rules.each_kept().map(|(_, seconds)| nanoseconds(seconds)).collect();
+        periods_ns.sort_unstable();
+        periods_ns.dedup();
+        Self { rules, version: xxh3_64(text.as_bytes()), periods_ns }
+    }
+}
 
 fn nanoseconds(seconds: i64) -> i64 {
     seconds.saturating_mul(SECOND_NS)
@@ -40,13 +72,11 @@ fn nanoseconds(seconds: i64) -> i64 {
 
 impl LabelRetention for ByArchives {
     fn version(&self) -> u64 {
-        let mut text = String::new();
-        self.0.each_kept().for_each(|(pattern, seconds)| text.push_str(&format!("{pattern:?} {seconds}\n")));
-        xxh3_64(text.as_bytes())
+        self.version
     }
 
-    fn periods_ns(&self) -> Vec<i64> {
-        self.0.each_kept().map(|(_, seconds)| nanoseconds(seconds)).collect()
+    fn periods_ns(&self) -> &[i64] {
+        &self.periods_ns
     }
 
     fn any_of(&self) -> Vec<Vec<Matcher>> {
@@ -56,7 +86,7 @@ impl LabelRetention for ByArchives {
     }
 
     fn period_ns(&self, labels: &Labels) -> Option<i64> {
-        self.0.kept(labels).map(nanoseconds)
+        self.rules.kept(labels).map(nanoseconds)
     }
 }
 
