@@ -20,6 +20,13 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// Appends a string that is known to be UTF-8.
+pub fn utf8(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    valid(out, text.as_bytes());
+    out.push(b'"');
+}
+
 /// Whether a byte may be written in another way than as it is. 0xE2 starts the two separators.
 const fn is_special(byte: u8) -> bool {
     // Without short cuts, so that the compiler looks at many bytes at once.
@@ -56,8 +63,8 @@ const RARE: u8 = 1;
 const LANES: usize = 32;
 
 /// Whether every byte is written as it is.
-fn are_plain(lanes: &[u8; LANES]) -> bool {
-    !lanes.iter().fold(false, |any, &byte| any | is_special(byte))
+fn are_plain(bytes: &[u8]) -> bool {
+    !bytes.iter().fold(false, |any, &byte| any | is_special(byte))
 }
 
 /// Appends valid UTF-8.
@@ -66,10 +73,14 @@ fn are_plain(lanes: &[u8; LANES]) -> bool {
 /// what is between escapes would cost more than writing byte by byte without a branch.
 fn valid(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + text.len() / 8);
+    // Most names and values are short.
+    if text.len() < LANES && are_plain(text) {
+        return out.extend_from_slice(text);
+    }
     let mut at = 0;
     let mut written = [0; 2 * LANES + 1];
     while at < text.len() {
-        let plain = text[at..].as_chunks::<LANES>().0.iter().take_while(|lanes| are_plain(lanes)).count();
+        let plain = text[at..].as_chunks::<LANES>().0.iter().take_while(|lanes| are_plain(*lanes)).count();
         let (plain, rest) = text[at..].split_at(plain * LANES);
         out.extend_from_slice(plain);
         at += plain.len();

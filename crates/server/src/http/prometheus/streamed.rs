@@ -105,7 +105,7 @@ impl Listed {
             Batch::Texts(batch) => {
                 for text in batch.iter() {
                     if next(out) {
-                        json::string(out, text.as_bytes());
+                        json::utf8(out, text);
                     }
                 }
             }
