@@ -103,12 +103,7 @@ async fn check_object(
             Err(sandur_format::Error::Torn { valid_len })
                 if writer.is_none_or(|w| w.wal == WalKind::Local) =>
             {
-                let problem = format!(
-                    "ends at byte {size} in the middle of a frame that begins at byte {valid_len}: cannot \
-                     tell \
-                     whether that frame was being written when the writer stopped, so that nobody was told \
-                     that it is safe, or whether the file was cut later"
-                );
+                let problem = torn(&reader, size, valid_len);
                 report.add(Severity::Unknown, &object.path, problem);
                 return Ok(());
             }
@@ -120,6 +115,22 @@ async fn check_object(
         };
         report.damage(&object.path, format!("{problem}{live}"));
         return Ok(());
+    }
+}
+
+/// What is known of the end of a file that is no whole frame.
+fn torn(reader: &FrameReader, size: usize, at: u64) -> String {
+    match reader.ends_within_frame() {
+        true => format!(
+            "ends at byte {size} in the middle of a frame that begins at byte {at}: cannot tell whether that \
+             frame was being written when the writer stopped, so that nobody was told that it is safe, or \
+             whether the file was cut later"
+        ),
+        false => format!(
+            "its last frame, from byte {at} to byte {size}, is not what was written: cannot tell whether power \
+             was lost while it was written, so that nobody was told that it is safe, or whether it was \
+             damaged later"
+        ),
     }
 }
 

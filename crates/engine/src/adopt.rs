@@ -30,7 +30,8 @@ use crate::head::Head;
 use crate::read_frame::{ReadFrame, WhenFull};
 use crate::shared::Shared;
 use crate::view::floor_of;
-use crate::wal::{self, frame};
+use crate::wal;
+use crate::wal::frame::{self, FileTail};
 
 /// Pauses before an adoption is tried again.
 const ADOPTIONS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
@@ -101,6 +102,16 @@ impl Shared {
         if let Some(damage) = found.damage {
             tracing::error!(path, damage, "acknowledged rows in a WAL file are damaged");
             self.keep_damaged(path, bytes.clone()).await;
+        }
+        match found.tail {
+            None => {}
+            Some(FileTail { at, is_cut: true }) => {
+                tracing::warn!(path, at, "a WAL file ends in a frame that was not written whole");
+            }
+            Some(FileTail { at, is_cut: false }) => {
+                tracing::error!(path, at, "the last frame of a WAL file is damaged, its rows are left out");
+                self.keep_damaged(path, bytes.clone()).await;
+            }
         }
         let mut rows = 0;
         for frame in found.frames {

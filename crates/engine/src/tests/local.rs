@@ -113,23 +113,25 @@ fn a_torn_end_is_ignored() {
 
 #[test]
 fn damage_costs_one_frame_and_a_copy_is_kept() {
-    let directory = TempDir::new().unwrap();
-    let rows = process(async { push_rows(&*open(directory.path()).await, "a", 0..10).await });
-    let file = wal_files(directory.path()).remove(0);
-    let mut bytes = std::fs::read(&file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0xFF;
-    std::fs::write(&file, &bytes).unwrap();
-    process(async {
-        let engine = open(directory.path()).await;
-        engine.flush().await.unwrap();
-        let found = read_all(&engine).await;
-        assert_eq!(found.len(), 9, "one frame is lost");
-        assert!(found.iter().all(|row| rows.contains(row)));
-    });
-    assert!(!file.exists());
-    let kept = directory.path().join("damaged").join(file.strip_prefix(directory.path()).unwrap());
-    assert_eq!(std::fs::read(kept).unwrap(), bytes);
+    for place in ["in the middle", "in the last frame"] {
+        let directory = TempDir::new().unwrap();
+        let rows = process(async { push_rows(&*open(directory.path()).await, "a", 0..10).await });
+        let file = wal_files(directory.path()).remove(0);
+        let mut bytes = std::fs::read(&file).unwrap();
+        let at = if place == "in the middle" { bytes.len() / 2 } else { bytes.len() - 3 };
+        bytes[at] ^= 0xFF;
+        std::fs::write(&file, &bytes).unwrap();
+        process(async {
+            let engine = open(directory.path()).await;
+            engine.flush().await.unwrap();
+            let found = read_all(&engine).await;
+            assert_eq!(found.len(), 9, "one frame is lost: damage {place}");
+            assert!(found.iter().all(|row| rows.contains(row)));
+        });
+        assert!(!file.exists());
+        let kept = directory.path().join("damaged").join(file.strip_prefix(directory.path()).unwrap());
+        assert_eq!(std::fs::read(kept).unwrap(), bytes, "damage {place}");
+    }
 }
 
 /// On one thread, so that all of them wait before the committer sees the first.

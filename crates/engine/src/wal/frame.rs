@@ -59,10 +59,22 @@ pub(crate) struct FileFrames {
     pub(crate) frames: Vec<Frame>,
     /// What is damaged before a later frame, and so was acknowledged once.
     pub(crate) damage: Option<String>,
+    /// What stands behind the last whole frame.
+    pub(crate) tail: Option<FileTail>,
 }
 
-/// The whole frames of a local file. A torn one at the end was never acknowledged and is left out. A
-/// damaged one before others is reported, and reading goes on behind it.
+/// The end of a file that is no whole frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileTail {
+    /// Its first byte.
+    pub(crate) at: usize,
+    /// Whether the file ends within the frame, which was never acknowledged then unless it was cut later. If
+    /// not, the frame is all there with other bytes: nobody knows whether it was acknowledged.
+    pub(crate) is_cut: bool,
+}
+
+/// The whole frames of a local file. A torn one at the end is left out and told. A damaged one before others
+/// is reported, and reading goes on behind it.
 pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
     let (mut frames, mut damage) = (Vec::<Frame>::new(), None);
     let mut base = 0;
@@ -77,7 +89,12 @@ pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
                         frames.push(frame);
                     }
                 }
-                Ok(None) | Err(FormatError::Torn { .. }) => return FileFrames { frames, damage },
+                Ok(None) => return FileFrames { frames, damage, tail: None },
+                Err(FormatError::Torn { valid_len }) => {
+                    let at = base + valid_len as usize;
+                    let tail = Some(FileTail { at, is_cut: reader.ends_within_frame() });
+                    return FileFrames { frames, damage, tail };
+                }
                 Err(error) => break error,
             }
         };
@@ -85,7 +102,7 @@ pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
         damage.get_or_insert_with(|| format!("at byte {base}: {failure}"));
         match next_header(incarnation, &bytes[base..]) {
             Some(skipped) => base += skipped,
-            None => return FileFrames { frames, damage },
+            None => return FileFrames { frames, damage, tail: None },
         }
     }
 }
@@ -126,8 +143,18 @@ mod tests {
         let one = file(0..1).len();
         let whole = file(0..4);
         assert_eq!(read(whole.clone()), (vec![0, 1, 2, 3], false));
+        let tail = |bytes: Vec<u8>| of_file(WRITER, &Bytes::from(bytes)).tail;
+        assert_eq!(tail(whole.clone()), None);
         for cut in 3 * one + 1..whole.len() {
             assert_eq!(read(whole[..cut].to_vec()), (vec![0, 1, 2], false), "cut at {cut}");
+            let expected = FileTail { at: 3 * one, is_cut: true };
+            assert_eq!(tail(whole[..cut].to_vec()), Some(expected), "cut at {cut}");
+        }
+        for damaged in 3 * one..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[damaged] ^= 1;
+            let expected = FileTail { at: 3 * one, is_cut: false };
+            assert_eq!(tail(bytes), Some(expected), "nobody knows whether it was acknowledged: {damaged}");
         }
         for damaged in one..2 * one {
             let mut bytes = whole.clone();

@@ -122,9 +122,9 @@ impl FrameReader {
 
     /// The next frame; `None` at the end of the file.
     ///
-    /// A damaged frame with no frame after it is [`Error::Torn`]: it was being written when the writer
-    /// stopped, so no client was told that it is safe. A damaged frame before another one is corruption and
-    /// keeps its own error.
+    /// A damaged frame with no frame after it is [`Error::Torn`]: most likely it was being written when the
+    /// writer stopped, and no client was told that it is safe. A damaged frame before another one is
+    /// corruption and keeps its own error.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         if self.offset == self.bytes.len() {
             return Ok(None);
@@ -142,6 +142,17 @@ impl FrameReader {
         self.offset += header.frame_len() as usize;
         self.last = Some(header);
         Ok(Some(frame))
+    }
+
+    /// Whether what is left of a file that is torn is shorter than its frame: it ends while that is written.
+    /// If not, all of the frame is there and its bytes are wrong: power was lost before they were durable, or
+    /// they were damaged later.
+    pub fn ends_within_frame(&self) -> bool {
+        let rest = &self.bytes[self.offset..];
+        match FrameHeader::get(rest, self.offset as u64) {
+            Ok(header) => header.frame_len() > rest.len() as u64,
+            Err(_) => rest.len() < HEADER_LEN,
+        }
     }
 
     /// Whether a whole header of the same writer with a later sequence number stands after the damaged
