@@ -83,7 +83,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "limits_file",
         "Limits of single tenants that can change while the server runs: TOML with a table \
-         [overrides.NAME] per tenant and the keys of [limits]. It is read every 10 s.",
+         [overrides.NAME] per tenant and the keys of [limits]. It is read every 10 s; one that is \
+         broken or empty changes nothing.",
         |s| Slot::Text(&mut s.limits_file),
     ),
     option(

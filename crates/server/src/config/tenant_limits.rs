@@ -1,7 +1,7 @@
 //! The limits of each tenant now: those of the configuration, under those of the file of overrides, which is
 //! read again and again while the server runs.
 //!
-//! A file that cannot be used changes nothing; the log says what is wrong with it.
+//! A file that cannot be used, or that was emptied, changes nothing; the log says what is wrong with it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -68,6 +68,15 @@ impl TenantLimits {
         Ok(())
     }
 
+    fn has_overrides(&self) -> bool {
+        !self.overrides.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    fn emptied(&self) -> Error {
+        let reason = "it is empty; a comment in it says that no tenant has limits of its own";
+        Error::Unreadable { path: self.path.clone(), reason: reason.to_owned() }
+    }
+
     /// Reads the file of overrides, if there is one.
     pub async fn load(&self, env: &Env) -> Result<(), Error> {
         match self.read(env).await? {
@@ -95,6 +104,8 @@ impl TenantLimits {
             let outcome = match &read {
                 Ok(None) => return,
                 Ok(text) if *text == known => continue,
+                // It may be about to be written, or its disk is full.
+                Ok(Some(text)) if text.trim().is_empty() && self.has_overrides() => Err(self.emptied()),
                 Ok(Some(text)) => self.apply(text),
                 Err(error) => Err(error.clone()),
             };
@@ -190,6 +201,11 @@ mod tests {
             std::fs::write(&path, format!("[overrides.a]\n{text}")).unwrap();
             env.sleep(RELOAD_EVERY * 2).await;
             assert_eq!(series(&limits, "a"), expected, "{text}");
+        }
+        for (text, expected) in [("", 9), (" \n", 9), ("# none", 500)] {
+            std::fs::write(&path, text).unwrap();
+            env.sleep(RELOAD_EVERY * 2).await;
+            assert_eq!(series(&limits, "a"), expected, "{text:?}");
         }
     }
 }
