@@ -99,4 +99,14 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
     let (code, text) = told(&run(&server, &tree, &resumed));
     assert!(code == Some(1) && text.contains("cut.wsp") && text.contains("is cut"), "{text}");
     assert!(text.contains("stored 1 files") && text.contains("11 files were stored before"), "{text}");
+
+    let empty = folder.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    for arguments in [&[][..], &["--dry-run"], &["--verify"]] {
+        let (code, text) = told(&run(&server, &empty, arguments));
+        assert!(code == Some(1) && text.contains("LOCAL_DATA_DIR"), "{arguments:?}: {text}");
+    }
+    std::os::unix::fs::symlink(&tree, empty.join("elsewhere")).unwrap();
+    let (code, text) = told(&run(&server, &empty, &[]));
+    assert!(code == Some(1) && text.contains("a link to a folder"), "nothing is left out in silence: {text}");
 }

@@ -53,7 +53,10 @@ impl Inputs {
         }
         let path = PathBuf::from(text);
         match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => return self.walk(&path, 0),
+            Ok(metadata) if metadata.is_dir() => {
+                let root = path.canonicalize().unwrap_or_else(|_| path.clone());
+                return self.walk(&path, &root, 0);
+            }
             Ok(_) => {
                 self.directories.insert(parent(&path));
                 return self.files.push(Given { path, is_named: true });
@@ -84,7 +87,7 @@ impl Inputs {
         }
     }
 
-    fn walk(&mut self, directory: &Path, depth: u32) {
+    fn walk(&mut self, directory: &Path, root: &Path, depth: u32) {
         self.directories.insert(directory.to_owned());
         let listed = fs::read_dir(directory).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut entries = match listed {
@@ -94,9 +97,9 @@ impl Inputs {
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
-            // Not through links: they may lead out of the directory or in circles.
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => self.walk(&path, depth + 1),
+                Ok(kind) if kind.is_symlink() => self.link(path, root),
+                Ok(kind) if kind.is_dir() && depth < DEPTH_MAX => self.walk(&path, root, depth + 1),
                 Ok(kind) if kind.is_dir() => {
                     self.failures.push(format!("'{}': deeper than {DEPTH_MAX} directories", path.display()));
                 }
@@ -105,6 +108,21 @@ impl Inputs {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A link below a directory that was given. A file counts, unless it is found by itself; a directory does
+    /// not, because links may lead in circles.
+    fn link(&mut self, path: PathBuf, root: &Path) {
+        let Ok(target) = path.canonicalize() else { return };
+        if target.starts_with(root) || root.starts_with(&target) {
+            return;
+        }
+        if target.is_dir() {
+            let shown = path.display();
+            self.failures.push(format!("'{shown}': a link to a directory is not followed; name it as well"));
+        } else if target.is_file() && self.files.len() <= FILES_MAX {
+            self.files.push(Given { path, is_named: false });
         }
     }
 }
@@ -126,7 +144,17 @@ mod tests {
         for name in ["b/2.log", "b/1.log", "b/c/3.log", "x.log", "x.txt"] {
             fs::write(path(name), "x").unwrap();
         }
-        std::os::unix::fs::symlink(folder.path(), path("b/c/around")).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        fs::write(elsewhere.path().join("pod.log"), "x").unwrap();
+        for (target, link) in [
+            (folder.path().to_owned(), "b/c/around"),
+            (path("b/1.log"), "b/c/again.log"),
+            (elsewhere.path().join("pod.log"), "b/c/4.log"),
+            (elsewhere.path().to_owned(), "b/c/elsewhere"),
+            (path("nowhere"), "b/c/nowhere"),
+        ] {
+            std::os::unix::fs::symlink(target, path(link)).unwrap();
+        }
         let text = |name: &str| path(name).to_str().unwrap().to_owned();
         let inputs = Inputs::find(&[
             text("none"),
@@ -137,11 +165,12 @@ mod tests {
             text("?.no"),
         ]);
         let names: Vec<String> = inputs.files.iter().map(|f| f.path.to_str().unwrap().to_owned()).collect();
-        let expected = ["b/1.log", "b/2.log", "b/c/3.log", "x.log", "x.txt"].map(text);
+        let expected = ["b/1.log", "b/2.log", "b/c/3.log", "b/c/4.log", "x.log", "x.txt"].map(text);
         assert_eq!(names, expected);
-        assert!(inputs.stdin && inputs.files[4].is_named && !inputs.files[3].is_named);
-        assert_eq!(inputs.failures.len(), 2);
+        assert!(inputs.stdin && inputs.files[5].is_named && !inputs.files[4].is_named);
+        assert_eq!(inputs.failures.len(), 3);
         assert!(inputs.failures[0].contains("none': no such file"), "{:?}", inputs.failures);
-        assert!(inputs.failures[1].contains("no file matches"), "{:?}", inputs.failures);
+        assert!(inputs.failures[1].contains("elsewhere': a link to a directory"), "{:?}", inputs.failures);
+        assert!(inputs.failures[2].contains("no file matches"), "{:?}", inputs.failures);
     }
 }

@@ -10,6 +10,10 @@ use sandur_base::Env;
 /// Files with failures that are named one by one.
 const FAILURES_SHOWN_MAX: u64 = 100;
 
+/// What to do when there is no file at all: most likely the folder is another one.
+pub const NOTHING_FOUND: &str =
+    "no file below the folder ends in .wsp; name the folder that paths begin below, carbon's LOCAL_DATA_DIR";
+
 /// The score of an import.
 pub struct Report {
     bar: ProgressBar,
@@ -96,6 +100,10 @@ impl Report {
                 "{} files or folders were not imported; run it again for them",
                 HumanCount(self.failures)
             );
+            return ExitCode::FAILURE;
+        }
+        if self.files + self.known == 0 {
+            eprintln!("sandur: {NOTHING_FOUND}");
             return ExitCode::FAILURE;
         }
         ExitCode::SUCCESS

@@ -1,7 +1,7 @@
 //! Finds the files of a tree, folder by folder in the order of their names.
 //!
-//! Links to folders are not followed, so that the walk ends; links to files are. Memory holds the names of
-//! the folders on the way and of one folder each.
+//! Links to folders are not followed, so that the walk ends, and told; links to files are followed. Memory
+//! holds the names of the folders on the way and of one folder each.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -57,12 +57,19 @@ impl Iterator for Tree {
 
     fn next(&mut self) -> Option<Self::Item> {
         while let Some((path, depth)) = self.open.pop() {
-            let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
-            if is_folder || depth == 0 {
+            let kind = fs::symlink_metadata(&path).map(|metadata| metadata.file_type());
+            if kind.as_ref().is_ok_and(|kind| kind.is_dir()) || depth == 0 {
                 if let Err(text) = self.enter(&path, depth) {
                     return Some(Err(text));
                 }
                 continue;
+            }
+            if kind.is_ok_and(|kind| kind.is_symlink()) && path.is_dir() {
+                let shown = path.display();
+                return Some(Err(format!(
+                    "{shown}: a link to a folder, which is not followed; mount the folder here in its place \
+                     (mount --bind) to import what is below"
+                )));
             }
             if path.extension().is_none_or(|ending| ending != ENDING) {
                 continue;
@@ -101,6 +108,9 @@ mod tests {
             .map(|found| found.path.strip_prefix(root).unwrap().display().to_string())
             .collect();
         assert_eq!(names, ["_tagged/0/1/x;y=z.wsp", "a.wsp", "b/a.wsp", "b/c.wsp"]);
-        assert!(all.last().unwrap().as_ref().unwrap_err().contains("z.wsp"));
+        let failures: Vec<&String> = all.iter().filter_map(|one| one.as_ref().err()).collect();
+        assert_eq!(failures.len(), 2);
+        assert!(failures[0].contains("b/loop: a link to a folder"), "{failures:?}");
+        assert!(failures[1].contains("z.wsp"), "{failures:?}");
     }
 }

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::file::Reader;
+use super::report::NOTHING_FOUND;
 use super::tree::{Found, Tree};
 use crate::cli::client::Client;
 use crate::cli::escape::escaped;
@@ -81,6 +82,9 @@ impl Verification {
         eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
         if further > 0 {
             eprintln!("the server has {further} points beside them, as of senders that send to both");
+        }
+        if files == 0 && differing == 0 {
+            return Err(Failed::new(NOTHING_FOUND));
         }
         Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
