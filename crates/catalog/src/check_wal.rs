@@ -127,8 +127,8 @@ fn torn(reader: &FrameReader, size: usize, at: u64) -> String {
              whether the file was cut later"
         ),
         false => format!(
-            "its last frame, from byte {at} to byte {size}, is not what was written: cannot tell whether power \
-             was lost while it was written, so that nobody was told that it is safe, or whether it was \
+            "its last frame, from byte {at} to byte {size}, is not what was written: cannot tell whether \
+             power was lost while it was written, so that nobody was told that it is safe, or whether it was \
              damaged later"
         ),
     }
