@@ -198,7 +198,7 @@ impl ScrapeReader<'_> {
     /// The labels of a series of the text, with those of its target and after the rules; none when it is left
     /// out.
     fn labels_of(&self, text: &str) -> Result<Option<Labels>, String> {
-        expect_short(text.len(), text)?;
+        expect_short(text.len(), text, "mend the target")?;
         let pairs = series_pairs(text).map_err(|what| format!("{what}: '{text}'"))?;
         let mut labels = LabelSet::new();
         for (name, value) in pairs {
@@ -216,7 +216,8 @@ impl ScrapeReader<'_> {
             return Err(format!("metric name {:?} is invalid", Cow::from(text)));
         }
         self.check_limits(&labels)?;
-        expect_short(labels.iter().map(|(name, value)| name.len() + value.len()).sum(), text)?;
+        let bytes = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        expect_short(bytes, text, "drop some with metric_relabel_configs (labeldrop)")?;
         Ok(Some(Labels::from_pairs(labels)))
     }
 
@@ -264,11 +265,11 @@ impl ScrapeReader<'_> {
 type Change<'a> = Box<dyn FnOnce(&mut MetricMetadata) + 'a>;
 
 /// A series may have as many bytes of labels as one of a push: the work on it is done at once.
-fn expect_short(bytes: usize, text: &str) -> Result<(), String> {
+fn expect_short(bytes: usize, text: &str, remedy: &str) -> Result<(), String> {
     match bytes > SERIES_LABELS_MAX {
         true => Err(format!(
-            "a series has {bytes} bytes of labels, at most {SERIES_LABELS_MAX} are stored; drop labels of \
-             the target with metric_relabel_configs (labeldrop), or mend the target: '{text:.80}'"
+            "a series has {bytes} bytes of labels, at most {SERIES_LABELS_MAX} are stored; {remedy}: \
+             '{text:.80}'"
         )),
         false => Ok(()),
     }
