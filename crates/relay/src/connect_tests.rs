@@ -11,12 +11,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use sandur_base::{Env, MemoryBudget};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::read;
-use crate::connect::Network;
-use crate::model::{Packing, Routing};
+use crate::connect::{Connector, Network};
+use crate::delivery::RESEND_BYTES;
+use crate::model::{Packing, Routing, Target};
+use crate::node::Node;
 use crate::relay::Running;
 
 const LINES: u64 = 5_000;
@@ -207,4 +209,27 @@ fn files_that_cannot_be_used_are_named_at_the_start() {
     assert!(routing("/no/such/file.pem").contains("'/no/such/file.pem' cannot be used for TLS of targets"));
     let empty = tempfile::NamedTempFile::new().unwrap();
     assert!(routing(&empty.path().display().to_string()).contains("it holds no certificate"));
+}
+
+/// What a target's system has not taken is written again, so it must not be more than that.
+#[tokio::test]
+async fn the_system_holds_less_than_what_is_written_again() {
+    let listening = TcpSocket::new_v4().unwrap();
+    listening.set_recv_buffer_size(4_096).unwrap();
+    listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = listening.listen(1).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let node = Node { host: "127.0.0.1".to_owned(), port, instance: None, zone: None };
+    let mut connection = Network::default().connect(Arc::new(Target::new(node))).await.unwrap();
+    let (silent, _) = listener.accept().await.unwrap();
+    let (mut taken, piece) = (0, [b'x'; 16 << 10]);
+    let written = async {
+        while connection.write(&piece).await.is_ok() && taken <= RESEND_BYTES {
+            taken += piece.len();
+        }
+    };
+    // The system takes what it takes at once; that more is never taken shows in no time at all.
+    let _ = Env::system(7).timeout(std::time::Duration::from_millis(300), written).await;
+    drop(silent);
+    assert!(taken > 0 && taken < RESEND_BYTES, "{taken}");
 }

@@ -26,7 +26,7 @@ pub const TICK: Duration = Duration::from_millis(100);
 /// Bytes that are read of a spool at once.
 const REPLAY_BYTES: usize = 256 << 10;
 /// Bytes and age of what was written and may be lost with its connection: it is written again.
-const RESEND_BYTES: usize = 1 << 20;
+pub(crate) const RESEND_BYTES: usize = 1 << 20;
 /// Bytes that a connection holds beside what waits: what was read of its spool, and what was written.
 pub(crate) const WORKER_BYTES: u64 = 2 << 20;
 const RESEND_AGE: Duration = Duration::from_secs(10);

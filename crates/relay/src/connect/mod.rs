@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use sandur_base::BoxFuture;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::model::{Encryption, Packing, Routing, Target, Transport};
 
@@ -23,6 +23,10 @@ use tls::{Configured, configured};
 
 /// Bytes of a datagram, below what every network carries in one piece.
 const DATAGRAM_BYTES: usize = 1_400;
+
+/// Bytes that the system is to hold for a connection; it takes twice as many. They are fewer than what is
+/// written again when a connection breaks, so that nothing is lost with them.
+const SEND_BUFFER_BYTES: u32 = 256 << 10;
 
 /// One connection.
 pub trait Connection: Send {
@@ -69,7 +73,7 @@ impl Connector for Network {
             let address = (target.node.host.as_str(), target.node.port);
             match target.transport {
                 Transport::Tcp => {
-                    let stream = TcpStream::connect(address).await?;
+                    let stream = open(address).await?;
                     stream.set_nodelay(true)?;
                     let connection: Box<dyn Connection> = match encrypted {
                         None => Box::new(Streamed(stream)),
@@ -97,6 +101,20 @@ impl Connector for Network {
             }
         })
     }
+}
+
+/// Connects to the first address of a host that takes the connection.
+async fn open(address: (&str, u16)) -> io::Result<TcpStream> {
+    let mut failure = io::ErrorKind::NotFound.into();
+    for found in tokio::net::lookup_host(address).await? {
+        let socket = if found.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        match socket.connect(found).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// A connection over any stream.
