@@ -68,15 +68,6 @@ impl TenantLimits {
         Ok(())
     }
 
-    fn has_overrides(&self) -> bool {
-        !self.overrides.read().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
-    fn emptied(&self) -> Error {
-        let reason = "it is empty; a comment in it says that no tenant has limits of its own";
-        Error::Unreadable { path: self.path.clone(), reason: reason.to_owned() }
-    }
-
     /// Reads the file of overrides, if there is one.
     pub async fn load(&self, env: &Env) -> Result<(), Error> {
         match self.read(env).await? {
@@ -104,8 +95,6 @@ impl TenantLimits {
             let outcome = match &read {
                 Ok(None) => return,
                 Ok(text) if *text == known => continue,
-                // It may be about to be written, or its disk is full.
-                Ok(Some(text)) if text.trim().is_empty() && self.has_overrides() => Err(self.emptied()),
                 Ok(Some(text)) => self.apply(text),
                 Err(error) => Err(error.clone()),
             };
