@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::metrics::counter::Counter;
 use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::block::{BlockOrigin, BlockSummary};
@@ -29,8 +28,9 @@ use crate::error::{Error, refused};
 use crate::logs::LogMerging;
 use crate::merge_policy::{self, CompactionPolicy, next_merge};
 use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
+use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
-use crate::retention::{ExpiredRows, Expiry};
+use crate::retention::{ExpiredRows, ExpiredSeries, Expiries, Expiry};
 use crate::rules::{DueRules, Rulebook};
 use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
@@ -39,6 +39,8 @@ use crate::windows::day_of;
 
 /// How long a damaged block is left alone: its file may be brought back.
 const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
+/// How long a block waits for its merge before retention rewrites it as it is.
+const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
@@ -50,7 +52,9 @@ pub(crate) struct Compactor {
     policy: CompactionPolicy,
     budget: MemoryBudget,
     rulebook: Arc<Rulebook>,
-    deleted_rows: Counter,
+    metrics: Metrics,
+    /// What retention takes out of what is merged.
+    due: Mutex<Expiries>,
     /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
     /// One that could not be read because the store did not answer is tried again at the next round.
     damaged: Mutex<BTreeMap<Id, Duration>>,
@@ -67,7 +71,8 @@ impl Compactor {
             policy: options.compaction.clone(),
             budget: options.compaction_budget.clone(),
             rulebook: Arc::clone(&shared.rulebook),
-            deleted_rows: shared.metrics.deleted_rows.clone(),
+            metrics: shared.metrics.clone(),
+            due: Mutex::default(),
             damaged: Mutex::default(),
         }
     }
@@ -114,17 +119,60 @@ impl Compactor {
             Signal::Logs => self.merge_sound::<LogMerging>(work).await,
             Signal::Metrics => self.merge_sound::<SampleMerging>(work).await,
         };
-        merged.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+        merged.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
     async fn merge_sound<M: Merging>(&self, work: Work<'_>) -> Result<(), Error> {
         let inputs = self.open_inputs::<M>(&work).await?;
-        let touched = self.touch::<M>(&inputs, work.due).await?;
+        let mut touched = self.touch::<M>(&inputs, work.due).await?;
+        let expired = self.take_out::<M>(&work, &inputs, &mut touched).await?;
         // Rules that cannot be applied leave the result as clean as its inputs.
         let metas = work.merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
         let through = work.due.through.unwrap_or(least);
-        self.exchange::<M>(&work, inputs, touched, (through, 0)).await.map(drop)
+        self.exchange::<M>(&work, inputs, touched, (through, expired.total())).await?;
+        self.metrics.note_expired(&expired);
+        Ok(())
+    }
+
+    /// From now on merges leave out what is past these retentions.
+    pub(crate) fn retain(&self, due: Expiries) {
+        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
+    }
+
+    /// Takes the series out of the inputs of a merge that are kept no longer: what is written anew anyway
+    /// need not hold them.
+    async fn take_out<M: Merging>(
+        &self,
+        work: &Work<'_>,
+        inputs: &[Arc<M::Block>],
+        touched: &mut [M::Touched],
+    ) -> Result<ExpiredRows, Error> {
+        let mut rows = ExpiredRows::default();
+        for ((id, input), touched) in work.merge.inputs.iter().zip(inputs).zip(touched) {
+            let meta = work.meta(*id)?;
+            let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).get(&meta.dataset).cloned();
+            let Some(expiry) = due.filter(|expiry| expiry.may_end_series(meta)) else { continue };
+            let expired = self.expired_of::<M>(input, meta, &expiry).await?;
+            M::take_out(touched, &expired, (meta, &expiry));
+            expired.rows.each().for_each(|(reason, of)| rows.add(reason, of));
+        }
+        Ok(rows)
+    }
+
+    async fn expired_of<M: Merging>(
+        &self,
+        input: &Arc<M::Block>,
+        meta: &BlockMeta,
+        expiry: &Arc<Expiry>,
+    ) -> Result<ExpiredSeries, Error> {
+        let expired = M::expired(&self.reader, input, expiry, &self.budget).await?;
+        let rows = expired.rows.total();
+        if rows > meta.rows {
+            let reason = format!("its index tells of {rows} rows of {}", meta.rows);
+            return Err(Error::Damaged { path: meta.path(), reason });
+        }
+        Ok(expired)
     }
 
     /// Makes a block clean of the started delete requests, if it is not: rewrites it without their rows.
@@ -148,7 +196,7 @@ impl Compactor {
             Signal::Logs => self.clean_sound::<LogMerging>(work, through).await,
             Signal::Metrics => self.clean_sound::<SampleMerging>(work, through).await,
         };
-        cleaned.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+        cleaned.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
     async fn clean_sound<M: Merging>(&self, work: Work<'_>, through: u64) -> Result<Cleaned, Error> {
@@ -161,14 +209,17 @@ impl Compactor {
         Ok(Cleaned::Rewritten)
     }
 
-    /// Whether a merge may take the block, now or when its day is over.
+    /// Whether a merge may take the block, now or when its day is over. One that does not come, for want of
+    /// memory or because of a store that fails, is not awaited for ever.
     pub(crate) fn awaits_merge(&self, snapshot: &Snapshot, block: &BlockMeta) -> bool {
         let day = day_of(block.window.start);
         let of_day: Vec<_> = snapshot.blocks(&block.dataset, day).cloned().collect();
         let damaged = self.damaged().keys().copied().collect();
         let (signal, now_ns) = (block.dataset.signal, self.env.now_ns());
+        let waited_ms = (now_ns / 1_000_000).saturating_sub(block.id.timestamp_ms() as i64);
         !merge_policy::is_settled(&self.policy, now_ns, day, &of_day)
-            || next_merge(&self.policy, signal, now_ns, &of_day, &damaged).is_some()
+            || (waited_ms < MERGE_PATIENCE.as_millis() as i64
+                && next_merge(&self.policy, signal, now_ns, &of_day, &damaged).is_some())
     }
 
     /// Takes the series out of a block that are kept no longer: all of it leaves the catalog, or it is
@@ -191,7 +242,7 @@ impl Compactor {
             Signal::Logs => self.expire_sound::<LogMerging>(work, (block, expiry)).await,
             Signal::Metrics => self.expire_sound::<SampleMerging>(work, (block, expiry)).await,
         };
-        expired.inspect_err(|error| self.note_damage(snapshot, &merge, error))
+        expired.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
     async fn expire_sound<M: Merging>(
@@ -200,12 +251,8 @@ impl Compactor {
         (block, expiry): (&Arc<BlockMeta>, &Arc<Expiry>),
     ) -> Result<Expired, Error> {
         let inputs = self.open_inputs::<M>(&work).await?;
-        let expired = M::expired(&self.reader, &inputs[0], expiry, &self.budget).await?;
+        let expired = self.expired_of::<M>(&inputs[0], block, expiry).await?;
         let rows = expired.rows;
-        if rows.total() > block.rows {
-            let reason = format!("its index tells of {} rows of {}", rows.total(), block.rows);
-            return Err(Error::Damaged { path: block.path(), reason });
-        }
         if expired.is_all(block.rows) {
             self.remove(work.incarnation, block).await?;
             return Ok(Expired::Removed { rows });
@@ -285,7 +332,7 @@ impl Compactor {
         let holds_something = summary.rows > 0 || counts.beside > 0;
         self.commit(work.incarnation, merge, (meta, holds_something)).await?;
         let deleted = counts.deleted.saturating_sub(expired);
-        self.deleted_rows.inc_by(deleted);
+        self.metrics.deleted_rows.inc_by(deleted);
         let took = self.env.monotonic().saturating_sub(started);
         let Dataset { tenant, signal } = dataset;
         tracing::info!(

@@ -22,6 +22,13 @@ pub enum Error {
         ByteSize(.0.asked), .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
     )]
     HeadsFull(OverBudget),
+    /// A merge, or a block that is rewritten, needs more memory than there is for that.
+    #[error(
+        "merging or rewriting blocks takes {} more than the {} of the memory budget '{}' ({} in use); raise \
+         --memory-limit",
+        ByteSize(.0.asked), ByteSize(.0.limit), .0.budget, ByteSize(.0.used)
+    )]
+    MergeTooLarge(OverBudget),
     /// More pushes wait for the WAL than may.
     #[error("{limit} pushes wait for the WAL already (push_queue); send again later")]
     QueueFull {
@@ -173,11 +180,19 @@ impl Error {
         !refused && !not_written
     }
 
+    /// The same of work that no push waits for.
+    pub(crate) fn of_upkeep(self) -> Self {
+        match self {
+            Self::HeadsFull(refusal) => Self::MergeTooLarge(refusal),
+            other => other,
+        }
+    }
+
     /// The kind that decides status codes and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
-            Self::BatchTooLarge { .. } => ErrorKind::Limit,
+            Self::BatchTooLarge { .. } | Self::MergeTooLarge(_) => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
             Self::ReadOnly { .. } | Self::WalLost { .. } => ErrorKind::Unavailable,
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {

@@ -37,7 +37,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
             // Every commit has a writer as its author.
             continue;
         }
-        compact_all(&shared, &compactor, &mut deletes).await;
+        compact_all(&shared, &compactor, &mut deletes, &mut retention).await;
         let incarnation = shared.incarnation();
         let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
         let due = retention.look(env, &catalog.snapshot(), &options);
@@ -66,10 +66,18 @@ async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
 
 /// Merges until nothing is due, deletes first each time. A merge that fails ends the round: the next one
 /// sees a newer state.
-async fn compact_all(shared: &Shared, compactor: &Compactor, deletes: &mut DeleteProcessor) {
+async fn compact_all(
+    shared: &Shared,
+    compactor: &Compactor,
+    deletes: &mut DeleteProcessor,
+    retention: &mut DueRetention,
+) {
     let signal = shared.shutdown.signal();
     while !signal.is_triggered() {
         deletes.round(compactor).await;
+        // A merge may take long, and what is configured change meanwhile.
+        let options = &shared.options.maintenance;
+        compactor.retain(retention.look(&shared.env, &shared.catalog.snapshot(), options));
         match compactor.compact_once(shared.incarnation()).await {
             Ok(true) => {}
             Ok(false) => return,

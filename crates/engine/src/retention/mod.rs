@@ -25,7 +25,7 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Labels, Matcher, RetentionRules};
 use xxhash_rust::xxh3::Xxh3;
 
-pub(crate) use due::DueRetention;
+pub(crate) use due::{DueRetention, Expiries};
 pub(crate) use expired::{ExpiredRows, ExpiredSeries, Reason};
 
 /// A period that never ends.
@@ -148,11 +148,16 @@ impl Expiry {
         self.over(block) == self.periods_ns.len()
     }
 
+    /// Whether series of a block may be past periods of their own.
+    pub(crate) fn may_end_series(&self, block: &BlockMeta) -> bool {
+        self.over(block) > 0 && !self.retention.is_uniform()
+    }
+
     /// Which series of a block are past their periods, as a number that tells one such set from another;
     /// nothing when none can be, or all are.
     fn set_of(&self, block: &BlockMeta) -> Option<Set> {
         let over = self.over(block);
-        let is_part = over > 0 && over < self.periods_ns.len() && !self.retention.is_uniform();
+        let is_part = self.may_end_series(block) && over < self.periods_ns.len();
         is_part.then_some(Set { version: self.version, over })
     }
 

@@ -402,6 +402,68 @@ async fn deletes_and_merges_go_on_beside_it() {
     assert_eq!((read_all(&engine).await, blocks(&engine, &logs()).len()), (sorted([left]), 1));
 }
 
+/// What is merged leaves out what is past its time, however little it is.
+#[tokio::test(start_paused = true)]
+async fn merges_leave_out_what_is_past_its_time() {
+    let world = World::new(54, retention(0, &[("dev", 2)]));
+    let engine = world.open("one").await;
+    push_old(&engine, "other", 0, 0..1).await;
+    push_samples(&engine, "other", 0, 0..1).await;
+    engine.flush().await.unwrap();
+    world.settle().await;
+    let mut prod = vec![read_all(&engine).await];
+    let mut samples = vec![all(&engine).await];
+    for part in 0..3 {
+        prod.push(push_old(&engine, "prod", 3, part * 50..part * 50 + 50).await);
+        samples.push(push_samples(&engine, "prod", 3, part * 50..part * 50 + 50).await);
+        push_old(&engine, "dev", 3, part * 50..part * 50 + 2).await;
+        push_samples(&engine, "dev", 3, part * 50..part * 50 + 2).await;
+        engine.flush().await.unwrap();
+    }
+    world.settle().await;
+    assert_eq!((read_all(&engine).await, all(&engine).await), (sorted(prod), joined(samples)));
+    assert_eq!((outcomes(&engine)[1], rows_by(&engine, "selector")), (0, 12));
+    assert_eq!(engine.metrics().deleted_rows.get(), 0);
+}
+
+/// Blocks whose merge does not come, because there is no memory for it, are rewritten one by one.
+#[tokio::test(start_paused = true)]
+async fn a_merge_that_never_comes_does_not_keep_rows() {
+    let world = World::new(55, retention(0, &[("dev", 2)]));
+    let mut options = world.options();
+    // Enough for one of the blocks at a time.
+    options.maintenance.compaction_budget = MemoryBudget::root("compaction", 800 << 10);
+    let client = Arc::new(world.bucket.client("small"));
+    let store = Store::from_object_store(client, world.env.clone(), StoreOptions::default());
+    let engine = Engine::open(store, world.env.clone(), options).await.unwrap();
+    let mut kept = Vec::new();
+    for part in 0..3i64 {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for n in 0..2_000 {
+            let app = if n % 2 == 0 { "dev" } else { "prod" };
+            let pod = format!("{part}-{n}-{}", "x".repeat(60));
+            let labels = Labels::from_pairs([("__name__", "up"), ("app", app), ("pod", &*pod)]);
+            let time_ms = START_NS / 1_000_000 - 3 * 86_400_000 + part * 1_000;
+            batch.push(Arc::new(labels.clone()), [(time_ms, n as f64)]);
+            if app == "prod" {
+                let samples = std::collections::BTreeMap::from([(time_ms, (n as f64).to_bits())]);
+                kept.push(Samples::from([(labels.to_string(), samples)]));
+            }
+        }
+        engine.push(batch).await.unwrap();
+        engine.flush().await.unwrap();
+    }
+    world.settle().await;
+    assert_eq!(
+        (blocks(&engine, &metrics()).len(), outcomes(&engine)),
+        (3, [0, 0, 0]),
+        "the merge is awaited"
+    );
+    world.env.sleep(HOUR * 2).await;
+    // Once some are rewritten, a merge of what is left may fit.
+    assert!(all(&engine).await == joined(kept) && outcomes(&engine)[1] > 0, "{:?}", outcomes(&engine));
+}
+
 /// The value that was written last counts, also when the block with the one before was rewritten.
 #[tokio::test(start_paused = true)]
 async fn the_order_of_writing_is_kept() {
