@@ -136,6 +136,15 @@ impl Server {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Waits until the process has printed a text: lines of queries come behind their answers.
+    pub fn prints(&self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log_text().contains(text) {
+            assert!(Instant::now() < deadline, "'{text}' is not printed:\n{}", self.log_text());
+            std::thread::sleep(Duration::from_millis(5)); // polling another process
+        }
+    }
+
     /// A GET; the status and the body.
     pub fn get(&self, path: &str) -> (u16, Vec<u8>) {
         request(self.address, "GET", path, &[], b"").unwrap()
