@@ -8,8 +8,10 @@
 //! order.
 //!
 //! **Bounds.** Nobody is waited for longer than some adoptions take: a writer whose WAL cannot be read keeps
-//! no other one from its blocks for ever.
+//! no other one from its blocks for ever. Of many dead writers each has that time, so that a long row of them
+//! keeps its order; our own first block waits no longer in all.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -31,37 +33,39 @@ impl Shared {
         }
         let (since, members) = (self.since_registration(now), self.members());
         let members = members.filter(|_| since < self.adoptions_in());
-        members.is_some_and(|members| self.is_behind_dead(&members, self.incarnation(), since))
+        members.is_some_and(|members| self.first_dead(&members, self.incarnation(), |_| true).is_some())
     }
 
     /// Waits until the dead writers before a dead one are sealed. False: the engine stops, and nothing may be
     /// done out of turn.
     pub(crate) async fn await_dead_before(&self, incarnation: Id) -> bool {
         let Some(members) = self.members() else { return true };
-        let deadline = self.env.monotonic() + self.adoptions_in();
+        let mut waited_since = BTreeMap::new();
         loop {
             let now = self.env.monotonic();
-            if now >= deadline || !self.is_behind_dead(&members, incarnation, self.since_registration(now)) {
-                return true;
-            }
+            let is_awaited = |id: &Id| {
+                waited_since.get(id).is_none_or(|since| now.saturating_sub(*since) < self.adoptions_in())
+            };
+            let Some(first) = self.first_dead(&members, incarnation, is_awaited) else { return true };
+            waited_since.entry(first).or_insert(now);
             if !self.pause(LOOK).await {
                 return false;
             }
         }
     }
 
-    /// Whether a writer before this one is not sealed and seems to be dead, `since` we began to listen.
-    fn is_behind_dead(&self, members: &Members, incarnation: Id, since: Duration) -> bool {
+    /// The first writer before this one that is awaited, not sealed, and seems to be dead.
+    fn first_dead(&self, members: &Members, incarnation: Id, is_awaited: impl Fn(&Id) -> bool) -> Option<Id> {
         let (view, own, beat) = (self.views.current(), self.incarnation(), self.options.heartbeat_interval);
-        let mut earlier = view.snapshot.writers().range(..incarnation);
-        earlier.any(|(id, writer)| {
-            let seems_dead = match members.silent_for(*id) {
-                // Who lives has been heard by then.
-                Some(silence) => since < 3 * beat || silence >= 2 * beat,
-                None => since < self.options.dead_after,
-            };
-            *id != own && !writer.is_sealed() && seems_dead
-        })
+        let since = self.since_registration(self.env.monotonic());
+        let seems_dead = |id: &Id| match members.silent_for(*id) {
+            // Who lives has been heard by then.
+            Some(silence) => since < 3 * beat || silence >= 2 * beat,
+            None => since < self.options.dead_after,
+        };
+        let earlier = view.snapshot.writers().range(..incarnation).filter(|(_, writer)| !writer.is_sealed());
+        let mut earlier = earlier.map(|(id, _)| *id);
+        earlier.find(|id| *id != own && is_awaited(id) && seems_dead(id))
     }
 
     fn since_registration(&self, now: Duration) -> Duration {

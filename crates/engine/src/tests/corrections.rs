@@ -129,6 +129,35 @@ async fn dead_processes_come_into_blocks_in_the_order_in_which_they_began() {
     }
 }
 
+/// A row of dead processes takes longer to be adopted than any one of them is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_long_row_of_dead_processes_keeps_its_order() {
+    const DEAD: i64 = 9;
+    let (env, bucket) = world(35);
+    let mut dead = Vec::new();
+    for number in 0..DEAD {
+        let engine = open(&env, &bucket.client(&format!("dead-{number}")), options()).await;
+        write(&engine, 0..1, number as f64).await;
+        dead.push(engine.incarnation());
+    }
+    let client = bucket.client("last");
+    // A request that hangs is given up and tried again.
+    for incarnation in &dead[..DEAD as usize - 1] {
+        (0..3).for_each(|_| client.fail_next(Op::Create, &format!("wal/{incarnation}"), Fault::Hang));
+    }
+    let last = open(&env, &client, options()).await;
+    let sealed = |snapshot: &sandur_catalog::Snapshot, id: &sandur_base::Id| {
+        snapshot.writer(*id).is_none_or(|writer| writer.is_sealed())
+    };
+    for count in 1..=dead.len() {
+        until(&last, |snapshot| dead.iter().filter(|id| sealed(snapshot, id)).count() >= count).await;
+        let view = last.view();
+        let open = dead.iter().position(|id| !sealed(&view.snapshot, id)).unwrap_or(dead.len());
+        assert!(dead[open..].iter().all(|id| !sealed(&view.snapshot, id)), "{count} are sealed, out of turn");
+    }
+    assert_eq!((first_value(&last).await, last.view().head_totals().rows), ((DEAD - 1) as f64, 0));
+}
+
 /// A clock that was set back gave a process an id before that of the process before it.
 #[tokio::test(start_paused = true)]
 async fn a_process_comes_behind_those_before_it_whatever_its_clock_says() {
