@@ -53,8 +53,6 @@ pub(crate) struct Compactor {
     budget: MemoryBudget,
     rulebook: Arc<Rulebook>,
     metrics: Metrics,
-    /// What retention takes out of what is merged.
-    due: Mutex<Expiries>,
     /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
     /// One that could not be read because the store did not answer is tried again at the next round.
     damaged: Mutex<BTreeMap<Id, Duration>>,
@@ -72,13 +70,13 @@ impl Compactor {
             budget: options.compaction_budget.clone(),
             rulebook: Arc::clone(&shared.rulebook),
             metrics: shared.metrics.clone(),
-            due: Mutex::default(),
             damaged: Mutex::default(),
         }
     }
 
-    /// Does the next merge that is due and ours, on behalf of `incarnation`; `false` when there is none.
-    pub(crate) async fn compact_once(&self, incarnation: Id) -> Result<bool, Error> {
+    /// Does the next merge that is due and ours, on behalf of `incarnation`, without what is past these
+    /// retentions; `false` when there is none.
+    pub(crate) async fn compact_once(&self, incarnation: Id, kept: &Expiries) -> Result<bool, Error> {
         let snapshot = self.catalog.snapshot();
         let now_ns = self.env.now_ns();
         let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
@@ -88,7 +86,7 @@ impl Compactor {
             if !is_owner(&snapshot, &dataset, merge.window, incarnation) {
                 continue;
             }
-            match self.merge(incarnation, &snapshot, &dataset, merge).await {
+            match self.merge(incarnation, &snapshot, (&dataset, kept.get(&dataset)), merge).await {
                 Ok(()) => return Ok(true),
                 // What fails for one dataset keeps no other one waiting.
                 Err(error) => {
@@ -110,22 +108,29 @@ impl Compactor {
         &self,
         incarnation: Id,
         snapshot: &Snapshot,
-        dataset: &Dataset,
+        (dataset, expiry): (&Dataset, Option<&Arc<Expiry>>),
         merge: merge_policy::Merge,
     ) -> Result<(), Error> {
         let due = self.rulebook.due(snapshot, dataset);
         let work = Work { incarnation, snapshot, merge: &merge, due: &due };
         let merged = match dataset.signal {
-            Signal::Logs => self.merge_sound::<LogMerging>(work).await,
-            Signal::Metrics => self.merge_sound::<SampleMerging>(work).await,
+            Signal::Logs => self.merge_sound::<LogMerging>(work, expiry).await,
+            Signal::Metrics => self.merge_sound::<SampleMerging>(work, expiry).await,
         };
         merged.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
-    async fn merge_sound<M: Merging>(&self, work: Work<'_>) -> Result<(), Error> {
+    async fn merge_sound<M: Merging>(
+        &self,
+        work: Work<'_>,
+        expiry: Option<&Arc<Expiry>>,
+    ) -> Result<(), Error> {
         let inputs = self.open_inputs::<M>(&work).await?;
         let mut touched = self.touch::<M>(&inputs, work.due).await?;
-        let expired = self.take_out::<M>(&work, &inputs, &mut touched).await?;
+        let expired = match expiry {
+            Some(expiry) => self.take_out::<M>(&work, expiry, &inputs, &mut touched).await?,
+            None => ExpiredRows::default(),
+        };
         // Rules that cannot be applied leave the result as clean as its inputs.
         let metas = work.merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
@@ -135,26 +140,23 @@ impl Compactor {
         Ok(())
     }
 
-    /// From now on merges leave out what is past these retentions.
-    pub(crate) fn retain(&self, due: Expiries) {
-        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
-    }
-
     /// Takes the series out of the inputs of a merge that are kept no longer: what is written anew anyway
     /// need not hold them.
     async fn take_out<M: Merging>(
         &self,
         work: &Work<'_>,
+        expiry: &Arc<Expiry>,
         inputs: &[Arc<M::Block>],
         touched: &mut [M::Touched],
     ) -> Result<ExpiredRows, Error> {
         let mut rows = ExpiredRows::default();
         for ((id, input), touched) in work.merge.inputs.iter().zip(inputs).zip(touched) {
             let meta = work.meta(*id)?;
-            let due = self.due.lock().unwrap_or_else(PoisonError::into_inner).get(&meta.dataset).cloned();
-            let Some(expiry) = due.filter(|expiry| expiry.may_end_series(meta)) else { continue };
-            let expired = self.expired_of::<M>(input, meta, &expiry).await?;
-            M::take_out(touched, &expired, (meta, &expiry));
+            if !expiry.may_end_series(meta) {
+                continue;
+            }
+            let expired = self.expired_of::<M>(input, meta, expiry).await?;
+            M::take_out(touched, &expired, (meta, expiry));
             expired.rows.each().for_each(|(reason, of)| rows.add(reason, of));
         }
         Ok(rows)

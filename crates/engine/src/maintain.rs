@@ -77,8 +77,8 @@ async fn compact_all(
         deletes.round(compactor).await;
         // A merge may take long, and what is configured change meanwhile.
         let options = &shared.options.maintenance;
-        compactor.retain(retention.look(&shared.env, &shared.catalog.snapshot(), options));
-        match compactor.compact_once(shared.incarnation()).await {
+        let kept = retention.look(&shared.env, &shared.catalog.snapshot(), options);
+        match compactor.compact_once(shared.incarnation(), &kept).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => return warn("merging blocks", Err(error)),
