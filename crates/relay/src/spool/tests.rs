@@ -109,6 +109,23 @@ fn drain(spool: &mut Spool) -> Vec<usize> {
     found
 }
 
+/// The spool of a disk in memory.
+fn opened(disk: &Arc<MemoryDisk>) -> Spool {
+    Spool::open(Arc::clone(disk) as Arc<dyn Disk>, OPTIONS).unwrap()
+}
+
+/// Puts lines of these numbers in front of all others.
+fn ahead(spool: &mut Spool, numbers: std::ops::Range<usize>) {
+    let lines: Vec<Vec<u8>> = numbers.map(line).collect();
+    spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
+}
+
+/// Cuts or changes a file somewhere, by the seed.
+fn damage(bytes: &mut Vec<u8>, seed: usize) {
+    let at = seed * 7_919 % bytes.len();
+    if seed.is_multiple_of(3) { bytes.truncate(at) } else { bytes[at] ^= 1 << (seed % 8) }
+}
+
 #[test]
 fn what_was_pushed_comes_out_in_order_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +163,7 @@ fn the_oldest_points_give_way_and_are_counted() {
 #[test]
 fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let disk = Arc::new(MemoryDisk::default());
-    let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+    let mut spool = opened(&disk);
     push(&mut spool, 0..10);
     for room in [0, 1, 11, 13, 20] {
         disk.set_room(Some(room));
@@ -162,18 +179,16 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 fn cut_and_flipped_segments_cost_what_they_hold_and_nothing_else() {
     for seed in 0..400_usize {
         let disk = Arc::new(MemoryDisk::default());
-        let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+        let mut spool = opened(&disk);
         push(&mut spool, 0..100);
         disk.with_files(|files| {
             let segments: Vec<String> =
                 files.keys().filter(|name| name.ends_with(".spool")).cloned().collect();
             let bytes = files.get_mut(&segments[seed % segments.len()]).unwrap();
-            let at = seed * 7_919 % bytes.len();
-            if seed % 3 == 0 { bytes.truncate(at) } else { bytes[at] ^= 1 << (seed % 8) }
+            damage(bytes, seed);
         });
         let reopened = seed % 2 == 0;
-        let mut spool =
-            if reopened { Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap() } else { spool };
+        let mut spool = if reopened { opened(&disk) } else { spool };
         let found = drain(&mut spool);
         assert!(found.is_sorted() && found.len() >= 50, "{seed}: {found:?}");
         assert!(reopened || found.len() + spool.take_lost() as usize == 100, "{seed}");
@@ -202,10 +217,6 @@ fn what_is_put_ahead_comes_first_also_after_a_restart() {
     let directory = Directory::open(folder.path().to_owned()).unwrap();
     let disks: [Arc<dyn Disk>; 2] = [Arc::new(MemoryDisk::default()), Arc::new(directory)];
     for disk in disks {
-        let ahead = |spool: &mut Spool, numbers: std::ops::Range<usize>| {
-            let lines: Vec<Vec<u8>> = numbers.map(line).collect();
-            spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
-        };
         let mut spool = Spool::open(Arc::clone(&disk), OPTIONS).unwrap();
         push(&mut spool, 20..30);
         ahead(&mut spool, 10..20);
@@ -224,18 +235,15 @@ fn what_is_put_ahead_comes_first_also_after_a_restart() {
 fn what_is_put_ahead_may_be_damaged() {
     for seed in 0..200_usize {
         let disk = Arc::new(MemoryDisk::default());
-        let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+        let mut spool = opened(&disk);
         push(&mut spool, 20..30);
-        let lines: Vec<Vec<u8>> = (0..20).map(line).collect();
-        spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
+        ahead(&mut spool, 0..20);
         disk.with_files(|files| {
             let bytes = files.get_mut("ahead").unwrap();
-            let at = seed * 7_919 % bytes.len();
-            if seed % 3 == 0 { bytes.truncate(at) } else { bytes[at] ^= 1 << (seed % 8) }
+            damage(bytes, seed);
         });
         let reopened = seed % 2 == 0;
-        let mut spool =
-            if reopened { Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap() } else { spool };
+        let mut spool = if reopened { opened(&disk) } else { spool };
         let found = drain(&mut spool);
         assert!(found.is_sorted() && found.ends_with(&(20..30).collect::<Vec<_>>()), "{seed}: {found:?}");
         assert!(reopened || found.len() + spool.take_lost() as usize == 30, "{seed}");
@@ -245,7 +253,7 @@ fn what_is_put_ahead_may_be_damaged() {
 #[test]
 fn a_position_that_is_no_beginning_of_a_frame_is_not_believed() {
     let disk = Arc::new(MemoryDisk::default());
-    let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, OPTIONS).unwrap();
+    let mut spool = opened(&disk);
     push(&mut spool, 0..20);
     let first = spool.peek(1).unwrap().unwrap();
     spool.confirm(&first);
