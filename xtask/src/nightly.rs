@@ -25,10 +25,17 @@ const PARTS: &[Part] = &[
     Part { name: "properties", arguments: &[], run: properties },
     Part { name: "cache", arguments: &[], run: cache },
     Part { name: "clients", arguments: &[], run: suites::clients },
+    Part { name: "many seeds", arguments: &[], run: many_seeds },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
     Part { name: "attacks", arguments: &[], run: attack::run },
+];
+
+/// Tests that are ignored because they take minutes: package, target and name.
+const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
+    ("sandur-catalog", &["--test", "it"], "simulation::promises_hold_under_faults_for_many_seeds"),
+    ("sandur-engine", &["--lib"], "tests::retention_seeds::rows_never_leave_before_their_period_is_over"),
 ];
 
 /// Runs all parts, then the fuzz targets.
@@ -73,6 +80,16 @@ fn cache(_: &[String]) -> Result<()> {
     command.env("SANDUR_CACHE_SEEDS", "2000").env("SANDUR_CACHE_RACES", "200");
     command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
     run_command(&mut command).context("the cache under kills and races")
+}
+
+/// Simulations inside of crates, of which each change runs a few seeds.
+fn many_seeds(_: &[String]) -> Result<()> {
+    for (package, target, name) in MANY_SEEDS {
+        let mut command = Command::new(env!("CARGO"));
+        command.current_dir(root()).args(["test", "--release", "--package", package]).args(*target);
+        run_command(command.args(["--", "--ignored", "--exact", name])).context(*name)?;
+    }
+    Ok(())
 }
 
 fn properties(_: &[String]) -> Result<()> {

@@ -591,7 +591,7 @@ fn one_seed_gives_one_trace() {
 
 /// `cargo test -p sandur-catalog --test simulation -- --ignored many`
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 fn promises_hold_under_faults_for_many_seeds() {
     for seed in 1_000..3_000 {
         run(seed);

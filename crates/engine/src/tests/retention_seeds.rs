@@ -275,7 +275,7 @@ fn rows_leave_only_when_their_period_was_over() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 fn rows_never_leave_before_their_period_is_over() {
     play_all(0..60);
 }
