@@ -61,7 +61,7 @@ fn body(shown: &[DeleteShown]) -> Vec<u8> {
         out.extend_from_slice(b",\"end_time\":");
         json::seconds(&mut out, one.end_ms);
         out.extend_from_slice(b",\"query\":");
-        json::string(&mut out, one.query.as_bytes());
+        json::utf8(&mut out, &one.query);
         json::push(&mut out, format_args!(",\"status\":\"{}\",\"created_at\":", deletes::status(one)));
         json::seconds(&mut out, one.created_ms);
         out.extend_from_slice(b",\"user_id\":\"\"}");

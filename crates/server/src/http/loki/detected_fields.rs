@@ -46,7 +46,7 @@ async fn fields(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let mut body = b"{\"fields\":[".to_vec();
     for (n, (name, field)) in fields.iter().take(limit as usize).enumerate() {
         body.extend_from_slice(if n == 0 { b"{\"label\":" } else { b",{\"label\":" });
-        json::string(&mut body, name.as_bytes());
+        json::utf8(&mut body, name);
         let (kind, cardinality) = (type_of(&field.values), field.values.len());
         json::push(
             &mut body,

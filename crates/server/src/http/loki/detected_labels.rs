@@ -79,7 +79,7 @@ async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let mut body = b"{\"detectedLabels\":[".to_vec();
     for (n, (name, cardinality)) in all.iter().enumerate() {
         body.extend_from_slice(if n == 0 { b"{\"label\":" } else { b",{\"label\":" });
-        json::string(&mut body, name.as_bytes());
+        json::utf8(&mut body, name);
         json::push(&mut body, format_args!(",\"cardinality\":{cardinality}}}"));
     }
     body.extend_from_slice(b"]}\n");

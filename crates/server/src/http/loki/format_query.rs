@@ -38,7 +38,7 @@ async fn format(State(app): State<App>, call: Call) -> Result<Response, Failure>
         }
     };
     let mut body = head.to_vec();
-    json::string(&mut body, text.as_bytes());
+    json::utf8(&mut body, text);
     body.extend_from_slice(b"}\n");
     Ok(reply::json_with(status, body))
 }

@@ -66,7 +66,7 @@ pub fn failed(json: bool, failure: Failure) -> Response {
     let (kind, body) = match json {
         true => {
             let mut body = b"{\"message\":".to_vec();
-            json::string(&mut body, failure.message.as_bytes());
+            json::utf8(&mut body, &failure.message);
             body.push(b'}');
             ("application/json", Bytes::from(body))
         }

@@ -64,7 +64,7 @@ fn body(found: &[PatternSeries]) -> Vec<u8> {
     let mut body = b"{\"status\":\"success\",\"data\":[".to_vec();
     for (n, series) in found.iter().enumerate() {
         body.extend_from_slice(if n == 0 { b"{\"pattern\":" } else { b",{\"pattern\":" });
-        json::string(&mut body, series.pattern.as_bytes());
+        json::utf8(&mut body, &series.pattern);
         json::push(&mut body, format_args!(",\"level\":\"{}\",\"samples\":[", series.level.as_str()));
         for (n, (seconds, lines)) in series.samples.iter().enumerate() {
             let comma = if n == 0 { "" } else { "," };

@@ -54,7 +54,7 @@ fn wants_entries(headers: &HeaderMap) -> bool {
 /// streams of the request, and every entry that is not named is stored.
 fn by_entry(refused: &Refused, text: &str) -> Vec<u8> {
     let mut body = b"{\"message\":".to_vec();
-    json::string(&mut body, text.as_bytes());
+    json::utf8(&mut body, text);
     body.extend_from_slice(b",\"refused\":[");
     for (n, run) in refused.runs().into_iter().flatten().enumerate() {
         let separator = if n == 0 { "" } else { "," };

@@ -152,9 +152,9 @@ pub fn labels<'a>(out: &mut Vec<u8>, labels: impl Iterator<Item = (&'a str, &'a 
         if n > 0 {
             out.push(b',');
         }
-        string(out, name.as_bytes());
+        utf8(out, name);
         out.push(b':');
-        string(out, value.as_bytes());
+        utf8(out, value);
     }
     out.push(b'}');
 }
@@ -166,7 +166,7 @@ pub fn strings<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a str>) {
         if n > 0 {
             out.push(b',');
         }
-        string(out, item.as_bytes());
+        utf8(out, item);
     }
     out.push(b']');
 }

@@ -20,7 +20,7 @@ pub fn legacy_answer(rows: &[LogRow], cost: &Cost) -> Vec<u8> {
 pub fn legacy_streams(out: &mut Vec<u8>, rows: &[LogRow]) {
     separated(out, &merged_groups(rows), |out, (text, _, members)| {
         out.extend_from_slice(b"{\"labels\":");
-        json::string(out, text.as_bytes());
+        json::utf8(out, text);
         out.extend_from_slice(b",\"entries\":[");
         separated(out, members, |out, &n| entry(out, &rows[n]));
         out.extend_from_slice(b"]}");

@@ -46,7 +46,7 @@ fn answer(status: StatusCode, outcome: Option<&str>, message: &str) -> Response 
         json::push(&mut body, format_args!("\"status\":\"{outcome}\","));
     }
     body.extend_from_slice(b"\"message\":");
-    json::string(&mut body, message.as_bytes());
+    json::utf8(&mut body, message);
     body.extend_from_slice(b"}\n");
     reply::json_with(status, body)
 }

@@ -31,7 +31,7 @@ async fn format(State(app): State<App>, call: Call) -> Result<Response, Refused>
     let context = app.metrics_context(&call.tenant, None);
     let expr = parse(&context, call.params.query()).await?;
     let text = context.compute(move || Ok(promql::pretty(&expr)?)).await?;
-    Ok(success(|out| json::string(out, text.as_bytes()), &[]))
+    Ok(success(|out| json::utf8(out, &text), &[]))
 }
 
 /// Reads the parameter `query`.

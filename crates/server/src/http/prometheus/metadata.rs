@@ -101,7 +101,7 @@ impl Pieces for Families {
                 if self.before.is_some() {
                     out.push(b',');
                 }
-                json::string(out, one.family.as_bytes());
+                json::utf8(out, &one.family);
                 out.extend_from_slice(b":[");
             } else {
                 out.push(b',');
@@ -118,10 +118,10 @@ impl Pieces for Families {
 
 fn write(out: &mut Vec<u8>, one: &MetricMetadata) {
     out.extend_from_slice(b"{\"type\":");
-    json::string(out, one.kind.as_str().as_bytes());
+    json::utf8(out, one.kind.as_str());
     out.extend_from_slice(b",\"unit\":");
-    json::string(out, one.unit.as_bytes());
+    json::utf8(out, &one.unit);
     out.extend_from_slice(b",\"help\":");
-    json::string(out, one.help.as_bytes());
+    json::utf8(out, &one.help);
     out.push(b'}');
 }

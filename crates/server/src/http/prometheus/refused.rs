@@ -138,7 +138,7 @@ impl IntoResponse for Refused {
         let mut body = b"{\"status\":\"error\",\"errorType\":\"".to_vec();
         body.extend_from_slice(self.kind.name().as_bytes());
         body.extend_from_slice(b"\",\"error\":");
-        json::string(&mut body, self.message.as_bytes());
+        json::utf8(&mut body, &self.message);
         body.push(b'}');
         let mut response = reply::with_type(HeaderValue::from_static("application/json"), body.into());
         *response.status_mut() = self.kind.status();

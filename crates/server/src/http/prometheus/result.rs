@@ -143,7 +143,7 @@ impl Writer {
             Value::String(text) => {
                 numbers::seconds(out, self.shown.at_ms);
                 out.push(b',');
-                json::string(out, text.as_bytes());
+                json::utf8(out, text);
             }
             Value::Vector(_) | Value::Matrix(_) => return At::Series(0),
         }

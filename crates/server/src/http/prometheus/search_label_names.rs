@@ -48,6 +48,6 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
 pub fn write_name() -> Write {
     Box::new(|out: &mut Vec<u8>, hit: &Hit| {
         out.extend_from_slice(b"\"name\":");
-        json::string(out, hit.text.as_bytes());
+        json::utf8(out, &hit.text);
     })
 }

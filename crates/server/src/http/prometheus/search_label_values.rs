@@ -39,7 +39,7 @@ async fn values(State(app): State<App>, call: Call) -> Result<Response, Refused>
         let (values, memory) = find(&app, &context, label, &request).await?.into_parts();
         let write: Write = Box::new(|out: &mut Vec<u8>, hit: &Hit| {
             out.extend_from_slice(b"\"value\":");
-            json::string(out, hit.text.as_bytes());
+            json::utf8(out, &hit.text);
         });
         Ok((values, memory, write))
     };

@@ -60,12 +60,12 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
 
 fn write_with(out: &mut Vec<u8>, hit: &Hit, told: Option<&MetricMetadata>) {
     out.extend_from_slice(b"\"name\":");
-    json::string(out, hit.text.as_bytes());
+    json::utf8(out, &hit.text);
     let Some(told) = told else { return };
     for (key, value) in [("type", told.kind.as_str()), ("help", &*told.help), ("unit", &*told.unit)] {
         if !value.is_empty() {
             json::push(out, format_args!(",\"{key}\":"));
-            json::string(out, value.as_bytes());
+            json::utf8(out, value);
         }
     }
 }

@@ -28,7 +28,7 @@ async fn config(State(app): State<App>) -> Response {
     let page = shown_configuration(&app.settings, "");
     let data = |out: &mut Vec<u8>| {
         out.extend_from_slice(b"{\"yaml\":");
-        json::string(out, page.as_bytes());
+        json::utf8(out, &page);
         out.push(b'}');
     };
     success(data, &[])

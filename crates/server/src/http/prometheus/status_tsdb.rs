@@ -155,7 +155,7 @@ fn table(out: &mut Vec<u8>, title: &str, rows: usize, all: impl Iterator<Item = 
     json::push(out, format_args!(",\"{title}\":["));
     for (n, (value, name)) in largest.into_sorted_vec().into_iter().enumerate() {
         out.extend_from_slice(if n == 0 { b"{\"name\":" } else { b",{\"name\":" });
-        json::string(out, name.as_bytes());
+        json::utf8(out, &name);
         json::push(out, format_args!(",\"value\":{}}}", value.0));
     }
     out.push(b']');

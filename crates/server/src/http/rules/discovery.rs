@@ -30,7 +30,7 @@ async fn rules(call: Call) -> Response {
         return nothing("{\"groups\":[]}");
     }
     let mut body = b"{\"status\":\"error\",\"data\":null,\"errorType\":\"bad_data\",\"error\":".to_vec();
-    json::string(&mut body, format!("not supported value {kind:?}").as_bytes());
+    json::utf8(&mut body, &format!("not supported value {kind:?}"));
     body.push(b'}');
     let mut response = reply::with_type(HeaderValue::from_static("application/json"), body.into());
     *response.status_mut() = StatusCode::BAD_REQUEST;
