@@ -3,7 +3,8 @@
 //! An untagged path `a.b.c` is `{__name__="a.b.c", __g0__="a", __g1__="b", __g2__="c"}`: the whole path, and
 //! each node under the label of its level, so that a pattern of paths is a condition for each level. A tagged
 //! series `name;t=v` is `{__name__="name", __graphite__="tagged", t="v"}`. History of coarse archives stands
-//! in a series of its own for each step, which has [`GRAPHITE_ARCHIVE`] beside the labels of its path.
+//! in a series of its own for each step, which has [`GRAPHITE_ARCHIVE`] beside the labels of its path;
+//! rollups have [`GRAPHITE_ROLLUP`] as well.
 //!
 //! **Invariants.** A path has at most [`GRAPHITE_NODES_MAX`] nodes, none of them empty, and
 //! [`GRAPHITE_PATH_BYTES_MAX`] bytes. Levels are without gaps: a path of `n` nodes has the labels
@@ -12,6 +13,7 @@
 use std::borrow::Cow;
 
 use crate::labels::Labels;
+use crate::rollup::GRAPHITE_ROLLUP;
 
 /// Most nodes of a path.
 pub const GRAPHITE_NODES_MAX: usize = 64;
@@ -80,11 +82,11 @@ pub fn graphite_level_of(label: &str) -> Option<usize> {
     digits.parse().ok().filter(|level| graphite_level(*level) == Some(label))
 }
 
-/// Whether a label is of this mapping and no tag: that of a level, [`GRAPHITE_MARK`], or
-/// [`GRAPHITE_ARCHIVE`].
+/// Whether a label is of this mapping and no tag: that of a level, [`GRAPHITE_MARK`], [`GRAPHITE_ARCHIVE`]
+/// or [`GRAPHITE_ROLLUP`].
 pub fn is_graphite_label(name: &str) -> bool {
     let level = || name.strip_prefix("__g")?.strip_suffix("__");
-    matches!(name, GRAPHITE_MARK | GRAPHITE_ARCHIVE)
+    matches!(name, GRAPHITE_MARK | GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP)
         || level().is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
@@ -183,7 +185,7 @@ mod tests {
             of(&[("t", "v"), ("b", "1"), ("b", "2")]),
             r#"{__graphite__="tagged", __name__="m", b="2", t="v"}"#
         );
-        for tag in ["__name__", "__g7__", "__graphite__", "__archive__"] {
+        for tag in ["__name__", "__g7__", "__graphite__", "__archive__", "__rollup__"] {
             assert!(of(&[(tag, "v")]).contains(tag), "{tag}");
         }
         let long = "v".repeat(5000);
