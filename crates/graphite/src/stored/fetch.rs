@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use sandur_base::{Reservation, job};
-use sandur_model::{GRAPHITE_ARCHIVE, Matcher};
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Matcher};
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 
 use super::matchers::{NAME, of_expressions, of_pattern};
 use super::named::Meant;
 use super::parts::{Part, Rank, merged};
+use super::rolled::{self, KeptAggregate};
 use super::{StoredSeries, TEXT_BYTES};
+use crate::column::Column;
 use crate::evaluate::SERIES_MAX;
 use crate::schemas::{Reading, StorageRules};
 use crate::source::{Fetched, Selector, Window};
@@ -51,7 +53,8 @@ impl StoredSeries<'_> {
         if found.iter().all(|part| part.rank == Rank::Sent) {
             return Ok(found.into_iter().map(|part| part.fetched).collect());
         }
-        context.compute(move || Ok(merged(found)?)).await
+        let rules = Arc::clone(&self.rules);
+        context.compute(move || Ok(merged(found, &rules)?)).await
     }
 
     /// First and last time that any rule reads, the last excluded.
@@ -75,7 +78,8 @@ impl StoredSeries<'_> {
         let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
         selection.starts = false;
         if matches!(meant, Meant::Path(_)) {
-            selection.labels = Some(vec![NAME.to_owned(), GRAPHITE_ARCHIVE.to_owned()]);
+            let labels = [NAME, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP];
+            selection.labels = Some(labels.map(str::to_owned).to_vec());
         }
         Ok(Some((Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) }), selection)))
     }
@@ -134,10 +138,18 @@ impl Asked {
         let rule = rules.of(&name);
         let Some(reading) = Reading::of(rule.archives, self.window) else { return Ok(None) };
         let step = rule.archives[reading.archive].step;
+        let (start, end) = (reading.start, reading.end);
+        if let Some(rollup) = rolled::of_series(batch, series) {
+            // Whoever writes such labels by hand has written nothing that Graphite knows.
+            let Ok((steps, aggregate)) = rollup else { return Ok(None) };
+            let kept = Some(KeptAggregate::new(aggregate, reading, samples)?);
+            let rank = if steps.step > step { Rank::RolledCoarser(steps) } else { Rank::Rolled(steps) };
+            let fetched = Fetched { name, start, end, step, values: Column::default() };
+            return Ok(Some(Part { fetched, rank, kept }));
+        }
         let rank = Rank::of(batch, series, step);
         let values = rank.values(rule, reading, &samples.times, &samples.values)?;
-        let fetched = Fetched { name, start: reading.start, end: reading.end, step, values };
-        Ok(Some(Part { fetched, rank }))
+        Ok(Some(Part { fetched: Fetched { name, start, end, step, values }, rank, kept: None }))
     }
 }
 

@@ -18,6 +18,7 @@ mod matchers;
 mod named;
 mod names;
 mod parts;
+mod rolled;
 mod stream;
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -66,6 +66,19 @@ fn tags_of_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Tags {
     tags
 }
 
+/// The path of a series, if it has one.
+pub(super) fn path_of(batch: &SeriesBatch, series: usize) -> Option<&str> {
+    path_of_pairs(|| batch.pairs(series))
+}
+
+fn path_of_pairs<'a, I>(pairs: impl Fn() -> I) -> Option<&'a str>
+where
+    I: Iterator<Item = (&'a str, &'a str)>,
+{
+    let is_path = pairs().any(|(label, _)| Some(label) == graphite_level(0));
+    pairs().find(|(label, _)| *label == NAME).filter(|_| is_path).map(|(_, path)| path)
+}
+
 /// The name of a series, with its tags in canonical form.
 pub(super) fn name_of(batch: &SeriesBatch, series: usize) -> String {
     name_of_pairs(|| batch.pairs(series))
@@ -76,9 +89,8 @@ pub(crate) fn name_of_pairs<'a, I>(pairs: impl Fn() -> I) -> String
 where
     I: Iterator<Item = (&'a str, &'a str)>,
 {
-    let is_path = pairs().any(|(label, _)| Some(label) == graphite_level(0));
-    match pairs().find(|(label, _)| *label == NAME).filter(|_| is_path) {
-        Some((_, path)) => path.to_owned(),
+    match path_of_pairs(&pairs) {
+        Some(path) => path.to_owned(),
         None => canonical_name(&tags_of_pairs(pairs())),
     }
 }

@@ -9,7 +9,7 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch};
 
 use super::matchers::{NAME, label_of, of_expressions, tag_of};
-use super::named::{Meant, name_of, tags_of};
+use super::named::{Meant, name_of, path_of, tags_of};
 use super::{LITTLE_COMPARED, StoredSeries};
 use crate::source::Selector;
 use crate::tag_api::{NameFilter, Names, Wanted};
@@ -135,10 +135,17 @@ impl StoredSeries<'_> {
         wanted: Wanted<'_>,
     ) -> Result<Vec<(String, u64)>, Error> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        // The parts of a path follow each other, and are one series.
+        let mut last_path = None;
         let has_tag = TagExpression::parse(&format!("{tag}!=")).map_err(invalid)?;
         let expressions: Vec<TagExpression> = wanted.expressions.iter().cloned().chain([has_tag]).collect();
         self.each_series(context, &expressions, |batch, series| {
             let tags = tags_of(batch, series);
+            let path = path_of(batch, series);
+            if path.is_some() && path == last_path.as_deref() {
+                return Ok(());
+            }
+            last_path = path.map(str::to_owned);
             let Some(value) = tags.get(tag).filter(|value| wanted.filter.fits(value)) else { return Ok(()) };
             match counts.get_mut(value) {
                 Some(count) => *count += 1,

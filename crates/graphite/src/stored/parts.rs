@@ -2,15 +2,18 @@
 //! of its own for each step (`GRAPHITE_ARCHIVE`).
 //!
 //! Points of the step that is read stand as they are; then those that were sent count, then finer archives,
-//! aggregated by the rule; coarser ones count where nothing else is known.
+//! aggregated by the rule; coarser ones count where nothing else is known. Rollups of the step that is read,
+//! or of finer ones, go before what was sent: a rolled step stands, and of its points only those that came
+//! later are there.
 
 use sandur_base::{Stopped, job};
 use sandur_model::GRAPHITE_ARCHIVE;
 use sandur_query::SeriesBatch;
 
 use super::buckets::bucketed;
+use super::rolled::{self, KeptAggregate, RolledSteps};
 use crate::column::Column;
-use crate::schemas::{Archive, Reading, Rule};
+use crate::schemas::{Archive, Reading, Rule, StorageRules};
 use crate::source::Fetched;
 
 /// Which part of a series counts first.
@@ -18,18 +21,24 @@ use crate::source::Fetched;
 pub(super) enum Rank {
     /// Points of the step that is read.
     Same,
+    /// A rollup of steps that are no longer.
+    Rolled(RolledSteps),
     /// Points as they were sent.
     Sent,
     /// Points of a finer step, in seconds.
     Finer(i64),
     /// Points of a coarser step, in seconds.
     Coarser(i64),
+    /// A rollup of longer steps.
+    RolledCoarser(RolledSteps),
 }
 
 /// A part at the steps that are read.
 pub(super) struct Part {
     pub(super) fetched: Fetched,
     pub(super) rank: Rank,
+    /// Of a rollup one of its aggregates, which has no values by itself.
+    pub(super) kept: Option<KeptAggregate>,
 }
 
 impl Rank {
@@ -58,6 +67,7 @@ impl Rank {
             Self::Sent => return bucketed(rule, reading, times, values),
             Self::Finer(own) if step % own == 0 => vec![Archive { step: own, ..whole }, whole],
             Self::Finer(_) | Self::Same | Self::Coarser(_) => vec![whole],
+            Self::Rolled(_) | Self::RolledCoarser(_) => return Ok(Column::default()),
         };
         let archive = archives.len() - 1;
         bucketed(Rule { archives: &archives, ..rule }, Reading { archive, ..reading }, times, values)
@@ -65,10 +75,19 @@ impl Rank {
 }
 
 /// One series of each name, made of all its parts.
-pub(super) fn merged(mut parts: Vec<Part>) -> Result<Vec<Fetched>, Stopped> {
+pub(super) fn merged(mut parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Fetched>, Stopped> {
     let mut found: Vec<Fetched> = Vec::with_capacity(parts.len());
     parts.sort_by(|a, b| (&a.fetched.name, a.rank).cmp(&(&b.fetched.name, b.rank)));
-    for Part { fetched, .. } in parts {
+    let mut parts = parts.into_iter().peekable();
+    while let Some(Part { mut fetched, rank, kept }) = parts.next() {
+        if let Rank::Rolled(steps) | Rank::RolledCoarser(steps) = rank {
+            let mut group: Vec<KeptAggregate> = kept.into_iter().collect();
+            let goes_on = |part: &Part| part.rank == rank && part.fetched.name == fetched.name;
+            while let Some(more) = parts.next_if(goes_on) {
+                group.extend(more.kept);
+            }
+            fetched.values = rolled::values(rules.of(&fetched.name), steps, &group)?;
+        }
         match found.last_mut().filter(|last| last.name == fetched.name) {
             None => found.push(fetched),
             Some(first) => {
@@ -98,7 +117,8 @@ mod tests {
             let times: Vec<i64> = points.iter().map(|(time, _)| time * 1000).collect();
             let values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
             let values = rank.values(rule, reading, &times, &values).unwrap();
-            Part { fetched: Fetched { name: "a".into(), start: 0, end: 360, step: 60, values }, rank }
+            let fetched = Fetched { name: "a".into(), start: 0, end: 360, step: 60, values };
+            Part { fetched, rank, kept: None }
         };
         let of_sent: Vec<(i64, f64)> = (0..12).map(|n| (n * 10, 1.0)).collect();
         let parts = vec![
@@ -107,7 +127,7 @@ mod tests {
             part(Rank::Sent, &of_sent),
             part(Rank::Same, &[(60, 9.0), (180, 7.0)]),
         ];
-        let found = merged(parts).unwrap();
+        let found = merged(parts, &StorageRules::default()).unwrap();
         let values: Vec<Option<f64>> = found[0].values.iter().collect();
         assert_eq!(values, [Some(6.0), Some(9.0), Some(5.0), Some(7.0), None, Some(60.0)]);
         assert_eq!(found.len(), 1);

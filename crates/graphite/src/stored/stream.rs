@@ -62,6 +62,7 @@ impl SeriesStream {
                 self.last = parts.split_off(whole.map_or(0, |at| at + 1));
             }
         }
-        context.compute(move || Ok(merged(parts)?)).await.map(Some)
+        let rules = Arc::clone(&self.rules);
+        context.compute(move || Ok(merged(parts, &rules)?)).await.map(Some)
     }
 }

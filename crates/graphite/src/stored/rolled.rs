@@ -1,0 +1,202 @@
+//! Values of rollups: the aggregates of a step, each in a series of its own, become the value that the rule
+//! makes of them.
+//!
+//! **Invariants.** The rule is that of the moment, so a changed one holds for what was rolled before. A step
+//! at which one of the six aggregates is missing has no value. From the step of the rollup on values go along
+//! the archives of the rule, as those of points do.
+
+use sandur_base::{Reservation, Stopped, job};
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup};
+use sandur_query::{Samples, SeriesBatch};
+
+use super::buckets::bucketed;
+use crate::column::Column;
+use crate::schemas::{Archive, Method, Reading, Rule};
+
+/// What the labels of a series of a rollup tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RolledSteps {
+    /// Seconds of a step.
+    pub(super) step: i64,
+    /// Seconds of the steps that it was made of.
+    pub(super) finest: i64,
+}
+
+/// An aggregate of a rollup at the times that are read.
+pub(super) struct KeptAggregate {
+    pub(super) aggregate: Aggregate,
+    reading: Reading,
+    times: Vec<i64>,
+    values: Vec<f64>,
+    _held: Option<Reservation>,
+}
+
+/// What a series of a batch is of a rollup; nothing when it is of none, or is not as compaction makes them.
+pub(super) fn of_series(batch: &SeriesBatch, series: usize) -> Option<Result<(RolledSteps, Aggregate), ()>> {
+    let (_, rollup) = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ROLLUP)?;
+    let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
+    let told = || {
+        let (aggregate, finest) = Aggregate::of_label(rollup)?;
+        let step = archive?.1.parse::<i64>().ok().filter(|step| *step > 0 && step % finest == 0)?;
+        Some((RolledSteps { step, finest }, aggregate))
+    };
+    Some(told().ok_or(()))
+}
+
+impl KeptAggregate {
+    pub(super) fn new(aggregate: Aggregate, reading: Reading, samples: &Samples) -> Result<Self, Stopped> {
+        let first = samples.times.partition_point(|time| time.div_euclid(1000) < reading.start);
+        let end = samples.times.partition_point(|time| time.div_euclid(1000) < reading.end);
+        let rows = first..end.max(first);
+        job::spend(rows.len())?;
+        let held = job::reserve_exactly(rows.len() as u64 * 16)?;
+        let (times, values) = (samples.times[rows.clone()].to_vec(), samples.values[rows].to_vec());
+        Ok(Self { aggregate, reading, times, values, _held: held })
+    }
+}
+
+/// The values of a rollup at the steps that are read.
+pub(super) fn values(rule: Rule<'_>, steps: RolledSteps, kept: &[KeptAggregate]) -> Result<Column, Stopped> {
+    let Some(reading) = kept.first().map(|kept| kept.reading) else { return Ok(Column::default()) };
+    let counts = kept.iter().find(|kept| kept.aggregate == Aggregate::Count);
+    let times = counts.map_or(&[][..], |counts| &counts.times);
+    job::spend(times.len().saturating_mul(kept.len()))?;
+    let _held = job::reserve_exactly(times.len() as u64 * 16)?;
+    let (mut known, mut values) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
+    let places = steps.step / steps.finest;
+    let mut at = vec![0; kept.len()];
+    for time in times {
+        let rollup = Rollup::of_kept(|aggregate| {
+            let of = kept.iter().position(|kept| kept.aggregate == aggregate)?;
+            let (kept, at) = (&kept[of], &mut at[of]);
+            while kept.times.get(*at).is_some_and(|own| own < time) {
+                *at += 1;
+            }
+            kept.times.get(*at).filter(|own| *own == time).map(|_| kept.values[*at])
+        });
+        if let Some(rollup) = rollup.filter(|rollup| rollup.count / places as f64 >= rule.x_files_factor) {
+            known.push(*time);
+            values.push(value_of(&rollup, rule.method, places));
+        }
+    }
+    let archives = archives_from(rule, reading, steps.step);
+    let archive = archives.len() - 1;
+    bucketed(Rule { archives: &archives, ..rule }, Reading { archive, ..reading }, &known, &values)
+}
+
+/// The archives that values of a step go along to the one that is read.
+fn archives_from(rule: Rule<'_>, reading: Reading, step: i64) -> Vec<Archive> {
+    let read = rule.archives[reading.archive];
+    if step >= read.step || read.step % step != 0 {
+        return vec![read];
+    }
+    let later =
+        rule.archives[..=reading.archive].iter().filter(|one| one.step > step && one.step % step == 0);
+    [Archive { step, ..read }].into_iter().chain(later.copied()).collect()
+}
+
+fn value_of(rollup: &Rollup, method: Method, places: i64) -> f64 {
+    match method {
+        Method::Average => rollup.sum / rollup.count,
+        Method::Sum => rollup.sum,
+        Method::Last => rollup.last,
+        Method::Max => rollup.max,
+        Method::Min => rollup.min,
+        Method::AvgZero => rollup.sum / places as f64,
+        Method::AbsMax => rollup.farthest(),
+        Method::AbsMin => rollup.nearest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARCHIVES: [Archive; 4] = [
+        Archive { step: 10, retention: 100 },
+        Archive { step: 60, retention: 1_000 },
+        Archive { step: 120, retention: 2_000 },
+        Archive { step: 360, retention: 100_000 },
+    ];
+
+    /// Points each ten seconds, with gaps, at the begin of days that nobody rolled.
+    fn points(is_full: bool) -> (Vec<i64>, Vec<f64>) {
+        let is_there = |n: &i64| is_full || !(n % 7 < 3 || (40..60).contains(n));
+        // No two of them are equally far from 0.
+        let value = |n: i64| ((n * 7_919) % 101 - 50) as f64 + 0.25;
+        (0..108).filter(is_there).map(|n| (n * 10_000, value(n))).unzip()
+    }
+
+    fn kept(step: i64, (times, values): &(Vec<i64>, Vec<f64>), reading: Reading) -> Vec<KeptAggregate> {
+        let mut steps: Vec<(i64, Rollup)> = Vec::new();
+        for (time, value) in times.iter().zip(values) {
+            let begin = time - time.rem_euclid(step * 1_000);
+            match steps.last_mut().filter(|(last, _)| *last == begin) {
+                Some((_, rollup)) => rollup.join(&Rollup::of(*value)),
+                None => steps.push((begin, Rollup::of(*value))),
+            }
+        }
+        let one = |aggregate| {
+            let known = steps.iter().filter_map(|(time, rollup)| Some((*time, rollup.get(aggregate)?)));
+            let (times, values): (Vec<i64>, Vec<f64>) = known.unzip();
+            let samples = Samples { times: times.into(), values, ..Samples::default() };
+            KeptAggregate::new(aggregate, reading, &samples).unwrap()
+        };
+        Aggregate::ALL.map(one).into_iter().collect()
+    }
+
+    /// Values that were read of points and those that are read of rollups of a step.
+    fn both(method: Method, share: f64, step: i64, archive: usize, is_full: bool) -> [Vec<Option<f64>>; 2] {
+        let rule = Rule { archives: &ARCHIVES, method, x_files_factor: share };
+        let (reading, points) = (Reading { start: 0, end: 1_080, archive }, points(is_full));
+        let before = bucketed(rule, reading, &points.0, &points.1).unwrap();
+        let steps = RolledSteps { step, finest: 10 };
+        let after = values(rule, steps, &kept(step, &points, reading)).unwrap();
+        [before, after].map(|column| column.iter().collect())
+    }
+
+    #[test]
+    fn a_rollup_answers_each_method_and_share_as_its_points_do() {
+        for (_, method) in Method::NAMED {
+            for share in [0.0, 0.1, 0.5, 0.6, 0.9, 1.0] {
+                for (archive, is_full) in [1, 2, 3].into_iter().flat_map(|n| [(n, true), (n, false)]) {
+                    let [before, after] = both(method, share, 60, archive, is_full);
+                    assert_eq!(before, after, "{method:?} {share} {archive} {is_full}");
+                }
+            }
+        }
+    }
+
+    /// The mean of means is the mean, and a share of shares the share, where nothing is missing.
+    #[test]
+    fn a_rollup_that_skips_archives_is_the_same_where_all_is_there() {
+        for (_, method) in Method::NAMED {
+            let [before, after] = both(method, 1.0, 360, 3, true);
+            let is_near = |(a, b): (&Option<f64>, &Option<f64>)| (a.unwrap() - b.unwrap()).abs() < 1e-9;
+            assert!(before.iter().zip(&after).all(is_near), "{method:?} {before:?} {after:?}");
+        }
+        // With gaps it knows all points instead of those of steps that know half.
+        let [before, after] = both(Method::Sum, 0.55, 360, 3, false);
+        assert_eq!(before.len(), after.len());
+        assert_ne!(before, after);
+    }
+
+    #[test]
+    fn a_rollup_coarser_than_what_is_read_stands_at_its_begin() {
+        let [_, after] = both(Method::Max, 0.0, 360, 1, true);
+        let known: Vec<usize> = (0..after.len()).filter(|place| after[*place].is_some()).collect();
+        assert_eq!(known, [0, 6, 12]);
+    }
+
+    #[test]
+    fn a_step_without_one_of_the_aggregates_has_no_value() {
+        let rule = Rule { archives: &ARCHIVES, method: Method::Sum, x_files_factor: 0.0 };
+        let reading = Reading { start: 0, end: 1_080, archive: 1 };
+        let mut kept = kept(60, &points(true), reading);
+        kept[1].times.remove(2);
+        kept[1].values.remove(2);
+        let known: Vec<Option<f64>> =
+            values(rule, RolledSteps { step: 60, finest: 10 }, &kept).unwrap().iter().collect();
+        assert!(known[2].is_none() && known.iter().flatten().count() == 17);
+    }
+}
