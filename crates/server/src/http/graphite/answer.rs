@@ -101,7 +101,7 @@ pub async fn done(
 ) -> Result<(Rendered, Reservation), Failure> {
     let context = app.metrics_context(&call.call.tenant, None);
     let log = QueryLog::begin(app, &call.call, &context, told.asked(app));
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::with_rollups(&*app.sources.samples);
     let events = KeptEvents(&*app.sources.logs);
     let series =
         StoredSeries::new(&source, app.graphite.now(), options(app, told.times)).with_events(&events);
@@ -210,7 +210,7 @@ pub async fn over_series<T>(
     times: Option<(i64, i64)>,
     work: impl AsyncFnOnce(&StoredSeries<'_>) -> T,
 ) -> T {
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::with_rollups(&*app.sources.samples);
     let events = KeptEvents(&*app.sources.logs);
     let series = StoredSeries::new(&source, app.graphite.now(), options(app, times)).with_events(&events);
     work(&series).await
@@ -223,7 +223,7 @@ pub async fn opened(
     told: &Told,
     request: ListingRequest,
 ) -> Result<Listing, sandur_query::Error> {
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::with_rollups(&*app.sources.samples);
     let series = StoredSeries::new(&source, app.graphite.now(), options(app, told.times));
     context.in_time(series.listing(context, request, now(app))).await?
 }

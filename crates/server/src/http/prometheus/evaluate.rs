@@ -68,7 +68,7 @@ async fn evaluated(
     asked: &Asked,
     expr: &Expr,
 ) -> Result<Evaluated, Error> {
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::new(&*app.sources.samples);
     let is_range = asked.request.times.step > 0;
     let keeps = is_range && context.results().is_some() && context.earliest_ns() == i64::MIN;
     match Steps::new(&source, context, asked, expr).filter(|_| keeps) {

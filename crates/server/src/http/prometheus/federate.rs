@@ -58,7 +58,7 @@ async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refuse
         let mut last = Last { all: BTreeMap::new(), memory: context.budget().reserve(0)? };
         for matchers in lists {
             let selection = SampleSelection::all(matchers, first_ms, now_ms);
-            last.read(&Visible(&*app.sources.samples), &context, selection).await?;
+            last.read(&Visible::new(&*app.sources.samples), &context, selection).await?;
         }
         Ok::<_, Error>(last)
     };

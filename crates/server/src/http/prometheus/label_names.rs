@@ -33,7 +33,7 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels("", &selectors, request.times).of_metrics();
     let work = async {
-        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
+        let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(&context)?);
         for matchers in request.each() {
             texts.add(source.label_names(&context, matchers, request.range).await?)?;
         }

@@ -40,7 +40,7 @@ async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) ->
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::new(&*app.sources.samples);
     let open = || async {
         let selectors = request.selectors.clone();
         source.value_scan(&context, name.clone(), selectors, request.range).await.map(Items::Texts)

@@ -42,7 +42,7 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         limit: most(&call, "limit")?,
         limit_per_family: most(&call, "limit_per_metric")?.filter(|most| *most > 0),
     };
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::new(&*app.sources.samples);
     let now_ns = app.env.now_ns();
     let family = selection.family.clone().unwrap_or_default();
     let asked = Asked::other("metadata", &family, Times { start_ns: now_ns, end_ns: now_ns }).of_metrics();

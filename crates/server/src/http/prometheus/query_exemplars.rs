@@ -52,7 +52,7 @@ async fn exemplars(State(app): State<App>, call: Call) -> Result<Response, Refus
     let times = Times { start_ns: range.start, end_ns: range.end.saturating_sub(1) };
     let asked = Asked::other("exemplars", text, times).of_metrics();
     let work = async {
-        let found = Visible(&*app.sources.samples).exemplars(&context, any_of, range).await?;
+        let found = Visible::new(&*app.sources.samples).exemplars(&context, any_of, range).await?;
         Ok((found.series, found.held))
     };
     listed((&app, &call), (&context, asked), (None, write), work).await

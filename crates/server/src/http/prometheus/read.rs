@@ -127,7 +127,7 @@ fn decode(body: &[u8]) -> Result<ReadRequest, String> {
 async fn open(app: &App, context: &QueryContext, query: &ReadQuery) -> Result<Box<dyn SampleScan>, Error> {
     let (first, last) = query.bounds_ms;
     let selection = SampleSelection::all(query.matchers.clone(), first, last);
-    Visible(&*app.sources.samples).select(context, selection).await
+    Visible::new(&*app.sources.samples).select(context, selection).await
 }
 
 /// The samples of a series from a time to another, both included.

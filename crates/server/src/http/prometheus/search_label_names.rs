@@ -34,7 +34,7 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
     let search = Search::read(&app, &context, &call, "label_names").await?;
     let (lists, range): (Vec<_>, _) = (search.request.each().collect(), search.request.range);
     let work = async {
-        let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(&context)?);
+        let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(&context)?);
         for matchers in lists {
             texts.add(source.label_names(&context, matchers, range).await?)?;
         }

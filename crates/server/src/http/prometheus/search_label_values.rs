@@ -48,7 +48,7 @@ async fn values(State(app): State<App>, call: Call) -> Result<Response, Refused>
 
 /// The values of a label.
 pub async fn find(app: &App, context: &QueryContext, label: &str, request: &Request) -> Result<Texts, Error> {
-    let (source, mut texts) = (Visible(&*app.sources.samples), Texts::new(context)?);
+    let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(context)?);
     for matchers in request.each() {
         texts.add(source.label_values(context, label.to_owned(), matchers, request.range).await?)?;
     }

@@ -45,7 +45,7 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
             return Ok((names, memory, write_name()));
         }
         let selection = MetadataSelection { limit_per_family: Some(1), ..MetadataSelection::default() };
-        let told = Visible(&*app.sources.samples).metadata(&context, selection).await?;
+        let told = Visible::new(&*app.sources.samples).metadata(&context, selection).await?;
         let held = told.held;
         let of: HashMap<Box<str>, MetricMetadata> =
             told.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();

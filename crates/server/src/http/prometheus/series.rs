@@ -36,7 +36,7 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Refused>
     }
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let asked = Asked::series(call.params.all("match[]"), request.times).of_metrics();
-    let source = Visible(&*app.sources.samples);
+    let source = Visible::new(&*app.sources.samples);
     let open = || async {
         let selectors = request.selectors.clone();
         source.series_scan(&context, selectors, request.range).await.map(Items::Series)

@@ -62,7 +62,7 @@ async fn tsdb(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     let times = request.times;
     let log = QueryLog::begin(&app, &call, &context, Asked::other("cardinality", "", times).of_metrics());
     let work = async {
-        let source = Visible(&*app.sources.samples);
+        let source = Visible::new(&*app.sources.samples);
         let mut scan = source.series_scan(&context, request.selectors, request.range).await?;
         let mut counts = Counts::new(&context)?;
         while let Some(batch) = scan.next().await? {

@@ -1,16 +1,45 @@
-//! Samples as a tenant may see them: those before the first instant that exists for the query are left out.
+//! Samples as a tenant may see them: those before the first instant that exists for the query are left out,
+//! and for PromQL the rollups of Graphite's paths, unless a matcher names their label.
 
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_model::{GRAPHITE_ROLLUP, Labels, MatchOp, Matcher, TenantId, TimeRange};
 use sandur_query::{
     Error, Exemplars, Holding, JoinedLabels, Metadata, MetadataSelection, QueryContext, SampleScan,
     SampleSelection, SampleSource, Samples, SeriesBatch, SeriesIndex, TextBatch, TextScan, Versions,
 };
 
 /// A source as a query may see it.
-pub struct Visible<'s>(pub &'s dyn SampleSource);
+pub struct Visible<'s> {
+    source: &'s dyn SampleSource,
+    shows_rollups: bool,
+}
+
+impl<'s> Visible<'s> {
+    /// As PromQL sees it: rollups beside the points of a path would count these again.
+    pub fn new(source: &'s dyn SampleSource) -> Self {
+        Self { source, shows_rollups: false }
+    }
+
+    /// With rollups, for those who know what they are.
+    pub fn with_rollups(source: &'s dyn SampleSource) -> Self {
+        Self { source, shows_rollups: true }
+    }
+
+    fn shown(&self, mut matchers: Vec<Matcher>) -> Vec<Matcher> {
+        let are_named = || matchers.iter().any(|matcher| matcher.name() == GRAPHITE_ROLLUP);
+        if !self.shows_rollups && !are_named() {
+            matchers.extend(Matcher::new(GRAPHITE_ROLLUP, MatchOp::Equal, "").ok());
+        }
+        matchers
+    }
+
+    fn any_shown(&self, any_of: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
+        let all = any_of.is_empty().then(Vec::new);
+        any_of.into_iter().chain(all).map(|matchers| self.shown(matchers)).collect()
+    }
+}
 
 impl SeriesIndex for Visible<'_> {
     fn streams<'a>(
@@ -19,7 +48,7 @@ impl SeriesIndex for Visible<'_> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        self.0.streams(context, any_of, seen(context, range))
+        self.source.streams(context, self.any_shown(any_of), seen(context, range))
     }
 
     fn label_names<'a>(
@@ -28,7 +57,7 @@ impl SeriesIndex for Visible<'_> {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.0.label_names(context, matchers, seen(context, range))
+        self.source.label_names(context, self.shown(matchers), seen(context, range))
     }
 
     fn label_values<'a>(
@@ -38,7 +67,7 @@ impl SeriesIndex for Visible<'_> {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.0.label_values(context, name, matchers, seen(context, range))
+        self.source.label_values(context, name, self.shown(matchers), seen(context, range))
     }
 
     fn value_scan<'a>(
@@ -48,7 +77,7 @@ impl SeriesIndex for Visible<'_> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
-        self.0.value_scan(context, name, any_of, seen(context, range))
+        self.source.value_scan(context, name, self.any_shown(any_of), seen(context, range))
     }
 
     fn joined_values<'a>(
@@ -58,7 +87,7 @@ impl SeriesIndex for Visible<'_> {
         matchers: Vec<Matcher>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<TextBatch, Error>> {
-        self.0.joined_values(context, wanted, matchers, seen(context, range))
+        self.source.joined_values(context, wanted, self.shown(matchers), seen(context, range))
     }
 
     fn series_scan<'a>(
@@ -67,17 +96,17 @@ impl SeriesIndex for Visible<'_> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
-        self.0.series_scan(context, any_of, seen(context, range))
+        self.source.series_scan(context, self.any_shown(any_of), seen(context, range))
     }
 }
 
 impl Versions for Visible<'_> {
     fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        self.0.holdings(context, range)
+        self.source.holdings(context, range)
     }
 
     fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        self.0.delete_generation(tenant)
+        self.source.delete_generation(tenant)
     }
 }
 
@@ -87,13 +116,14 @@ impl SampleSource for Visible<'_> {
         context: &'a QueryContext,
         mut selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        selection.matchers = self.shown(selection.matchers);
         let earliest_ms = earliest_ms(context);
         if earliest_ms == i64::MIN {
-            return self.0.select(context, selection);
+            return self.source.select(context, selection);
         }
         selection.first_ms = selection.first_ms.max(earliest_ms);
         Box::pin(async move {
-            let scan = self.0.select(context, selection).await?;
+            let scan = self.source.select(context, selection).await?;
             Ok(Box::new(Later { scan, earliest_ms }) as Box<dyn SampleScan>)
         })
     }
@@ -104,7 +134,7 @@ impl SampleSource for Visible<'_> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        self.0.exemplars(context, any_of, seen(context, range))
+        self.source.exemplars(context, self.any_shown(any_of), seen(context, range))
     }
 
     fn metadata<'a>(
@@ -112,7 +142,7 @@ impl SampleSource for Visible<'_> {
         context: &'a QueryContext,
         selection: MetadataSelection,
     ) -> BoxFuture<'a, Result<Metadata, Error>> {
-        self.0.metadata(context, selection)
+        self.source.metadata(context, selection)
     }
 }
 
@@ -181,5 +211,19 @@ mod tests {
         let rest = later(&samples, 2).unwrap();
         assert_eq!((&rest.times[..], &rest.values[..]), (&[2, 3][..], &[0.2, 0.3][..]));
         assert!(later(&samples, 1).is_none());
+    }
+
+    #[test]
+    fn rollups_are_seen_by_those_who_name_their_label() {
+        let source = sandur_query::MemorySeries::default();
+        let [promql, all] = [Visible::new(&source), Visible::with_rollups(&source)];
+        let shown = |of: &Visible<'_>, matchers: Vec<Matcher>| {
+            of.shown(matchers).iter().map(Matcher::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let one = |name| vec![Matcher::new(name, MatchOp::NotEqual, "x").unwrap()];
+        assert_eq!(shown(&promql, one("a")), r#"a!="x" __rollup__="""#);
+        assert_eq!(shown(&promql, one("__rollup__")), r#"__rollup__!="x""#);
+        assert_eq!(shown(&all, one("a")), r#"a!="x""#);
+        assert_eq!((promql.any_shown(Vec::new()).len(), all.any_shown(Vec::new())), (1, vec![Vec::new()]));
     }
 }
