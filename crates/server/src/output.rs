@@ -13,6 +13,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::logging::stderr;
+
 /// Whether the reader of standard output has gone.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 /// The first other error of standard output.
@@ -45,10 +47,9 @@ pub fn to_stdout(text: Arguments<'_>, end: &str) {
     note(stdout.write_fmt(text).and_then(|()| stdout.write_all(end.as_bytes())));
 }
 
-/// What `eprint!` does in this crate.
+/// What `eprint!` does in this crate. A server waits for no reader of it.
 pub fn to_stderr(text: Arguments<'_>, end: &str) {
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_fmt(text).and_then(|()| stderr.write_all(end.as_bytes()));
+    stderr::write(format!("{text}{end}").as_bytes());
 }
 
 fn note(written: io::Result<()>) {

@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
 use sandur_query::ResultsCache;
 
+use crate::logging;
 use crate::process_metrics::ProcessMetrics;
 
 /// Labels of request counters. Routes are patterns, so that their number is bounded.
@@ -108,6 +109,7 @@ pub struct ServerMetrics {
     pub self_logs: Counter,
     /// Lines of the own log that did not fit the queue or broke a limit.
     pub self_logs_dropped: Counter,
+    log_dropped: Counter,
 }
 
 fn histogram() -> Histogram {
@@ -148,6 +150,7 @@ impl Default for ServerMetrics {
             pressure_refusals: Counter::default(),
             self_logs: Counter::default(),
             self_logs_dropped: Counter::default(),
+            log_dropped: Counter::default(),
         }
     }
 }
@@ -197,6 +200,8 @@ impl ServerMetrics {
         all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
         let text = "Lines of the own log that did not fit the 4 MiB that may wait or broke a limit";
         all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
+        let text = "Lines of the log that were dropped because nobody read standard error in time";
+        all.register("sandur_log_dropped_lines", text, self.log_dropped);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);
         registry
@@ -217,6 +222,12 @@ impl ServerMetrics {
             self.results.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
         }
         self.observe_budget(results.budget());
+    }
+
+    /// Shows how many lines of the log were dropped.
+    pub fn observe_log(&self) {
+        // The log counts; this shows its count.
+        self.log_dropped.inner().store(logging::stderr::dropped(), Ordering::Relaxed);
     }
 
     /// Shows how much of a budget is reserved.

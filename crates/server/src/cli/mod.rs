@@ -59,6 +59,12 @@ use crate::roles;
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {
+    let code = run();
+    logging::stderr::finish();
+    code
+}
+
+fn run() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let arguments: Vec<String> = arguments.collect();
     logging::foresee(&arguments, sandur_base::environment::variable("SANDUR_LOG_FORMAT"));

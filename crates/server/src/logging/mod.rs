@@ -1,8 +1,10 @@
 //! The log of the process on stderr: text for people, logfmt or JSON for machines; and, when they are asked
-//! for, the same events as lines of this server's own store ([`self_logs`]).
+//! for, the same events as lines of this server's own store ([`self_logs`]). Nobody waits for whoever reads
+//! stderr ([`stderr`]).
 
 pub(crate) mod logfmt;
 pub(crate) mod self_logs;
+pub(crate) mod stderr;
 
 use std::fmt::{self, Write};
 use std::panic::PanicHookInfo;
@@ -106,6 +108,8 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     tracing::error!(panic, thread, place, "a thread panicked");
+    // The process may be about to end.
+    stderr::finish();
 }
 
 /// Starts logging; the error says what is wrong with the settings.
@@ -113,7 +117,7 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
     let filter = EnvFilter::try_new(&log.level).map_err(|e| {
         format!("log.level '{}': {e}; write it like info or warn,sandur_engine=debug", log.level)
     })?;
-    let output = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let output = tracing_subscriber::fmt::layer().with_writer(|| stderr::Event);
     let output = match log.format.as_str() {
         "json" => output.json().flatten_event(true).with_timer(Clock(env)).boxed(),
         "logfmt" => output.event_format(Logfmt(env)).boxed(),
@@ -128,6 +132,7 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
     let (filter, handle) = reload::Layer::new(filter);
     let started = tracing_subscriber::registry().with(output.with_filter(filter)).with(own).try_init();
     if started.is_ok() {
+        stderr::start().map_err(|error| format!("cannot start the thread that writes the log: {error}"))?;
         remember(&log.level, handle);
         JSON.store(log.format == "json", Ordering::Relaxed);
         STARTED.store(true, Ordering::Relaxed);

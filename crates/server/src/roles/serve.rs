@@ -64,7 +64,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         signal = signals.next() => {
             tracing::info!(signal, "stopped before it was ready; the next start recovers what is in the WAL");
             // What the start has begun needs no end: it is as after a crash.
-            std::process::exit(0);
+            logging::stderr::exit(0);
         }
     };
     let _signals = env.spawn("signals", signals.watch(server.shutdown.clone()));

@@ -6,6 +6,8 @@
 use sandur_base::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::logging;
+
 /// SIGTERM and SIGINT, caught from when this was made.
 pub struct Signals(Option<(Signal, Signal)>);
 
@@ -39,6 +41,6 @@ impl Signals {
         shutdown.trigger();
         self.next().await;
         tracing::warn!("second signal: exiting at once; acknowledged data is safe in the WAL");
-        std::process::exit(130);
+        logging::stderr::exit(130);
     }
 }

@@ -5,6 +5,8 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
+use std::process::{Command, Stdio};
+
 use crate::process::{Server, Setup, encode, now_ns, request};
 use serde_json::{Value, json};
 
@@ -225,4 +227,41 @@ fn every_line_on_stderr_is_json_when_that_was_asked_for() {
         (&refused[0]["tenant"], &refused[0]["reason"]),
         (&json!("fake"), &json!("greater_than_max_sample_age"))
     );
+}
+
+/// Whoever reads the log of a server may stop reading it: a collector that hangs, a pager that was left open.
+#[test]
+fn a_server_whose_log_nobody_reads_serves_and_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = sandur_attack::free_address().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sandur"))
+        .args(["serve", "--store", &store, "--listen", &address.to_string()])
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ask = |path: &str| request(address, "GET", path, &[], b"");
+    while !matches!(ask("/ready"), Ok((200, _))) {
+        assert!(child.try_wait().unwrap().is_none(), "the server ended");
+        std::thread::yield_now();
+    }
+    // A line of the log for each, which holds the query: a pipe takes two of them, and 1 MiB may wait.
+    let long = encode(&format!("{{a=\"b\"}} |= `{}`", "x".repeat(30_000)));
+    let dropped = || {
+        let page = String::from_utf8(ask("/metrics").unwrap().1).unwrap();
+        let line = page.lines().find(|line| line.starts_with("sandur_log_dropped_lines_total ")).unwrap();
+        line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
+    };
+    for asked in 0.. {
+        assert!(asked < 200, "nothing was dropped, so nothing waited");
+        let (status, _) = ask(&format!("/loki/api/v1/query_range?query={long}")).unwrap();
+        assert_eq!(status, 200);
+        if asked > 30 && dropped() > 0 {
+            break;
+        }
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0), "it stops, whether the log is read or not");
 }

@@ -45,4 +45,5 @@ fn observe(app: &App) {
     metrics.observe_budget(app.deltas.budget());
     metrics.delta_series.set(app.deltas.series() as i64);
     metrics.observe_results(&app.results);
+    metrics.observe_log();
 }
