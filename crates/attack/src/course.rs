@@ -137,8 +137,9 @@ fn judge(course: &Course<'_>, victims: &mut Victims, verdict: &mut Verdict) {
         findings.push(format!("the bystander was not served: {failure}"));
     }
     if verdict.watched.slowest > course.answer_within {
-        let (slowest, most) = (verdict.watched.slowest, course.answer_within);
-        findings.push(format!("the bystander waited {slowest:?}; {most:?} are allowed"));
+        let (slowest, what) = (verdict.watched.slowest, verdict.watched.waited_for);
+        let most = course.answer_within;
+        findings.push(format!("the bystander waited {slowest:?} for {what}; {most:?} are allowed"));
     }
 }
 

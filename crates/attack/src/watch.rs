@@ -18,6 +18,9 @@ const BYSTANDER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 7);
 /// Pause between two rounds.
 const ROUND_EVERY: Duration = Duration::from_millis(100);
 
+/// Asks once, and says whether the answer is as it should.
+type Round = fn(&mut Bystander, &Env, SocketAddr) -> Result<()>;
+
 /// What the bystander met during an attack.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
@@ -25,6 +28,8 @@ pub struct Watched {
     pub answered: u64,
     /// The longest wait for an answer.
     pub slowest: Duration,
+    /// What it waited for then.
+    pub waited_for: &'static str,
     /// The first failure.
     pub failure: Option<String>,
 }
@@ -45,10 +50,14 @@ impl Bystander {
             self.first_ns = env.now_ns();
         }
         while pause.wait(ROUND_EVERY) {
-            for round in [Self::push, Self::query] {
+            let rounds: [(&str, Round); 2] = [("a push", Self::push), ("a query", Self::query)];
+            for (name, round) in rounds {
                 let began = env.monotonic();
                 let outcome = round(self, env, address);
-                watched.slowest = watched.slowest.max(env.monotonic() - began);
+                let took = env.monotonic() - began;
+                if took > watched.slowest {
+                    (watched.slowest, watched.waited_for) = (took, name);
+                }
                 match outcome {
                     Ok(()) => watched.answered += 1,
                     Err(error) if watched.failure.is_none() => watched.failure = Some(format!("{error:#}")),

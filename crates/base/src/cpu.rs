@@ -179,12 +179,17 @@ impl CpuPool {
         }
     }
 
+    /// Whether the caller is a job of this pool.
+    pub fn is_here(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| POOL.get() == Arc::as_ptr(shared).addr())
+    }
+
     /// Called by a job of `lane` that has run for a while: when others wait, they go on first, and the call
     /// comes back at the job's next turn. The job must hold no lock that another job may want.
     pub fn give_way(&self, lane: Lane) {
         let Some(shared) = &self.0 else { return };
         // A job that was small enough to run outside of the pool has no turn to give.
-        if POOL.get() != Arc::as_ptr(shared).addr() {
+        if !self.is_here() {
             return;
         }
         let mut queues = shared.lock();

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use sandur_base::account::Account;
-use sandur_base::{Env, Lane, MemoryBudget, OverBudget, Stopped};
+use sandur_base::{BoxFuture, Env, Lane, MemoryBudget, OverBudget, Stopped};
 use sandur_model::TenantId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
@@ -48,6 +50,16 @@ struct Inner {
 /// A job that has run for so long lets other tenants go on: short beside what people notice, long beside the
 /// microseconds that a change of threads costs.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// Tells who waits for work that it goes on. What comes before the wait counts.
+#[derive(Default)]
+struct Woken(Notify);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
 
 /// A query as those see it who may end it for the sake of the process.
 #[derive(Clone)]
@@ -265,6 +277,32 @@ impl QueryContext {
         self.shared.account.run(self.job(Arc::downgrade(&here), job))
     }
 
+    /// Polls work of the query on the CPU pool, each time as [`Self::compute`] runs a job: for work that
+    /// computes much between its waits. Work of a job of the pool stays in that job.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        if self.env().cpu().is_here() {
+            return work.await;
+        }
+        let woken = Arc::new(Woken::default());
+        let mut work: BoxFuture<'static, Result<T, Error>> = Box::pin(work);
+        loop {
+            let (waker, runtime) = (Waker::from(Arc::clone(&woken)), Handle::current());
+            let poll = move || {
+                let _entered = runtime.enter();
+                let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+                Ok((polled, work))
+            };
+            match self.compute(poll).await? {
+                (Poll::Ready(outcome), _) => return outcome,
+                (Poll::Pending, rest) => work = rest,
+            }
+            woken.0.notified().await;
+        }
+    }
+
     /// [`Self::compute_here`] when there is little to do, else [`Self::compute`].
     pub async fn compute_sized<T: Send + 'static>(
         &self,
@@ -369,5 +407,81 @@ impl sandur_base::job::Owner for QueryJob {
 
     fn refused(&self, refusal: OverBudget) {
         _ = self.ended.set(refusal.into()); // a first reason stays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn context(env: &Env) -> QueryContext {
+        let budget = MemoryBudget::root("query", 1 << 20);
+        QueryContext::new(env.clone(), TenantId::default_tenant(), budget, MINUTE)
+    }
+
+    #[tokio::test]
+    async fn work_computes_on_the_pool_alone_and_goes_on_after_each_wait() {
+        let env = Env::system(1);
+        let context = context(&env);
+        assert!(!env.cpu().is_here());
+        let own = context.clone();
+        let mut places = context
+            .work(async move {
+                let mut places = Vec::new();
+                for _ in 0..3 {
+                    places.push(own.env().cpu().is_here());
+                    own.env().sleep(Duration::from_millis(1)).await;
+                    places.push(own.env().cpu().is_here());
+                    // Jobs of a job, and work in it, of which there is but one thread to do them.
+                    places.push(own.compute(|| Ok(true)).await?);
+                    let inner = own.clone();
+                    places.push(own.work(async move { Ok(inner.env().cpu().is_here()) }).await?);
+                }
+                Ok(places)
+            })
+            .await
+            .unwrap();
+        assert_eq!(places.len(), 12);
+        places.dedup();
+        assert_eq!(places, [true]);
+    }
+
+    #[tokio::test]
+    async fn work_ends_with_its_query_between_waits_and_within_them() {
+        let env = Env::system(1);
+        let (waiting, counting) = (context(&env), context(&env));
+        let own = waiting.clone();
+        let waits = waiting.work(async move {
+            own.cancel();
+            own.env().sleep(Duration::from_millis(1)).await;
+            Ok(())
+        });
+        assert!(matches!(waits.await, Err(Error::Cancelled)));
+        let own = counting.clone();
+        let counts = counting.work::<()>(async move {
+            own.cancel();
+            loop {
+                sandur_base::job::spend(1)?;
+            }
+        });
+        assert!(matches!(counts.await, Err(Error::Cancelled)));
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_dropped() {
+        let env = Env::system(1);
+        let context = context(&env);
+        let held = Arc::new(());
+        let holding = Arc::clone(&held);
+        let never = context.work::<()>(async move {
+            let _holding = holding;
+            std::future::pending().await
+        });
+        assert!(env.timeout(Duration::from_millis(1), never).await.is_none());
+        // Behind the poll that may be under way.
+        env.run_cpu(Lane::Query, || ()).await;
+        assert_eq!(Arc::strong_count(&held), 1);
     }
 }

@@ -86,6 +86,16 @@ async fn piece_of<W: Writing>(context: &QueryContext, writing: &mut W) -> Result
     Ok(piece)
 }
 
+/// A piece after the first: what has several may have very many, so they are made on the CPU pool.
+async fn next_piece<W: Writing>(context: &QueryContext, mut writing: W) -> Result<(W, Vec<u8>), Error> {
+    let making = context.clone();
+    let work = async move {
+        let piece = piece_of(&making, &mut writing).await?;
+        Ok((writing, piece))
+    };
+    context.work(work).await
+}
+
 /// Sends an answer whose first piece was made, and logs it when it is complete or has failed.
 pub async fn written<W: Writing>(
     (app, call): (&App, &Call),
@@ -110,13 +120,13 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
     let stream = futures_util::stream::unfold(begun, move |state| {
         let env = env.clone();
         async move {
-            let (mut writing, first, sent, packer, sending) = state?;
+            let (writing, first, sent, packer, sending) = state?;
             let piece = match first {
-                Some(first) => Ok(first),
-                None => piece_of(&sending.context, &mut writing).await,
+                Some(first) => Ok((writing, first)),
+                None => next_piece(&sending.context, writing).await,
             };
-            let piece = match piece {
-                Ok(piece) => piece,
+            let (writing, piece) = match piece {
+                Ok(made) => made,
                 Err(error) => {
                     let text = error.to_string();
                     sending.failed(&error);
@@ -143,17 +153,17 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
 pub fn written_as_messages<W: Writing>((writing, first): (W, Vec<u8>), sending: Sending) -> Response {
     let begun = Some((writing, Some(first), 0, sending));
     let pieces = futures_util::stream::unfold(begun, |state| async move {
-        let (mut writing, first, sent, sending) = state?;
+        let (writing, first, sent, sending) = state?;
         if first.is_none() && writing.is_over() {
             sending.ended(writing.entries(), sent);
             return Some((Frame::trailers(grpc::good()), None));
         }
         let piece = match first {
-            Some(first) => Ok(first),
-            None => piece_of(&sending.context, &mut writing).await,
+            Some(first) => Ok((writing, first)),
+            None => next_piece(&sending.context, writing).await,
         };
         match piece {
-            Ok(piece) => {
+            Ok((writing, piece)) => {
                 let sent = sent + piece.len() as u64;
                 Some((Frame::data(Bytes::from(piece)), Some((writing, None, sent, sending))))
             }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
+use sandur_base::{Reservation, job};
 use sandur_format::block::compare_series;
 use sandur_format::sample_block::index::{Alike, SeriesPage};
 use sandur_model::Labels;
@@ -29,6 +29,11 @@ const KEPT_PAGES: usize = 8;
 
 /// Pages that series of a scan hold at most.
 const HELD_PAGES: usize = 8;
+/// Series, times holders that each may be in, that are walked through where they are asked for: 0.3 ms.
+const LITTLE_PLACES: usize = 2_048;
+/// Units of work that it takes to look at the next series of a holder.
+const PLACE_UNITS: usize = 128;
+
 /// What makes a walk quicker takes no more than one in so many bytes of the budget.
 const SMALL_ONE_IN: u64 = 64;
 
@@ -317,13 +322,16 @@ pub(super) struct Walk {
     found: Vec<Found>,
     held: HeldPages,
     rows: u64,
+    /// This one stands for a walk that is on the CPU pool: nothing can be asked of it.
+    is_away: bool,
 }
 
 impl Walk {
     pub(super) fn new(context: &QueryContext) -> Self {
         let (wanted, shown) = (WantedLabels::All, WantedLabels::All);
         let (context, held) = (context.clone(), HeldPages::default());
-        Self { context, cursors: Vec::new(), wanted, shown, found: Vec::new(), held, rows: 0 }
+        let (cursors, found) = (Vec::new(), Vec::new());
+        Self { context, cursors, wanted, shown, found, held, rows: 0, is_away: false }
     }
 
     /// Batches show no other labels than these, once all holders were added. If the order of series is that
@@ -359,13 +367,36 @@ impl Walk {
 
     /// Whether no series is left.
     pub(super) fn is_over(&mut self) -> bool {
-        self.found.is_empty() && self.cursors.iter_mut().all(|cursor| cursor.next().is_none())
+        !self.is_away
+            && self.found.is_empty()
+            && self.cursors.iter_mut().all(|cursor| cursor.next().is_none())
     }
 
-    /// The next series: at most so many, and no further one when they have so many samples. After a failure
-    /// it can be asked again.
+    /// The next series: at most so many, and no further one when they have so many samples. After a want of
+    /// memory it can be asked again. Where that takes long it happens on the CPU pool.
     pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
+        if series_max.saturating_mul(self.cursors.len()) <= LITTLE_PLACES {
+            return self.take_here(series_max, rows_max).await;
+        }
+        let away = Self { is_away: true, ..Self::new(&self.context) };
+        let mut walk = std::mem::replace(self, away);
+        let context = self.context.clone();
+        let work = async move {
+            let found = walk.take_here(series_max, rows_max).await;
+            Ok((walk, found))
+        };
+        let (walk, found) = context.work(work).await?;
+        *self = walk;
+        found
+    }
+
+    async fn take_here(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
+        if self.is_away {
+            // Who asked before did not wait for the answer.
+            return Err(Error::Cancelled);
+        }
         while self.found.len() < series_max && self.rows < rows_max {
+            job::spend(self.cursors.len() * PLACE_UNITS)?;
             match self.read_pages().await {
                 // What was found holds pages: they are free for the next ones once it was used.
                 Err(Error::OverBudget(_)) if !self.found.is_empty() => break,
