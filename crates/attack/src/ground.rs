@@ -64,11 +64,12 @@ impl Tally {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts an answer; `500` is a defect of the server, whatever was sent.
+    /// Counts an answer; `500` is a defect of the server, whatever was sent, and so is `499` to a client that
+    /// waits for its answer.
     pub fn answer(&self, status: u16, what: &str) {
         self.with(|counts| *counts.answers.entry(status).or_default() += 1);
-        if status == 500 {
-            self.finding(format!("{what}: 500"));
+        if matches!(status, 499 | 500) {
+            self.finding(format!("{what}: {status}"));
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
@@ -310,6 +310,21 @@ impl KnownAlike {
     }
 }
 
+/// A walk on the CPU pool. However the work on it ends, also when it is stopped for want of memory, it comes
+/// home.
+struct Lent {
+    walk: Walk,
+    home: Arc<Mutex<Option<Walk>>>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let nothing = Walk::new(&self.walk.context);
+        let walk = std::mem::replace(&mut self.walk, nothing);
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = Some(walk);
+    }
+}
+
 /// How far a scan has come in each of its holders.
 pub(super) struct Walk {
     context: QueryContext,
@@ -379,14 +394,13 @@ impl Walk {
             return self.take_here(series_max, rows_max).await;
         }
         let away = Self { is_away: true, ..Self::new(&self.context) };
-        let mut walk = std::mem::replace(self, away);
-        let context = self.context.clone();
-        let work = async move {
-            let found = walk.take_here(series_max, rows_max).await;
-            Ok((walk, found))
-        };
-        let (walk, found) = context.work(work).await?;
-        *self = walk;
+        let home = Arc::new(Mutex::new(None));
+        let mut lent = Lent { walk: std::mem::replace(self, away), home: Arc::clone(&home) };
+        let context = lent.walk.context.clone();
+        let found = context.work(async move { lent.walk.take_here(series_max, rows_max).await }).await;
+        if let Some(walk) = home.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            *self = walk;
+        }
         found
     }
 
