@@ -50,6 +50,7 @@ pub mod machine;
 pub mod nesting;
 mod shutdown;
 pub mod single_flight;
+pub mod small_file;
 pub mod spelling;
 mod task;
 pub mod units;

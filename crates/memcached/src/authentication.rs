@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use sandur_base::environment;
+use sandur_base::{environment, small_file};
 
 use super::error::Error;
 use super::settings::Settings;
@@ -96,11 +96,7 @@ fn same(one: &[u8], other: &[u8]) -> bool {
 
 fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
     let failed = |reason: String| Error::UserFile { path: path.to_owned(), reason };
-    let size = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(failed(format!("it has {size} bytes, at most {FILE_BYTES_MAX} are read")));
-    }
-    let text = fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let text = small_file::read(path, FILE_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
     let mut users = Vec::new();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use sandur_base::Env;
+use sandur_base::{Env, small_file};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Graphite;
@@ -114,11 +114,8 @@ fn text_of(path: &str) -> Result<Option<String>, String> {
     if path.is_empty() {
         return Ok(None);
     }
-    let unreadable = |error: std::io::Error| format!("cannot read {path}: {error}");
-    if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-        return Err(format!("{path} has more than {FILE_BYTES_MAX} bytes"));
-    }
-    std::fs::read_to_string(path).map(Some).map_err(unreadable)
+    let text = small_file::read_text(path, FILE_BYTES_MAX);
+    text.map(Some).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 #[cfg(test)]

@@ -1,30 +1,50 @@
 //! `cargo xtask sim`: runs many seeds, or one of them twice.
 //!
 //! `--seeds N` runs N seeds from `--first` (default 1) on; `--seed N` runs one seed twice and compares the
-//! traces. `--damage N` does N seeded kinds of damage to copied stores, from `--first` on.
+//! traces. `--damage N` does N seeded kinds of damage to copied stores, from `--first` on. Anything else is
+//! refused, so that no typing mistake passes for a run.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use sandur_sim::{run, run_damage};
 
+const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N]";
+
+/// Numbers by the names of their options.
+type Given = BTreeMap<String, u64>;
+
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| {
-        let at = arguments.iter().position(|a| a == name)?;
-        arguments.get(at + 1)?.parse::<u64>().ok()
-    };
-    let first = number("--first").unwrap_or(1);
-    let outcome = match (number("--damage"), number("--seed")) {
-        (Some(count), _) => damage(first, count),
-        (None, Some(seed)) => twice(seed),
-        (None, None) => many(first, number("--seeds").unwrap_or(2_000)),
-    };
+    let outcome = given(std::env::args().skip(1)).and_then(|given| asked(&given));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<Given> {
+    let (mut given, mut arguments) = (Given::new(), arguments);
+    while let Some(name) = arguments.next() {
+        let number = arguments.next().and_then(|value| value.parse().ok());
+        match (name.as_str(), number) {
+            ("--first" | "--seeds" | "--seed" | "--damage", Some(number)) => given.insert(name, number),
+            _ => anyhow::bail!("'{name}' is no option with a number: {USAGE}"),
+        };
+    }
+    Ok(given)
+}
+
+fn asked(given: &Given) -> anyhow::Result<()> {
+    let number = |name: &str| given.get(name).copied();
+    let first = number("--first").unwrap_or(1);
+    match (number("--damage"), number("--seed"), number("--seeds")) {
+        (Some(count), None, None) => damage(first, count),
+        (None, Some(seed), None) => twice(seed),
+        (None, None, count) => many(first, count.unwrap_or(2_000)),
+        _ => anyhow::bail!("one kind of run at a time: {USAGE}"),
     }
 }
 
@@ -64,4 +84,17 @@ fn many(first: u64, count: u64) -> anyhow::Result<()> {
     println!("{count} seeds from {first}: every invariant held");
     println!("{rows} rows acknowledged, {deleted} deleted, {kills} kills, {zombies} zombies");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_understood_runs_nothing() {
+        let refused = |text: &str| given(text.split(' ').map(str::to_owned)).and_then(|g| asked(&g)).is_err();
+        for text in ["--help", "--seeds", "--seeds many", "--sedes 1", "7", "--seed 1 --damage 1"] {
+            assert!(refused(text), "{text}");
+        }
+    }
 }

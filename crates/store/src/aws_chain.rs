@@ -14,9 +14,9 @@
 //! secret.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io;
 
-use sandur_base::environment;
+use sandur_base::{environment, small_file};
 
 /// Largest profile file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -49,9 +49,7 @@ pub(crate) fn look() -> Result<Chain, String> {
 }
 
 fn read(path: &str) -> io::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
+    small_file::read_text(path, FILE_BYTES_MAX)
 }
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use sandur_base::small_file;
+
 /// Bytes of a file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
@@ -39,12 +41,7 @@ impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
         let wrong = |reason: String| ConfigError::Unreadable { file: name.clone(), reason };
-        let size = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-        if size.len() > FILE_BYTES_MAX {
-            return Err(wrong(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
-        }
-        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
+        let text = small_file::read_text(path, FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
         Ok(Self { path: path.to_owned(), text, name })
     }
 

@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
+use sandur_base::small_file;
+
 use super::ConfigError;
 use super::keys::Keys;
+
+/// Largest password or token in a file.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// The credentials of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +56,7 @@ impl Secret {
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
-            Self::File(path) => match std::fs::read_to_string(path) {
+            Self::File(path) => match small_file::read_text(path, SECRET_BYTES_MAX) {
                 Ok(text) => Ok(text.trim_end().to_owned()),
                 Err(error) => Err(format!("cannot read {}: {error}", path.display())),
             },

@@ -2,7 +2,6 @@
 //!
 //! A file that is damaged, empty or gone at a later reading changes nothing; the log says so once.
 
-use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sandur_base::Env;
+use sandur_base::{Env, small_file};
 use tokio::sync::Semaphore;
 
 use super::credential::Credential;
@@ -167,17 +166,8 @@ impl Drop for Waiting<'_> {
 /// The text of the file.
 async fn read(env: &Env, path: &str) -> Result<String, Error> {
     let owned = path.to_owned();
-    let text = env.run_blocking(move || {
-        let mut text = String::new();
-        std::fs::File::open(owned)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-        Ok::<_, std::io::Error>(text)
-    });
-    let unreadable = |reason: String| Error::Unreadable { path: path.to_owned(), reason };
-    let text = text.await.map_err(|error| unreadable(error.to_string()))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(unreadable(format!("it is longer than {FILE_BYTES_MAX} bytes")));
-    }
-    Ok(text)
+    let text = env.run_blocking(move || small_file::read_text(owned, FILE_BYTES_MAX)).await;
+    text.map_err(|error| Error::Unreadable { path: path.to_owned(), reason: error.to_string() })
 }
 
 #[cfg(test)]

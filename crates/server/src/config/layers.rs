@@ -1,7 +1,7 @@
 //! The layers of configuration: defaults, file, environment, flags.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::environment;
+use sandur_base::{environment, small_file};
 
 use super::error::{COMMAND_LINE, Error};
 use super::file;
@@ -78,8 +78,11 @@ pub fn load(matches: &ArgMatches) -> Result<Settings, Error> {
     layer(file, &environment::variable, &flag)
 }
 
+/// Largest file of the configuration, and of limits of tenants.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+
 fn read(path: &str) -> Result<String, Error> {
-    std::fs::read_to_string(path)
+    small_file::read_text(path, FILE_BYTES_MAX)
         .map_err(|error| Error::Unreadable { path: path.to_owned(), reason: error.to_string() })
 }
 

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_base::{Env, small_file};
 use sandur_model::{Limits, TenantId};
 
 use super::error::Error;
 use super::file;
+use super::layers::FILE_BYTES_MAX;
 use super::settings::Settings;
 
 /// How often the file of overrides is read.
@@ -81,7 +82,7 @@ impl TenantLimits {
             return Ok(None);
         }
         let path = self.path.clone();
-        let text = env.run_blocking(move || std::fs::read_to_string(path)).await;
+        let text = env.run_blocking(move || small_file::read_text(path, FILE_BYTES_MAX)).await;
         let path = || self.path.clone();
         text.map(Some).map_err(|error| Error::Unreadable { path: path(), reason: error.to_string() })
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariant: files that do not belong together, or cannot be read, never take the place of those that do.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, version};
-use sandur_base::Env;
+use sandur_base::{Env, small_file};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -99,14 +99,8 @@ async fn read(env: &Env, settings: &TlsSettings) -> Result<Files, TlsError> {
     let settings = settings.clone();
     let job = move || {
         let one = |option: &str, path: &str| {
-            let mut bytes = Vec::new();
-            let file = std::fs::File::open(path);
-            let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
-            read.map_err(|error| TlsError(format!("cannot read {option} '{path}': {error}")))?;
-            if bytes.len() as u64 > FILE_BYTES_MAX {
-                return Err(TlsError(format!("{option} '{path}' is longer than {FILE_BYTES_MAX} bytes")));
-            }
-            Ok(bytes)
+            small_file::read(path, FILE_BYTES_MAX)
+                .map_err(|error| TlsError(format!("cannot read {option} '{path}': {error}")))
         };
         let authorities = match settings.client_ca_file.as_str() {
             "" => None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header;
-use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task};
+use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task, small_file};
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_scrape::{
     ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
@@ -32,10 +32,7 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
     let path = &settings.scrape_config;
     if !path.is_empty() {
         let unreadable = |error: std::io::Error| Failed::new(format!("cannot read {path}: {error}"));
-        if std::fs::metadata(path).map_err(unreadable)?.len() > FILE_BYTES_MAX {
-            return Err(Failed::new(format!("{path} has more than {FILE_BYTES_MAX} bytes")));
-        }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        let text = small_file::read_text(path, FILE_BYTES_MAX).map_err(unreadable)?;
         let mut file = ScrapeFile::parse(&text).map_err(|error| Failed::new(format!("{path}: {error}")))?;
         for warning in &file.warnings {
             tracing::warn!(path, "{warning}");

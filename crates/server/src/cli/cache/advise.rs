@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use sandur_base::small_file;
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache::predict::{Forecast, Report, SCALES};
 use sandur_cache_sim::advise::{Medium, Prices, Situation, money, percent, sentences, size};
@@ -14,6 +15,8 @@ use super::load;
 use crate::cli::client::Client;
 use crate::failed_command::Failed;
 
+/// Largest file of prices.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Segments of a simulated flash tier.
 const SEGMENTS: u64 = 256;
 
@@ -169,7 +172,8 @@ struct PriceFile {
 fn prices(matches: &ArgMatches) -> Result<Prices, Failed> {
     let default = Prices::default();
     let Some(path) = matches.get_one::<String>("prices") else { return Ok(default) };
-    let text = std::fs::read_to_string(path).map_err(|e| Failed::new(format!("cannot read {path}: {e}")))?;
+    let text = small_file::read_text(path, FILE_BYTES_MAX)
+        .map_err(|e| Failed::new(format!("cannot read {path}: {e}")))?;
     let file: PriceFile = toml::from_str(&text).map_err(|e| Failed::new(format!("{path}: {e}")))?;
     Ok(Prices {
         source: file.source.unwrap_or_else(|| path.clone()),

@@ -3,12 +3,11 @@
 //! An option wins over a variable, a variable of ours over one of Loki's client `logcli`, which is read
 //! so that what people have set keeps working.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use reqwest::header::{HeaderName, HeaderValue};
-use sandur_base::environment;
+use sandur_base::{environment, small_file};
 use url::Url;
 
 use crate::failed_command::Failed;
@@ -173,13 +172,11 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), Failed> {
 /// The token in a file; an error is ready to be read.
 pub fn read_token(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    let mut text = String::new();
-    let file = std::fs::File::open(path);
-    let read = file.and_then(|file| file.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text));
-    read.map_err(|e| format!("cannot read the token file '{shown}' (--token-file): {e}"))?;
+    let text = small_file::read_text(path, TOKEN_BYTES_MAX)
+        .map_err(|e| format!("cannot read the token file '{shown}' (--token-file): {e}"))?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
-    if !is_token || text.len() as u64 > TOKEN_BYTES_MAX {
+    if !is_token {
         return Err(format!("the token file '{shown}' (--token-file) must hold one word: the token"));
     }
     Ok(token.to_owned())

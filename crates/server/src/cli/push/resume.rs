@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use sandur_base::small_file;
 use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
@@ -23,6 +24,8 @@ use crate::failed_command::Failed;
 const VERSION: u32 = 2;
 /// Files that are remembered; beyond that those that no longer exist are forgotten.
 const FILES_MAX: usize = 20_000;
+/// Largest state file: so many files with 16 KiB of path and labels each.
+const FILE_BYTES_MAX: u64 = (FILES_MAX as u64) << 14;
 
 /// What is known of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +116,7 @@ impl Positions {
     pub fn load(path: &str) -> Result<Self, Failed> {
         let lock = lock(path)?;
         let mut positions = Self { path: Some(path.into()), _lock: Some(lock), ..Self::default() };
-        let text = match fs::read(path) {
+        let text = match small_file::read(path, FILE_BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(positions),
             Err(error) => return Err(Failed::new(format!("cannot read the state file '{path}': {error}"))),
