@@ -31,6 +31,7 @@ use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
 use crate::retention::{ExpiredRows, ExpiredSeries, Expiries, Expiry};
+use crate::rollups::DayRollup;
 use crate::rules::{DueRules, Rulebook};
 use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
@@ -41,6 +42,10 @@ use crate::windows::day_of;
 const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a block waits for its merge before retention rewrites it as it is.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
+/// A day is rolled when one row of so many goes.
+const ROLLED_SHARE: u64 = 10;
+/// The level of the block of a day.
+const DAY_LEVEL: u8 = 2;
 
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
@@ -112,7 +117,7 @@ impl Compactor {
         merge: merge_policy::Merge,
     ) -> Result<(), Error> {
         let due = self.rulebook.due(snapshot, dataset);
-        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let merged = match dataset.signal {
             Signal::Logs => self.merge_sound::<LogMerging>(work, expiry).await,
             Signal::Metrics => self.merge_sound::<SampleMerging>(work, expiry).await,
@@ -131,11 +136,7 @@ impl Compactor {
             Some(expiry) => self.take_out::<M>(&work, expiry, &inputs, &mut touched).await?,
             None => ExpiredRows::default(),
         };
-        // Rules that cannot be applied leave the result as clean as its inputs.
-        let metas = work.merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
-        let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
-        let through = work.due.through.unwrap_or(least);
-        self.exchange::<M>(&work, inputs, touched, (through, expired.total())).await?;
+        self.exchange::<M>(&work, inputs, touched, (work.through(), expired.total())).await?;
         self.metrics.note_expired(&expired);
         Ok(())
     }
@@ -193,7 +194,7 @@ impl Compactor {
         };
         let (inputs, window, level) = (vec![block.id], block.window, block.level);
         let merge = merge_policy::Merge { inputs, window, level };
-        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let cleaned = match block.dataset.signal {
             Signal::Logs => self.clean_sound::<LogMerging>(work, through).await,
             Signal::Metrics => self.clean_sound::<SampleMerging>(work, through).await,
@@ -239,7 +240,7 @@ impl Compactor {
         let due = self.rulebook.due(snapshot, &block.dataset);
         let (inputs, window, level) = (vec![block.id], block.window, block.level);
         let merge = merge_policy::Merge { inputs, window, level };
-        let work = Work { incarnation, snapshot, merge: &merge, due: &due };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let expired = match block.dataset.signal {
             Signal::Logs => self.expire_sound::<LogMerging>(work, (block, expiry)).await,
             Signal::Metrics => self.expire_sound::<SampleMerging>(work, (block, expiry)).await,
@@ -267,6 +268,51 @@ impl Compactor {
         let through = work.due.through.unwrap_or(block.deletes_through);
         let into = self.exchange::<M>(&work, inputs, touched, (through, rows.total())).await?;
         Ok(Expired::Rewritten { rows, into })
+    }
+
+    /// Makes rollups of the points of a day, whose blocks are given in the order of writing: they become one,
+    /// when that is worth it.
+    pub(crate) async fn roll(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        blocks: &[Arc<BlockMeta>],
+        rollup: &Arc<DayRollup>,
+    ) -> Result<Rolled, Error> {
+        let Some(first) = blocks.first() else { return Ok(Rolled::Stays) };
+        if blocks.iter().any(|block| self.damaged().contains_key(&block.id)) {
+            return Ok(Rolled::Damaged);
+        }
+        if blocks.len() > self.policy.inputs_max {
+            return Ok(Rolled::TooLarge);
+        }
+        let due = self.rulebook.due(snapshot, &first.dataset);
+        let inputs = blocks.iter().map(|block| block.id).collect();
+        let merge = merge_policy::Merge { inputs, window: rollup.day(), level: DAY_LEVEL };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: Some(rollup) };
+        let rolled = self.roll_sound(work, blocks, rollup).await;
+        rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
+    }
+
+    async fn roll_sound(
+        &self,
+        work: Work<'_>,
+        blocks: &[Arc<BlockMeta>],
+        rollup: &Arc<DayRollup>,
+    ) -> Result<Rolled, Error> {
+        let inputs = self.open_inputs::<SampleMerging>(&work).await?;
+        let rows: u64 = blocks.iter().map(|block| block.rows).sum();
+        let less = samples::rows_saved(&self.reader, &inputs, rollup, &self.budget).await?;
+        if less == 0 || less.saturating_mul(ROLLED_SHARE) < rows {
+            return Ok(Rolled::Stays);
+        }
+        let left = rows.saturating_sub(less).saturating_mul(samples::SAMPLE_BYTES);
+        if blocks.len() > 1 && left > self.policy.block_raw_bytes_max {
+            return Ok(Rolled::TooLarge);
+        }
+        let touched = self.touch::<SampleMerging>(&inputs, work.due).await?;
+        let into = self.exchange::<SampleMerging>(&work, inputs, touched, (work.through(), 0)).await?;
+        Ok(Rolled::Rewritten { into, rows, less })
     }
 
     async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
@@ -316,7 +362,7 @@ impl Compactor {
         let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
         let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone(), place };
         let (tenant, window, level) = (dataset.tenant.clone(), merge.window, merge.level);
-        let target = Target { tenant, window, level, origin };
+        let target = Target { tenant, window, level, origin, rollup: work.rollup.cloned() };
         let merger = M::merger(&inputs, touched, target, self.budget.clone());
         let merger = merger?;
         let mut meta = block_meta::unwritten(self.env.new_id(), work.incarnation, &dataset, window, level);
@@ -335,6 +381,7 @@ impl Compactor {
         self.commit(work.incarnation, merge, (meta, holds_something)).await?;
         let deleted = counts.deleted.saturating_sub(expired);
         self.metrics.deleted_rows.inc_by(deleted);
+        self.metrics.note_rolled(counts.rolled, counts.rollups);
         let took = self.env.monotonic().saturating_sub(started);
         let Dataset { tenant, signal } = dataset;
         tracing::info!(
@@ -435,11 +482,20 @@ struct Work<'a> {
     merge: &'a merge_policy::Merge,
     /// What started delete requests take out.
     due: &'a DueRules,
+    /// Which points become rollups.
+    rollup: Option<&'a Arc<DayRollup>>,
 }
 
 impl Work<'_> {
     fn meta(&self, id: Id) -> Result<&Arc<BlockMeta>, Error> {
         self.snapshot.block(id).ok_or_else(|| Error::Internal("a merge of unknown blocks".to_owned()))
+    }
+
+    /// What the result is clean of. Rules that cannot be applied leave it as clean as its inputs.
+    fn through(&self) -> u64 {
+        let metas = self.merge.inputs.iter().filter_map(|id| self.snapshot.block(*id));
+        let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
+        self.due.through.unwrap_or(least)
     }
 }
 
@@ -476,6 +532,25 @@ pub(crate) enum Expired {
     Removed {
         /// The rows.
         rows: ExpiredRows,
+    },
+}
+
+/// What became of a day whose points were to become rollups.
+pub(crate) enum Rolled {
+    /// It is not worth it.
+    Stays,
+    /// It has too many blocks for a merge, or would be too large for one block.
+    TooLarge,
+    /// One of its blocks is damaged or missing, and left alone for a while.
+    Damaged,
+    /// One block stands for those of the day.
+    Rewritten {
+        /// That block.
+        into: Id,
+        /// Rows that there were.
+        rows: u64,
+        /// About how many they became less.
+        less: u64,
     },
 }
 

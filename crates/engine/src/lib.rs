@@ -3,7 +3,8 @@
 //! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
 //! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
 //! that live (`follow_writers`). The read half answers queries over blocks and heads (`logs::scan`,
-//! `samples::scan`). The background merges blocks (`compact`), lets old rows go (`retention`), removes rows
+//! `samples::scan`). The background merges blocks (`compact`), lets old rows go (`retention`), makes
+//! aggregates of old points (`rollups`), removes rows
 //! that delete requests name (`deletes`; `rules` hide them from queries until then) and collects garbage
 //! (`maintain`).
 //!
@@ -60,6 +61,7 @@ mod options;
 mod order_of_writers;
 mod read_frame;
 mod retention;
+mod rollups;
 mod rules;
 mod samples;
 mod series_reader;
@@ -78,5 +80,6 @@ pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
 pub use retention::{LabelRetention, Retention};
+pub use rollups::{RollupStep, RollupSteps, RollupsNow};
 pub use rules::{DeleteOptions, DeletionModeOf};
 pub use view::View;

@@ -1,4 +1,4 @@
-//! The background: deletes, merges, retention, the catalog's own housekeeping, garbage collection.
+//! The background: deletes, merges, retention, rollups, the catalog's own housekeeping, garbage collection.
 //!
 //! One task, one thing at a time, so that its memory is one merge. Whatever fails is logged and tried
 //! again at the next round; nothing here is needed for an answer to be right.
@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::retention::DueRetention;
 use crate::retention::blocks::remove_expired;
 use crate::retention::series::SeriesRetention;
+use crate::rollups::days::RollupDays;
 use crate::shared::Shared;
 
 /// Works until the engine stops.
@@ -22,6 +23,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let compactor = Compactor::new(&shared, reader, &options);
     let mut deletes = DeleteProcessor::new(&shared);
     let (mut retention, mut series) = (DueRetention::new(), SeriesRetention::new(&shared));
+    let mut rollups = RollupDays::new(&shared);
     let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
     while shared.pause(options.interval).await {
@@ -44,6 +46,7 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
         let removed = remove_expired(env, catalog, views, &shared.metrics, (&due, incarnation)).await;
         warn("removing old blocks", removed.map(drop));
         series.round(&compactor, &due).await;
+        rollups.round(&compactor).await;
         warn("housekeeping of the catalog", catalog.keep_house().await.map(drop).map_err(Error::from));
         let now = env.monotonic();
         if now >= gc_due {

@@ -17,6 +17,7 @@ use sandur_model::{TenantId, TimeRange};
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
 use crate::retention::{ExpiredSeries, Expiry};
+use crate::rollups::DayRollup;
 use crate::rules::DueRules;
 
 /// Output that is handed over at once.
@@ -33,6 +34,8 @@ pub(crate) struct Target {
     pub(crate) level: u8,
     /// What it is made from.
     pub(crate) origin: BlockOrigin,
+    /// Which points become rollups in it.
+    pub(crate) rollup: Option<Arc<DayRollup>>,
 }
 
 /// What a merge needs or has.
@@ -56,6 +59,10 @@ pub(crate) struct MergeCounts {
     pub(crate) duplicates: u64,
     /// Rows that deletes or retention took out.
     pub(crate) deleted: u64,
+    /// Rows that rollups stand for.
+    pub(crate) rolled: u64,
+    /// Rows of these rollups.
+    pub(crate) rollups: u64,
     /// Exemplars and metadata that the result has: it is of use without rows, too.
     pub(crate) beside: u64,
 }
@@ -63,7 +70,7 @@ pub(crate) struct MergeCounts {
 impl MergeCounts {
     /// Fails when a merge of so many rows lost some.
     pub(crate) fn check(&self, before: u64, after: u64) -> Result<(), Error> {
-        if after + self.duplicates + self.deleted == before {
+        if after + self.duplicates + self.deleted + self.rolled == before + self.rollups {
             return Ok(());
         }
         Err(Error::Internal(format!("a merge of {before} rows made {after} of them")))

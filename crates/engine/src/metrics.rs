@@ -87,6 +87,12 @@ pub struct Metrics {
     pub retention_blocks: Family<[(&'static str, &'static str); 1], Counter>,
     /// Failed attempts to take rows past their time out of a block.
     pub retention_failures: Counter,
+    /// Points and rows of finer rollups that became rollups, and rows that they became.
+    pub rollup_rows: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Blocks of days that were rolled, or looked at and left.
+    pub rollup_blocks: Family<[(&'static str, &'static str); 1], Counter>,
+    /// Failed attempts to roll a day.
+    pub rollup_failures: Counter,
 }
 
 /// Upper bounds from 1 ms to 32 s, doubling.
@@ -135,6 +141,9 @@ impl Default for Metrics {
             retention_rows: Family::default(),
             retention_blocks: Family::default(),
             retention_failures: Counter::default(),
+            rollup_rows: Family::default(),
+            rollup_blocks: Family::default(),
+            rollup_failures: Counter::default(),
         }
     }
 }
@@ -191,6 +200,7 @@ impl Metrics {
         all.register("cache_misses", text, self.cache_misses.clone());
         self.register_deletes(all);
         self.register_retention(all);
+        self.register_rollups(all);
     }
 
     /// Counts rows that retention has removed.
@@ -222,6 +232,37 @@ impl Metrics {
             "retention_failures",
             "Failed attempts to take rows past their time out of a block",
             self.retention_failures.clone(),
+        );
+    }
+
+    /// Counts rows that became rollups, and those that they became.
+    pub(crate) fn note_rolled(&self, before: u64, after: u64) {
+        for (side, rows) in [("before", before), ("after", after)].into_iter().filter(|(_, rows)| *rows > 0) {
+            self.rollup_rows.get_or_create(&[("side", side)]).inc_by(rows);
+        }
+    }
+
+    /// Counts blocks of days by what became of them.
+    pub(crate) fn note_rollup(&self, outcome: &'static str, blocks: u64) {
+        self.rollup_blocks.get_or_create(&[("outcome", outcome)]).inc_by(blocks);
+    }
+
+    fn register_rollups(&self, all: &mut Registry) {
+        all.register(
+            "rollup_rows",
+            "Rows that became rollups (before), and rows that they became (after)",
+            self.rollup_rows.clone(),
+        );
+        all.register(
+            "rollup_blocks",
+            "Blocks of days whose archives are over: rewritten with rollups, kept since few rows would go, \
+             or too_large for a merge",
+            self.rollup_blocks.clone(),
+        );
+        all.register(
+            "rollup_failures",
+            "Failed attempts to make rollups of a day",
+            self.rollup_failures.clone(),
         );
     }
 

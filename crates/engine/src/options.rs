@@ -12,6 +12,7 @@ use sandur_model::Dataset;
 
 use crate::merge_policy::CompactionPolicy;
 use crate::retention::Retention;
+use crate::rollups::RollupsNow;
 use crate::rules::DeleteOptions;
 
 /// How an engine behaves.
@@ -136,7 +137,10 @@ pub struct MaintenanceOptions {
     pub gc: GcOptions,
     /// How long tenants keep their rows. Default: for ever.
     pub retention_of: RetentionOf,
-    /// How long a retention must have stood before anything is removed by it. Default: 1 min.
+    /// Which points become rollups. Default: none.
+    pub rollups: Option<RollupsNow>,
+    /// How long a retention, or the rules of rollups, must have stood before anything is removed by it.
+    /// Default: 1 min.
     pub retention_change_delay: Duration,
 }
 
@@ -150,6 +154,7 @@ impl Default for MaintenanceOptions {
             compaction_budget: MemoryBudget::root("compaction", 128 * MIB),
             gc: GcOptions::default(),
             retention_of: Arc::new(|_: &Dataset| Retention::default()),
+            rollups: None,
             retention_change_delay: Duration::from_secs(60),
         }
     }

@@ -44,6 +44,9 @@ impl GraphiteRules {
                 "graphite.expire deletes by graphite.schemas: set it to a storage-schemas.conf".into()
             );
         }
+        if settings.rollups && settings.schemas.is_empty() {
+            return Err("graphite.rollups goes by graphite.schemas: set it to a storage-schemas.conf".into());
+        }
         let mut rules = Self { settings: settings.clone(), ..Self::default() };
         let texts = rules.read()?;
         rules.apply(&texts)?;
@@ -54,6 +57,11 @@ impl GraphiteRules {
     /// The rules of this moment.
     pub fn now(&self) -> Arc<StorageRules> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The rules of this moment, unless what the files say now is not known.
+    pub fn sound(&self) -> Option<Arc<StorageRules>> {
+        (self.broken.get() == 0).then(|| self.now())
     }
 
     /// Shows whether the files can be used.
@@ -139,6 +147,8 @@ mod tests {
         assert!(GraphiteRules::open(&settings).unwrap_err().contains("storage-schemas.conf"));
         let expiring = Graphite { expire: true, ..Graphite::default() };
         assert!(GraphiteRules::open(&expiring).unwrap_err().contains("graphite.schemas"));
+        let rolling = Graphite { rollups: true, ..Graphite::default() };
+        assert!(GraphiteRules::open(&rolling).unwrap_err().contains("graphite.schemas"));
         write("10s");
         let env = Env::simulated(1, 0);
         let rules = Arc::new(GraphiteRules::open(&settings).unwrap());
@@ -146,8 +156,10 @@ mod tests {
         assert_eq!(step(&rules, &env).await, 10);
         write("20s");
         assert_eq!((step(&rules, &env).await, rules.broken.get()), (20, 0));
+        assert!(rules.sound().is_some());
         write("nonsense");
         assert_eq!((step(&rules, &env).await, rules.broken.get()), (20, 1));
+        assert!(rules.sound().is_none());
         std::fs::remove_file(&path).unwrap();
         assert_eq!((step(&rules, &env).await, rules.broken.get()), (20, 1));
         write("30s");

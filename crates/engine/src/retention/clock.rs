@@ -9,18 +9,18 @@ use sandur_base::Env;
 
 /// Follows the wall clock.
 #[derive(Debug)]
-pub(super) struct RetentionClock {
+pub(crate) struct RetentionClock {
     /// What it could say at most at the last look, and when that was.
     last: Option<(i64, Duration)>,
 }
 
 impl RetentionClock {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { last: None }
     }
 
     /// Nanoseconds since the epoch, or fewer.
-    pub(super) fn now_ns(&mut self, env: &Env) -> i64 {
+    pub(crate) fn now_ns(&mut self, env: &Env) -> i64 {
         let (wall_ns, monotonic) = (env.now_ns(), env.monotonic());
         let most_ns = match self.last {
             None => wall_ns,

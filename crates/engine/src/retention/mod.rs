@@ -25,6 +25,7 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Labels, Matcher, RetentionRules};
 use xxhash_rust::xxh3::Xxh3;
 
+pub(crate) use clock::RetentionClock;
 pub(crate) use due::{DueRetention, Expiries};
 pub(crate) use expired::{ExpiredRows, ExpiredSeries, Reason};
 

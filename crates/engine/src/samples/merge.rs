@@ -5,7 +5,8 @@
 //! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group
 //! of hidden series alone is not even read, and a series of which nothing is left is not part of the result.
 //! One group of each input is in memory, and one series; of the result the distinct values of its labels.
-//! Exemplars and metadata come last ([`merge_beside`](super::merge_beside)).
+//! Points of paths may become rollups on the way ([`rolling`](super::rolling)). Exemplars and metadata come
+//! last ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use super::join::{
     keep_one_of_each_instant, visible,
 };
 use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
+use super::rolling::{RULE_ROWS, Rolling};
 use super::times::read_times;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
@@ -232,6 +234,7 @@ impl Input {
 pub(crate) struct Merger {
     inputs: Vec<Input>,
     writer: Option<BlockWriter>,
+    rolling: Option<Rolling>,
     /// For the index of the result.
     index: Reservation,
     supplied: Option<PageBytes>,
@@ -249,7 +252,7 @@ impl Merger {
         blocks: &[Arc<OpenSamples>],
         hidden: Vec<HiddenSamples>,
         options: BlockOptions,
-        budget: MemoryBudget,
+        (rolling, budget): (Option<Rolling>, MemoryBudget),
     ) -> Result<Self, Error> {
         let input = |(block, hidden): (&Arc<OpenSamples>, HiddenSamples)| Input {
             block: Arc::clone(block),
@@ -262,6 +265,7 @@ impl Merger {
         Ok(Self {
             inputs: blocks.iter().zip(hidden).map(input).collect(),
             writer: Some(BlockWriter::new(options)),
+            rolling,
             index: budget.reserve(0)?,
             supplied: None,
             beside: BesideMerger::new(blocks),
@@ -317,7 +321,7 @@ impl Merger {
     fn open(&mut self, GroupRef { input: number, group }: GroupRef, bytes: GroupBytes) -> Result<(), Error> {
         let input = &mut self.inputs[number];
         let entry = &input.block.footer.groups()[group];
-        let damage = |reason| damaged(&input.block.meta, reason);
+        let damage = |reason| Error::from(ReadError::damaged(&input.block.meta, reason));
         let mut memory = self.budget.reserve(u64::from(entry.piece.len) + entry.head_memory_bytes())?;
         let stored = OpenGroup::open(entry, bytes.group).map_err(damage)?;
         let head = stored.head();
@@ -365,7 +369,10 @@ impl Merger {
     /// Writes the next series; `false` when there is none.
     fn write_series(&mut self) -> Result<bool, Error> {
         let members = self.at_next_series();
-        let Some(first) = members.first() else { return Ok(false) };
+        let Some(first) = members.first() else {
+            self.end_path()?;
+            return Ok(false);
+        };
         let mut parts = Parts::default();
         for number in &members {
             let input = &self.inputs[*number];
@@ -380,13 +387,22 @@ impl Merger {
         let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
         let internal = |error: FormatError| Error::Internal(error.to_string());
         if let Some(pairs) = self.inputs[*first].pairs().filter(|_| before > 0) {
-            let ordinal = writer.push_series(pairs.clone()).map_err(internal)?;
-            let stays = || Stays::of(&Labels::from_pairs(pairs));
-            let written = write(writer, ordinal, parts, stays).map_err(internal)?;
+            let has_histograms = !parts.histograms.is_empty();
+            let held = self.rolling.as_mut().map_or(Ok(None), |rolling| {
+                rolling.take(writer, pairs.clone(), &mut parts.floats, has_histograms)
+            })?;
+            let written = match held {
+                Some(held) => held,
+                None => {
+                    let ordinal = writer.push_series(pairs.clone()).map_err(internal)?;
+                    let stays = || Stays::of(&Labels::from_pairs(pairs));
+                    write(writer, ordinal, parts, stays).map_err(internal)?
+                }
+            };
             self.counts.duplicates += (before - written) as u64;
         }
         // A series without samples is work as well.
-        self.rows += before as u64 + 1;
+        self.rows += before as u64 + self.rolling.as_ref().map_or(1, |_| RULE_ROWS);
         for number in members {
             let input = &mut self.inputs[number];
             if let Some(series) = input.series() {
@@ -394,6 +410,15 @@ impl Merger {
             }
         }
         Ok(true)
+    }
+
+    /// Writes the last path that was held back.
+    fn end_path(&mut self) -> Result<(), Error> {
+        if let (Some(rolling), Some(writer)) = (&mut self.rolling, &mut self.writer) {
+            rolling.end(writer)?;
+            (self.counts.rolled, self.counts.rollups) = rolling.rows();
+        }
+        Ok(())
     }
 
     /// Does something of the exemplars and metadata.
@@ -485,10 +510,6 @@ fn write(
     Ok(rows)
 }
 
-fn damaged(meta: &BlockMeta, reason: FormatError) -> Error {
-    Error::Damaged { path: meta.path(), reason: reason.to_string() }
-}
-
 /// Merges of sample blocks.
 pub(crate) struct SampleMerging;
 
@@ -541,7 +562,8 @@ impl Merging for SampleMerging {
     ) -> Result<Merger, Error> {
         let mut options = BlockOptions::new(target.tenant, target.window, target.level);
         options.origin = target.origin;
-        Merger::new(inputs, touched, options, budget)
+        let rolling = target.rollup.map(|rollup| Rolling::new(rollup, budget.clone()));
+        Merger::new(inputs, touched, options, (rolling, budget))
     }
 
     async fn fetch(

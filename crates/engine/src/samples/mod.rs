@@ -15,6 +15,7 @@ mod join;
 mod merge;
 mod merge_beside;
 mod metadata;
+mod rolling;
 mod scan;
 mod series_index;
 mod source;
@@ -23,6 +24,7 @@ mod value_scan;
 mod warm;
 
 pub(crate) use merge::SampleMerging;
+pub(crate) use rolling::rows_saved;
 pub(crate) use source::EngineSamples;
 pub(crate) use warm::warm;
 

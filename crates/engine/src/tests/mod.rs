@@ -14,6 +14,7 @@ mod parts;
 mod refused;
 mod retention;
 mod retention_seeds;
+mod rollups;
 mod samples;
 mod trips;
 mod warm;

@@ -1,7 +1,8 @@
 //! `storage-schemas.conf` and `storage-aggregation.conf`: at which steps values are read, how far back, and
 //! how several values become one.
 //!
-//! The rules are applied to what is read, never to what is stored: a changed rule holds for all of the past.
+//! The rules are applied to what is read, and tell which points may become rollups; what is stored so knows
+//! all aggregates. So a changed rule holds for all of the past.
 //! The first section whose pattern is found in a name counts, in the order of the file.
 //!
 //! **Invariants.** Archives of a rule have rising steps, each a multiple of the one before, and rising
@@ -29,6 +30,8 @@ use retention::archives_of;
 const STEP: i64 = 60;
 /// What carbon keeps of a name that no section fits: a value a minute for a week.
 const CARBON_DEFAULT: Archive = Archive { step: STEP, retention: 7 * 86_400 };
+/// Seconds of a day.
+const DAY: i64 = 86_400;
 /// Most sections of a file.
 const SECTIONS_MAX: usize = 1000;
 
@@ -121,6 +124,28 @@ impl StorageRules {
         self.schemas.iter().flatten().map(|schema| (schema.pattern.as_str(), schema.kept()))
     }
 
+    /// The step of the points of a series, and that of the rollups that they may become when the youngest is
+    /// so many seconds old: that of the finest archive that reaches back so far. No request reads them finer.
+    /// Nothing when no section names the series, its finest archive reaches back so far, or a step of an
+    /// archive does not divide a day.
+    pub fn rolled(&self, labels: &Labels, age: i64) -> Option<(i64, i64)> {
+        let name = name_of_pairs(|| labels.iter());
+        let schema = self.schemas.as_ref()?.iter().find(|schema| schema.pattern.is_match(&name))?;
+        let archives = schema.archives.as_slice();
+        if !schema.divides_days() {
+            return None;
+        }
+        let read = archives.iter().find(|archive| archive.retention >= age).or(archives.last())?;
+        let finest = archives.first()?;
+        (read.step > finest.step).then_some((finest.step, read.step))
+    }
+
+    /// Archives of sections whose points may become rollups.
+    pub fn each_rolled(&self) -> impl Iterator<Item = (&str, &[Archive])> {
+        let rolled = self.schemas.iter().flatten().filter(|schema| schema.divides_days());
+        rolled.map(|schema| (schema.pattern.as_str(), schema.archives.as_slice()))
+    }
+
     /// The archives of every rule that some name may have.
     pub fn each_archives(&self) -> impl Iterator<Item = &[Archive]> {
         let instead = if self.schemas.is_some() { &WITHOUT_SECTION } else { &WITHOUT_FILE };
@@ -146,6 +171,10 @@ impl Schema {
         let retentions = section.needed("retentions")?;
         let archives = archives_of(retentions.value).map_err(|why| retentions.wrong(why))?;
         Ok(Self { pattern, archives })
+    }
+
+    fn divides_days(&self) -> bool {
+        self.archives.iter().all(|archive| DAY % archive.step == 0)
     }
 
     /// Seconds that its last archive reaches back.
@@ -184,6 +213,14 @@ mod tests {
         assert_eq!([rules.kept(&path("carbon.x")), rules.kept(&path("other"))], [Some(90 * 86_400), None]);
         let tagged = sandur_model::graphite_tagged_labels("a", [("b", "x.cpu.y")]).unwrap();
         assert_eq!(rules.kept(&tagged), Some(5 * 365 * 86_400));
+        // The finest archive that still reaches back; a step that does not divide a day keeps all points.
+        let rolled = |age| rules.rolled(&tagged, age);
+        assert_eq!([0, 21_600, 21_601, 604_800].map(rolled), [None, None, Some((10, 60)), Some((10, 60))]);
+        assert_eq!([604_801, i64::MAX].map(rolled), [Some((10, 600)); 2]);
+        assert_eq!([rules.rolled(&path("carbon.x"), i64::MAX), rules.rolled(&path("other"), 9)], [None; 2]);
+        let odd = StorageRules::read(file("[a]\npattern = .*\nretentions = 7s:1d,7m:9d\n"), None).unwrap();
+        assert_eq!((odd.rolled(&tagged, i64::MAX), odd.each_rolled().count()), (None, 0));
+        assert_eq!(rules.each_rolled().count(), 2);
         let none = StorageRules::read(None, None).unwrap();
         assert_eq!((none.kept(&tagged), none.each_kept().count(), rules.each_kept().count()), (None, 0, 2));
         assert_eq!(none.of("a").archives, [Archive { step: 60, retention: i64::MAX }]);

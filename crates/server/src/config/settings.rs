@@ -231,6 +231,8 @@ pub struct Graphite {
     pub aggregation: String,
     /// Whether the last archive of a section is how long its series are stored.
     pub expire: bool,
+    /// Whether points become rollups when archives of their section are over.
+    pub rollups: bool,
 }
 
 /// RequestLimits towards a store that others use too.

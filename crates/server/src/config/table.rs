@@ -305,6 +305,14 @@ pub static OPTIONS: &[OptionSpec] = &[
         |s| Slot::Switch(&mut s.graphite.expire),
     ),
     option(
+        "graphite.rollups",
+        "Also let points of Graphite's paths become rollups when an archive of their section of \
+         graphite.schemas is over: for each step of the next archive count, sum, min, max, first and last. \
+         Renders stay as they were, in fewer bytes; PromQL sees the points no more. Not by default: points \
+         do not come back.",
+        |s| Slot::Switch(&mut s.graphite.rollups),
+    ),
+    option(
         "storage.max_concurrent_reads",
         "In a bucket: block reads under way at once when the store keeps up; fewer when it does not.",
         |s| Slot::Count(&mut s.storage.max_concurrent_reads),

@@ -10,7 +10,6 @@ use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
-    RetentionOf,
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, SampleBatch, Signal, TenantId, TimeRange};
@@ -22,6 +21,7 @@ use crate::config::{Settings, Storage, TenantLimits};
 use crate::failed_command::Failed;
 use crate::http::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
+use crate::roles::retention::Kept;
 use crate::wiring::promql;
 
 /// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
@@ -45,7 +45,7 @@ pub async fn open(
     env: &Env,
     settings: &Settings,
     shares: &Shares,
-    (limits, kept): (&Arc<TenantLimits>, RetentionOf),
+    (limits, kept): (&Arc<TenantLimits>, Kept),
     address: SocketAddr,
 ) -> Result<Opened, Failed> {
     let request_limits = request_limits(&settings.storage, shares, Arc::clone(limits));
@@ -105,7 +105,7 @@ fn whole_upload_max(shares: &Shares) -> usize {
 fn engine_options(
     settings: &Settings,
     shares: &Shares,
-    (limits, retention_of): (Arc<TenantLimits>, RetentionOf),
+    (limits, (retention_of, rollups)): (Arc<TenantLimits>, Kept),
     address: SocketAddr,
 ) -> EngineOptions {
     let defaults = MaintenanceOptions::default();
@@ -119,6 +119,7 @@ fn engine_options(
         compaction_budget: MemoryBudget::root("compaction", shares.compaction),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
         retention_of,
+        rollups,
         retention_change_delay: settings.retention.change_delay,
         ..defaults
     };

@@ -1,21 +1,31 @@
-//! How long rows are kept, by the limits of tenants and, if the options say so, by Graphite's rules.
+//! How long rows are kept, by the limits of tenants and, if the options say so, by Graphite's rules; and
+//! which points become rollups by these.
 //!
 //! Selectors go before Graphite's rules, those before the tenant's period.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_engine::{LabelRetention, Retention, RetentionOf};
+use sandur_engine::{LabelRetention, Retention, RetentionOf, RollupStep, RollupSteps, RollupsNow};
 use sandur_model::{
-    GRAPHITE_MARK, GRAPHITE_TAGGED, Labels, MatchOp, Matcher, SECOND_NS, Signal, graphite_level,
+    GRAPHITE_MARK, GRAPHITE_TAGGED, Labels, MatchOp, Matcher, MatcherError, SECOND_NS, Signal, graphite_level,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::config::TenantLimits;
+use crate::config::{Graphite, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
 use crate::wiring::graphite::StorageRules;
 
+/// How long rows are kept, and which points become rollups.
+pub type Kept = (RetentionOf, Option<RollupsNow>);
+
+/// What the options say of both.
+pub fn kept(limits: &Arc<TenantLimits>, options: &Graphite, rules: &Arc<GraphiteRules>) -> Kept {
+    let retention = retention_of(Arc::clone(limits), options.expire.then_some(rules));
+    (retention, options.rollups.then(|| rollups_of(rules)))
+}
+
 /// What holds at each moment; `rules` are Graphite's if they tell how long series are stored.
-pub fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>>) -> RetentionOf {
+fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>>) -> RetentionOf {
     let archives = rules.map(|rules| Archives { rules: Arc::clone(rules), known: Mutex::default() });
     Arc::new(move |dataset| {
         let limits = limits.of(&dataset.tenant);
@@ -28,6 +38,15 @@ pub fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>
                 of_labels: archives.as_ref().map(|archives| archives.now() as _),
             },
         }
+    })
+}
+
+/// Which points become rollups at each moment, by rules that are sound.
+fn rollups_of(rules: &Arc<GraphiteRules>) -> RollupsNow {
+    let archives = Archives { rules: Arc::clone(rules), known: Mutex::default() };
+    Arc::new(move || {
+        archives.rules.sound()?;
+        Some(archives.now() as Arc<dyn RollupSteps>)
     })
 }
 
@@ -53,17 +72,33 @@ struct ByArchives {
     rules: Arc<StorageRules>,
     version: u64,
     periods_ns: Vec<i64>,
+    rolled: Rolled,
+}
+
+/// The same of rollups.
+struct Rolled {
+    version: u64,
+    ages_ns: Vec<i64>,
 }
 
 impl ByArchives {
     fn new(rules: Arc<StorageRules>) -> Self {
         let mut text = String::new();
         rules.each_kept().for_each(|(pattern, seconds)| text.push_str(&format!("{pattern:?} {seconds}\n")));
-        let mut periods_ns: Vec<i64> = rules.each_kept().map(|(_, seconds)| nanoseconds(seconds)).collect();
-        periods_ns.sort_unstable();
-        periods_ns.dedup();
-        Self { rules, version: xxh3_64(text.as_bytes()), periods_ns }
+        let periods_ns = each_once(rules.each_kept().map(|(_, seconds)| nanoseconds(seconds)));
+        let mut rolled = String::new();
+        rules.each_rolled().for_each(|(pattern, all)| rolled.push_str(&format!("{pattern:?} {all:?}\n")));
+        let all_but_last = rules.each_rolled().filter_map(|(_, archives)| archives.split_last());
+        let ages = all_but_last.flat_map(|(_, finer)| finer.iter().map(|archive| archive.retention));
+        let ages_ns = each_once(ages.map(nanoseconds));
+        let (version, with_rolled) = (xxh3_64(text.as_bytes()), xxh3_64((text + &rolled).as_bytes()));
+        Self { rules, version, periods_ns, rolled: Rolled { version: with_rolled, ages_ns } }
     }
+}
+
+/// Numbers in order, each once.
+fn each_once(numbers: impl Iterator<Item = i64>) -> Vec<i64> {
+    numbers.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 fn nanoseconds(seconds: i64) -> i64 {
@@ -80,13 +115,38 @@ impl LabelRetention for ByArchives {
     }
 
     fn any_of(&self) -> Vec<Vec<Matcher>> {
-        let paths = graphite_level(0).map(|label| Matcher::new(label, MatchOp::NotEqual, ""));
         let tagged = Matcher::new(GRAPHITE_MARK, MatchOp::Equal, GRAPHITE_TAGGED);
-        paths.into_iter().chain([tagged]).flatten().map(|matcher| vec![matcher]).collect()
+        of_paths().into_iter().chain([tagged]).flatten().map(|matcher| vec![matcher]).collect()
     }
 
     fn period_ns(&self, labels: &Labels) -> Option<i64> {
         self.rules.kept(labels).map(nanoseconds)
+    }
+}
+
+/// What series of paths have, and no others.
+fn of_paths() -> Option<Result<Matcher, MatcherError>> {
+    graphite_level(0).map(|label| Matcher::new(label, MatchOp::NotEqual, ""))
+}
+
+impl RollupSteps for ByArchives {
+    fn version(&self) -> u64 {
+        self.rolled.version
+    }
+
+    fn ages_ns(&self) -> &[i64] {
+        &self.rolled.ages_ns
+    }
+
+    fn any_of(&self) -> Vec<Vec<Matcher>> {
+        of_paths().into_iter().flatten().map(|matcher| vec![matcher]).collect()
+    }
+
+    fn steps(&self, labels: &Labels, age_ns: i64) -> Option<RollupStep> {
+        // A part of a second more is older.
+        let age = age_ns.saturating_add(SECOND_NS - 1).div_euclid(SECOND_NS);
+        let (finest, step) = self.rules.rolled(labels, age)?;
+        Some(RollupStep { finest, step })
     }
 }
 
@@ -95,7 +155,7 @@ mod tests {
     use sandur_model::{Dataset, TenantId, graphite_path_labels};
 
     use super::*;
-    use crate::config::{Graphite, Settings};
+    use crate::config::Settings;
 
     #[test]
     fn limits_and_archives_tell_how_long_rows_are_kept() {
@@ -116,6 +176,11 @@ mod tests {
         let period = |path| by_archives.period_ns(&graphite_path_labels(path).unwrap());
         assert_eq!((period("a.b"), period("b.a")), (Some(7 * 86_400 * SECOND_NS), None));
         assert_eq!((by_archives.periods_ns().len(), by_archives.any_of().len()), (1, 2));
+        let rollups = rollups_of(&rules)().unwrap();
+        assert_eq!((rollups.ages_ns(), rollups.any_of().len()), (&[86_400 * SECOND_NS][..], 1));
+        let steps = |age_ns| rollups.steps(&graphite_path_labels("a.b").unwrap(), age_ns);
+        assert_eq!(steps(86_400 * SECOND_NS), None);
+        assert_eq!(steps(86_400 * SECOND_NS + 1), Some(RollupStep { finest: 10, step: 60 }));
         assert!(retention_of(limits, None)(&metrics).of_labels.is_none());
     }
 }

@@ -21,7 +21,7 @@ use sandur_scrape::ScrapeFile;
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
 use super::relay::{self, Relaying};
-use super::retention::retention_of;
+use super::retention::kept;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
 use super::signals::Signals;
@@ -108,7 +108,7 @@ impl Server {
         let (address, limits) = (doors[0].address, Arc::new(TenantLimits::new(&settings)));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
-        let kept = retention_of(Arc::clone(&limits), settings.graphite.expire.then_some(&graphite));
+        let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
         let Opened { sources, intake, registry, durability } = opened;
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));

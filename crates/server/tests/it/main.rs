@@ -37,6 +37,7 @@ mod reaching_a_server;
 mod relay;
 mod repair;
 mod retention;
+mod rollups;
 mod scrape;
 mod tail_load;
 mod two_signals;

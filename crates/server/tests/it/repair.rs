@@ -21,7 +21,7 @@ fn count_lines(server: &Server, base_ns: i64) -> usize {
     server.lines(r#"{job="repair"}"#, base_ns, base_ns + 10_000_000_000, 5_000).len()
 }
 
-fn sandur(command: &[&str]) -> (Option<i32>, String) {
+pub fn sandur(command: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_sandur")).args(command).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.code(), format!("{out}{err}"))

@@ -15,7 +15,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
 /// Waits until `done` says so; panics with `what` and the log after a minute.
-fn until(what: &str, server: &Server, mut done: impl FnMut() -> bool) {
+pub fn until(what: &str, server: &Server, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < deadline, "{what} within a minute:\n{}", server.log_text());

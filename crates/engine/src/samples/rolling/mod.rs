@@ -1,0 +1,115 @@
+//! Rollups on the way through a merge: the series of a path are held back until all of them are there, since
+//! those of its rollups come first in the order of a block.
+//!
+//! **Invariants.** One path is in memory, and reserved. What is no path of Graphite's, has start times or
+//! histograms, or has labels beside those of its path, is written as it is.
+
+mod path;
+mod saved;
+
+use std::sync::Arc;
+
+use sandur_base::{MemoryBudget, Reservation};
+use sandur_format::Error as FormatError;
+use sandur_format::sample_block::{BlockWriter, Floats};
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, graphite_level, graphite_path_labels};
+
+use super::join::{FloatPart, Lists, Stays, join_floats};
+use crate::error::Error;
+use crate::rollups::DayRollup;
+use path::{PathSeries, RolledRows, rolled};
+
+pub(crate) use saved::rows_saved;
+
+/// Looking for the rule of a path takes as long as so many samples.
+pub(super) const RULE_ROWS: u64 = 1 << 10;
+/// The label that names a series.
+const NAME: &str = "__name__";
+
+/// The path that is being merged.
+pub(super) struct Rolling {
+    rollup: Arc<DayRollup>,
+    budget: MemoryBudget,
+    path: Option<Labels>,
+    series: Vec<PathSeries>,
+    memory: Vec<Reservation>,
+    /// The name of the last path that was written.
+    written: String,
+    rows: RolledRows,
+}
+
+impl Rolling {
+    pub(super) fn new(rollup: Arc<DayRollup>, budget: MemoryBudget) -> Self {
+        let (path, series, memory) = (None, Vec::new(), Vec::new());
+        let (written, rows) = (String::new(), RolledRows::default());
+        Self { rollup, budget, path, series, memory, written, rows }
+    }
+
+    /// Rows that became others, before and after.
+    pub(super) fn rows(&self) -> (u64, u64) {
+        (self.rows.before, self.rows.after)
+    }
+
+    /// Holds the samples of a series back if it is of a path; gives how many there are of it then. What is
+    /// not held back is to be written now.
+    pub(super) fn take<'a>(
+        &mut self,
+        writer: &mut BlockWriter,
+        pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+        parts: &mut Vec<FloatPart<'_>>,
+        has_histograms: bool,
+    ) -> Result<Option<usize>, Error> {
+        let has_starts = parts.iter().any(|part| part.starts.iter().any(|start| *start != 0));
+        let path = path_of(pairs.clone()).filter(|_| !has_histograms && !has_starts);
+        if path.is_none() || path != self.path {
+            self.end(writer)?;
+        }
+        let Some(path) = path else { return Ok(None) };
+        let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
+        // Times and values, here and where steps are made of them.
+        self.memory.push(self.budget.reserve(rows as u64 * 32 + 1_024)?);
+        let labels = Labels::from_pairs(pairs);
+        let (times, values, _) =
+            join_floats(std::mem::take(parts), &mut Lists::default(), false, || Stays::of(&labels));
+        let found = times.len();
+        self.series.push(PathSeries { labels, times: times.to_vec(), values });
+        self.path = Some(path);
+        Ok(Some(found))
+    }
+
+    /// Writes what was held back.
+    pub(super) fn end(&mut self, writer: &mut BlockWriter) -> Result<(), Error> {
+        let internal = |error: FormatError| Error::Internal(error.to_string());
+        let Some(path) = self.path.take() else { return Ok(()) };
+        let mut series = std::mem::take(&mut self.series);
+        let name = path.get(NAME).unwrap_or_default();
+        // Where others stand between the series of a path, no rollups can come before them any more.
+        if self.written != name
+            && let Some(step) = self.rollup.step_of(&path)
+        {
+            let (all, rows) = rolled(series, step);
+            series = all;
+            self.rows.before += rows.before;
+            self.rows.after += rows.after;
+        }
+        name.clone_into(&mut self.written);
+        for PathSeries { labels, times, values } in &series {
+            let ordinal = writer.push_series(labels.iter()).map_err(internal)?;
+            writer.push_floats(ordinal, Floats { times, values, starts: &[] }).map_err(internal)?;
+        }
+        self.memory.clear();
+        Ok(())
+    }
+}
+
+/// The labels of the path of a series; nothing when it has others, but for those of archives and rollups.
+fn path_of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Labels> {
+    let first = graphite_level(0)?;
+    if !pairs.clone().any(|(label, _)| label == first) {
+        return None;
+    }
+    let of_path = pairs.filter(|(label, _)| !matches!(*label, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP));
+    let labels = Labels::from_pairs(of_path);
+    let name = labels.get(NAME)?;
+    (graphite_path_labels(name).ok()? == labels).then_some(labels)
+}

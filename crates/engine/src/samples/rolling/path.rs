@@ -1,0 +1,398 @@
+//! What becomes of the series of one path when its points are rolled: a pure function.
+//!
+//! **Invariants.** A step that a rollup knows already takes no points: they stay as they are. Series that are
+//! not as compaction makes rollups stay as they are. Either the rows become at most half as many, or nothing
+//! changes.
+
+use std::collections::BTreeMap;
+
+use sandur_format::block::compare_series;
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup, is_stale};
+
+use crate::rollups::RollupStep;
+
+/// Rows become fewer by this factor, or they stay.
+pub(super) const LEAST_FACTOR: usize = 2;
+
+/// A series with its points, by rising time in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PathSeries {
+    pub(super) labels: Labels,
+    pub(super) times: Vec<i64>,
+    pub(super) values: Vec<f64>,
+}
+
+/// Rows that became others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RolledRows {
+    /// How many there were.
+    pub(super) before: u64,
+    /// How many they became.
+    pub(super) after: u64,
+}
+
+/// What the labels of a series of a path say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Points as they were sent.
+    Sent,
+    /// An aggregate of steps, both in seconds.
+    Rolled { step: i64, finest: i64, aggregate: Aggregate },
+    /// An archive that came from whisper, or something else.
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
+        let value = |name| pairs.clone().find(|(label, _)| *label == name).map(|(_, value)| value);
+        match (value(GRAPHITE_ARCHIVE), value(GRAPHITE_ROLLUP)) {
+            (None, None) => Self::Sent,
+            (Some(archive), Some(rollup)) => {
+                let (step, of_label) = (archive.parse::<i64>().ok(), Aggregate::of_label(rollup));
+                match (step.filter(|step| *step > 0), of_label) {
+                    (Some(step), Some((aggregate, finest))) if step % finest == 0 => {
+                        Self::Rolled { step, finest, aggregate }
+                    }
+                    _ => Self::Other,
+                }
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Steps that begin at a second, with what is known of them.
+type Steps = Vec<(i64, Rollup)>;
+
+/// The series of a rollup that there is, by their places among those of the path.
+type Group = Vec<(Aggregate, usize)>;
+
+/// The series of a path after its points are rolled to steps, in the order of a block.
+pub(super) fn rolled(series: Vec<PathSeries>, to: RollupStep) -> (Vec<PathSeries>, RolledRows) {
+    let Some(mut roll) = Roll::new(&series, to) else { return (series, RolledRows::default()) };
+    roll.take_finer(&series);
+    let sent = series.iter().position(|one| Kind::of(one.labels.iter()) == Kind::Sent);
+    let left = sent.map(|at| (at, roll.take_points(&series[at])));
+    let rows = roll.rows();
+    if rows.before == 0 || rows.after.saturating_mul(LEAST_FACTOR as u64) > rows.before {
+        return (series, RolledRows::default());
+    }
+    let made = roll.made(&series[0].labels);
+    let mut all: Vec<PathSeries> = Vec::with_capacity(series.len() + made.len());
+    for (at, one) in series.into_iter().enumerate() {
+        match &left {
+            Some((sent, left)) if *sent == at => all.extend(of_rows(one, left)),
+            _ if roll.gone.contains(&at) => {}
+            _ => all.push(one),
+        }
+    }
+    all.extend(made);
+    all.sort_by(|a, b| compare_series(a.labels.iter(), b.labels.iter()));
+    (all, rows)
+}
+
+/// Some rows of a series; nothing when there are none.
+fn of_rows(one: PathSeries, rows: &[usize]) -> Option<PathSeries> {
+    let times: Vec<i64> = rows.iter().map(|row| one.times[*row]).collect();
+    let values = rows.iter().map(|row| one.values[*row]).collect();
+    (!times.is_empty()).then_some(PathSeries { labels: one.labels, times, values })
+}
+
+/// A path on its way.
+struct Roll {
+    to: RollupStep,
+    groups: BTreeMap<(i64, i64), Group>,
+    /// Seconds that rollups know, from the first of each to the one after the last, rising.
+    known: Vec<(i64, i64)>,
+    /// Steps that were there already, by the finest step.
+    old: BTreeMap<i64, Steps>,
+    /// Steps that were made, by the finest step.
+    new: BTreeMap<i64, Steps>,
+    /// Series that others stand for.
+    gone: Vec<usize>,
+    /// Rows that others stand for.
+    before: u64,
+}
+
+impl Roll {
+    /// Nothing when the path is of a kind that stays.
+    fn new(series: &[PathSeries], to: RollupStep) -> Option<Self> {
+        let (mut groups, mut known) = (BTreeMap::<_, Group>::new(), Vec::new());
+        for (at, one) in series.iter().enumerate() {
+            if let Kind::Rolled { step, finest, aggregate } = Kind::of(one.labels.iter()) {
+                groups.entry((step, finest)).or_default().push((aggregate, at));
+                known.extend(one.times.iter().map(|time| (second(*time), second(*time) + step)));
+            }
+        }
+        known.sort_unstable();
+        known.dedup();
+        let (old, new) = (BTreeMap::new(), BTreeMap::new());
+        let mut roll = Self { to, groups, known, old, new, gone: Vec::new(), before: 0 };
+        let same: Vec<i64> =
+            roll.groups.keys().filter(|(step, _)| *step == to.step).map(|key| key.1).collect();
+        for finest in same {
+            let steps = steps_of(series, &roll.groups[&(to.step, finest)], to.step)?;
+            roll.gone.extend(roll.groups[&(to.step, finest)].iter().map(|(_, at)| *at));
+            roll.old.insert(finest, steps);
+        }
+        Some(roll)
+    }
+
+    /// Takes rollups of finer steps in.
+    fn take_finer(&mut self, series: &[PathSeries]) {
+        for ((step, finest), group) in &self.groups {
+            let is_finer = *step < self.to.step && self.to.step % step == 0 && !self.old.contains_key(finest);
+            let Some(steps) = steps_of(series, group, *step).filter(|_| is_finer) else { continue };
+            // Two rollups with the same finest step would become one of both.
+            if self.new.contains_key(finest) {
+                continue;
+            }
+            let made = self.new.entry(*finest).or_default();
+            steps
+                .iter()
+                .for_each(|(begin, rollup)| add(made, begin - begin.rem_euclid(self.to.step), rollup));
+            self.gone.extend(group.iter().map(|(_, at)| *at));
+            self.before += group.iter().map(|(_, at)| series[*at].times.len() as u64).sum::<u64>();
+        }
+    }
+
+    /// Takes points in, of several in one of the finest steps the last; gives the rows that stay.
+    fn take_points(&mut self, sent: &PathSeries) -> Vec<usize> {
+        let RollupStep { finest, step } = self.to;
+        let (mut steps, mut stay, mut at): (Steps, Vec<usize>, usize) = (Vec::new(), Vec::new(), 0);
+        let mut last: Option<(i64, f64)> = None;
+        for (row, (time, value)) in sent.times.iter().zip(&sent.values).enumerate() {
+            let begin = second(*time) - second(*time).rem_euclid(step);
+            while self.known.get(at).is_some_and(|(_, end)| *end <= begin) {
+                at += 1;
+            }
+            if self.known.get(at).is_some_and(|(first, _)| *first < begin + step) {
+                stay.push(row);
+                continue;
+            }
+            self.before += 1;
+            if value.is_nan() || is_stale(*value) {
+                continue;
+            }
+            let bucket = second(*time) - second(*time).rem_euclid(finest);
+            if let Some((before, value)) = last.filter(|(before, _)| *before != bucket) {
+                add(&mut steps, before - before.rem_euclid(step), &Rollup::of(value));
+            }
+            last = Some((bucket, *value));
+        }
+        if let Some((before, value)) = last {
+            add(&mut steps, before - before.rem_euclid(step), &Rollup::of(value));
+        }
+        if !steps.is_empty() {
+            let made = self.new.entry(finest).or_default();
+            made.extend(steps);
+            made.sort_by_key(|(begin, _)| *begin);
+        }
+        stay
+    }
+
+    fn rows(&self) -> RolledRows {
+        let after = self.new.values().flatten().map(|(_, rollup)| kept(rollup).count() as u64).sum();
+        RolledRows { before: self.before, after }
+    }
+
+    /// The series of the rollups of these steps.
+    fn made(&mut self, of: &Labels) -> Vec<PathSeries> {
+        let mut all = std::mem::take(&mut self.old);
+        for (finest, steps) in std::mem::take(&mut self.new) {
+            let of_finest = all.entry(finest).or_default();
+            of_finest.extend(steps);
+            of_finest.sort_by_key(|(begin, _)| *begin);
+        }
+        let archive = self.to.step.to_string();
+        let mut made = Vec::new();
+        for (finest, steps) in all {
+            for aggregate in Aggregate::ALL {
+                let known = steps.iter().filter_map(|(begin, of)| Some((begin * 1_000, of.get(aggregate)?)));
+                let (times, values): (Vec<i64>, Vec<f64>) = known.unzip();
+                if times.is_empty() {
+                    continue;
+                }
+                let label = aggregate.label(finest);
+                let own = [(GRAPHITE_ARCHIVE, archive.as_str()), (GRAPHITE_ROLLUP, label.as_str())];
+                let labels = Labels::from_pairs(path_pairs(of).chain(own));
+                made.push(PathSeries { labels, times, values });
+            }
+        }
+        made
+    }
+}
+
+/// The labels of the path of a series.
+fn path_pairs(labels: &Labels) -> impl Iterator<Item = (&str, &str)> {
+    labels.iter().filter(|(name, _)| !matches!(*name, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP))
+}
+
+/// The aggregates that are kept of a step.
+fn kept(rollup: &Rollup) -> impl Iterator<Item = f64> {
+    Aggregate::ALL.into_iter().filter_map(|aggregate| rollup.get(aggregate))
+}
+
+fn add(steps: &mut Steps, begin: i64, rollup: &Rollup) {
+    match steps.last_mut().filter(|(last, _)| *last == begin) {
+        Some((_, last)) => last.join(rollup),
+        None => steps.push((begin, *rollup)),
+    }
+}
+
+/// The steps of a rollup; nothing unless its aggregates stand side by side at begins of steps.
+fn steps_of(series: &[PathSeries], group: &Group, step: i64) -> Option<Steps> {
+    let place = |aggregate| group.iter().find(|(own, _)| *own == aggregate).map(|(_, at)| &series[*at]);
+    let counts = place(Aggregate::Count)?;
+    let mut nearest = 0;
+    let mut steps = Vec::with_capacity(counts.times.len());
+    for (row, time) in counts.times.iter().enumerate() {
+        if *time % 1_000 != 0 || second(*time) % step != 0 {
+            return None;
+        }
+        let rollup = Rollup::of_kept(|aggregate| {
+            let of = place(aggregate)?;
+            let row = match aggregate {
+                Aggregate::Nearest => {
+                    nearest += of.times[nearest..].partition_point(|own| own < time);
+                    nearest
+                }
+                _ => row,
+            };
+            of.times.get(row).filter(|own| *own == time).map(|_| of.values[row])
+        });
+        steps.push((second(*time), rollup?));
+    }
+    let is_alike = |(aggregate, at): &(Aggregate, usize)| {
+        *aggregate == Aggregate::Nearest || series[*at].times.len() == steps.len()
+    };
+    group.iter().all(is_alike).then_some(steps)
+}
+
+fn second(time_ms: i64) -> i64 {
+    time_ms.div_euclid(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::graphite_path_labels;
+
+    use super::*;
+
+    fn sent(points: impl IntoIterator<Item = (i64, f64)>) -> PathSeries {
+        let (times, values) = points.into_iter().map(|(second, value)| (second * 1_000, value)).unzip();
+        PathSeries { labels: graphite_path_labels("a.b").unwrap(), times, values }
+    }
+
+    fn shown(series: &[PathSeries]) -> Vec<String> {
+        let one = |one: &PathSeries| {
+            let (archive, rollup) = (one.labels.get(GRAPHITE_ARCHIVE), one.labels.get(GRAPHITE_ROLLUP));
+            let points = one.times.iter().zip(&one.values).map(|(time, value)| (time / 1_000, *value));
+            let points: Vec<(i64, f64)> = points.collect();
+            format!("{} {} {points:?}", archive.unwrap_or("sent"), rollup.unwrap_or("-"))
+        };
+        series.iter().map(one).collect()
+    }
+
+    const TO_MINUTES: RollupStep = RollupStep { finest: 1, step: 60 };
+    const TO_HOURS: RollupStep = RollupStep { finest: 1, step: 3_600 };
+
+    #[test]
+    fn points_become_aggregates_of_steps() {
+        let points = (0..120).map(|n| (n, f64::from(n as i32 % 60) - 10.0));
+        let (series, rows) = rolled(vec![sent(points)], TO_MINUTES);
+        assert_eq!(rows, RolledRows { before: 120, after: 14 });
+        assert_eq!(
+            shown(&series),
+            [
+                "60 count_1s [(0, 60.0), (60, 60.0)]",
+                "60 first_1s [(0, -10.0), (60, -10.0)]",
+                "60 last_1s [(0, 49.0), (60, 49.0)]",
+                "60 max_1s [(0, 49.0), (60, 49.0)]",
+                "60 min_1s [(0, -10.0), (60, -10.0)]",
+                "60 nearest_1s [(0, 0.0), (60, 0.0)]",
+                "60 sum_1s [(0, 1170.0), (60, 1170.0)]",
+            ]
+        );
+        assert!(series.is_sorted_by(|a, b| compare_series(a.labels.iter(), b.labels.iter()).is_lt()));
+    }
+
+    #[test]
+    fn rolling_again_is_rolling_at_once() {
+        let points =
+            || (0..7_200).filter(|n| n % 13 != 5).map(|n| (n, f64::from((n * 37 % 101) as i32) - 50.0));
+        let at_once = rolled(vec![sent(points())], TO_HOURS).0;
+        let (minutes, _) = rolled(vec![sent(points())], TO_MINUTES);
+        let (again, rows) = rolled(minutes.clone(), TO_HOURS);
+        assert_eq!(again, at_once);
+        assert_eq!(rows.before, minutes.iter().map(|one| one.times.len() as u64).sum::<u64>());
+        assert_eq!(rolled(again.clone(), TO_HOURS), (again.clone(), RolledRows::default()), "nothing to do");
+        assert_eq!(rolled(again.clone(), TO_MINUTES), (again, RolledRows::default()), "it stands");
+    }
+
+    #[test]
+    fn what_does_not_pay_stays() {
+        let sparse: Vec<(i64, f64)> = (0..30).map(|n| (n * 6, 1.0)).collect();
+        let series = vec![sent(sparse)];
+        assert_eq!(rolled(series.clone(), TO_MINUTES), (series, RolledRows::default()));
+        let (series, rows) = rolled(vec![sent((0..24).map(|n| (n * 5, 1.0)))], TO_MINUTES);
+        assert_eq!((series.len(), rows), (6, RolledRows { before: 24, after: 12 }));
+        assert_eq!(rolled(Vec::new(), TO_MINUTES), (Vec::new(), RolledRows::default()));
+    }
+
+    #[test]
+    fn of_a_finest_step_the_last_value_counts_and_no_value_is_none() {
+        let mut one = sent((0..60).map(|n| (n, 1.0)));
+        one.times.extend([60_000, 60_400, 60_999, 61_000]);
+        one.values.extend([5.0, 6.0, 7.0, f64::NAN]);
+        let (series, rows) = rolled(vec![one], TO_MINUTES);
+        assert_eq!(rows, RolledRows { before: 64, after: 12 });
+        assert_eq!(shown(&series)[0], "60 count_1s [(0, 60.0), (60, 1.0)]");
+        assert_eq!(shown(&series)[5], "60 sum_1s [(0, 60.0), (60, 7.0)]");
+    }
+
+    /// A step that is rolled takes no points, neither in its own seconds nor in those around it; others do,
+    /// and come beside what was there.
+    #[test]
+    fn points_that_come_later_stay_beside_a_rolled_step() {
+        let (mut series, _) = rolled(vec![sent((60..120).map(|n| (n, 1.0)))], TO_MINUTES);
+        series.push(sent((100..180).map(|n| (n, 2.0))));
+        let (series, rows) = rolled(series, TO_MINUTES);
+        assert_eq!(rows, RolledRows { before: 60, after: 6 });
+        let shown = shown(&series);
+        assert_eq!(shown[0], "60 count_1s [(60, 60.0), (120, 60.0)]");
+        assert_eq!(shown[5], "60 sum_1s [(60, 60.0), (120, 120.0)]");
+        assert!(shown.len() == 7 && shown[6].starts_with("sent - [(100, 2.0), (101, 2.0)"));
+        // Of longer steps one that is partly rolled takes none either.
+        let (hours, _) = rolled(series, TO_HOURS);
+        assert_eq!(hours.last().unwrap().times.len(), 20);
+        assert_eq!(self::shown(&hours)[5], "3600 sum_1s [(0, 180.0)]");
+    }
+
+    #[test]
+    fn what_others_wrote_under_such_labels_stays() {
+        let points = || (0..120).map(|n| (n, 1.0));
+        let (series, _) = rolled(vec![sent(points())], TO_MINUTES);
+        for (at, time) in [(0, 1), (1, 60_000), (5, 1)] {
+            let mut spoilt = series.clone();
+            spoilt[at].times[0] = time;
+            spoilt[at].times.dedup();
+            let values = spoilt[at].times.len();
+            spoilt[at].values.truncate(values);
+            assert_eq!(rolled(spoilt.clone(), TO_HOURS), (spoilt, RolledRows::default()), "{at}");
+        }
+        let mut fewer = series.clone();
+        fewer.remove(3);
+        assert_eq!(rolled(fewer.clone(), TO_HOURS), (fewer, RolledRows::default()));
+        let named = |name: &str, value: &str| {
+            let labels = graphite_path_labels("a.b").unwrap();
+            let labels = Labels::from_pairs(labels.iter().chain([(name, value)]));
+            PathSeries { labels, ..sent(points()) }
+        };
+        let whisper = named(GRAPHITE_ARCHIVE, "60");
+        let (beside, rows) = rolled(vec![whisper.clone(), sent(points())], TO_MINUTES);
+        assert_eq!((rows.before, beside.len(), beside.contains(&whisper)), (120, 7, true));
+        let lone = vec![named(GRAPHITE_ROLLUP, "sum_1s"), named(GRAPHITE_ROLLUP, "nonsense")];
+        assert_eq!(rolled(lone.clone(), TO_MINUTES).0, lone);
+    }
+}

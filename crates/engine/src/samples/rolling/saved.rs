@@ -1,0 +1,174 @@
+//! How many rows rollups would save of blocks. The index decides, no sample is read.
+//!
+//! **Invariant.** It is an estimate: points are taken for evenly spaced. What was rolled before counts no
+//! more, so that a day is not rolled for nothing again and again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use roaring::RoaringBitmap;
+use sandur_base::{Lane, MemoryBudget};
+use sandur_format::sample_block::index::SeriesSpan;
+
+use super::path::{Kind, LEAST_FACTOR};
+use super::path_of;
+use crate::block_reader::BlockReader;
+use crate::rollups::DayRollup;
+use crate::samples::OpenSamples;
+use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
+
+/// Series whose rules are looked for in one job.
+const LABELS_AT_ONCE: usize = 256;
+/// What is kept of the series of a page while it is looked at.
+const PAGE_BYTES: u64 = 256 << 10;
+/// Aggregates that a step of points becomes.
+const AGGREGATES: u64 = 6;
+
+/// Rows that become fewer when the points of these blocks are rolled.
+pub(crate) async fn rows_saved(
+    reader: &BlockReader,
+    blocks: &[Arc<OpenSamples>],
+    rollup: &Arc<DayRollup>,
+    budget: &MemoryBudget,
+) -> Result<u64, IndexError> {
+    let mut saved = 0;
+    for block in blocks {
+        let index = IndexReader::for_upkeep(reader, budget, block);
+        let sets = u64::from(block.footer.index().series()) + (16 << 10);
+        let _memory = budget.reserve(sets + PAGE_BYTES)?;
+        let mut series = RoaringBitmap::new();
+        for matchers in rollup.any_of() {
+            series |= index.select(&matchers).await?;
+        }
+        let mut estimate = Estimate { rollup: Arc::clone(rollup), rolled: (String::new(), 0, 0), saved: 0 };
+        for number in index.pages_of(&series) {
+            let held = index.page(number, &WantedLabels::All, false).await?;
+            let of_page: Vec<u32> = index.of_pages(&series, &[number]).iter().collect();
+            let spans = spans_of(&index, number, &series).await?;
+            for some in of_page.into_iter().zip(spans).collect::<Vec<_>>().chunks(LABELS_AT_ONCE) {
+                let (held, some) = (held.clone(), some.to_vec());
+                let work = move || {
+                    some.iter().for_each(|(series, span)| estimate.add(&held, *series, span));
+                    estimate
+                };
+                estimate = reader.env.run_cpu(Lane::Background, work).await;
+            }
+        }
+        saved += estimate.saved;
+    }
+    Ok(saved)
+}
+
+/// What the series of a page hold, by rising ordinal.
+async fn spans_of(
+    index: &IndexReader,
+    page: u32,
+    series: &RoaringBitmap,
+) -> Result<Vec<SeriesSpan>, IndexError> {
+    let spans = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&spans);
+    let note = move |span: &SeriesSpan| {
+        into.lock().unwrap_or_else(PoisonError::into_inner).push(*span);
+        false
+    };
+    index.each_span(&[page], series, note).await?;
+    Ok(std::mem::take(&mut *spans.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// The estimate of a block, whose series come in order.
+struct Estimate {
+    rollup: Arc<DayRollup>,
+    /// The last path that has a rollup, which comes before its points, and the times that it is of.
+    rolled: (String, i64, i64),
+    saved: u64,
+}
+
+impl Estimate {
+    fn add(&mut self, held: &HeldPage, series: u32, span: &SeriesSpan) {
+        let pairs = held.page.pairs(series);
+        let kind = Kind::of(pairs.clone());
+        let Some(path) = path_of(pairs).filter(|_| span.rows > 0 && kind != Kind::Other) else { return };
+        let name = path.get(super::NAME).unwrap_or_default();
+        if let Kind::Rolled { step, .. } = kind {
+            self.note_rolled(name, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
+        }
+        let Some(to) = self.rollup.step_of(&path) else { return };
+        let (rows, length_ms) = match kind {
+            Kind::Sent => self.outside(name, span),
+            Kind::Rolled { .. } | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
+        };
+        let steps = (length_ms / to.step.saturating_mul(1_000).max(1)) as u64 + 2;
+        let after = match kind {
+            Kind::Rolled { step, .. } if step < to.step && to.step % step == 0 => steps,
+            Kind::Sent => steps.saturating_mul(AGGREGATES),
+            Kind::Rolled { .. } | Kind::Other => return,
+        };
+        if after.saturating_mul(LEAST_FACTOR as u64) <= rows {
+            self.saved += rows - after;
+        }
+    }
+
+    fn note_rolled(&mut self, name: &str, first_ms: i64, last_ms: i64) {
+        let (of, first, last) = &mut self.rolled;
+        if of != name {
+            name.clone_into(of);
+            (*first, *last) = (first_ms, last_ms);
+        }
+        (*first, *last) = ((*first).min(first_ms), (*last).max(last_ms));
+    }
+
+    /// About how many of the points of a path are before or after its rollup, and of how long a time.
+    fn outside(&self, name: &str, span: &SeriesSpan) -> (u64, i64) {
+        let length = span.max_ms.saturating_sub(span.min_ms);
+        let (of, first, last) = &self.rolled;
+        if of != name {
+            return (span.rows, length);
+        }
+        let within = (*last).min(span.max_ms).saturating_sub((*first).max(span.min_ms)).max(0);
+        let share = (length - within) as f64 / length.max(1) as f64;
+        ((span.rows as f64 * share) as u64, length - within)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollups::{RollupStep, RollupSteps};
+    use sandur_model::{Labels, Matcher, TimeRange};
+
+    struct ToMinutes;
+
+    impl RollupSteps for ToMinutes {
+        fn version(&self) -> u64 {
+            1
+        }
+
+        fn ages_ns(&self) -> &[i64] {
+            &[0]
+        }
+
+        fn any_of(&self) -> Vec<Vec<Matcher>> {
+            Vec::new()
+        }
+
+        fn steps(&self, _: &Labels, _: i64) -> Option<RollupStep> {
+            Some(RollupStep { finest: 1, step: 60 })
+        }
+    }
+
+    #[test]
+    fn points_that_a_rollup_covers_save_nothing() {
+        let rollup = DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap();
+        let mut estimate = Estimate { rollup: Arc::new(rollup), rolled: <_>::default(), saved: 0 };
+        let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
+        assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (100, 50_000));
+        estimate.note_rolled("a", 10_000, 20_000);
+        estimate.note_rolled("a", 15_000, 30_000);
+        assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (60, 30_000));
+        assert_eq!(estimate.outside("a", &span(100, 12_000, 25_000)), (0, 0));
+        assert_eq!(estimate.outside("a", &span(100, 40_000, 50_000)), (100, 10_000));
+        assert_eq!(estimate.outside("b", &span(100, 0, 50_000)), (100, 50_000));
+        estimate.note_rolled("b", 0, 50_000);
+        assert_eq!(estimate.outside("b", &span(1, 5, 5)), (0, 0));
+        assert_eq!(estimate.outside("a", &span(1, 5, 5)), (1, 0));
+    }
+}

@@ -1,0 +1,165 @@
+//! Goal: with `graphite.rollups` renders of the past stay what they were, for every aggregation method and
+//! share, while the points become rollups; names are found once, PromQL does not see rollups unless it names
+//! them, and the store is sound afterwards. Rules that are missing are refused.
+//!
+//! Method: the real binary on a directory, with points of a day that is over, before and after.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
+
+use std::path::Path;
+
+use crate::process::{Server, Setup, encode, now_ns, request};
+use crate::repair::sandur;
+use crate::retention::until;
+
+const METHODS: [&str; 8] = ["average", "sum", "last", "max", "min", "avg_zero", "absmax", "absmin"];
+const SHARES: [&str; 3] = ["0", "0.5", "1"];
+
+/// A full hour three days ago, in seconds.
+fn hour() -> i64 {
+    let now = now_ns() / 1_000_000_000;
+    now - now.rem_euclid(3_600) - 3 * 86_400
+}
+
+/// Rules by the nodes of a path: which archives, which method, which share.
+fn write_rules(folder: &Path) -> [String; 2] {
+    let schemas = "[minutes]\npattern = ^minutes\\.\nretentions = 1s:1d,1m:30d\n\
+                   [hours]\npattern = ^hours\\.\nretentions = 1s:1d,1m:2d,1h:30d\n\
+                   [points]\npattern = ^points\\.\nretentions = 1s:30d\n";
+    let section = |method: &str, share: &str| {
+        let name = format!("{method}.{}", share.replace('.', "_"));
+        let pattern = name.replace('.', "\\.");
+        format!("[{name}]\npattern = \\.{pattern}\\.\nxFilesFactor = {share}\naggregationMethod = {method}\n")
+    };
+    let aggregation: String =
+        METHODS.iter().flat_map(|method| SHARES.iter().map(move |share| section(method, share))).collect();
+    [("schemas.conf", schemas), ("aggregation.conf", aggregation.as_str())].map(|(name, text)| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    })
+}
+
+/// Points each second below `hours` and `points`, and with gaps below `minutes`.
+fn push(server: &Server) {
+    let begin = hour();
+    for method in METHODS {
+        let mut lines = String::new();
+        for share in SHARES {
+            let path = |root: &str| format!("{root}.{method}.{}.x", share.replace('.', "_"));
+            for n in 0..3_600 {
+                // No two of them are equally far from 0.
+                let value = ((n * 7_919) % 1_009 - 500) as f64 + 0.25;
+                let line = |root: &str| format!("{} {value} {}\n", path(root), begin + n);
+                lines += &line("hours");
+                if n % 7 > 2 && n < 900 {
+                    lines += &line("minutes");
+                }
+            }
+        }
+        post(server, "/graphite/carbon", &lines);
+    }
+    post(server, "/graphite/carbon", &format!("points.average.0.x 1 {begin}\n"));
+    post(server, "/flush", "");
+}
+
+fn post(server: &Server, path: &str, body: &str) {
+    let (status, answer) = request(server.address, "POST", path, &[], body.as_bytes()).unwrap();
+    assert!(status < 300, "{status} {}", String::from_utf8_lossy(&answer));
+}
+
+/// What clients of Graphite's see of that time.
+fn seen(server: &Server) -> [String; 4] {
+    let (from, until) = (hour() - 7_200, hour() + 7_200);
+    let times = format!("from={from}&until={until}");
+    [
+        format!("/render?target={}&format=json&{times}", encode("{hours,minutes,points}.*.*.*")),
+        format!("/metrics/find?query={}&{times}", encode("*.*.*.x")),
+        format!("/metrics/expand?query={}", encode("hours.sum.**")),
+        "/metrics/index.json".to_owned(),
+    ]
+    .map(|address| String::from_utf8(server.get(&address).1).unwrap())
+}
+
+/// Compares two renders: a mean of means may be rounded otherwise than the mean.
+fn assert_same(before: &str, after: &str) {
+    let points = |text: &str| {
+        let series: serde_json::Value = serde_json::from_str(text).unwrap();
+        let of = |one: &serde_json::Value| {
+            let points = one["datapoints"].as_array().cloned().unwrap();
+            points.into_iter().map(|point| (one["target"].clone(), point)).collect::<Vec<_>>()
+        };
+        series.as_array().unwrap().iter().flat_map(of).collect::<Vec<_>>()
+    };
+    let (before, after) = (points(before), points(after));
+    assert_eq!(before.len(), after.len());
+    for ((name, one), (other_name, other)) in before.iter().zip(&after) {
+        assert_eq!((name, &one[1]), (other_name, &other[1]));
+        match (one[0].as_f64(), other[0].as_f64()) {
+            (Some(a), Some(b)) => assert!((a - b).abs() <= 1e-9, "{name} {one} {other}"),
+            (a, b) => assert_eq!(a, b, "{name} {one} {other}"),
+        }
+    }
+}
+
+/// Series of PromQL's, and samples that they have.
+fn counted(server: &Server, selector: &str) -> (usize, f64) {
+    let query = encode(&format!("count_over_time({selector}[2h])"));
+    let answer = server.get_json(&format!("/api/v1/query?query={query}&time={}", hour() + 3_600));
+    let series = answer["data"]["result"].as_array().cloned().unwrap_or_default();
+    let value = |one: &serde_json::Value| one["value"][1].as_str().unwrap().parse::<f64>().unwrap();
+    (series.len(), series.iter().map(value).sum())
+}
+
+#[test]
+fn renders_stay_the_same_when_points_become_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let [schemas, aggregation] = write_rules(folder.path());
+    let store = folder.path().join("data").to_str().unwrap().to_owned();
+    let setup = || {
+        Setup::new(store.clone(), folder.path()).with(&[
+            "--compaction-interval=200ms",
+            "--retention-change-delay=300ms",
+            &format!("--graphite-schemas={schemas}"),
+            &format!("--graphite-aggregation={aggregation}"),
+        ])
+    };
+    let server = setup().start();
+    push(&server);
+    let before = seen(&server);
+    assert!(before[0].matches("\"target\"").count() == 49 && before[0].len() > 20_000, "{}", before[0]);
+    assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (24, 24.0 * 3_600.0));
+    assert_eq!(server.terminate(), Some(0));
+
+    let server = setup().with(&["--graphite-rollups"]).start();
+    let is_rolled =
+        |line: &&str| line.starts_with("sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}");
+    until("the day is rolled", &server, || {
+        String::from_utf8(server.get("/metrics").1).unwrap().lines().any(|line| is_rolled(&line))
+    });
+    let after = seen(&server);
+    assert_eq!(before[1..], after[1..]);
+    assert_same(&before[0], &after[0]);
+    assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (0, 0.0), "points are gone");
+    assert_eq!(counted(&server, r#"{__g0__="points"}"#), (1, 1.0), "others are not");
+    let sums = r#"{__g0__="hours", __rollup__="sum_1s", __archive__="3600"}"#;
+    assert_eq!(counted(&server, sums), (24, 24.0));
+    let labels = server.get_json(&format!("/api/v1/labels?start={}", hour() - 3_600)).to_string();
+    assert!(labels.contains("__g0__") && !labels.contains("__rollup__"), "{labels}");
+    // Points that come later to a rolled step change no render of it.
+    post(&server, "/graphite/carbon", &format!("hours.sum.0.x 1e9 {}\n", hour() + 5));
+    post(&server, "/flush", "");
+    assert_eq!(seen(&server)[0], after[0]);
+    assert_eq!(server.terminate(), Some(0));
+    let (code, checked) = sandur(&["check", "--store", &store]);
+    assert!(code == Some(0) && checked.contains("sound"), "{checked}");
+}
+
+#[test]
+fn rollups_without_rules_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("data").to_str().unwrap().to_owned();
+    let refused = Setup::new(store, folder.path()).with(&["--graphite-rollups"]).try_start();
+    let log = refused.err().expect("it is refused");
+    assert!(log.contains("graphite.schemas") && log.contains("graphite.rollups"), "{log}");
+}
