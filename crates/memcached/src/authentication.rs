@@ -3,7 +3,6 @@
 //! Invariants: passwords are compared in a time that does not depend on where they differ. A file
 //! that cannot be read or has a wrong line refuses the start; a reload that fails keeps what was.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -126,6 +125,8 @@ fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn users(text: &str) -> Result<Users, Error> {
