@@ -46,36 +46,49 @@ fn packed_bytes(count: usize, width: u32) -> usize {
 /// Reads `count` values and hands each to `sink`. The caller bounds `count`.
 #[inline]
 pub fn each_packed(reader: &mut Reader<'_>, count: usize, mut sink: impl FnMut(u64)) -> Result<(), Error> {
-    let mut left = count;
-    // Room for one block at the widest and a load of 16 bytes that begins in its last byte.
-    let mut padded = [0u8; BLOCK * 8 + 16];
+    let (mut left, mut padded) = (count, PADDED);
     while left > 0 {
         let values = left.min(BLOCK);
         left -= values;
-        let minimum = reader.varint()?;
-        let width = u32::from(reader.u8()?);
-        if width > 64 {
-            return Err(reader.malformed("a bit width exceeds 64"));
-        }
-        let packed = reader.bytes(packed_bytes(values, width))?;
-        if width == 0 {
-            (0..values).for_each(|_| sink(minimum));
-            continue;
-        }
-        padded[..packed.len()].copy_from_slice(packed);
-        padded[packed.len()..packed.len() + 16].fill(0);
-        if width <= 57 {
-            unpack_narrow(&padded, values, width, |v| sink(minimum.wrapping_add(v)));
-        } else {
-            unpack_wide(&padded, values, width, |v| sink(minimum.wrapping_add(v)));
-        }
+        each_of_block(reader, &mut padded, values, &mut sink)?;
+    }
+    Ok(())
+}
+
+/// Room for one block at the widest and a load of 16 bytes that begins in its last byte.
+type Padded = [u8; BLOCK * 8 + 16];
+const PADDED: Padded = [0; BLOCK * 8 + 16];
+
+/// Reads one block of at most [`BLOCK`] values.
+#[inline]
+fn each_of_block(
+    reader: &mut Reader<'_>,
+    padded: &mut Padded,
+    values: usize,
+    mut sink: impl FnMut(u64),
+) -> Result<(), Error> {
+    let minimum = reader.varint()?;
+    let width = u32::from(reader.u8()?);
+    if width > 64 {
+        return Err(reader.malformed("a bit width exceeds 64"));
+    }
+    let packed = reader.bytes(packed_bytes(values, width))?;
+    if width == 0 {
+        (0..values).for_each(|_| sink(minimum));
+        return Ok(());
+    }
+    padded[..packed.len()].copy_from_slice(packed);
+    padded[packed.len()..packed.len() + 16].fill(0);
+    match width {
+        ..=57 => unpack_narrow(padded, values, width, |value| sink(minimum.wrapping_add(value))),
+        _ => unpack_wide(padded, values, width, |value| sink(minimum.wrapping_add(value))),
     }
     Ok(())
 }
 
 /// Up to 57 bits: one load of 8 bytes always holds a whole value.
 #[inline]
-fn unpack_narrow(padded: &[u8; BLOCK * 8 + 16], count: usize, width: u32, mut sink: impl FnMut(u64)) {
+fn unpack_narrow(padded: &Padded, count: usize, width: u32, mut sink: impl FnMut(u64)) {
     let mask = (1u64 << width) - 1;
     let mut bit = 0usize;
     for _ in 0..count.min(BLOCK) {
@@ -86,7 +99,7 @@ fn unpack_narrow(padded: &[u8; BLOCK * 8 + 16], count: usize, width: u32, mut si
     }
 }
 
-fn unpack_wide(padded: &[u8; BLOCK * 8 + 16], count: usize, width: u32, mut sink: impl FnMut(u64)) {
+fn unpack_wide(padded: &Padded, count: usize, width: u32, mut sink: impl FnMut(u64)) {
     let mask = u64::MAX >> (64 - width);
     let mut bit = 0usize;
     for _ in 0..count.min(BLOCK) {
@@ -98,25 +111,31 @@ fn unpack_wide(padded: &[u8; BLOCK * 8 + 16], count: usize, width: u32, mut sink
 }
 
 /// Reads `count` values, each made from its packed form by `make`.
-pub fn get_packed<T>(
+pub fn get_packed<T: Copy + Default>(
     reader: &mut Reader<'_>,
     count: usize,
-    make: impl Fn(u64) -> T,
+    mut make: impl FnMut(u64) -> T,
 ) -> Result<Vec<T>, Error> {
     bound(reader, count)?;
-    let mut values = Vec::with_capacity(count);
-    each_packed(reader, count, |v| values.push(make(v)))?;
+    let (mut values, mut padded) = (vec![T::default(); count], PADDED);
+    for block in values.chunks_mut(BLOCK) {
+        // Slots are filled in order, which is quicker than to append.
+        let mut slots = block.iter_mut();
+        each_of_block(reader, &mut padded, slots.len(), |value| {
+            if let Some(slot) = slots.next() {
+                *slot = make(value);
+            }
+        })?;
+    }
     Ok(values)
 }
 
 /// Reads `count` values of 32 bits.
 pub fn get_packed_u32(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u32>, Error> {
     let mut high = 0;
-    bound(reader, count)?;
-    let mut values = Vec::with_capacity(count);
-    each_packed(reader, count, |v| {
-        high |= v >> 32;
-        values.push(v as u32);
+    let values = get_packed(reader, count, |value| {
+        high |= value >> 32;
+        value as u32
     })?;
     if high != 0 {
         return Err(reader.malformed("a value has more than 32 bits"));

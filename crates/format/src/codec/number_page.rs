@@ -184,16 +184,42 @@ fn states_of(bins: &[Bin], size_log: u32) -> Option<Vec<State>> {
             at = (at + step) & (size - 1);
         }
     }
-    let mut seen: Vec<u32> = bins.iter().map(|bin| bin.weight).collect();
-    let mut states = Vec::with_capacity(size);
-    for bin in of_state {
-        let (seen, Bin { lower, offset_bits, .. }) = (&mut seen[usize::from(bin)], bins[usize::from(bin)]);
-        let bits = size_log - seen.ilog2();
-        let next = ((*seen << bits) - size as u32) as u16;
-        *seen += 1;
-        states.push(State::new(lower, next, bits as u8, offset_bits as u8));
-    }
+    let mut turns: Vec<Turns> = bins.iter().map(|bin| Turns::of(bin, size_log)).collect();
+    let next = |bin: &u16| turns[usize::from(*bin)].next(size as u32);
+    let states = of_state.iter().map(next).collect();
     Some(states)
+}
+
+/// The states of a bin, by rising number.
+struct Turns {
+    lower: u64,
+    /// The number of states of the bin, and one more for each that was there.
+    seen: u32,
+    /// From this on a state reads one bit less.
+    doubled: u32,
+    bits: u8,
+    offset_bits: u8,
+}
+
+impl Turns {
+    fn of(bin: &Bin, size_log: u32) -> Self {
+        // What was seen stays below twice the weight, so its logarithm rises once at most.
+        let log = bin.weight.ilog2();
+        Self {
+            lower: bin.lower,
+            seen: bin.weight,
+            doubled: 2 << log,
+            bits: (size_log - log) as u8,
+            offset_bits: bin.offset_bits as u8,
+        }
+    }
+
+    fn next(&mut self, size: u32) -> State {
+        let bits = self.bits - u8::from(self.seen >= self.doubled);
+        let next = ((self.seen << bits) - size) as u16;
+        self.seen += 1;
+        State::new(self.lower, next, bits, self.offset_bits)
+    }
 }
 
 /// Whether a page begins with the first of its distances.

@@ -147,9 +147,10 @@ impl IndexReader {
                 across.push(number);
             }
         }
+        let touches = SeriesSpan::touching(range);
         for some in across.chunks(SPANS_AT_ONCE) {
             self.check()?;
-            series -= self.each_span(some, &series, move |span| !span.touches(range)).await?;
+            series -= self.each_span(some, &series, move |span| !touches(span)).await?;
         }
         Ok(series)
     }
@@ -213,11 +214,12 @@ impl Tested {
         test: impl Fn(&SeriesSpan) -> bool,
     ) {
         let of = index.series_of(page);
-        let passes = |ordinal: &u32| test(&spans[(ordinal - of.start) as usize]);
-        match series.range_cardinality(of.clone()) == of.len() as u64 {
-            true => self.0.extend(of.clone().filter(passes)),
-            false => self.0.extend(series.range(of.clone()).filter(passes)),
+        if series.range_cardinality(of.clone()) == of.len() as u64 {
+            let passing = of.zip(spans).filter(|(_, span)| test(span));
+            return self.0.extend(passing.map(|(ordinal, _)| ordinal));
         }
+        let passes = |ordinal: &u32| test(&spans[(ordinal - of.start) as usize]);
+        self.0.extend(series.range(of.clone()).filter(passes));
     }
 
     fn set(self) -> RoaringBitmap {

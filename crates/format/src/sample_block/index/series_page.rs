@@ -41,8 +41,15 @@ impl Default for SeriesSpan {
 impl SeriesSpan {
     /// Whether it may have samples within a range.
     pub fn touches(&self, range: TimeRange) -> bool {
-        let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
-        self.rows > 0 && range.touches(ns(self.min_ms), ns(self.max_ms))
+        Self::touching(range)(self)
+    }
+
+    /// The same of many spans: the range is brought into their unit once.
+    pub fn touching(range: TimeRange) -> impl Fn(&Self) -> bool + Copy + Send {
+        let (first_ms, last_ms) = range.milliseconds();
+        // Times before those that nanoseconds can tell are in a range that begins nowhere.
+        let first_ms = if range.start == i64::MIN { i64::MIN } else { first_ms };
+        move |span| span.rows > 0 && span.min_ms <= last_ms && span.max_ms >= first_ms
     }
 
     /// Whether all its samples are within a range.
@@ -72,11 +79,11 @@ pub(super) fn get_spans(
     let firsts = get_packed(&mut reader, count, |after| first_ms.wrapping_add(after as i64))?;
     let lengths = get_packed(&mut reader, count, |length| length as i64)?;
     reader.finish()?;
-    let span = |n: usize| match rows[n] {
+    let span = |((rows, min_ms), length): ((u64, i64), i64)| match rows {
         0 => SeriesSpan::default(),
-        rows => SeriesSpan { rows, min_ms: firsts[n], max_ms: firsts[n].wrapping_add(lengths[n]) },
+        rows => SeriesSpan { rows, min_ms, max_ms: min_ms.wrapping_add(length) },
     };
-    Ok((0..count).map(span).collect())
+    Ok(rows.into_iter().zip(firsts).zip(lengths).map(span).collect())
 }
 
 /// A page of texts that a page of series needs.
@@ -212,7 +219,7 @@ impl ColumnNumbers {
     pub fn decode(part: &Part, plain: &[u8], count: usize, values: u32) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_INDEX, part.address, plain);
         let numbers = get_packed_u32(&mut reader, count)?;
-        if numbers.iter().any(|number| *number > values) {
+        if numbers.iter().fold(0, |high, number| high.max(*number)) > values {
             return Err(reader.malformed("a column names a value that is not there"));
         }
         reader.finish()?;
@@ -220,10 +227,12 @@ impl ColumnNumbers {
     }
 
     fn of(numbers: &[u32]) -> Self {
-        let present = || numbers.iter().copied().filter(|number| *number > 0);
-        let (low, high) = (present().min().unwrap_or(1), present().max().unwrap_or(1));
-        if high - low >= NEAR {
-            let mut distinct: Vec<u32> = present().collect();
+        let high = numbers.iter().fold(0, |high, number| high.max(*number));
+        // Below the lowest number that is not 0, which wraps around.
+        let below =
+            numbers.iter().fold(u32::MAX, |below, number| below.min(number.wrapping_sub(1))).min(high);
+        if high - below >= NEAR {
+            let mut distinct: Vec<u32> = numbers.iter().copied().filter(|number| *number > 0).collect();
             distinct.sort_unstable();
             distinct.dedup();
             let place = |number: &u32| match number {
@@ -233,15 +242,17 @@ impl ColumnNumbers {
             let rows = numbers.iter().map(place).collect();
             return Self { distinct, rows };
         }
-        let mut table = vec![0u16; (high - low) as usize + 1];
-        present().for_each(|number| table[(number - low) as usize] = 1);
+        // The first slot is for series without the label.
+        let mut table = vec![0u16; (high - below) as usize + 1];
+        let slot = |number: &u32| number.saturating_sub(below) as usize;
+        numbers.iter().for_each(|number| table[slot(number)] = 1);
         let mut distinct = Vec::new();
-        for (at, slot) in table.iter_mut().enumerate().filter(|(_, slot)| **slot == 1) {
-            distinct.push(low + at as u32);
-            *slot = distinct.len() as u16;
+        table[0] = 0;
+        for (at, code) in table.iter_mut().enumerate().filter(|(_, code)| **code == 1) {
+            distinct.push(below + at as u32);
+            *code = distinct.len() as u16;
         }
-        let row = |number: &u32| number.checked_sub(low).map_or(0, |at| table[at as usize]);
-        Self { rows: numbers.iter().map(row).collect(), distinct }
+        Self { rows: numbers.iter().map(|number| table[slot(number)]).collect(), distinct }
     }
 
     /// Bytes that they take.
@@ -293,7 +304,7 @@ impl SeriesColumn {
         self.values.len() + 1
     }
 
-    fn value(&self, row: usize) -> Option<&str> {
+    pub(super) fn value(&self, row: usize) -> Option<&str> {
         match &self.rows {
             None => Some(self.values.get(0)),
             Some(rows) => usize::from(rows[row]).checked_sub(1).map(|at| self.values.get(at)),
