@@ -19,5 +19,6 @@ pub use index::{BlockIndex, IndexBase};
 pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};
+pub(crate) use series_order::compare_bounds;
 pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series};
 pub(crate) use streams::StreamIndex;

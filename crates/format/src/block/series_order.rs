@@ -52,7 +52,7 @@ fn is_plain<'a>((name, value): (&'a str, &'a str), bound: &mut Option<&'a str>) 
 }
 
 /// Bounds by number; texts that are no numbers come first, and so does the lack of one.
-fn compare_bounds(a: Option<&str>, b: Option<&str>) -> Ordering {
+pub(crate) fn compare_bounds(a: Option<&str>, b: Option<&str>) -> Ordering {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     let by_number = match (number(a), number(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),

@@ -27,6 +27,9 @@ const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
 /// Pages of series of a block are kept decoded when no more of them are wanted.
 const KEPT_PAGES: usize = 8;
 
+/// Pages of other holders of which is known what they have in common with a page.
+const ALIKE_MAX: usize = 4;
+
 /// Pages that series of a scan hold at most.
 const HELD_PAGES: usize = 8;
 /// Series, times holders that each may be in, that are walked through where they are asked for: 0.3 ms.
@@ -173,8 +176,9 @@ enum Cursor {
         series: Box<Peekable<roaring::bitmap::IntoIter>>,
         /// Of the next series, once it was read.
         page: Option<Arc<HeldPage>>,
-        /// Which of its series are those of the page of the first holder.
-        alike: Option<Box<KnownAlike>>,
+        /// Which of its series are those of pages of holders before it; of the page that was compared last
+        /// first.
+        alike: Vec<KnownAlike>,
         /// Whether pages are kept decoded.
         keep: bool,
         /// For the set of series.
@@ -234,7 +238,8 @@ impl Cursor {
 
     fn drop_page(&mut self) {
         if let Self::Block { page, alike, .. } = self {
-            (*page, *alike) = (None, None);
+            *page = None;
+            alike.clear();
         }
     }
 
@@ -291,9 +296,10 @@ impl HeldPages {
     }
 }
 
-/// What is known of the page of a holder and that of the first one.
+/// What is known of the page of a holder and that of one before it.
 struct KnownAlike {
-    first: Arc<SeriesPage>,
+    /// Keeps its place in memory, by which it is known, and nothing else.
+    first: Weak<SeriesPage>,
     alike: Alike,
     _memory: Reservation,
 }
@@ -306,7 +312,26 @@ impl KnownAlike {
             return None;
         }
         let memory = budget.reserve(bytes).ok()?;
-        Some(Self { first: Arc::clone(first), alike: Alike::of(first, second), _memory: memory })
+        Some(Self { first: Arc::downgrade(first), alike: Alike::of(first, second), _memory: memory })
+    }
+
+    /// Puts what is known of two pages in front of all that is known of the second one; `None` when there is
+    /// no memory for it.
+    fn among<'a>(
+        known: &'a mut Vec<Self>,
+        context: &QueryContext,
+        first: &Arc<SeriesPage>,
+        second: &SeriesPage,
+    ) -> Option<&'a mut Alike> {
+        let is_of = |one: &Self| std::ptr::eq(one.first.as_ptr(), Arc::as_ptr(first));
+        match known.iter().position(is_of) {
+            Some(at) => known[..=at].rotate_right(1),
+            None => {
+                known.truncate(ALIKE_MAX - 1);
+                known.insert(0, Self::of(context, first, second)?);
+            }
+        }
+        known.first_mut().map(|known| &mut known.alike)
     }
 }
 
@@ -365,7 +390,7 @@ impl Walk {
         let memory = self.context.budget().reserve(series.serialized_size() as u64 + 512)?;
         let keep = reader.pages_of(&series).len() <= KEPT_PAGES;
         let series = Box::new(series.into_iter().peekable());
-        let (page, alike) = (None, None);
+        let (page, alike) = (None, Vec::new());
         self.cursors.push(Cursor::Block { reader, series, page, alike, keep, _memory: memory });
         Ok(())
     }
@@ -458,22 +483,23 @@ impl Walk {
             Ok(cursors) => cursors,
             Err(_) => return Ordering::Equal,
         };
-        let (Some(page), Some(own)) = (first.page().cloned(), cursor.page().cloned()) else {
+        let (Some(page), Cursor::Block { page: Some(own), alike, .. }) = (first.page(), &mut *cursor) else {
             return cursor.compare(place, first, first_place);
         };
-        if let Cursor::Block { alike, .. } = cursor {
-            if !alike.as_ref().is_some_and(|known| Arc::ptr_eq(&known.first, &page)) {
-                *alike = KnownAlike::of(&self.context, &page, &own).map(Box::new);
-            }
-            if let Some(known) = alike
-                && known.alike.are_same((&page, first_place), (&own, place))
-            {
-                return Ordering::Equal;
-            }
+        let own = &own.page;
+        let Some(known) = KnownAlike::among(alike, &self.context, page, own) else {
+            return compare_series(own.pairs(place), page.pairs(first_place));
+        };
+        let (of_first, of_own) = ((&**page, first_place), (&**own, place));
+        if known.are_same(of_first, of_own) {
+            return Ordering::Equal;
         }
-        let order = cursor.compare(place, first, first_place);
-        if let (Ordering::Equal, Cursor::Block { alike: Some(known), .. }) = (order, cursor) {
-            known.alike.learn((&page, first_place), (&own, place));
+        let order = match known.compare(of_first, of_own) {
+            Some(order) => order.reverse(),
+            None => compare_series(own.pairs(place), page.pairs(first_place)),
+        };
+        if order == Ordering::Equal {
+            known.learn(of_first, of_own);
         }
         order
     }

@@ -3,7 +3,10 @@
 //! Blocks of neighbouring times hold mostly the same series. That two values are the same text is found out
 //! once; from then on series are compared by the positions of their values alone.
 
+use std::cmp::Ordering;
+
 use super::series_page::SeriesPage;
+use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds};
 
 /// What is known of two pages. It says of no other pages anything.
 #[derive(Debug, Default)]
@@ -60,6 +63,41 @@ impl Alike {
         self.both.iter().all(same)
             && self.only[0].iter().all(|at| first.columns()[*at].code(a) == 0)
             && self.only[1].iter().all(|at| second.columns()[*at].code(b) == 0)
+    }
+
+    /// The order of series of the two pages, as [`crate::block::compare_series`] has it, by the texts of the
+    /// values alone that are not known to be the same. `None` when one has a label that the other lacks.
+    pub fn compare(
+        &self,
+        (first, a): (&SeriesPage, u32),
+        (second, b): (&SeriesPage, u32),
+    ) -> Option<Ordering> {
+        let (a, b) = (first.row(a), second.row(b));
+        let lacks = |page: &SeriesPage, columns: &[usize], row: usize| {
+            columns.iter().all(|at| page.columns()[*at].code(row) == 0)
+        };
+        if !lacks(first, &self.only[0], a) || !lacks(second, &self.only[1], b) {
+            return None;
+        }
+        let (mut metric, mut plain, mut bound) = (Ordering::Equal, Ordering::Equal, Ordering::Equal);
+        for Pair { columns, same } in &self.both {
+            let (column, other) = (&first.columns()[columns[0]], &second.columns()[columns[1]]);
+            let (code, other_code) = (column.code(a), other.code(b));
+            let is_known = match code {
+                0 => other_code == 0,
+                code => other_code != 0 && same[usize::from(code)] == other_code,
+            };
+            if is_known {
+                continue;
+            }
+            let (Some(value), Some(other_value)) = (column.value(a), other.value(b)) else { return None };
+            match column.name() {
+                METRIC_NAME => metric = value.cmp(other_value),
+                BOUND_NAME => bound = compare_bounds(Some(value), Some(other_value)),
+                _ => plain = plain.then_with(|| value.cmp(other_value)),
+            }
+        }
+        Some(metric.then(plain).then(bound))
     }
 
     /// Series of the two pages have the same labels.

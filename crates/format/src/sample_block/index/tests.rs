@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn series_of_two_pages_are_the_same_by_numbers_where_they_are_by_labels(
         [a, b] in prop::array::uniform2(prop::collection::vec(
-            prop::collection::btree_map("[a-c_]|le", "[0-2]|1.0", 0..4),
+            prop::collection::btree_map("[A-Ba-c_]|le|__name__", "[0-2]|1.0", 0..4),
             1..20,
         )),
     ) {
@@ -177,8 +177,12 @@ proptest! {
         let mut alike = Alike::of(&first, &second);
         for _ in 0..2 {
             for (n, m) in (0..a.len()).flat_map(|n| (0..b.len()).map(move |m| (n, m))) {
-                let is_same = compare_series(pairs(&a[n]), pairs(&b[m])).is_eq();
+                let order = compare_series(pairs(&a[n]), pairs(&b[m]));
+                let is_same = order.is_eq();
                 let places = ((&first, n as u32), (&second, m as u32));
+                if let Some(found) = alike.compare(places.0, places.1) {
+                    prop_assert_eq!(found, order);
+                }
                 prop_assert!(is_same || !alike.are_same(places.0, places.1));
                 if is_same {
                     alike.learn(places.0, places.1);
