@@ -52,15 +52,6 @@ impl Grid {
     }
 }
 
-/// A bit for each step for which something holds.
-pub fn bits_of(steps: usize, holds: impl Fn(usize) -> bool) -> Vec<u64> {
-    let word = |n: usize| {
-        let steps = n * 64..steps.min(n * 64 + 64);
-        steps.fold(0, |word, step| word | u64::from(holds(step)) << (step % 64))
-    };
-    (0..steps.div_ceil(64)).map(word).collect()
-}
-
 /// A sample.
 #[derive(Clone, Debug)]
 pub enum Sample {

@@ -12,7 +12,7 @@ use sandur_base::job::{Held, spend};
 use sandur_query::SharedTimes;
 
 use crate::ast::Extension;
-use crate::column::{Grid, bits_of};
+use crate::column::Grid;
 use crate::ops::points::{Sliding, advance};
 use crate::ops::range_call::Geometry;
 
@@ -35,6 +35,8 @@ pub struct Places {
     times: SharedTimes,
     /// The part of the list that windows touch; other places are counted from its begin.
     range: Range<usize>,
+    /// The first and the last time of the part.
+    ends: (i64, i64),
     /// The first sample of each window.
     pub first: Vec<u32>,
     /// The last sample of each window.
@@ -58,28 +60,31 @@ impl Places {
     fn find(&mut self, times: &SharedTimes, range: Range<usize>, grid: &Grid, geometry: &Geometry) {
         (self.times, self.range) = (times.clone(), range);
         let times = &times[self.range.clone()];
-        for places in [&mut self.first, &mut self.last] {
-            places.clear();
-            places.reserve_exact(grid.steps);
+        self.ends = (times.first().copied().unwrap_or(0), times.last().copied().unwrap_or(0));
+        let words = grid.steps.div_ceil(STEPS_PER_WORD);
+        for (places, bits) in [(&mut self.first, &mut self.some), (&mut self.last, &mut self.pairs)] {
+            places.resize(grid.steps, 0);
+            bits.resize(words, 0);
         }
         let (mut window, behind) = (Sliding::default(), times.len().saturating_sub(1));
-        self.samples = 0;
-        for step in 0..grid.steps {
-            let (after, until) = geometry.bounds(geometry.timing.reference(grid.time(step)));
-            let Range { start, end } = window.move_to(times, after, until);
-            self.samples += end - start;
-            let first = start.min(behind);
-            self.first.push(first as u32);
-            // An empty window has its place before its begin, which tells it from one with a sample.
-            self.last.push(if end > start { end as u32 - 1 } else { u32::MAX });
+        let (mut step, mut samples) = (0, 0);
+        let places = self.first.chunks_mut(STEPS_PER_WORD).zip(self.last.chunks_mut(STEPS_PER_WORD));
+        let bits = self.some.iter_mut().zip(&mut self.pairs);
+        for ((first, last), (some, pairs)) in places.zip(bits) {
+            (*some, *pairs) = (0, 0);
+            for (n, (first, last)) in first.iter_mut().zip(last).enumerate() {
+                let (after, until) = geometry.bounds(geometry.timing.reference(grid.time(step)));
+                let Range { start, end } = window.move_to(times, after, until);
+                let count = end - start;
+                *first = start.min(behind) as u32;
+                *last = if count > 0 { end as u32 - 1 } else { *first };
+                *some |= u64::from(count > 0) << n;
+                *pairs |= u64::from(count > 1) << n;
+                samples += count;
+                step += 1;
+            }
         }
-        let count = |step: usize| self.last[step].wrapping_sub(self.first[step]).wrapping_add(1);
-        let is_some = |step: usize| self.last[step] != u32::MAX;
-        self.some = bits_of(grid.steps, is_some);
-        self.pairs = bits_of(grid.steps, |step| is_some(step) && count(step) > 1);
-        for (last, first) in self.last.iter_mut().zip(&self.first) {
-            *last = if *last == u32::MAX { *first } else { *last };
-        }
+        self.samples = samples;
     }
 
     fn extrapolate(&mut self, grid: &Grid, geometry: &Geometry, per_second: bool) {
@@ -113,6 +118,9 @@ impl Places {
         }
     }
 }
+
+/// Steps whose bits are in one word.
+const STEPS_PER_WORD: usize = u64::BITS as usize;
 
 /// Most lists of times whose places are kept.
 const LISTS_MAX: usize = 64;
@@ -149,6 +157,11 @@ impl KnownPlaces {
         if let Some(list) = known.find(|list| list.times.is_shared_with(times)) {
             return list.range.clone();
         }
+        self.touched_of(times)
+    }
+
+    /// The same of a list that is not one of those that are kept.
+    fn touched_of(&self, times: &SharedTimes) -> Range<usize> {
         let of_step = |step| self.geometry.bounds(self.geometry.timing.reference(self.grid.time(step)));
         let (after, until) = (of_step(0).0, of_step(self.grid.steps.max(1) - 1).1);
         let from = times.partition_point(|time| *time <= after);
@@ -170,13 +183,12 @@ impl KnownPlaces {
 
     /// Of a list that is not one of those that are kept, but may be equal.
     fn of_new(&mut self, times: &SharedTimes) -> Result<Option<(&Places, Range<usize>)>, Stopped> {
-        let range = self.touched(times);
+        let range = self.touched_of(times);
         let part = &times[range.clone()];
         let (Some(first), Some(last)) = (part.first(), part.last()) else { return Ok(None) };
-        let is_equal = |list: &Places| {
-            let own = list.times();
-            own.len() == part.len() && own.first() == Some(first) && own.last() == Some(last) && own == part
-        };
+        let ends = (*first, *last);
+        let is_equal =
+            |list: &Places| list.ends == ends && list.range.len() == part.len() && list.times() == part;
         spend(part.len() / 4)?;
         let current = self.lists.get(self.current).is_some_and(is_equal).then_some(self.current);
         if let Some(known) = current.or_else(|| self.lists.iter().position(is_equal)) {

@@ -38,6 +38,16 @@ fn extremes(
 ) -> Result<(), Error> {
     let values = floats.values;
     spend(values.len() * 2)?;
+    if !floats.overlap() {
+        for (first, last) in floats.windows() {
+            let better = |best: usize, place: usize| match wins(values[place], values[best]) {
+                false if !values[best].is_nan() => best,
+                _ => place,
+            };
+            put((first + 1..=last).fold(first, better));
+        }
+        return Ok(());
+    }
     // Places that nothing behind them wins against; the first is the best of the window.
     let mut candidates: VecDeque<u32> = VecDeque::new();
     let mut next = 0;
