@@ -31,11 +31,14 @@ pub struct Sample {
     pub value: f64,
 }
 
+/// Name and value pairs sorted by name; a value may be empty.
+pub type SeriesLabels = Arc<Vec<(Box<str>, Box<str>)>>;
+
 /// One series of a metric answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Name and value pairs sorted by name; a value may be empty.
-    pub labels: Arc<Vec<(Box<str>, Box<str>)>>,
+    /// Its labels.
+    pub labels: SeriesLabels,
     /// By time, which rises unless `label_replace` made series equal; exactly one for an instant query.
     pub samples: Vec<Sample>,
 }

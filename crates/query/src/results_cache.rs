@@ -16,7 +16,7 @@ use foldhash::fast::RandomState;
 use sandur_base::{LruMap, MemoryBudget, Reservation};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::result::{Sample, Series};
+use crate::unit::Unit;
 
 /// Which steps of which query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,28 +25,6 @@ pub struct UnitKey {
     pub query: u128,
     /// Number of the unit on the grid.
     pub number: i64,
-}
-
-/// Series over consecutive steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unit {
-    /// Number of the first step that is in here.
-    pub first: i64,
-    /// Number of the last one.
-    pub last: i64,
-    /// State of what they were computed from.
-    pub version: u128,
-    /// Every series with a sample at one of the steps, and its samples there.
-    pub series: Vec<Series>,
-}
-
-impl Unit {
-    /// Bytes that the unit takes. Labels count although units share them: the last one holds them alone.
-    pub fn memory_bytes(&self) -> u64 {
-        let labels = |s: &Series| s.labels.iter().map(|(n, v)| n.len() + v.len() + 32).sum::<usize>();
-        let one = |s: &Series| labels(s) + s.samples.len() * size_of::<Sample>() + size_of::<Series>() + 64;
-        (self.series.iter().map(one).sum::<usize>() + size_of::<CachedUnit>() + ENTRY_BYTES) as u64
-    }
 }
 
 /// A unit in use; its memory stays reserved as long.
@@ -97,8 +75,8 @@ struct Shared {
 #[derive(Default)]
 struct State(LruMap<UnitKey, CachedUnit, RandomState>);
 
-/// Bytes that a unit takes in the map and in the order of last use.
-const ENTRY_BYTES: usize = 136;
+/// Bytes that a unit takes beside its own: in the map, in the order of last use and where it is counted.
+const ENTRY_BYTES: u64 = 136 + 64;
 /// A unit may take this part of the cache at most: one answer shall not push out all others.
 const UNIT_PART: u64 = 8;
 
@@ -159,7 +137,7 @@ impl ResultsCache {
 
     /// Keeps a unit if there is memory for it; true when it was kept.
     pub fn insert(&self, key: UnitKey, unit: Unit) -> bool {
-        let bytes = unit.memory_bytes();
+        let bytes = unit.memory_bytes() + ENTRY_BYTES;
         if bytes > self.0.budget.limit() / UNIT_PART {
             return false;
         }
@@ -237,13 +215,16 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Sample;
+    use crate::unit::label_bytes;
 
     fn unit(version: u128, series: usize) -> Unit {
-        let one = |n: usize| Series {
-            labels: Arc::new(vec![("app".into(), n.to_string().into())]),
-            samples: vec![Sample { timestamp_ms: 1, value: 2.0 }],
-        };
-        Unit { first: 0, last: 9, version, series: (0..series).map(one).collect() }
+        let mut unit = Unit::with_room((0, 9), 1, version, (series, series));
+        for n in 0..series {
+            let labels = Arc::new(vec![("app".into(), n.to_string().into())]);
+            unit.add(&labels, label_bytes(&labels), &[Sample { timestamp_ms: 1, value: 2.0 }]);
+        }
+        unit
     }
 
     fn key(number: i64) -> UnitKey {
@@ -254,7 +235,7 @@ mod tests {
     fn a_unit_is_given_only_for_its_version_and_its_steps() {
         let cache = ResultsCache::new(MemoryBudget::root("results", 1 << 20));
         assert!(cache.insert(key(0), unit(5, 1)));
-        assert_eq!(cache.get(key(0), 5, (2, 9)).unwrap().series.len(), 1);
+        assert_eq!(cache.get(key(0), 5, (2, 9)).unwrap().series().count(), 1);
         assert!(cache.get(key(0), 5, (2, 10)).is_none());
         assert!(cache.get(key(1), 5, (2, 9)).is_none());
         assert!(cache.get(key(0), 6, (2, 9)).is_none(), "another version");
@@ -265,7 +246,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_least_used_goes_first() {
-        let size = unit(1, 1).memory_bytes();
+        let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         for n in 0..10 {
             assert!(cache.insert(key(n), unit(1, 1)));
@@ -283,7 +264,7 @@ mod tests {
 
     #[test]
     fn units_in_use_stay_and_nothing_goes_in_vain() {
-        let size = unit(1, 1).memory_bytes();
+        let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         let mut held = Vec::new();
         for n in 0..10 {

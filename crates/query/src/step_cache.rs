@@ -10,11 +10,6 @@
 //! **Invariant.** An answer is what evaluating the whole query anew would give. Steps do not depend on each
 //! other, so it does not matter which of them are evaluated together.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::{Entry, HashMap};
-use std::sync::Arc;
-
-use foldhash::fast::FixedState;
 use sandur_base::units::MIB;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_model::TimeRange;
@@ -22,11 +17,13 @@ use sandur_model::TimeRange;
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::{Holding, add_versions, cuts};
+use crate::joined_series::JoinedSeries;
 use crate::pieces::in_order;
 use crate::result::{Sample, Series};
-use crate::results_cache::{CachedUnit, ResultsCache, Unit, UnitKey};
+use crate::results_cache::{CachedUnit, ResultsCache, UnitKey};
 use crate::source::Versions;
 use crate::stats::QueryStats;
+use crate::unit::{Unit, label_bytes};
 
 /// Steps of a unit at least, and the time that it spans at least: small enough that rows which come all the
 /// time make little worthless, large enough that a unit is worth its keeping.
@@ -37,8 +34,6 @@ const PIECE_BYTES: u64 = 256 * MIB;
 /// A piece is this many times as long as the longest window at least, since it reads a window more than its
 /// own steps.
 const WINDOWS_PER_PIECE: i64 = 4;
-/// Bytes that a joined series takes beside samples and labels.
-const JOINED_BYTES: usize = 128;
 /// Pieces that run at the same time: while one ends, the next has begun.
 const PIECES_AT_ONCE: usize = 2;
 
@@ -351,20 +346,24 @@ impl StepQuery<'_> {
         // The samples are copied on their way; a query that has no memory for that is not to fail for it.
         let bytes = fresh.iter().map(|held| held.memory.bytes()).sum();
         let Ok(_copies) = context.budget().reserve(bytes) else { return };
-        let mut by_unit: BTreeMap<i64, Vec<Series>> = BTreeMap::new();
-        for series in fresh.iter().flat_map(|held| &held.series) {
-            self.part_by_unit(series, &mut by_unit);
+        let all: Vec<&Series> = fresh.iter().flat_map(|held| &held.series).collect();
+        let mut units = self.empty_units((asked, versions), &all);
+        for series in all {
+            let bytes = label_bytes(&series.labels);
+            self.by_unit(asked, series, |unit, samples| {
+                if let Some(unit) = units.get_mut(unit) {
+                    unit.add(&series.labels, bytes, samples);
+                }
+            });
         }
         let is_fresh = |a: &Asked| {
             let inside = |&(first, last): &(i64, i64)| first <= a.last && a.first <= last;
             pieces.iter().any(inside)
         };
-        for ((a, version), after) in asked.iter().zip(versions).zip(after) {
-            if *version != after || !is_fresh(a) {
+        for ((a, unit), after) in asked.iter().zip(units).zip(after) {
+            if unit.version != after || !is_fresh(a) {
                 continue;
             }
-            let series = by_unit.remove(&a.unit).unwrap_or_default();
-            let unit = Unit { first: a.first, last: a.last, version: *version, series };
             let bytes = unit.memory_bytes();
             if results.insert(key(a.unit), unit) {
                 QueryStats::add(&context.stats().result_cache_stored, 1);
@@ -375,71 +374,69 @@ impl StepQuery<'_> {
         QueryStats::add_time(&context.stats().result_cache_ns, took);
     }
 
-    fn part_by_unit(&self, series: &Series, by_unit: &mut BTreeMap<i64, Vec<Series>>) {
+    /// The units with room for what the series have in them.
+    fn empty_units(&self, (asked, versions): (&[Asked], &[u128]), all: &[&Series]) -> Vec<Unit> {
+        let mut rooms = vec![(0, 0); asked.len()];
+        for series in all {
+            self.by_unit(asked, series, |unit, samples| {
+                if let Some((series, room)) = rooms.get_mut(unit) {
+                    *series += 1;
+                    *room += samples.len();
+                }
+            });
+        }
+        let step_ms = self.grid.step_ns / 1_000_000;
+        let units = asked.iter().zip(versions).zip(rooms);
+        units
+            .map(|((a, version), room)| Unit::with_room((a.first, a.last), step_ms, *version, room))
+            .collect()
+    }
+
+    /// Hands over the samples of a series unit by unit, with the place of the unit among those asked for.
+    fn by_unit<'s>(&self, asked: &[Asked], series: &'s Series, mut each: impl FnMut(usize, &'s [Sample])) {
         let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
+        let first_unit = asked.first().map_or(0, |a| a.unit);
         let mut rest = series.samples.as_slice();
         while let Some(first) = rest.first() {
-            let at_ns = first.timestamp_ms.saturating_mul(1_000_000);
-            let unit = self.grid.unit_of(self.grid.number(at_ns));
-            let last_ms = ms(self.grid.steps_of(unit).1);
-            let count = rest.partition_point(|sample| sample.timestamp_ms <= last_ms).max(1);
+            let number = self.grid.number(first.timestamp_ms.saturating_mul(1_000_000));
+            let unit = self.grid.unit_of(number);
+            let last = self.grid.steps_of(unit).1;
+            let last_ms = ms(last);
+            let is_inside = |sample: &Sample| sample.timestamp_ms <= last_ms;
+            // Mostly there is a sample at each step.
+            let all = rest.len().min((last - number) as usize + 1);
+            let are_all = is_inside(&rest[all - 1]) && !rest.get(all).is_some_and(is_inside);
+            let count = if are_all { all } else { rest.partition_point(is_inside).max(1) };
             let (samples, later) = rest.split_at(count);
-            let part = Series { labels: Arc::clone(&series.labels), samples: samples.to_vec() };
-            by_unit.entry(unit).or_default().push(part);
+            if let Ok(place) = usize::try_from(unit - first_unit) {
+                each(place, samples);
+            }
             rest = later;
         }
     }
 
     /// Joins the parts, which come in the order of time; sorted by labels.
     fn assemble(&self, parts: Vec<Part>) -> Result<HeldSeries, Error> {
-        let mut joined = Joined { all: HashMap::default(), memory: self.context.budget().reserve(0)? };
+        let mut joined = JoinedSeries::new(self.context.budget())?;
         for part in &parts {
             match part {
                 Part::Fresh(held) => {
-                    held.series.iter().try_for_each(|s| joined.add(&s.labels, &s.samples))?;
+                    held.series.iter().try_for_each(|s| joined.add(&s.labels, s.samples.iter().copied()))?;
                 }
                 Part::Known(unit, asked) => {
                     let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
                     let (first, last) = (ms(asked.first), ms(asked.last));
-                    for series in &unit.series {
-                        let from = series.samples.partition_point(|s| s.timestamp_ms < first);
-                        let to = series.samples.partition_point(|s| s.timestamp_ms <= last);
-                        if from < to {
-                            joined.add(&series.labels, &series.samples[from..to])?;
+                    for (labels, samples) in unit.series() {
+                        let samples = samples.between(first, last);
+                        if samples.len() > 0 {
+                            joined.add(labels, samples)?;
                         }
                     }
                 }
             }
         }
-        let Joined { all, memory } = joined;
-        let mut series: Vec<Series> =
-            all.into_iter().map(|(labels, samples)| Series { labels, samples }).collect();
-        series.sort_by(|a, b| a.labels.cmp(&b.labels));
+        let (series, memory) = joined.sorted();
         Ok(HeldSeries { series, memory })
-    }
-}
-
-type SeriesLabels = Arc<Vec<(Box<str>, Box<str>)>>;
-
-/// Series that are put together from parts, in reserved memory.
-struct Joined {
-    all: HashMap<SeriesLabels, Vec<Sample>, FixedState>,
-    memory: Reservation,
-}
-
-impl Joined {
-    fn add(&mut self, labels: &SeriesLabels, samples: &[Sample]) -> Result<(), Error> {
-        // Vectors grow by doubling.
-        self.memory.grow((2 * size_of_val(samples)) as u64)?;
-        match self.all.entry(Arc::clone(labels)) {
-            Entry::Occupied(mut known) => known.get_mut().extend_from_slice(samples),
-            Entry::Vacant(new) => {
-                let text: usize = labels.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
-                self.memory.grow((text + JOINED_BYTES) as u64)?;
-                new.insert(samples.to_vec());
-            }
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,166 @@
+//! A unit of steps that the step cache keeps: the values of its series in one piece of memory.
+//!
+//! An answer over many steps is cut into many units, each with a few samples of each series: kept series by
+//! series, they would take an allocation each, when they are stored and when they are let go. Most series
+//! have a sample at each step, so that the first time tells all others.
+//!
+//! **Invariant.** The samples of a series come back as they were added, in their order; series without
+//! samples are left out.
+
+use crate::result::{Sample, SeriesLabels};
+
+/// Series over consecutive steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// Number of the first step that is in here.
+    pub first: i64,
+    /// Number of the last one.
+    pub last: i64,
+    /// State of what they were computed from.
+    pub version: u128,
+    step_ms: i64,
+    series: Vec<UnitSeries>,
+    /// The values of all series, one after the other.
+    values: Vec<f64>,
+    /// Times of those whose times do not follow each other by steps.
+    times: Vec<i64>,
+    label_bytes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct UnitSeries {
+    labels: SeriesLabels,
+    /// Where its values end.
+    end: usize,
+    times: Times,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Times {
+    /// By steps, from this one in milliseconds on.
+    From(i64),
+    /// They are listed, from this place on.
+    Listed(usize),
+}
+
+/// The samples of a series of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitSamples<'a> {
+    values: &'a [f64],
+    times: UnitTimes<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum UnitTimes<'a> {
+    Steps { first_ms: i64, step_ms: i64 },
+    Listed(&'a [i64]),
+}
+
+/// Bytes that labels take, which units share: the last one holds them alone.
+pub(crate) fn label_bytes(labels: &SeriesLabels) -> usize {
+    const COUNTS_AND_LIST: usize = 64;
+    labels.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>() + COUNTS_AND_LIST
+}
+
+impl Unit {
+    /// A unit of steps of so many milliseconds with room for so many series and samples, without any.
+    pub fn with_room(
+        (first, last): (i64, i64),
+        step_ms: i64,
+        version: u128,
+        (series, samples): (usize, usize),
+    ) -> Self {
+        let (series, values, times) = (Vec::with_capacity(series), Vec::with_capacity(samples), Vec::new());
+        Self { first, last, version, step_ms, series, values, times, label_bytes: 0 }
+    }
+
+    /// Adds samples of a series, whose labels take so many bytes.
+    pub fn add(&mut self, labels: &SeriesLabels, label_bytes: usize, samples: &[Sample]) {
+        let Some(first) = samples.first() else { return };
+        let step = |n: usize| first.timestamp_ms.saturating_add(self.step_ms.saturating_mul(n as i64));
+        let by_steps = samples.iter().enumerate().all(|(n, sample)| sample.timestamp_ms == step(n));
+        let times = match by_steps {
+            true => Times::From(first.timestamp_ms),
+            false => {
+                self.times.extend(samples.iter().map(|sample| sample.timestamp_ms));
+                Times::Listed(self.times.len() - samples.len())
+            }
+        };
+        self.values.extend(samples.iter().map(|sample| sample.value));
+        self.label_bytes += label_bytes;
+        self.series.push(UnitSeries { labels: labels.clone(), end: self.values.len(), times });
+    }
+
+    /// Every series with a sample at one of the steps, and its samples there.
+    pub fn series(&self) -> impl Iterator<Item = (&SeriesLabels, UnitSamples<'_>)> {
+        let starts = std::iter::once(0).chain(self.series.iter().map(|series| series.end));
+        self.series.iter().zip(starts).map(|(UnitSeries { labels, end, times }, start)| {
+            let values = &self.values[start..*end];
+            let times = match *times {
+                Times::From(first_ms) => UnitTimes::Steps { first_ms, step_ms: self.step_ms },
+                Times::Listed(at) => UnitTimes::Listed(&self.times[at..at + values.len()]),
+            };
+            (labels, UnitSamples { values, times })
+        })
+    }
+
+    /// Bytes that the unit takes. Labels count although units share them: the last one holds them alone.
+    pub fn memory_bytes(&self) -> u64 {
+        let numbers = (self.values.capacity() + self.times.capacity()) * size_of::<f64>();
+        (size_of::<Self>() + numbers + size_of_val(self.series.as_slice()) + self.label_bytes) as u64
+    }
+}
+
+impl<'a> UnitSamples<'a> {
+    /// Those between two instants in milliseconds, both included.
+    pub fn between(self, first_ms: i64, last_ms: i64) -> impl ExactSizeIterator<Item = Sample> + use<'a> {
+        let place = |ms: i64| match self.times {
+            // How many times are not behind it.
+            UnitTimes::Steps { first_ms, step_ms } => {
+                let steps = ms.saturating_sub(first_ms).div_euclid(step_ms.max(1)).saturating_add(1);
+                steps.clamp(0, self.values.len() as i64) as usize
+            }
+            UnitTimes::Listed(times) => times.partition_point(|time| *time <= ms),
+        };
+        let (from, to) = (place(first_ms.saturating_sub(1)), place(last_ms));
+        let values = self.values.get(from..to).unwrap_or_default();
+        values.iter().enumerate().map(move |(n, value)| {
+            let timestamp_ms = match self.times {
+                UnitTimes::Steps { first_ms, step_ms } => first_ms + step_ms * (from + n) as i64,
+                UnitTimes::Listed(times) => times[from + n],
+            };
+            Sample { timestamp_ms, value: *value }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn samples_come_back_as_they_were_added_between_any_instants() {
+        let of = |times: &[i64]| -> Vec<Sample> {
+            let sample = |ms: &i64| Sample { timestamp_ms: *ms, value: *ms as f64 / 7.0 };
+            times.iter().map(sample).collect()
+        };
+        let all = [of(&[-20, -10, 0, 10, 20]), of(&[]), of(&[0, 20]), of(&[10]), of(&[-20, -10, 10, 20])];
+        let mut unit = Unit::with_room((-2, 2), 10, 1, (0, 0));
+        for (n, samples) in all.iter().enumerate() {
+            let labels = Arc::new(vec![("n".into(), n.to_string().into())]);
+            unit.add(&labels, label_bytes(&labels), samples);
+        }
+        let added: Vec<&Vec<Sample>> = all.iter().filter(|samples| !samples.is_empty()).collect();
+        assert_eq!(unit.series().count(), added.len());
+        for (first, last) in [(-100, 100), (-20, 20), (-19, 19), (-10, 10), (1, 9), (20, -20), (5, 100)] {
+            for ((_, found), added) in unit.series().zip(&added) {
+                let inside = |sample: &&Sample| (first..=last).contains(&sample.timestamp_ms);
+                let expected: Vec<Sample> = added.iter().filter(inside).copied().collect();
+                assert_eq!(found.between(first, last).collect::<Vec<_>>(), expected, "{first} {last}");
+            }
+        }
+        assert_eq!(unit.times.len(), 6, "others follow each other by steps");
+    }
+}
