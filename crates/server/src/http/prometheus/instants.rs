@@ -10,7 +10,7 @@ const KEPT_MAX: usize = 4_096;
 /// Longest text that is kept: seconds with decimals fit.
 const TEXT_BYTES: usize = 23;
 
-/// The text before the number of an instant, `[1700000000,"`.
+/// The text before the number of an instant, `,[1700000000,"`.
 struct Instant {
     ms: i64,
     text: [u8; TEXT_BYTES],
@@ -18,17 +18,17 @@ struct Instant {
 }
 
 impl Instant {
-    fn of(ms: i64) -> Option<Self> {
-        let mut written = Vec::with_capacity(TEXT_BYTES);
-        push_begin(&mut written, ms);
+    fn of(ms: i64, scratch: &mut Vec<u8>) -> Option<Self> {
+        scratch.clear();
+        push_begin(scratch, ms);
         let mut text = [0; TEXT_BYTES];
-        text.get_mut(..written.len())?.copy_from_slice(&written);
-        Some(Self { ms, text, len: written.len() as u8 })
+        text.get_mut(..scratch.len())?.copy_from_slice(scratch);
+        Some(Self { ms, text, len: scratch.len() as u8 })
     }
 }
 
 fn push_begin(out: &mut Vec<u8>, ms: i64) {
-    out.push(b'[');
+    out.extend_from_slice(b",[");
     numbers::seconds(out, ms);
     out.extend_from_slice(b",\"");
 }
@@ -40,6 +40,8 @@ pub struct Instants {
     known: Vec<Instant>,
     /// The place of the first that is not before the next one of the series that is written.
     at: usize,
+    /// For the text of one.
+    scratch: Vec<u8>,
 }
 
 impl Instants {
@@ -62,8 +64,12 @@ impl Instants {
             if out.len() >= piece_bytes {
                 return written;
             }
-            out.extend_from_slice(if written == 0 { b",\"values\":[" } else { b"," });
+            let begin = out.len();
             self.push_begin(out, ms);
+            if written == 0 {
+                // A comma stands before the others.
+                out.splice(begin..=begin, *b",\"values\":[");
+            }
             numbers::plain(out, value);
             out.extend_from_slice(b"\"]");
             written += 1;
@@ -74,13 +80,13 @@ impl Instants {
         written
     }
 
-    /// Appends what stands before the number of an instant, which is behind the one before.
+    /// Appends what stands before the number of an instant, a comma first.
     fn push_begin(&mut self, out: &mut Vec<u8>, ms: i64) {
         while self.known.get(self.at).is_some_and(|instant| instant.ms < ms) {
             self.at += 1;
         }
         if self.at == self.known.len() && self.at < KEPT_MAX {
-            self.known.extend(Instant::of(ms));
+            self.known.extend(Instant::of(ms, &mut self.scratch));
         }
         match self.known.get(self.at) {
             Some(instant) if instant.ms == ms => {

@@ -94,6 +94,19 @@ impl Rows {
         }
     }
 
+    /// About how many bytes the answer has, as far as that is below a bound.
+    fn about_bytes(&self, most: usize) -> usize {
+        let mut bytes = 0;
+        for series in 0..self.len() {
+            let (floats, histograms) = self.counts(series);
+            bytes += SERIES_BYTES + floats * FLOAT_BYTES + histograms * HISTOGRAM_BYTES;
+            if bytes >= most {
+                return most;
+            }
+        }
+        bytes
+    }
+
     fn histogram(&self, out: &mut Vec<u8>, series: usize, n: usize) {
         if let Self::Evaluated(Answer { value: Value::Matrix(all), .. }) = self {
             let (ms, histogram) = &all[series].histograms[n];
@@ -121,6 +134,11 @@ pub struct Writer {
     piece_bytes: usize,
 }
 
+/// About as many bytes has a series, a float or a histogram of an answer.
+const SERIES_BYTES: usize = 256;
+const FLOAT_BYTES: usize = 32;
+const HISTOGRAM_BYTES: usize = 1_024;
+
 /// Bytes of pieces behind the first: of large answers, which are handed over less often then.
 const LATER_PIECE_BYTES: usize = 4 * PIECE_BYTES;
 
@@ -131,6 +149,7 @@ impl Writer {
     }
 
     fn begin(&self, out: &mut Vec<u8>) -> At {
+        out.reserve(self.shown.rows.about_bytes(PIECE_BYTES + PIECE_BYTES / 4));
         out.extend_from_slice(BEGIN);
         json::push(out, format_args!("{{\"resultType\":\"{}\",\"result\":[", self.shown.rows.kind()));
         let Rows::Evaluated(answer) = &self.shown.rows else { return At::Series(0) };
