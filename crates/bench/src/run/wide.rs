@@ -42,6 +42,8 @@ pub struct WideRow {
     pub idle: u64,
     /// Most resident bytes of one query.
     pub alone_peak: u64,
+    /// Most bytes that one query had reserved at once, as its statistics tell.
+    pub reserved: u64,
     /// Seconds of one query: the median of several.
     pub alone_seconds: f64,
     /// Most resident bytes of many at once.
@@ -92,7 +94,7 @@ async fn measure(
     let mut seconds = Vec::new();
     for number in 1..=3 {
         let asked = env.monotonic();
-        ask(&place.address, number, end_ms)?;
+        row.reserved = ask(&place.address, number, end_ms)?.max(row.reserved);
         seconds.push((env.monotonic() - asked).as_secs_f64());
     }
     row.alone_peak = process.resident_peak_bytes();
@@ -120,14 +122,17 @@ fn path_of(number: u64, end_ms: i64) -> String {
     rates_path(number, end_ms / 1_000 - (MINUTES - 6) * 60, end_ms / 1_000)
 }
 
-fn ask(address: &str, number: u64, end_ms: i64) -> Result<()> {
+/// Asks once; the most bytes that the query had reserved.
+fn ask(address: &str, number: u64, end_ms: i64) -> Result<u64> {
     let mut connection = Connection::new(address).with_timeout(PATIENCE);
-    let answer = connection.get(&path_of(number, end_ms))?;
+    let answer = connection.get(&(path_of(number, end_ms) + "&stats=true"))?;
     let groups = String::from_utf8_lossy(&answer.body).matches("\"job\"").count() as u64;
     if answer.status != 200 || groups != JOBS {
         bail!("answered with {} and {groups} of {JOBS} groups: {}", answer.status, answer.text());
     }
-    Ok(())
+    let body: serde_json::Value = serde_json::from_slice(&answer.body)?;
+    let reserved = body.pointer("/data/stats/amounts/memoryPeakBytes");
+    Ok(reserved.and_then(serde_json::Value::as_u64).unwrap_or_default())
 }
 
 fn ask_at_once(address: &str, queries: u64, end_ms: i64) -> Result<()> {
@@ -144,17 +149,18 @@ fn ask_at_once(address: &str, queries: u64, end_ms: i64) -> Result<()> {
 /// A table in Markdown.
 pub fn wide_table(rows: &[WideRow]) -> String {
     let mut text = String::from(
-        "| series | idle | one query: beyond idle | seconds | at once | resident at most | seconds | \
-         throughput of one after the other |\n|---|---|---|---|---|---|---|---|\n",
+        "| series | idle | one query: reserved | beyond idle | seconds | at once | resident at most | \
+         seconds | throughput of one after the other |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let serial = row.alone_seconds * row.at_once as f64;
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {:.2} | {} | {} | {:.1} | {:.2} x |",
+            "| {} | {} | {} | {} | {:.2} | {} | {} | {:.1} | {:.2} x |",
             row.series,
             ByteSize(row.idle),
+            ByteSize(row.reserved),
             ByteSize(row.alone_peak.saturating_sub(row.idle)),
             row.alone_seconds,
             row.at_once,
@@ -176,13 +182,17 @@ mod tests {
             series: 1_000,
             idle: 10 << 20,
             alone_peak: 15 << 20,
+            reserved: 3 << 20,
             alone_seconds: 0.5,
             many_peak: 30 << 20,
             many_seconds: 8.0,
             at_once: 32,
         };
         let table = wide_table(&[row]);
-        assert!(table.contains("| 1000 | 10MiB | 5MiB | 0.50 | 32 | 30MiB | 8.0 | 2.00 x |"), "{table}");
+        assert!(
+            table.contains("| 1000 | 10MiB | 3MiB | 5MiB | 0.50 | 32 | 30MiB | 8.0 | 2.00 x |"),
+            "{table}"
+        );
     }
 
     #[test]

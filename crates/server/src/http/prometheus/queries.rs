@@ -97,15 +97,16 @@ fn shown(context: &QueryContext, asked: &Asked, evaluated: Evaluated, cost: &Cos
     if asked.limit.is_some_and(|limit| rows.truncate(limit)) {
         warnings.push(TRUNCATED.to_owned());
     }
+    let stats = || statistics::object(cost, (samples, peak_samples), context.budget().peak());
     let stats = match asked.stats.as_str() {
         "" => None,
-        "true" | "all" => Some(statistics::object(cost, samples, peak_samples)),
+        "true" | "all" => Some(stats()),
         other => {
             warnings.push(format!(
                 "value {other:?} for parameter \"stats\" is deprecated and will be rejected in the next \
                  major release, use \"true\" or \"all\""
             ));
-            Some(statistics::object(cost, samples, peak_samples))
+            Some(stats())
         }
     };
     Shown { rows, at_ms: asked.request.times.start, warnings, infos, stats }

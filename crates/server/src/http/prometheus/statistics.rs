@@ -4,8 +4,9 @@
 
 use crate::http::marshal::{Cost, json};
 
-/// The object. `samples` were read; `step_samples` were those of the largest piece.
-pub fn object(cost: &Cost, samples: u64, peak_samples: u64) -> Vec<u8> {
+/// The object. `samples` were read; `peak_samples` were those of the largest piece, and `reserved` the most
+/// bytes that were reserved at once.
+pub fn object(cost: &Cost, (samples, peak_samples): (u64, u64), reserved: u64) -> Vec<u8> {
     let c = &cost.counters;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (queue, execution) = (seconds(c.queue_ns), cost.execution.as_secs_f64());
@@ -54,6 +55,7 @@ pub fn object(cost: &Cost, samples: u64, peak_samples: u64) -> Vec<u8> {
         ("keptUnitsAsked", c.result_cache_requests),
         ("keptUnitsFound", c.result_cache_hits),
         ("keptUnitsStored", c.result_cache_stored),
+        ("memoryPeakBytes", reserved),
     ];
     out.extend_from_slice(b"},\"amounts\":{");
     for (n, (name, amount)) in amounts.iter().enumerate() {
@@ -70,11 +72,12 @@ mod tests {
 
     #[test]
     fn the_object_is_json_with_prometheus_fields() {
-        let object: serde_json::Value = serde_json::from_slice(&object(&Cost::default(), 5, 3)).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&object(&Cost::default(), (5, 3), 7)).unwrap();
         for path in ["/timings/evalTotalTime", "/timings/execQueueTime", "/phases/store", "/amounts/blocks"] {
             assert_eq!(object.pointer(path).and_then(serde_json::Value::as_f64), Some(0.0), "{path}");
         }
         assert_eq!(object["samples"]["totalQueryableSamples"], 5);
         assert_eq!(object["samples"]["peakSamples"], 3);
+        assert_eq!(object["amounts"]["memoryPeakBytes"], 7);
     }
 }
