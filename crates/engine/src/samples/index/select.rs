@@ -19,6 +19,8 @@ use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of}
 const FEW_PAGES: usize = 2;
 /// Most series beside which the runs of a list are followed.
 const FOLLOWED_MAX: u64 = 1 << 20;
+/// Ordinals that are gathered before they are put into a set together.
+const GATHERED: usize = 1 << 14;
 /// A look at whether a series passes takes as long as so many bytes.
 pub(super) const LOOK_BYTES: u64 = 2;
 /// Pages of lists that are read at once.
@@ -72,6 +74,13 @@ fn pages_of(label: &Label, numbers: &RoaringBitmap, with_all: bool) -> Vec<usize
     };
     let pages = label.list_pages().iter().enumerate();
     pages.filter(|(_, page)| holds(page)).map(|(at, _)| at).collect()
+}
+
+/// Puts ordinals into a set, which are above all that it has: several at once, since one after the other is
+/// slow.
+fn gather(found: &mut RoaringBitmap, some: &mut Vec<u32>) {
+    let above = found.append(some.drain(..));
+    debug_assert!(above.is_ok(), "runs rise");
 }
 
 impl IndexReader {
@@ -198,7 +207,8 @@ impl IndexReader {
         let Some((page, at)) = of.list_page_of(number) else { return Ok(RoaringBitmap::new()) };
         let part = of.list_pages()[page].part;
         let table = u64::from(of.list_pages()[page].count) * 16;
-        let _memory = self.reserve(part.memory_bytes() + table + selected.len().min(FOLLOWED_MAX) * 4)?;
+        let sets = u64::from(self.index().series()) / 4;
+        let _memory = self.reserve(part.memory_bytes() + table + sets + GATHERED as u64 * 4)?;
         let stored = self.stored(&[part]).await?;
         let work = move |index: &Index| {
             let page = &index.labels()[label].list_pages()[page];
@@ -210,12 +220,18 @@ impl IndexReader {
                 return Ok(selected & some);
             }
             let mut rest = selected.iter().peekable();
-            let mut found = Vec::with_capacity(selected.len().min(u64::from(lists.counts()[at])) as usize);
+            let (mut found, mut some) = (RoaringBitmap::new(), Vec::new());
             lists.runs(at, index.series(), |run| {
                 while rest.next_if(|ordinal| *ordinal < run.start).is_some() {}
-                found.extend(std::iter::from_fn(|| rest.next_if(|ordinal| *ordinal < run.end)));
+                while let Some(ordinal) = rest.next_if(|ordinal| *ordinal < run.end) {
+                    if some.len() == GATHERED {
+                        gather(&mut found, &mut some);
+                    }
+                    some.push(ordinal);
+                }
             })?;
-            Ok(RoaringBitmap::from_sorted_iter(found).unwrap_or_default())
+            gather(&mut found, &mut some);
+            Ok(found)
         };
         self.decode(u64::from(part.plain), work).await
     }
