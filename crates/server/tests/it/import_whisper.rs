@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::process::{Random, Server, Setup, encode, now_ns};
+use crate::retention::until;
 
 const FILES: u32 = 12;
 const FINE: u32 = 60;
@@ -109,4 +110,51 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
     std::os::unix::fs::symlink(&tree, empty.join("elsewhere")).unwrap();
     let (code, text) = told(&run(&server, &empty, &[]));
     assert!(code == Some(1) && text.contains("a link to a folder"), "nothing is left out in silence: {text}");
+}
+
+/// An hour by the minute which ends at `last`, and nothing else: one block holds it.
+fn minutes(last: u32, value: f64) -> Vec<u8> {
+    let words = [1, 60 * FINE, 0.5f32.to_bits(), 1, 28, 60, FINE];
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    for n in 0..FINE {
+        bytes.extend((last - (FINE - 1 - n) * 60).to_be_bytes());
+        bytes.extend((value + f64::from(n) / 7.0).to_be_bytes());
+    }
+    bytes
+}
+
+/// Points that became rollups are compared with what these tell.
+#[test]
+fn a_comparison_knows_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, schemas) = (folder.path().join("whisper"), folder.path().join("schemas.conf"));
+    fs::create_dir_all(tree.join("a")).unwrap();
+    fs::write(&schemas, "[all]\npattern = .*\nretentions = 1m:1d,1h:30d\n").unwrap();
+    // The last minute of an hour three days ago: the points of the file are those of the whole hour.
+    let last = (now_ns() / 1_000_000_000) as u32 / 3600 * 3600 - 3 * 86_400 - 60;
+    for n in 0..3u32 {
+        fs::write(tree.join(format!("a/n{n}.wsp")), minutes(last, f64::from(n) - 1.5)).unwrap();
+    }
+    let store = folder.path().join("data").to_str().unwrap().to_owned();
+    let schemas = format!("--graphite-schemas={}", schemas.display());
+    let options = ["--compaction-interval=200ms", "--retention-change-delay=300ms", &schemas];
+    let setup = || Setup::new(store.clone(), folder.path()).with(&options);
+    let server = setup().start();
+    let (code, text) = told(&run(&server, &tree, &[]));
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    assert!(code == Some(0) && text.contains(": 0 differ") && !text.contains("rollups"), "{text}");
+    assert_eq!(server.terminate(), Some(0));
+    let server = setup().with(&["--graphite-rollups"]).start();
+    let rewritten = "sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}";
+    until("the day is rolled", &server, || {
+        String::from_utf8(server.get("/metrics").1).unwrap().contains(rewritten)
+    });
+    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    let expected = "rollups in the place of 180 of the points";
+    assert!(code == Some(0) && text.contains(": 0 differ") && text.contains(expected), "{text}");
+    fs::write(tree.join("a/n1.wsp"), minutes(last, 7.0)).unwrap();
+    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    assert!(code == Some(1) && text.contains("n1.wsp: ") && text.contains("a rollup of 3600 s"), "{text}");
+    assert_eq!(server.terminate(), Some(0));
 }

@@ -9,6 +9,7 @@ mod labels;
 mod load;
 mod pace;
 mod report;
+mod rolled;
 mod shipper;
 mod state;
 mod tree;

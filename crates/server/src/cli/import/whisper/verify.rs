@@ -1,7 +1,8 @@
 //! `--verify`: every file is read again, and a random window of each archive is asked for and compared.
 //!
 //! A window runs from one point to another, and the server must have every point of it, with the same bits.
-//! It may have others: those that senders have sent meanwhile.
+//! It may have others: those that senders have sent meanwhile. Where it has rollups in the place of points,
+//! these are compared with what the points make.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use sandur_base::{Backoff, BoxFuture, Env};
-use sandur_model::Labels;
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels};
 use sandur_whisper::Point;
 use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::file::Reader;
 use super::report::NOTHING_FOUND;
+use super::rolled::RolledSteps;
 use super::tree::{Found, Tree};
 use crate::cli::client::Client;
 use crate::cli::escape::escaped;
@@ -25,6 +27,8 @@ use crate::failed_command::Failed;
 
 /// Pauses between attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// Seconds of a day.
+const DAY: i64 = 86_400;
 /// Differences that are shown one by one.
 const SHOWN_MAX: u64 = 100;
 
@@ -51,6 +55,7 @@ struct Tally {
     archives: u64,
     points: u64,
     further: u64,
+    rolled: u64,
     differing: u64,
 }
 
@@ -78,10 +83,13 @@ impl Verification {
         while !pending.is_empty() {
             tally.add(pending.next().await.transpose()?);
         }
-        let Tally { files, archives, points, further, differing } = tally;
+        let Tally { files, archives, points, further, rolled, differing } = tally;
         eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
         if further > 0 {
             eprintln!("the server has {further} points beside them, as of senders that send to both");
+        }
+        if rolled > 0 {
+            eprintln!("the server has rollups in the place of {rolled} of the points (graphite.rollups)");
         }
         if files == 0 && differing == 0 {
             return Err(Failed::new(NOTHING_FOUND));
@@ -106,18 +114,42 @@ impl Verification {
             tally.archives += 1;
             tally.points += window.points.len() as u64;
             let stored = self.ask(&window).await?;
-            window.compare(&name, stored, &mut tally);
+            let rolled = match window.is_whole(&stored) || window.labels.get(GRAPHITE_ARCHIVE).is_some() {
+                true => RolledSteps::default(),
+                false => self.ask_rolled(&window).await?,
+            };
+            window.compare(&name, stored, &rolled, &mut tally);
         }
         Ok(tally)
     }
 
     /// What the server has of a window, by milliseconds.
     async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, f64>, Failed> {
+        let all = self.series(selector(&window.labels), window, 0).await?;
+        let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
+        let is_wanted = |metric: &BTreeMap<String, String>| {
+            metric.len() == wanted.len() && metric.iter().all(|(n, v)| wanted.get(&**n) == Some(&&**v))
+        };
+        let series = all.into_iter().find(|series| is_wanted(&series.metric));
+        Ok(series.map(Series::by_time).unwrap_or_default())
+    }
+
+    /// The rollups that the server has of a window.
+    async fn ask_rolled(&self, window: &Window) -> Result<RolledSteps, Failed> {
+        let all = selector(&window.labels);
+        let rollups = format!("{}{GRAPHITE_ROLLUP}!=\"\"}}", all.trim_end_matches('}'));
+        // A step may begin a day before its last second.
+        let series = self.series(rollups, window, DAY).await?;
+        Ok(RolledSteps::of(series.into_iter().map(|one| (one.metric.clone(), one.by_time())).collect()))
+    }
+
+    /// The series that match, with their points in a window and some seconds before.
+    async fn series(&self, selector: String, window: &Window, before: i64) -> Result<Vec<Series>, Failed> {
         let bounds = window.points.first().zip(window.points.last());
-        let Some((first, last)) = bounds else { return Ok(BTreeMap::new()) };
+        let Some((first, last)) = bounds else { return Ok(Vec::new()) };
         // A range ends at its time, and begins behind its length before it.
-        let length = i64::from(last.time) - i64::from(first.time) + 1;
-        let query = format!("{}[{length}s]", selector(&window.labels));
+        let length = i64::from(last.time) - i64::from(first.time) + 1 + before;
+        let query = format!("{selector}[{length}s]");
         let pairs = [("query", query), ("time", last.time.to_string())];
         let mut attempt = 0;
         let body = loop {
@@ -133,14 +165,7 @@ impl Verification {
         };
         let answer: Answer = serde_json::from_slice(&body)
             .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
-        let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
-        let is_wanted = |metric: &BTreeMap<String, String>| {
-            metric.len() == wanted.len() && metric.iter().all(|(n, v)| wanted.get(&**n) == Some(&&**v))
-        };
-        let series = answer.data.result.into_iter().find(|series| is_wanted(&series.metric));
-        let values = series.map(|series| series.values).unwrap_or_default();
-        let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
-        Ok(values.into_iter().filter_map(point).collect())
+        Ok(answer.data.result)
     }
 }
 
@@ -159,6 +184,14 @@ struct Series {
     metric: BTreeMap<String, String>,
     #[serde(default)]
     values: Vec<(f64, String)>,
+}
+
+impl Series {
+    /// Its values by milliseconds.
+    fn by_time(self) -> BTreeMap<i64, f64> {
+        let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
+        self.values.into_iter().filter_map(point).collect()
+    }
 }
 
 /// A window of each archive that has points.
@@ -191,17 +224,29 @@ fn selector(labels: &Labels) -> String {
 }
 
 impl Window {
-    fn compare(&self, name: &str, mut stored: BTreeMap<i64, f64>, tally: &mut Tally) {
+    /// Whether each point is there, whatever its value.
+    fn is_whole(&self, stored: &BTreeMap<i64, f64>) -> bool {
+        self.points.iter().all(|point| stored.contains_key(&(i64::from(point.time) * 1_000)))
+    }
+
+    fn compare(&self, name: &str, mut stored: BTreeMap<i64, f64>, rolled: &RolledSteps, tally: &mut Tally) {
         for point in &self.points {
             let value = stored.remove(&(i64::from(point.time) * 1_000));
+            if value.is_none() && rolled.hold(i64::from(point.time)) {
+                tally.rolled += 1;
+                continue;
+            }
             let is_equal = value.is_some_and(|value| value.to_bits() == point.value.to_bits());
             if !is_equal {
-                let archive = self.labels.get(sandur_model::GRAPHITE_ARCHIVE).unwrap_or("the finest");
+                let archive = self.labels.get(GRAPHITE_ARCHIVE).unwrap_or("the finest");
                 let stored = value.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
                 let Point { time, value } = point;
                 let text = format!("{name}: archive {archive}, {time}: {value}, and the server has {stored}");
                 tally.differs(&text);
             }
+        }
+        for text in rolled.differences(&self.points) {
+            tally.differs(&format!("{name}: {text}"));
         }
         tally.further += stored.len() as u64;
     }
@@ -221,6 +266,7 @@ impl Tally {
         self.archives += other.archives;
         self.points += other.points;
         self.further += other.further;
+        self.rolled += other.rolled;
         self.differing += other.differing;
     }
 }

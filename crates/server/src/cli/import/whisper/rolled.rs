@@ -1,0 +1,121 @@
+//! Rollups that a server has in the place of points: what they tell is compared with the points of a file.
+//!
+//! A step that lies within the points is compared when the server knows as many values of it as they do. One
+//! that others have sent points of knows more, and is not.
+
+use std::collections::BTreeMap;
+
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup};
+use sandur_whisper::Point;
+
+/// Sums may be made in another order.
+const SUM_PRECISION: f64 = 1e-9;
+
+/// Steps of a rollup by their begin, in seconds.
+#[derive(Debug, Default)]
+pub struct RolledSteps {
+    groups: BTreeMap<(i64, i64), BTreeMap<i64, Rollup>>,
+}
+
+impl RolledSteps {
+    /// The rollups of a path, by the labels and the values of their series.
+    pub fn of(series: Vec<(BTreeMap<String, String>, BTreeMap<i64, f64>)>) -> Self {
+        let mut kept: BTreeMap<(i64, i64), BTreeMap<Aggregate, BTreeMap<i64, f64>>> = BTreeMap::new();
+        for (labels, values) in series {
+            let step = labels.get(GRAPHITE_ARCHIVE).and_then(|step| step.parse::<i64>().ok());
+            let rollup = labels.get(GRAPHITE_ROLLUP).and_then(|rollup| Aggregate::of_label(rollup));
+            if let (Some(step), Some((aggregate, finest))) = (step.filter(|step| *step > 0), rollup) {
+                kept.entry((step, finest)).or_default().insert(aggregate, values);
+            }
+        }
+        let steps = |of: BTreeMap<Aggregate, BTreeMap<i64, f64>>| {
+            let times = of.get(&Aggregate::Count).into_iter().flat_map(BTreeMap::keys);
+            let at = |time: &i64| Rollup::of_kept(|one| of.get(&one)?.get(time).copied());
+            times.filter_map(|time| Some((time.div_euclid(1_000), at(time)?))).collect()
+        };
+        Self { groups: kept.into_iter().map(|(key, of)| (key, steps(of))).collect() }
+    }
+
+    /// Whether a rollup stands for the points of a second.
+    pub fn hold(&self, time: i64) -> bool {
+        self.groups.iter().any(|((step, _), steps)| steps.contains_key(&(time - time.rem_euclid(*step))))
+    }
+
+    /// What rollups tell otherwise than the points that they hold.
+    pub fn differences(&self, points: &[Point]) -> Vec<String> {
+        let Some((first, last)) = points.first().zip(points.last()) else { return Vec::new() };
+        let mut found = Vec::new();
+        for ((step, finest), steps) in &self.groups {
+            let (first, end) = (i64::from(first.time), i64::from(last.time) + finest);
+            let within = |begin: &i64| *begin >= first && begin + step <= end;
+            for (begin, stored) in steps.iter().filter(|(begin, _)| within(begin)) {
+                let Some(told) = rollup_of(points, (*begin, begin + step), *finest) else { continue };
+                if stored.count == told.count && !is_same(stored, &told) || stored.count < told.count {
+                    found.push(format!(
+                        "{begin}: a rollup of {step} s is {stored:?}, and its points {told:?}"
+                    ));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The rollup of the points of some seconds, of several in one of the finest steps the last.
+fn rollup_of(points: &[Point], (begin, end): (i64, i64), finest: i64) -> Option<Rollup> {
+    let mut values: BTreeMap<i64, f64> = BTreeMap::new();
+    for point in points.iter().filter(|point| (begin..end).contains(&i64::from(point.time))) {
+        values.insert(i64::from(point.time).div_euclid(finest), point.value);
+    }
+    let mut all = values.into_values().map(Rollup::of);
+    let first = all.next()?;
+    Some(all.fold(first, |mut joined, one| {
+        joined.join(&one);
+        joined
+    }))
+}
+
+fn is_same(stored: &Rollup, told: &Rollup) -> bool {
+    let is_near =
+        (stored.sum - told.sum).abs() <= SUM_PRECISION * told.sum.abs().max(told.max.abs()).max(1.0);
+    is_near && Rollup { sum: told.sum, ..*stored } == *told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        values.iter().zip((600..).step_by(10)).map(|(value, time)| Point { time, value: *value }).collect()
+    }
+
+    fn rolled(rollup: &Rollup) -> RolledSteps {
+        let one = |aggregate: Aggregate| {
+            let labels = [(GRAPHITE_ARCHIVE, "60".to_owned()), (GRAPHITE_ROLLUP, aggregate.label(10))];
+            let labels = labels.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+            (labels, rollup.get(aggregate).map(|value| (600_000, value)).into_iter().collect())
+        };
+        RolledSteps::of(Aggregate::ALL.map(one).to_vec())
+    }
+
+    #[test]
+    fn a_rollup_is_compared_with_the_points_of_its_step() {
+        let points = points(&[3.0, -1.0, 0.1, 0.2, 0.3, 5.0, 7.0]);
+        let told = rollup_of(&points, (600, 660), 10).unwrap();
+        assert_eq!((told.count, told.min, told.last), (6.0, -1.0, 5.0));
+        assert!(rolled(&told).differences(&points).is_empty());
+        let near = Rollup { sum: told.sum + 1e-14, ..told };
+        assert!(rolled(&near).differences(&points).is_empty());
+        for other in [Rollup { max: 6.0, ..told }, Rollup { count: 5.0, ..told }, Rollup { sum: 8.0, ..told }]
+        {
+            assert_eq!(rolled(&other).differences(&points).len(), 1, "{other:?}");
+        }
+        assert!(
+            rolled(&Rollup { count: 7.0, max: 9.0, ..told }).differences(&points).is_empty(),
+            "others sent"
+        );
+        assert!(rolled(&Rollup { max: 6.0, ..told }).differences(&points[..5]).is_empty(), "not all of it");
+        let steps = rolled(&told);
+        assert_eq!([599, 600, 659, 660].map(|time| steps.hold(time)), [false, true, true, false]);
+    }
+}
