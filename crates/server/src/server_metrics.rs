@@ -110,6 +110,8 @@ pub struct ServerMetrics {
     /// Lines of the own log that did not fit the queue or broke a limit.
     pub self_logs_dropped: Counter,
     log_dropped: Counter,
+    /// How late the threads that drive I/O come to what is due.
+    pub io_delay_seconds: Histogram,
 }
 
 fn histogram() -> Histogram {
@@ -151,6 +153,7 @@ impl Default for ServerMetrics {
             self_logs: Counter::default(),
             self_logs_dropped: Counter::default(),
             log_dropped: Counter::default(),
+            io_delay_seconds: histogram(),
         }
     }
 }
@@ -202,6 +205,8 @@ impl ServerMetrics {
         all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
         let text = "Lines of the log that were dropped because nobody read standard error in time";
         all.register("sandur_log_dropped_lines", text, self.log_dropped);
+        let text = "How late the threads that drive I/O come to what is due: long when they compute";
+        all.register("sandur_io_delay_seconds", text, self.io_delay_seconds);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);
         registry

@@ -3,7 +3,8 @@
 //! Budgets bound what the program asks for; the allocator and the kernel decide what is resident. The
 //! governor looks at that, the more often the nearer the limit is, and takes steps that cost more the nearer
 //! it is: free pages are given back and the step cache is emptied; bodies wait and pushes are refused;
-//! the query that holds most ends.
+//! the query that holds most ends. Its looks also tell how late timers are: the threads that drive I/O are
+//! behind when something computes on them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,7 +79,10 @@ pub async fn govern(env: Env, governed: Governed) {
     let mut judge = Judge::new(limit);
     let mut resident = 0;
     loop {
-        env.sleep(judge.pause(resident)).await;
+        let (asked, pause) = (env.monotonic(), judge.pause(resident));
+        env.sleep(pause).await;
+        let late = env.monotonic().saturating_sub(asked + pause);
+        metrics.io_delay_seconds.observe(late.as_secs_f64());
         let Some(now_resident) = machine::resident_bytes() else { return };
         resident = now_resident;
         if judge.wants_purge(resident) {
