@@ -27,8 +27,10 @@ const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
 /// Pages of series of a block are kept decoded when no more of them are wanted.
 const KEPT_PAGES: usize = 8;
 
-/// Pages of other holders of which is known what they have in common with a page.
+/// Pages of other holders of which is known what they have in common with a page, and most of them in all:
+/// of many holders one each.
 const ALIKE_MAX: usize = 4;
+const ALIKE_OF_ALL: usize = 32;
 
 /// Pages that series of a scan hold at most.
 const HELD_PAGES: usize = 8;
@@ -315,10 +317,11 @@ impl KnownAlike {
         Some(Self { first: Arc::downgrade(first), alike: Alike::of(first, second), _memory: memory })
     }
 
-    /// Puts what is known of two pages in front of all that is known of the second one; `None` when there is
-    /// no memory for it.
+    /// Puts what is known of two pages in front of all that is known of the second one, of `most` pages at
+    /// most; `None` when there is no memory for it.
     fn among<'a>(
         known: &'a mut Vec<Self>,
+        most: usize,
         context: &QueryContext,
         first: &Arc<SeriesPage>,
         second: &SeriesPage,
@@ -327,7 +330,7 @@ impl KnownAlike {
         match known.iter().position(is_of) {
             Some(at) => known[..=at].rotate_right(1),
             None => {
-                known.truncate(ALIKE_MAX - 1);
+                known.truncate(most - 1);
                 known.insert(0, Self::of(context, first, second)?);
             }
         }
@@ -479,6 +482,7 @@ impl Walk {
 
     /// The order of the next series of two holders.
     fn compare(&mut self, (number, place): (usize, u32), (first, first_place): (usize, u32)) -> Ordering {
+        let most = (ALIKE_OF_ALL / self.cursors.len().max(1)).clamp(1, ALIKE_MAX);
         let [first, cursor] = match self.cursors.get_disjoint_mut([first, number]) {
             Ok(cursors) => cursors,
             Err(_) => return Ordering::Equal,
@@ -487,7 +491,7 @@ impl Walk {
             return cursor.compare(place, first, first_place);
         };
         let own = &own.page;
-        let Some(known) = KnownAlike::among(alike, &self.context, page, own) else {
+        let Some(known) = KnownAlike::among(alike, most, &self.context, page, own) else {
             return compare_series(own.pairs(place), page.pairs(first_place));
         };
         let (of_first, of_own) = ((&**page, first_place), (&**own, place));
