@@ -12,7 +12,7 @@ use sandur_format::sample_block::index::SeriesSpan;
 use super::path::{Kind, LEAST_FACTOR};
 use super::path_of;
 use crate::block_reader::BlockReader;
-use crate::rollups::DayRollup;
+use crate::rollups::{DayRollup, RollupStep};
 use crate::samples::OpenSamples;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 
@@ -22,6 +22,8 @@ const LABELS_AT_ONCE: usize = 256;
 const PAGE_BYTES: u64 = 256 << 10;
 /// Aggregates that a step of points becomes.
 const AGGREGATES: u64 = 6;
+/// Fewer points never pay: they are taken for those of two steps at least.
+const LEAST_ROWS: u64 = 2 * AGGREGATES * LEAST_FACTOR as u64;
 
 /// Rows that become fewer when the points of these blocks are rolled.
 pub(crate) async fn rows_saved(
@@ -39,7 +41,7 @@ pub(crate) async fn rows_saved(
         for matchers in rollup.any_of() {
             series |= index.select(&matchers).await?;
         }
-        let mut estimate = Estimate { rollup: Arc::clone(rollup), rolled: (String::new(), 0, 0), saved: 0 };
+        let mut estimate = Estimate::new(rollup);
         for number in index.pages_of(&series) {
             let held = index.page(number, &WantedLabels::All, false).await?;
             let of_page: Vec<u32> = index.of_pages(&series, &[number]).iter().collect();
@@ -79,10 +81,18 @@ struct Estimate {
     rollup: Arc<DayRollup>,
     /// The last path that has a rollup, which comes before its points, and the times that it is of.
     rolled: (String, i64, i64),
+    /// The last path whose rule was looked for, and what it says: that takes longest, and the aggregates of a
+    /// path follow each other.
+    rule: (String, Option<RollupStep>),
     saved: u64,
 }
 
 impl Estimate {
+    fn new(rollup: &Arc<DayRollup>) -> Self {
+        let (rolled, rule) = ((String::new(), 0, 0), (String::new(), None));
+        Self { rollup: Arc::clone(rollup), rolled, rule, saved: 0 }
+    }
+
     fn add(&mut self, held: &HeldPage, series: u32, span: &SeriesSpan) {
         let pairs = held.page.pairs(series);
         let kind = Kind::of(pairs.clone());
@@ -91,7 +101,13 @@ impl Estimate {
         if let Kind::Rolled { step, .. } = kind {
             self.note_rolled(name, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
         }
-        let Some(to) = self.rollup.step_of(&path) else { return };
+        if kind == Kind::Sent && span.rows < LEAST_ROWS {
+            return;
+        }
+        if self.rule.0 != name {
+            self.rule = (name.to_owned(), self.rollup.step_of(&path));
+        }
+        let Some(to) = self.rule.1 else { return };
         let (rows, length_ms) = match kind {
             Kind::Sent => self.outside(name, span),
             Kind::Rolled { .. } | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
@@ -132,7 +148,7 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollups::{RollupStep, RollupSteps};
+    use crate::rollups::RollupSteps;
     use sandur_model::{Labels, Matcher, TimeRange};
 
     struct ToMinutes;
@@ -158,7 +174,7 @@ mod tests {
     #[test]
     fn points_that_a_rollup_covers_save_nothing() {
         let rollup = DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap();
-        let mut estimate = Estimate { rollup: Arc::new(rollup), rolled: <_>::default(), saved: 0 };
+        let mut estimate = Estimate::new(&Arc::new(rollup));
         let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
         assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (100, 50_000));
         estimate.note_rolled("a", 10_000, 20_000);
