@@ -309,7 +309,7 @@ mod tests {
         assert!(matches!(kept.open().await, Err(Error::Wrong { .. })));
         kept.write(&"# long\n".repeat(1 << 20));
         assert!(
-            matches!(kept.open().await, Err(Error::Unreadable { reason, .. }) if reason.contains("longer"))
+            matches!(kept.open().await, Err(Error::Unreadable { reason, .. }) if reason.contains("more than"))
         );
         std::fs::remove_file(kept.path()).unwrap();
         assert!(matches!(kept.open().await, Err(Error::Unreadable { .. })));

@@ -172,8 +172,9 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), Failed> {
 /// The token in a file; an error is ready to be read.
 pub fn read_token(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    let text = small_file::read_text(path, TOKEN_BYTES_MAX)
-        .map_err(|e| format!("cannot read the token file '{shown}' (--token-file): {e}"))?;
+    let text = small_file::read_text(path, TOKEN_BYTES_MAX).map_err(|error| {
+        format!("the token file '{shown}' (--token-file) must hold one word, the token: {error}")
+    })?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
     if !is_token {
