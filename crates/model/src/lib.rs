@@ -77,7 +77,7 @@ pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, RetentionRules};
-pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup};
+pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
 };

@@ -64,6 +64,27 @@ impl Aggregate {
     }
 }
 
+/// What the labels of a series of a rollup tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollupLabels {
+    /// Seconds of a step.
+    pub step: i64,
+    /// Seconds of the steps that it was made of.
+    pub finest: i64,
+    /// What is kept.
+    pub aggregate: Aggregate,
+}
+
+impl RollupLabels {
+    /// By the values of [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE) and [`GRAPHITE_ROLLUP`]; nothing unless
+    /// they are as compaction makes them.
+    pub fn of(archive: &str, rollup: &str) -> Option<Self> {
+        let (aggregate, finest) = Aggregate::of_label(rollup)?;
+        let step = archive.parse::<i64>().ok().filter(|step| *step > 0 && step % finest == 0)?;
+        Some(Self { step, finest, aggregate })
+    }
+}
+
 /// The aggregates of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rollup {

@@ -6,7 +6,7 @@
 //! the archives of the rule, as those of points do.
 
 use sandur_base::{Reservation, Stopped, job};
-use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup};
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 use sandur_query::{Samples, SeriesBatch};
 
 use super::buckets::bucketed;
@@ -35,12 +35,9 @@ pub(super) struct KeptAggregate {
 pub(super) fn of_series(batch: &SeriesBatch, series: usize) -> Option<Result<(RolledSteps, Aggregate), ()>> {
     let (_, rollup) = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ROLLUP)?;
     let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
-    let told = || {
-        let (aggregate, finest) = Aggregate::of_label(rollup)?;
-        let step = archive?.1.parse::<i64>().ok().filter(|step| *step > 0 && step % finest == 0)?;
-        Some((RolledSteps { step, finest }, aggregate))
-    };
-    Some(told().ok_or(()))
+    let told = archive.and_then(|(_, archive)| RollupLabels::of(archive, rollup));
+    let steps = |RollupLabels { step, finest, aggregate }| (RolledSteps { step, finest }, aggregate);
+    Some(told.map(steps).ok_or(()))
 }
 
 impl KeptAggregate {

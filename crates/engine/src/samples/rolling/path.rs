@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use sandur_format::block::compare_series;
-use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup, is_stale};
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup, RollupLabels, is_stale};
 
 use crate::rollups::RollupStep;
 
@@ -36,8 +36,8 @@ pub(super) struct RolledRows {
 pub(super) enum Kind {
     /// Points as they were sent.
     Sent,
-    /// An aggregate of steps, both in seconds.
-    Rolled { step: i64, finest: i64, aggregate: Aggregate },
+    /// An aggregate of steps.
+    Rolled(RollupLabels),
     /// An archive that came from whisper, or something else.
     Other,
 }
@@ -48,13 +48,7 @@ impl Kind {
         match (value(GRAPHITE_ARCHIVE), value(GRAPHITE_ROLLUP)) {
             (None, None) => Self::Sent,
             (Some(archive), Some(rollup)) => {
-                let (step, of_label) = (archive.parse::<i64>().ok(), Aggregate::of_label(rollup));
-                match (step.filter(|step| *step > 0), of_label) {
-                    (Some(step), Some((aggregate, finest))) if step % finest == 0 => {
-                        Self::Rolled { step, finest, aggregate }
-                    }
-                    _ => Self::Other,
-                }
+                RollupLabels::of(archive, rollup).map_or(Self::Other, Self::Rolled)
             }
             _ => Self::Other,
         }
@@ -119,7 +113,7 @@ impl Roll {
     fn new(series: &[PathSeries], to: RollupStep) -> Option<Self> {
         let (mut groups, mut known) = (BTreeMap::<_, Group>::new(), Vec::new());
         for (at, one) in series.iter().enumerate() {
-            if let Kind::Rolled { step, finest, aggregate } = Kind::of(one.labels.iter()) {
+            if let Kind::Rolled(RollupLabels { step, finest, aggregate }) = Kind::of(one.labels.iter()) {
                 groups.entry((step, finest)).or_default().push((aggregate, at));
                 known.extend(one.times.iter().map(|time| (second(*time), second(*time) + step)));
             }

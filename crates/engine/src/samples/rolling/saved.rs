@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use roaring::RoaringBitmap;
 use sandur_base::{Lane, MemoryBudget};
 use sandur_format::sample_block::index::SeriesSpan;
+use sandur_model::RollupLabels;
 
 use super::path::{Kind, LEAST_FACTOR};
 use super::path_of;
@@ -98,7 +99,7 @@ impl Estimate {
         let kind = Kind::of(pairs.clone());
         let Some(path) = path_of(pairs).filter(|_| span.rows > 0 && kind != Kind::Other) else { return };
         let name = path.get(super::NAME).unwrap_or_default();
-        if let Kind::Rolled { step, .. } = kind {
+        if let Kind::Rolled(RollupLabels { step, .. }) = kind {
             self.note_rolled(name, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
         }
         if kind == Kind::Sent && span.rows < LEAST_ROWS {
@@ -110,13 +111,13 @@ impl Estimate {
         let Some(to) = self.rule.1 else { return };
         let (rows, length_ms) = match kind {
             Kind::Sent => self.outside(name, span),
-            Kind::Rolled { .. } | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
+            Kind::Rolled(_) | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
         };
         let steps = (length_ms / to.step.saturating_mul(1_000).max(1)) as u64 + 2;
         let after = match kind {
-            Kind::Rolled { step, .. } if step < to.step && to.step % step == 0 => steps,
+            Kind::Rolled(RollupLabels { step, .. }) if step < to.step && to.step % step == 0 => steps,
             Kind::Sent => steps.saturating_mul(AGGREGATES),
-            Kind::Rolled { .. } | Kind::Other => return,
+            Kind::Rolled(_) | Kind::Other => return,
         };
         if after.saturating_mul(LEAST_FACTOR as u64) <= rows {
             self.saved += rows - after;

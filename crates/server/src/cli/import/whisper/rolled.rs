@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup};
+use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 use sandur_whisper::Point;
 
 /// Sums may be made in another order.
@@ -22,9 +22,9 @@ impl RolledSteps {
     pub fn of(series: Vec<(BTreeMap<String, String>, BTreeMap<i64, f64>)>) -> Self {
         let mut kept: BTreeMap<(i64, i64), BTreeMap<Aggregate, BTreeMap<i64, f64>>> = BTreeMap::new();
         for (labels, values) in series {
-            let step = labels.get(GRAPHITE_ARCHIVE).and_then(|step| step.parse::<i64>().ok());
-            let rollup = labels.get(GRAPHITE_ROLLUP).and_then(|rollup| Aggregate::of_label(rollup));
-            if let (Some(step), Some((aggregate, finest))) = (step.filter(|step| *step > 0), rollup) {
+            let of_rollup = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
+            let told = of_rollup.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
+            if let Some(RollupLabels { step, finest, aggregate }) = told {
                 kept.entry((step, finest)).or_default().insert(aggregate, values);
             }
         }
