@@ -26,6 +26,8 @@ use std::time::Duration;
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{TenantId, TimeRange};
 use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection};
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
 
 use crate::fixtures::BatchBuilder;
 use crate::{Engine, EngineOptions, Error};
@@ -37,6 +39,31 @@ type Row = (String, i64, String);
 
 fn small_options() -> EngineOptions {
     EngineOptions { write_budget: MemoryBudget::root("write", 32 << 20), ..EngineOptions::default() }
+}
+
+/// For days of paused time: what an engine does again and again it does each minute.
+fn unhurried_options() -> EngineOptions {
+    let minute = Duration::from_secs(60);
+    EngineOptions {
+        poll_interval: minute,
+        poll_idle_interval: minute,
+        heartbeat_interval: minute,
+        dead_after: 3 * minute,
+        ..small_options()
+    }
+}
+
+/// A bucket that answers within some milliseconds and never fails.
+fn near_bucket(env: &Env, seed: u64) -> FaultStore {
+    let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    FaultStore::new(env.clone(), seed, plan)
+}
+
+/// An engine over a bucket, as the client of this name.
+async fn open_on(bucket: &FaultStore, env: &Env, name: &str, options: EngineOptions) -> Arc<Engine> {
+    let client = Arc::new(bucket.client(name));
+    let store = Store::from_object_store(client, env.clone(), StoreOptions::default());
+    Engine::open(store, env.clone(), options).await.unwrap()
 }
 
 fn context(env: &Env) -> QueryContext {

@@ -13,8 +13,6 @@ use sandur_model::{
     RetentionRules, SampleBatch, graphite_path_labels,
 };
 use sandur_query::MetadataSelection;
-use sandur_store::fault::{FaultPlan, FaultStore};
-use sandur_store::{Store, StoreOptions};
 
 use super::samples::{Samples, all};
 use super::*;
@@ -37,8 +35,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, retention: Retention) -> Self {
         let env = Env::simulated(seed, START_NS);
-        let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
-        let bucket = FaultStore::new(env.clone(), seed, plan);
+        let bucket = near_bucket(&env, seed);
         Self { env, bucket, configured: Arc::new(Mutex::new(retention)) }
     }
 
@@ -59,21 +56,11 @@ impl World {
             compile: Arc::new(super::deletes::compile),
             ..DeleteOptions::default()
         };
-        EngineOptions {
-            maintenance,
-            deletes,
-            poll_interval: Duration::from_secs(60),
-            poll_idle_interval: Duration::from_secs(60),
-            heartbeat_interval: Duration::from_secs(60),
-            dead_after: Duration::from_secs(180),
-            ..small_options()
-        }
+        EngineOptions { maintenance, deletes, ..unhurried_options() }
     }
 
     pub(super) async fn open(&self, name: &str) -> Arc<Engine> {
-        let client = Arc::new(self.bucket.client(name));
-        let store = Store::from_object_store(client, self.env.clone(), StoreOptions::default());
-        Engine::open(store, self.env.clone(), self.options()).await.unwrap()
+        open_on(&self.bucket, &self.env, name, self.options()).await
     }
 
     /// Long enough for a retention to hold and for what it asks for to be done.

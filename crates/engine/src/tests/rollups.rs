@@ -13,8 +13,6 @@ use sandur_model::{
     graphite_path_labels, graphite_tagged_labels,
 };
 use sandur_query::SampleSelection;
-use sandur_store::fault::{FaultPlan, FaultStore};
-use sandur_store::{Store, StoreOptions};
 
 use super::samples::{Samples, blocks, metrics};
 use super::*;
@@ -62,8 +60,7 @@ struct World {
 impl World {
     fn new(seed: u64, archives: &[(i64, i64)]) -> Self {
         let env = Env::simulated(seed, START_NS);
-        let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
-        let bucket = FaultStore::new(env.clone(), seed, plan);
+        let bucket = near_bucket(&env, seed);
         Self { env, bucket, configured: Arc::new(Mutex::new(Some(archives.to_vec()))) }
     }
 
@@ -90,15 +87,7 @@ impl World {
             compile: Arc::new(super::deletes::compile),
             ..DeleteOptions::default()
         };
-        EngineOptions {
-            maintenance,
-            deletes,
-            poll_interval: Duration::from_secs(60),
-            poll_idle_interval: Duration::from_secs(60),
-            heartbeat_interval: Duration::from_secs(60),
-            dead_after: Duration::from_secs(180),
-            ..small_options()
-        }
+        EngineOptions { maintenance, deletes, ..unhurried_options() }
     }
 
     async fn open(&self, name: &str) -> Arc<Engine> {
@@ -106,9 +95,7 @@ impl World {
     }
 
     async fn open_with(&self, name: &str, options: EngineOptions) -> Arc<Engine> {
-        let client = Arc::new(self.bucket.client(name));
-        let store = Store::from_object_store(client, self.env.clone(), StoreOptions::default());
-        Engine::open(store, self.env.clone(), options).await.unwrap()
+        open_on(&self.bucket, &self.env, name, options).await
     }
 
     /// Long enough for rules to hold and for what they ask for to be done.
