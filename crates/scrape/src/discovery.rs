@@ -1,10 +1,8 @@
 //! Targets from files: JSON or YAML lists of groups. A file that cannot be read keeps the groups that it had.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_base::{MemoryBudget, Reservation, small_file};
 
 use crate::config::{TargetGroup, groups};
 use crate::scrape::short_of;
@@ -71,10 +69,8 @@ fn read_file(path: &str, memory: &MemoryBudget) -> Result<Listed, String> {
     }
     let held = memory.reserve(size * LISTED_BYTES).map_err(|error| short_of(&error))?;
     let _reading = memory.reserve(size * READING_BYTES).map_err(|error| short_of(&error))?;
-    let mut text = String::new();
-    // It may have grown meanwhile.
-    let file = File::open(path).and_then(|file| file.take(size).read_to_string(&mut text));
-    file.map_err(|error| error.to_string())?;
+    // It may have grown meanwhile: then it is read at the next look.
+    let text = small_file::read_text(path, size).map_err(|error| error.to_string())?;
     // JSON is YAML.
     let tree = Node::parse(&text).map_err(|error| error.to_string())?;
     Ok(Listed { groups: groups(&tree).map_err(|error| error.to_string())?, _held: held })

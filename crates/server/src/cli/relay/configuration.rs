@@ -1,6 +1,7 @@
 //! The relay's configuration file on the command line.
 
-use std::io::BufRead;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use clap::{Arg, ArgMatches};
@@ -44,9 +45,19 @@ pub(super) fn each_name(
         given.into_iter().for_each(|name| each(name));
         return Ok(());
     }
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|error| Failed::new(format!("cannot read names from stdin: {error}")))?;
-        // The first field of a line of carbon is its name.
+    each_name_of(std::io::stdin().lock(), "stdin", each)
+}
+
+/// Hands the names of a file on.
+pub(super) fn each_name_in(path: &str, each: impl FnMut(&str)) -> Result<(), Failed> {
+    let file = File::open(path).map_err(|error| Failed::new(format!("cannot read {path}: {error}")))?;
+    each_name_of(BufReader::new(file), path, each)
+}
+
+/// The first field of a line of carbon is its name.
+fn each_name_of(lines: impl BufRead, shown: &str, mut each: impl FnMut(&str)) -> Result<(), Failed> {
+    for line in lines.lines() {
+        let line = line.map_err(|error| Failed::new(format!("cannot read names from {shown}: {error}")))?;
         if let Some(name) = line.split_whitespace().next() {
             each(name);
         }

@@ -55,11 +55,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     match matches.get_one::<String>("names").map(String::as_str) {
         None => (0..MADE_UP).for_each(|index| look(&format!("made.up.name{index}"))),
         Some("-") => configuration::each_name(None, look)?,
-        Some(path) => {
-            let names = std::fs::read_to_string(path);
-            let names = names.map_err(|error| Failed::new(format!("cannot read {path}: {error}")))?;
-            names.lines().filter_map(|line| line.split_whitespace().next()).for_each(look);
-        }
+        Some(path) => configuration::each_name_in(path, look)?,
     }
     let total: u64 = moved.values().sum();
     if only_counts {
