@@ -86,8 +86,16 @@ async fn piece_of<W: Writing>(context: &QueryContext, writing: &mut W) -> Result
     Ok(piece)
 }
 
-/// A piece after the first: what has several may have very many, so they are made on the CPU pool.
-async fn next_piece<W: Writing>(context: &QueryContext, mut writing: W) -> Result<(W, Vec<u8>), Error> {
+/// The first piece, which was made, or one after it: what has several may have very many, so these are made
+/// on the CPU pool.
+async fn next_piece<W: Writing>(
+    context: &QueryContext,
+    mut writing: W,
+    first: Option<Vec<u8>>,
+) -> Result<(W, Vec<u8>), Error> {
+    if let Some(first) = first {
+        return Ok((writing, first));
+    }
     let making = context.clone();
     let work = async move {
         let piece = piece_of(&making, &mut writing).await?;
@@ -121,11 +129,7 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
         let env = env.clone();
         async move {
             let (writing, first, sent, packer, sending) = state?;
-            let piece = match first {
-                Some(first) => Ok((writing, first)),
-                None => next_piece(&sending.context, writing).await,
-            };
-            let (writing, piece) = match piece {
+            let (writing, piece) = match next_piece(&sending.context, writing, first).await {
                 Ok(made) => made,
                 Err(error) => {
                     let text = error.to_string();
@@ -158,11 +162,7 @@ pub fn written_as_messages<W: Writing>((writing, first): (W, Vec<u8>), sending: 
             sending.ended(writing.entries(), sent);
             return Some((Frame::trailers(grpc::good()), None));
         }
-        let piece = match first {
-            Some(first) => Ok((writing, first)),
-            None => next_piece(&sending.context, writing).await,
-        };
-        match piece {
+        match next_piece(&sending.context, writing, first).await {
             Ok((writing, piece)) => {
                 let sent = sent + piece.len() as u64;
                 Some((Frame::data(Bytes::from(piece)), Some((writing, None, sent, sending))))

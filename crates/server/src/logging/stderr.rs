@@ -9,7 +9,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Bytes that may wait to be written.
@@ -18,7 +18,7 @@ const WAITING_MAX: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The lines of this process, once a thread writes them.
-static LINES: OnceLock<Lines> = OnceLock::new();
+static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
 
 /// Lines on their way to a reader.
 struct Lines {
@@ -103,9 +103,13 @@ pub fn start() -> io::Result<()> {
     }
     // Not behind the lock of `io::stderr`: a write that does not return would hold it.
     let output = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned()?);
-    let lines = LINES.get_or_init(Lines::new);
+    let lines = Arc::new(Lines::new());
+    let writer = Arc::clone(&lines);
     let tell = |lines| tracing::warn!(lines, "lines of this log were dropped: it was not read in time");
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || lines.write_to(output, tell)).map(drop)
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(output, tell))?;
+    // Not before the thread is there: until then lines are written by whom they come from.
+    let _ = LINES.set(lines);
+    Ok(())
 }
 
 /// Writes a line with its end, or leaves it to the thread that does.
@@ -152,7 +156,6 @@ impl Write for Event {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
