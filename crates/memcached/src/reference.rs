@@ -83,17 +83,3 @@ fn options(page: &mut String) -> std::fmt::Result {
 }
 
 const DIFFERENCES: &str = include_str!("differences.md");
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_committed_page_is_what_the_tables_say() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/memcached.md");
-        let committed = std::fs::read_to_string(path).unwrap_or_default();
-        let remedy =
-            "stale: run `cargo run -p sandur-server -- docs memcached > docs/reference/memcached.md`";
-        assert!(committed == reference(), "{remedy}");
-    }
-}

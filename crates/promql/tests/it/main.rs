@@ -7,5 +7,4 @@
 mod chains;
 mod engine;
 mod in_flight;
-mod reference;
 mod roundtrip;

@@ -16,6 +16,7 @@ pub(crate) mod client;
 mod completions;
 mod delete;
 mod demo;
+mod docs;
 mod escape;
 mod graphite_query;
 mod import;
@@ -44,7 +45,7 @@ mod volume;
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use futures_util::future::LocalBoxFuture;
 use sandur_base::nesting::STACK_BYTES;
 use sandur_base::{Env, machine};
@@ -52,7 +53,6 @@ use sandur_base::{Env, machine};
 use crate::config;
 use crate::failed_command;
 pub use crate::failed_command::Failed;
-use crate::http;
 use crate::logging;
 use crate::output;
 use crate::roles;
@@ -132,9 +132,9 @@ static COMMANDS: &[Entry] = &[
     Entry { command: relay::command, run: |m| Box::pin(relay::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
     Entry { command: token::command, run: |m| Box::pin(async move { token::run(env(), m) }) },
+    Entry { command: docs::command, run: |m| Box::pin(async move { docs::run(m) }) },
     Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m) }) },
     Entry { command: man::command, run: |m| Box::pin(async move { man::run(m) }) },
-    Entry { command: docs_command, run: |m| Box::pin(async move { print_docs(m) }) },
 ];
 
 /// What a command other than `serve` needs of the world.
@@ -144,31 +144,15 @@ fn env() -> Env {
 
 fn command() -> Command {
     Command::new("sandur")
-        .about("A database for logs whose only durable store is a directory or an object-storage bucket")
+        .about(
+            "A database for logs, Prometheus metrics and Graphite metrics whose only durable store is a \
+             directory or an object-storage bucket",
+        )
         .version(env!("CARGO_PKG_VERSION"))
         .after_help("Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage.")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(COMMANDS.iter().map(|entry| (entry.command)()))
-}
-
-fn docs_command() -> Command {
-    let page = Arg::new("page")
-        .value_parser(["options", "commands", "http-api", "logql", "memcached"])
-        .required(true);
-    Command::new("docs").about("Print a generated page of the documentation").hide(true).arg(page)
-}
-
-fn print_docs(matches: &ArgMatches) -> Result<ExitCode, Failed> {
-    let page = match matches.get_one::<String>("page").map(String::as_str) {
-        Some("logql") => sandur_logql::reference(),
-        Some("memcached") => sandur_memcached::reference(),
-        Some("commands") => reference::commands_page(),
-        Some("http-api") => http::http_api_page(),
-        _ => config::options_page(),
-    };
-    print!("{page}");
-    Ok(ExitCode::SUCCESS)
 }
 
 async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {

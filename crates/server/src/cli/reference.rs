@@ -93,16 +93,3 @@ fn written(argument: &Arg) -> String {
         None => format!("{short}`--{long}`"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_committed_page_is_what_the_definitions_say() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/commands.md");
-        let committed = std::fs::read_to_string(path).unwrap_or_default();
-        let remedy = "stale: run `cargo run -p sandur-server -- docs commands > docs/reference/commands.md`";
-        assert!(committed == commands_page(), "{remedy}");
-    }
-}

@@ -1,4 +1,5 @@
-//! Names that options have in Loki, in Prometheus or in people's heads, and what they are called here.
+//! Names that options have in Loki, Prometheus, go-carbon or in people's heads, and what they are called
+//! here.
 //!
 //! One table is for flags and for the keys of a YAML file: dashes and underlines are the same, and leading
 //! dashes do not count. It serves messages alone; nothing is set by these names.
@@ -27,6 +28,8 @@ const NO_INDEX: &str = "not needed: blocks describe themselves, there is no sche
 const NO_RING: &str = "not needed: processes meet in the bucket, any number can share one";
 const NO_RULES: &str = "there is none: rules are not evaluated here";
 const RULES_OF_RETENTION: &str = "rules with selector and period, such as {env=\"dev\"} and 7d";
+const POINTS: &str = "an address with its port, such as 0.0.0.0:2003";
+const NO_FILES: &str = "not needed: there is no file for each metric";
 const WAL: &str = "the write-ahead log is always on and lies in the store";
 
 /// The names, longer ones before their beginnings.
@@ -121,6 +124,26 @@ static NAMES: &[Foreign] = &[
     name("bloom_build.*", "", "not needed: every block has filters"),
     name("bloom_gateway.*", "", "not needed: every block has filters"),
     name("analytics.*", "", "not needed: nothing is reported to anybody"),
+    // keys of go-carbon's file
+    name("common.graph_prefix", "", "not needed: what it counts is at /metrics"),
+    name("common.max_cpu", "cpu_threads", ""),
+    name("whisper.data_dir", "store", "a directory or a bucket; `sandur import whisper` moves files over"),
+    name("whisper.schemas_file", "graphite.schemas", ""),
+    name("whisper.aggregation_file", "graphite.aggregation", ""),
+    name("whisper.*", "", NO_FILES),
+    name("cache.max_size", "memory_limit", "such as 2GiB"),
+    name("tcp.listen", "carbon.listen", POINTS),
+    name("tcp.*", "carbon.listen", "gzip, lz4 and zstd are recognised"),
+    name("udp.listen", "carbon.listen", "TCP and UDP have one address"),
+    name("udp.*", "carbon.listen", "TCP and UDP have one address"),
+    name("pickle.max_message_size", "carbon.max_frame_bytes", ""),
+    name("pickle.*", "carbon.pickle_listen", "an address with its port, such as 0.0.0.0:2004"),
+    name("receiver.protobuf.*", "carbon.protobuf_listen", "an address with its port"),
+    name("carbonlink.*", "", "not needed: what was read can be queried at once"),
+    name("carbonserver.listen", "listen", "carbonserver's API is served with all others"),
+    name("carbonserver.*", "listen", "carbonserver's API is served with all others"),
+    name("grpc.listen", "otlp_grpc_listen", "carbonserver's service is served there, and on `listen`"),
+    name("tags.*", "", "not needed: tags are part of the store"),
     // what people try
     name("retention", "limits.retention_period", AGE),
     name("retention_period", "limits.retention_period", AGE),

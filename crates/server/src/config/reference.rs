@@ -46,16 +46,3 @@ pub fn options_page() -> String {
     );
     page
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_committed_page_is_what_the_table_says() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/options.md");
-        let committed = std::fs::read_to_string(path).unwrap_or_default();
-        let remedy = "stale: run `cargo run -p sandur-server -- docs options > docs/reference/options.md`";
-        assert!(committed == options_page(), "{remedy}");
-    }
-}

@@ -518,7 +518,7 @@ fn no_command_panics_or_fails_when_its_reader_has_gone() {
     all.extend(
         wal.lines().filter_map(|l| l.split_whitespace().nth(1)).map(|w| vec!["inspect", "--store", store, w]),
     );
-    let pages = ["options", "commands", "http-api", "logql", "memcached"];
+    let pages = ["options", "commands", "http-api", "logql", "promql", "graphite", "memcached"];
     all.extend(pages.map(|page| vec!["docs", page]));
     for arguments in all {
         let before = sandur(&arguments).status.code();

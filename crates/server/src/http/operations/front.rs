@@ -42,9 +42,16 @@ const fn word(path: &'static str, does: &'static str) -> Place {
 /// Where to go on.
 const PLACES: &[Place] = &[
     word("/loki/api/v1/push", "push lines here: Promtail, Alloy, Vector, Fluent Bit, `sandur push`"),
-    word("/otlp/v1/logs", "the same for OpenTelemetry; the collector's endpoint is /otlp"),
-    word("/loki/api/v1/query_range", "query here: Grafana's Loki data source, logcli, `sandur query`"),
-    link("/loki/api/v1/labels", "labels of the last hour"),
+    word("/api/v1/write", "send metrics here: remote_write of Prometheus and others"),
+    word("/graphite/carbon", "send Graphite's points here, or by carbon's protocols to `carbon.listen`"),
+    word("/otlp/v1/logs", "logs of OpenTelemetry; the collector's endpoint is /otlp"),
+    word("/otlp/v1/metrics", "metrics of OpenTelemetry"),
+    word("/loki/api/v1/query_range", "query logs here: Grafana's Loki data source, logcli, `sandur query`"),
+    word("/api/v1/query_range", "query metrics here: Grafana's Prometheus data source, promtool"),
+    word("/render", "query Graphite here: Grafana's Graphite data source, whose URL is that of this page"),
+    link("/loki/api/v1/labels", "labels of logs of the last hour"),
+    link("/api/v1/labels", "labels of metrics"),
+    link("/metrics/find?query=*", "the first nodes of Graphite's paths"),
     link("/ready", "whether it can take requests"),
     link("/metrics", "metrics for Prometheus"),
     link("/config", "the configuration in force"),
@@ -52,11 +59,14 @@ const PLACES: &[Place] = &[
     link("/sandur/store", "requests to the store, and what they cost"),
     link("/loki/api/v1/status/buildinfo", "version"),
     word("docs/reference/http-api.md", "every endpoint, in the source tree"),
-    word("docs/reference/logql.md", "the query language"),
+    word("docs/reference/logql.md", "the query language of logs; promql.md and graphite.md stand beside it"),
     word("docs/operations.md", "what operators meet"),
 ];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+const WHAT: &str = "a database for logs, Prometheus metrics and Graphite metrics. It speaks the protocols of \
+                    Loki, Prometheus, Graphite and OpenTelemetry.";
 
 async fn front(headers: HeaderMap) -> Response {
     let wants_html = headers.get_all(header::ACCEPT).iter().any(|accept| {
@@ -75,9 +85,7 @@ fn text() -> String {
     let width = PLACES.iter().map(|place| place.path.len()).max().unwrap_or(0);
     let line = |place: &Place| format!("  {:width$}  {}\n", place.path, place.does);
     let lines: String = PLACES.iter().map(line).collect();
-    format!(
-        "Sandur {VERSION}, a database for logs that speaks Loki's and OpenTelemetry's protocols.\n\n{lines}"
-    )
+    format!("Sandur {VERSION}: {WHAT}\n\n{lines}")
 }
 
 fn html() -> String {
@@ -90,8 +98,7 @@ fn html() -> String {
     let rows: String = PLACES.iter().map(row).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Sandur</title>\n\
-         <h1>Sandur {VERSION}</h1>\n<p>A database for logs that speaks Loki's and OpenTelemetry's \
-         protocols.\n<table>\n{rows}</table>\n</html>\n"
+         <h1>Sandur {VERSION}</h1>\n<p>{WHAT}\n<table>\n{rows}</table>\n</html>\n"
     )
 }
 
@@ -104,7 +111,8 @@ mod tests {
     fn every_path_is_a_route_or_a_page() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
         for Place { path, .. } in PLACES {
-            let is_route = ROUTES.iter().any(|route| route.paths.contains(path));
+            let is_route =
+                ROUTES.iter().any(|route| route.paths.contains(&path.split('?').next().unwrap_or_default()));
             assert!(is_route || std::path::Path::new(root).join(path).is_file(), "{path}");
         }
     }

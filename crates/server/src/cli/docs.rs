@@ -1,0 +1,63 @@
+//! `sandur docs`: a page of the reference, made from the tables that the program itself works with.
+//!
+//! The pages of `docs/reference` that are made this way say so; a test of each fails when it is stale.
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValue;
+use clap::{Arg, ArgMatches, Command};
+
+use super::reference;
+use crate::failed_command::Failed;
+use crate::{config, http};
+
+/// A page: its name, what it is about, and what makes its text.
+struct Page {
+    name: &'static str,
+    about: &'static str,
+    text: fn() -> String,
+}
+
+/// Every page that is made.
+static PAGES: &[Page] = &[
+    Page { name: "options", about: "Options of the server", text: config::options_page },
+    Page { name: "commands", about: "Commands and their options", text: reference::commands_page },
+    Page { name: "http-api", about: "Endpoints of the server", text: http::http_api_page },
+    Page { name: "logql", about: "The query language of logs", text: sandur_logql::reference },
+    Page { name: "promql", about: "The query language of metrics", text: sandur_promql::reference },
+    Page { name: "graphite", about: "Graphite's functions", text: sandur_graphite::reference },
+    Page { name: "memcached", about: "Commands and options of the cache", text: sandur_memcached::reference },
+];
+
+/// The command.
+pub fn command() -> Command {
+    let page = |page: &Page| PossibleValue::new(page.name).help(page.about);
+    let pages: Vec<PossibleValue> = PAGES.iter().map(page).collect();
+    let page = Arg::new("page").value_name("PAGE").required(true).value_parser(pages);
+    Command::new("docs").about("Print a page of the reference, in Markdown").arg(page)
+}
+
+/// Runs the command.
+pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let name = matches.get_one::<String>("page");
+    let Some(page) = PAGES.iter().find(|page| name.is_some_and(|name| name == page.name)) else {
+        return Err(Failed::usage("name a page"));
+    };
+    print!("{}", (page.text)());
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_is_the_committed_one() {
+        for Page { name, text, .. } in PAGES {
+            let path = format!("{}/../../docs/reference/{name}.md", env!("CARGO_MANIFEST_DIR"));
+            let committed = std::fs::read_to_string(&path).unwrap_or_default();
+            let remedy = "stale: run `cargo run -p sandur-server -- docs";
+            assert!(committed == text(), "{remedy} {name} > docs/reference/{name}.md`");
+        }
+    }
+}
