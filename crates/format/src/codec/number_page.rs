@@ -6,8 +6,8 @@
 //! 256 numbers: what states read, then all offsets. The library would do, too: this reader shares a table
 //! between threads, stops where nothing more is wanted, and has a copy for processors with BMI2.
 //!
-//! Invariants: a state stays below the number of states by how tables are built; every read is checked
-//! against the end of the page; no bytes make it panic.
+//! Invariants: a state stays below the number of states by how tables are built, which is looked at once for
+//! each table; every read is checked against the end of the page; no bytes make it panic.
 
 use super::numbers::ORDER_MAX;
 use super::varint::unzigzag;
@@ -23,23 +23,44 @@ const TURNS: usize = 4;
 /// Added to a distance so that small ones of both signs are near each other; and what tells signed numbers
 /// from unsigned ones.
 const CENTER: u64 = 1 << 63;
-/// Zero bytes behind a page, so that words are read at its end.
-const PADDING: usize = 16;
+/// Zero bytes behind a page, so that words are read at its end: those of a turn whose first one begins before
+/// it.
+const PADDING: usize = 32;
 /// Most bits that one word has behind any bit of its first byte.
 const WORD_BITS: u8 = 57;
 
-/// What a state stands for: the lowest number of its bin, and packed the next state less the bits that are
-/// read for it (16 bits), how many of these there are (8) and bits of an offset (8).
+/// What follows a state, packed: how many bits are read for the next one (8 bits), bits of an offset (8), and
+/// the next state less what is read (16).
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
-    lower: u64,
-    packed: u32,
+struct Link(u32);
+
+impl Link {
+    fn new(next: u16, bits: u8, offset_bits: u8) -> Self {
+        Self(u32::from(bits) | u32::from(offset_bits) << 8 | u32::from(next) << 16)
+    }
+
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.0 & 0xff
+    }
+
+    #[inline(always)]
+    fn offset_bits(self) -> u32 {
+        self.0 >> 8 & 0xff
+    }
+
+    #[inline(always)]
+    fn next(self) -> u32 {
+        self.0 >> 16
+    }
 }
 
-impl State {
-    fn new(lower: u64, next: u16, bits: u8, offset_bits: u8) -> Self {
-        Self { lower, packed: u32::from(next) | u32::from(bits) << 16 | u32::from(offset_bits) << 24 }
-    }
+/// What each state stands for.
+#[derive(Clone, Debug, Default)]
+struct States {
+    links: Vec<Link>,
+    /// The lowest number of its bin, as a signed one.
+    lowers: Vec<u64>,
 }
 
 /// What all pages of a chunk need.
@@ -48,7 +69,7 @@ pub struct NumberTable {
     order: usize,
     /// The logarithm of the number of states.
     size_log: u32,
-    states: Vec<State>,
+    states: States,
     /// Whether offsets may reach over a word.
     is_wide: bool,
     is_empty: bool,
@@ -167,7 +188,7 @@ impl TableBits<'_> {
 }
 
 /// What each state stands for: bins are spread over states by steps of three fifths of their number.
-fn states_of(bins: &[Bin], size_log: u32) -> Option<Vec<State>> {
+fn states_of(bins: &[Bin], size_log: u32) -> Option<States> {
     let none = [Bin { weight: 1, lower: 0, offset_bits: 0 }];
     let bins = if bins.is_empty() { &none } else { bins };
     let size = 1usize << size_log.min(16);
@@ -185,14 +206,15 @@ fn states_of(bins: &[Bin], size_log: u32) -> Option<Vec<State>> {
         }
     }
     let mut turns: Vec<Turns> = bins.iter().map(|bin| Turns::of(bin, size_log)).collect();
-    let next = |bin: &u16| turns[usize::from(*bin)].next(size as u32);
-    let states = of_state.iter().map(next).collect();
-    Some(states)
+    let links: Vec<Link> = of_state.iter().map(|bin| turns[usize::from(*bin)].next(size as u32)).collect();
+    let lowers = of_state.iter().map(|bin| bins[usize::from(*bin)].lower ^ CENTER).collect();
+    // Reads of states and their links rely on it.
+    let is_below = |link: &Link| link.next() as usize + (1 << link.bits()) <= size;
+    links.iter().all(is_below).then_some(States { links, lowers })
 }
 
 /// The states of a bin, by rising number.
 struct Turns {
-    lower: u64,
     /// The number of states of the bin, and one more for each that was there.
     seen: u32,
     /// From this on a state reads one bit less.
@@ -206,7 +228,6 @@ impl Turns {
         // What was seen stays below twice the weight, so its logarithm rises once at most.
         let log = bin.weight.ilog2();
         Self {
-            lower: bin.lower,
             seen: bin.weight,
             doubled: 2 << log,
             bits: (size_log - log) as u8,
@@ -214,11 +235,11 @@ impl Turns {
         }
     }
 
-    fn next(&mut self, size: u32) -> State {
+    fn next(&mut self, size: u32) -> Link {
         let bits = self.bits - u8::from(self.seen >= self.doubled);
         let next = ((self.seen << bits) - size) as u16;
         self.seen += 1;
-        State::new(self.lower, next, bits, self.offset_bits)
+        Link::new(next, bits, self.offset_bits)
     }
 }
 
@@ -255,13 +276,13 @@ impl PageError {
 #[derive(Debug)]
 pub struct NumberScratch {
     bytes: Vec<u8>,
-    lowers: [u64; BATCH],
-    widths: [u8; BATCH],
+    /// The states of a batch.
+    states: [u32; BATCH],
 }
 
 impl Default for NumberScratch {
     fn default() -> Self {
-        Self { bytes: Vec::new(), lowers: [0; BATCH], widths: [0; BATCH] }
+        Self { bytes: Vec::new(), states: [0; BATCH] }
     }
 }
 
@@ -295,9 +316,9 @@ impl NumberPage<'_> {
                 for number in 0..order {
                     self.moments[number] = self.read(64)?;
                 }
+                self.moments[0] ^= CENTER;
             }
             Moments::FromZero => {
-                self.moments[0] = CENTER;
                 if order == 2 {
                     self.moments[1] = self.read_signed()? as u64;
                 }
@@ -350,118 +371,178 @@ impl NumberPage<'_> {
             // SAFETY: the processor has what the function needs.
             return unsafe { decode_avx2(self, coded, out) };
         }
-        decode_batch(self, coded, out)
+        decode_batch(self, coded, out, lowest)
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn decode_avx2(page: &mut NumberPage<'_>, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
-    decode_batch(page, coded, out)
+    decode_batch(page, coded, out, |word, bits| std::arch::x86_64::_bzhi_u64(word, bits))
+}
+
+/// The lowest bits of a word: fewer than it has.
+#[inline(always)]
+fn lowest(word: u64, bits: u32) -> u64 {
+    word & ((1 << (bits & 63)) - 1)
 }
 
 #[inline(always)]
-fn decode_batch(page: &mut NumberPage<'_>, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
-    let offsets = read_states(page, coded)?;
-    let start = page.at;
-    let end = start + offsets;
-    if end > page.bits {
-        return Err(PageError::Damaged);
-    }
-    match (page.table.is_wide, page.table.order) {
+fn decode_batch(
+    page: &mut NumberPage<'_>,
+    coded: usize,
+    out: &mut [i64; BATCH],
+    lowest: impl Fn(u64, u32) -> u64 + Copy,
+) -> Result<usize, PageError> {
+    read_states(page, coded, lowest)?;
+    let word = |bytes: &[u8], at: usize, bits: u32| lowest(word_at(bytes, at) >> (at % 8), bits);
+    page.at = match (page.table.is_wide, page.table.order) {
         (false, 0) => read_offsets::<0>(page, coded, out, word),
         (false, 1) => read_offsets::<1>(page, coded, out, word),
         (false, _) => read_offsets::<2>(page, coded, out, word),
         (true, 0) => read_offsets::<0>(page, coded, out, wide_or_zero),
         (true, 1) => read_offsets::<1>(page, coded, out, wide_or_zero),
         (true, _) => read_offsets::<2>(page, coded, out, wide_or_zero),
-    }
-    page.at = end;
-    Ok(end)
+    }?;
+    if page.at > page.bits { Err(PageError::Damaged) } else { Ok(page.at) }
 }
 
-/// Reads the bins of a batch; how many bits their offsets take.
+/// Reads the states of a batch.
 #[inline(always)]
-fn read_states(page: &mut NumberPage<'_>, coded: usize) -> Result<usize, PageError> {
-    let (table, NumberScratch { bytes, lowers, widths }) = (&page.table.states[..], &mut *page.scratch);
+fn read_states(
+    page: &mut NumberPage<'_>,
+    coded: usize,
+    lowest: impl Fn(u64, u32) -> u64 + Copy,
+) -> Result<(), PageError> {
+    let (links, NumberScratch { bytes, states: read }) = (&page.table.states.links[..], &mut *page.scratch);
+    let (bytes, bits) = (&bytes[..], page.bits);
     let (mut at, mut states) = (page.at, page.states);
-    let (lowers, widths) = (&mut lowers[..coded], &mut widths[..coded]);
-    let mut pairs = lowers.chunks_exact_mut(TURNS).zip(widths.chunks_exact_mut(TURNS));
-    for (lowers, widths) in pairs.by_ref() {
-        at = read_turn(bytes, at, table, &mut states, lowers, widths)?;
+    let (turns, rest) = read[..coded].as_chunks_mut::<TURNS>();
+    for turn in turns {
+        if at > bits {
+            return Err(PageError::Damaged);
+        }
+        *turn = states;
+        at += read_turn(bytes, at, links, &mut states, lowest)[TURNS];
     }
-    let rest = coded / TURNS * TURNS;
-    at = read_turn(bytes, at, table, &mut states, &mut lowers[rest..], &mut widths[rest..])?;
+    if at > bits {
+        return Err(PageError::Damaged);
+    }
+    if !rest.is_empty() {
+        rest.iter_mut().zip(states).for_each(|(slot, state)| *slot = state);
+        at += read_turn(bytes, at, links, &mut states, lowest)[rest.len()];
+    }
     (page.at, page.states) = (at, states);
-    Ok(widths.iter().map(|width| usize::from(*width)).sum())
+    Ok(())
 }
 
-/// Each state reads once, as far as there are slots; the bit after that.
+/// Each state reads once, from a bit of the page on; how many bits were read before each and in all.
 #[inline(always)]
+#[allow(unsafe_code)]
 fn read_turn(
     bytes: &[u8],
     at: usize,
-    table: &[State],
+    links: &[Link],
     states: &mut [u32; TURNS],
-    lowers: &mut [u64],
-    widths: &mut [u8],
-) -> Result<usize, PageError> {
-    let word = bytes.get(at / 8..).and_then(|rest| rest.first_chunk::<8>()).ok_or(PageError::Damaged)?;
-    let word = u64::from_le_bytes(*word);
-    let mut shift = (at % 8) as u32;
-    for (state, (lower, width)) in states.iter_mut().zip(lowers.iter_mut().zip(widths)) {
-        let State { lower: of_bin, packed } = *table.get(*state as usize).ok_or(PageError::Damaged)?;
-        let bits = packed >> 16 & 0xff;
-        *state = (packed & 0xffff) + ((word >> (shift & 63)) as u32 & ((1 << (bits & 31)) - 1));
-        shift += bits;
-        (*lower, *width) = (of_bin, (packed >> 24) as u8);
+    lowest: impl Fn(u64, u32) -> u64,
+) -> [usize; TURNS + 1] {
+    let word = word_at(bytes, at) >> (at % 8);
+    let of = states.map(|state| {
+        debug_assert!((state as usize) < links.len());
+        // SAFETY: a state is what as many bits say as tell all states apart, or what follows another one, and
+        // tables are checked for what follows.
+        unsafe { *links.get_unchecked(state as usize) }
+    });
+    // The next turn waits for the last sum, so it takes few steps.
+    let [first, second, third, fourth] = of.map(Link::bits);
+    let half = first + second;
+    let begins = [0, first, half, half + third];
+    for n in 0..TURNS {
+        states[n] = of[n].next() + lowest(word >> (begins[n] & 63), of[n].bits()) as u32;
     }
-    Ok(at - at % 8 + shift as usize)
+    [0, first, half, half + third, half + (third + fourth)].map(|bits| bits as usize)
 }
 
-/// Adds the offsets of a batch, which end before the page does, and the distances of an order.
+/// Adds the offsets of a batch, and the distances of an order; the bit after them.
 #[inline(always)]
 fn read_offsets<const ORDER: usize>(
     page: &mut NumberPage<'_>,
     coded: usize,
     out: &mut [i64; BATCH],
-    read: impl Fn(&[u8], usize, u8) -> u64,
-) {
-    let NumberScratch { bytes, lowers, widths } = &*page.scratch;
-    let (mut at, [mut next, mut distance]) = (page.at, page.moments);
-    let mut number = |coded: u64| {
-        let number = if ORDER == 0 { coded } else { next };
-        if ORDER == 2 {
-            next = next.wrapping_add(distance);
-            distance = distance.wrapping_add(coded ^ CENTER);
-        } else {
-            next = next.wrapping_add(coded ^ CENTER);
-        }
-        (number ^ CENTER) as i64
-    };
+    read: impl Fn(&[u8], usize, u32) -> u64 + Copy,
+) -> Result<usize, PageError> {
+    let (table, NumberScratch { bytes, states }) = (&page.table.states, &*page.scratch);
+    let (bytes, links, lowers) = (&bytes[..], &table.links[..], &table.lowers[..]);
+    let (mut at, mut moments) = (page.at, page.moments);
     let (decoded, behind) = out.split_at_mut(coded);
-    for ((slot, lower), width) in decoded.iter_mut().zip(lowers).zip(widths) {
-        *slot = number(lower.wrapping_add(read(bytes, at, *width)));
-        at += usize::from(*width);
+    let (turns, rest) = decoded.as_chunks_mut::<TURNS>();
+    let (of_turns, of_rest) = states[..coded].as_chunks::<TURNS>();
+    for (slots, states) in turns.iter_mut().zip(of_turns) {
+        if at > page.bits {
+            return Err(PageError::Damaged);
+        }
+        for (slot, state) in slots.iter_mut().zip(states) {
+            at = read_offset::<ORDER>(bytes, at, (links, lowers), *state, &mut moments, slot, read);
+        }
+    }
+    if at > page.bits {
+        return Err(PageError::Damaged);
+    }
+    for (slot, state) in rest.iter_mut().zip(of_rest) {
+        at = read_offset::<ORDER>(bytes, at, (links, lowers), *state, &mut moments, slot, read);
     }
     // The last ones follow from the distances before.
-    behind.iter_mut().take(ORDER).for_each(|slot| *slot = number(CENTER));
-    page.moments = [next, distance];
+    behind.iter_mut().take(ORDER).for_each(|slot| *slot = next_number::<ORDER>(0, &mut moments));
+    page.moments = moments;
+    Ok(at)
 }
 
-/// Bits of one word, which begin before the end of the page: padding follows.
+/// Reads the offset of a state whose link was read.
 #[inline(always)]
 #[allow(unsafe_code)]
-fn word(bytes: &[u8], at: usize, bits: u8) -> u64 {
+fn read_offset<const ORDER: usize>(
+    bytes: &[u8],
+    at: usize,
+    (links, lowers): (&[Link], &[u64]),
+    state: u32,
+    moments: &mut [u64; ORDER_MAX],
+    slot: &mut i64,
+    read: impl Fn(&[u8], usize, u32) -> u64,
+) -> usize {
+    let state = state as usize;
+    debug_assert!(state < links.len() && links.len() == lowers.len());
+    // SAFETY: as many states as have links have a lowest number, and the link of this one was read.
+    let (link, lower) = unsafe { (*links.get_unchecked(state), *lowers.get_unchecked(state)) };
+    *slot = next_number::<ORDER>(lower.wrapping_add(read(bytes, at, link.offset_bits())), moments);
+    at + link.offset_bits() as usize
+}
+
+/// The next number, when what is coded next is this.
+#[inline(always)]
+fn next_number<const ORDER: usize>(coded: u64, [next, distance]: &mut [u64; ORDER_MAX]) -> i64 {
+    let number = if ORDER == 0 { coded } else { *next };
+    if ORDER == 2 {
+        *next = next.wrapping_add(*distance);
+        *distance = distance.wrapping_add(coded);
+    } else {
+        *next = next.wrapping_add(coded);
+    }
+    number as i64
+}
+
+/// The bytes from that of a bit on, which begins a turn within the page or is of one that does: its bits are
+/// at most [`WORD_BITS`] each, and padding follows the page.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn word_at(bytes: &[u8], at: usize) -> u64 {
     debug_assert!(at / 8 + size_of::<u64>() <= bytes.len());
-    // SAFETY: the offsets of a batch end within the page, and more bytes than a word has are behind it.
-    let word = unsafe { bytes.as_ptr().add(at / 8).cast::<[u8; 8]>().read_unaligned() };
-    (u64::from_le_bytes(word) >> (at % 8)) & ((1 << (bits & 63)) - 1)
+    // SAFETY: a turn ends less than so many bits behind its begin that its words are within the padding.
+    u64::from_le_bytes(unsafe { bytes.as_ptr().add(at / 8).cast::<[u8; 8]>().read_unaligned() })
 }
 
 #[inline(always)]
-fn wide_or_zero(bytes: &[u8], at: usize, bits: u8) -> u64 {
-    wide(bytes, at, bits).unwrap_or(0)
+fn wide_or_zero(bytes: &[u8], at: usize, bits: u32) -> u64 {
+    wide(bytes, at, bits as u8).unwrap_or(0)
 }
 
 /// Up to 64 bits.
@@ -493,11 +574,43 @@ mod tests {
             let (mut found, mut out) = (Vec::new(), [0; BATCH]);
             while page.left > 0 {
                 let (count, coded) = (page.left.min(BATCH), page.coded.min(BATCH));
-                decode_batch(&mut page, coded, &mut out).unwrap();
+                decode_batch(&mut page, coded, &mut out, lowest).unwrap();
                 (page.left, page.coded) = (page.left - count, page.coded - coded);
                 found.extend_from_slice(&out[..count]);
             }
             prop_assert_eq!(found, numbers);
+        }
+
+        #[test]
+        fn damaged_bytes_are_read_alike_or_refused(
+            numbers in prop::collection::vec(-1000..1000i64, 1..600),
+            order in 0..3usize,
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut in 0..9usize,
+        ) {
+            let chunk = compress(&numbers, vec![numbers.len()], order, 8, Moments::Stored).unwrap();
+            let table = NumberTable::new(&chunk.table, "test", 0).unwrap();
+            let mut bytes = chunk.pages[..chunk.pages.len().saturating_sub(cut)].to_vec();
+            for (at, byte) in &damage {
+                let len = bytes.len();
+                bytes.get_mut(at.index(len.max(1))).into_iter().for_each(|slot| *slot = *byte);
+            }
+            let read = |any_processor: bool| -> Result<Vec<i64>, PageError> {
+                let (mut scratch, mut out) = (NumberScratch::default(), [0; BATCH]);
+                let mut page = table.page(&bytes, numbers.len(), Moments::Stored, &mut scratch)?;
+                let mut found = Vec::new();
+                while page.left > 0 {
+                    let (count, coded) = (page.left.min(BATCH), page.coded.min(BATCH));
+                    match any_processor {
+                        true => decode_batch(&mut page, coded, &mut out, lowest)?,
+                        false => page.decode(coded, &mut out)?,
+                    };
+                    (page.left, page.coded) = (page.left - count, page.coded - coded);
+                    found.extend_from_slice(&out[..count]);
+                }
+                Ok(found)
+            };
+            prop_assert_eq!(read(true), read(false));
         }
     }
 }
