@@ -14,6 +14,8 @@ pub enum ErrorKind {
     Limit,
     /// The server is at capacity now; the same call may succeed later.
     Busy,
+    /// The caller has used up its own rate or its own places in a queue; the same call may succeed later.
+    RateLimited,
     /// A dependency (store, peer) did not answer or refused; retrying may help.
     Unavailable,
     /// The caller's credentials are missing or not sufficient.
@@ -31,6 +33,6 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// Whether the same operation may succeed when it is tried again unchanged.
     pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Busy | Self::Unavailable | Self::Timeout)
+        matches!(self, Self::Busy | Self::RateLimited | Self::Unavailable | Self::Timeout)
     }
 }

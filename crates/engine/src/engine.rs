@@ -161,7 +161,12 @@ impl Engine {
             let freed = shared.freed.notified();
             match shared.options.write_budget.reserve(bytes) {
                 Ok(memory) => return Ok(memory),
-                Err(refusal) if shared.env.monotonic() >= deadline => return Err(refusal.into()),
+                Err(refusal) if shared.env.monotonic() >= deadline => {
+                    return Err(match shared.flush_signal.failure() {
+                        Some(reason) => Error::FlushesFail { refusal, reason },
+                        None => Error::HeadsFull(refusal),
+                    });
+                }
                 Err(_) => shared.flush_signal.press(),
             }
             if self.closing.load(Ordering::Acquire) {

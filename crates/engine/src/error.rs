@@ -22,6 +22,18 @@ pub enum Error {
         ByteSize(.0.asked), .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
     )]
     HeadsFull(OverBudget),
+    /// The heads hold as much as they may, because flushes fail.
+    #[error(
+        "the heads are full ({} in use of the memory budget '{}' of {}), and flushes, which make room, fail: \
+         {reason}; pushes are taken again once one succeeds",
+        ByteSize(.refusal.used), .refusal.budget, ByteSize(.refusal.limit)
+    )]
+    FlushesFail {
+        /// What did not fit.
+        refusal: OverBudget,
+        /// How the last flush failed.
+        reason: Arc<str>,
+    },
     /// A merge, or a block that is rewritten, needs more memory than there is for that.
     #[error(
         "merging or rewriting blocks takes {} more than the {} of the memory budget '{}' ({} in use); raise \
@@ -174,7 +186,8 @@ impl Error {
     /// Whether a push that failed so may be stored all the same, now or later.
     pub fn may_be_stored(&self) -> bool {
         let refused =
-            matches!(self, Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. });
+            matches!(self, Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. })
+                || matches!(self, Self::FlushesFail { .. });
         let not_written =
             matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
         !refused && !not_written
@@ -194,7 +207,7 @@ impl Error {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
             Self::BatchTooLarge { .. } | Self::MergeTooLarge(_) => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
-            Self::ReadOnly { .. } | Self::WalLost { .. } => ErrorKind::Unavailable,
+            Self::ReadOnly { .. } | Self::WalLost { .. } | Self::FlushesFail { .. } => ErrorKind::Unavailable,
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
                 ErrorKind::Unavailable
             }

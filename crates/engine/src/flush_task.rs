@@ -44,6 +44,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             continue;
         }
         let outcome = shared.flush_sealed().await;
+        shared.flush_signal.flushed(&outcome);
         match &outcome {
             Ok(()) => {
                 pauses.reset();

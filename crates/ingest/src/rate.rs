@@ -39,7 +39,7 @@ pub struct RateLimited {
 impl RateLimited {
     /// The kind that decides the status code: the same request may pass later.
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::Busy
+        ErrorKind::RateLimited
     }
 }
 
@@ -65,7 +65,7 @@ pub struct SamplesRateLimited {
 impl SamplesRateLimited {
     /// The kind that decides the status code: the same request may pass later.
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::Busy
+        ErrorKind::RateLimited
     }
 }
 

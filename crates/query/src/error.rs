@@ -54,7 +54,7 @@ impl Error {
             Self::Corrupt(_) => ErrorKind::Corrupt,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Timeout(_) => ErrorKind::Timeout,
-            Self::Busy => ErrorKind::Busy,
+            Self::Busy => ErrorKind::RateLimited,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }

@@ -1,7 +1,9 @@
 //! A failed request: its status and the plain text that the client reads.
 //!
-//! The one place that maps kinds of errors to statuses. The statuses are Loki's, since agents
-//! decide by them whether to retry: 429 and 5xx are retried, other 4xx are not.
+//! The one place that maps kinds of errors to statuses. The statuses are Loki's and Mimir's, since agents
+//! decide by them whether to retry: 5xx are retried, 4xx are not, but for 429 by those who want to be slowed
+//! down. Prometheus drops what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is
+//! for a tenant that is over its own rate, and a server that is short of something says 503.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -47,8 +49,8 @@ pub fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Invalid | ErrorKind::Limit => StatusCode::BAD_REQUEST,
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::Busy => StatusCode::TOO_MANY_REQUESTS,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::Busy | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Denied => StatusCode::UNAUTHORIZED,
         ErrorKind::Cancelled => StatusCode::from_u16(499).expect("499 is within the range of statuses"),
         ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
@@ -80,7 +82,7 @@ mod tests {
     fn statuses_are_those_that_agents_decide_by() {
         let status = |kind| status_of(kind).as_u16();
         assert_eq!(status(ErrorKind::Limit), 400);
-        assert_eq!(status(ErrorKind::Busy), 429);
+        assert_eq!((status(ErrorKind::Busy), status(ErrorKind::RateLimited)), (503, 429));
         assert_eq!(status(ErrorKind::Cancelled), 499);
         assert_eq!(status(ErrorKind::Timeout), 504);
         assert_eq!(Failure::from(sandur_query::Error::Busy).message, "too many outstanding requests");

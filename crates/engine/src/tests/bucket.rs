@@ -264,3 +264,41 @@ async fn a_writer_that_does_not_fit_into_memory_is_missed_aloud_and_adopted_in_p
     assert!(two.view().missing.is_empty());
     assert_eq!(read_all(&two).await, sorted([all]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn pushes_into_heads_that_cannot_be_flushed_are_told_why_and_may_come_again() {
+    let (env, bucket) = world(9);
+    let options = EngineOptions { write_budget: MemoryBudget::root("write", 1 << 20), ..small_options() };
+    let engine = open_with(&env, &bucket.client("one"), options).await;
+    for _ in 0..60 {
+        bucket.fail_next(Op::Put, "blocks/", Fault::Failed);
+        bucket.fail_next(Op::Create, "blocks/", Fault::Failed);
+    }
+    let mut all = Vec::new();
+    let refused = async {
+        for n in 0.. {
+            match push_row(&engine, "a", n, &format!("{n} {}", "x".repeat(100_000))).await {
+                Ok(row) => all.push(row),
+                // The first flush has not given up yet.
+                Err(Error::HeadsFull(_)) => {}
+                Err(error) => return error,
+            }
+        }
+        unreachable!("there are more numbers than memory");
+    };
+    let error = env.timeout(Duration::from_secs(3_600), refused).await.expect("the flush gives up");
+    assert!(matches!(error, Error::FlushesFail { .. }), "{error}");
+    assert!(error.to_string().contains("blocks/"), "{error}");
+    assert!(error.kind() == sandur_base::ErrorKind::Unavailable && !error.may_be_stored(), "{error:?}");
+    assert_eq!(read_all(&engine).await, sorted([all.clone()]));
+    let again = async {
+        loop {
+            if let Ok(row) = push_row(&engine, "a", 50, &"x".repeat(100_000)).await {
+                return row;
+            }
+        }
+    };
+    all.push(env.timeout(Duration::from_secs(36_000), again).await.expect("the store takes blocks again"));
+    assert_eq!(read_all(&engine).await, sorted([all]));
+    engine.shutdown().await.unwrap();
+}

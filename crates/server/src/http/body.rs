@@ -1,7 +1,7 @@
 //! Reading a request's body: bounded in size, in idle time, in rate and in memory.
 //!
 //! Memory is reserved as bytes arrive, whatever was announced, and shared fairly among tenants and addresses:
-//! when it is short a body waits unread, so that the client is slowed down, and is refused with 429 if that
+//! when it is short a body waits unread, so that the client is slowed down, and is refused with 503 if that
 //! takes too long. A body that is announced as too large is refused before it is read, and one that comes too
 //! slowly is given up.
 
@@ -395,7 +395,7 @@ mod tests {
             let refused =
                 world.receive(("c", 3), 1 << 20, &[], Body::from(vec![0u8; 700_000])).await.err().unwrap();
             assert!(
-                refused.status == 429 && refused.message.contains("--memory-limit"),
+                refused.status == 503 && refused.message.contains("--memory-limit"),
                 "{}",
                 refused.message
             );

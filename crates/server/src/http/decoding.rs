@@ -68,7 +68,8 @@ pub fn reason_of(failure: &Failure) -> &'static str {
     match failure.status {
         StatusCode::REQUEST_TIMEOUT => "too_slow",
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        StatusCode::TOO_MANY_REQUESTS => "busy_or_rate_limited",
+        StatusCode::TOO_MANY_REQUESTS => "rate_limited",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "denied",
         status if status.is_server_error() => "failed",
         _ => "malformed",

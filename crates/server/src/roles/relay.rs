@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use sandur_base::{BoxFuture, MemoryBudget, Task};
 use sandur_model::{GraphiteName, SampleBatch, TenantId};
 use sandur_relay::config::read;
@@ -145,7 +144,7 @@ impl Connection for Own {
             match self.app.intake.push(batch.into(), None).await {
                 Ok(()) => drop(self.app.metrics.pushed_samples.inc_by(samples)),
                 // The same points would be refused again, and nothing behind them would be stored.
-                Err(failure) if failure.status.is_client_error() && failure.status != TRY_LATER => {
+                Err(failure) if failure.status.is_client_error() => {
                     self.refused("relay_refused", samples, &failure.message);
                 }
                 Err(failure) => return Err(io::Error::other(failure.message)),
@@ -158,9 +157,6 @@ impl Connection for Own {
         Box::pin(std::future::pending())
     }
 }
-
-/// The status of what may succeed when it comes again.
-const TRY_LATER: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 
 impl Own {
     /// Leaves out new series of a tenant that has as many as it may have.

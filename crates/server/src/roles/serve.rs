@@ -184,7 +184,7 @@ impl Server {
         let address = format!("{scheme}://{}", self.address);
         format!(
             "sandur {} is ready\n\
-             \x20 address     {address}  (Loki API; push to /loki/api/v1/push or /otlp/v1/logs)\n\
+             \x20 address     {address}  (APIs of Loki, Prometheus and Graphite; / lists where to go on)\n\
              \x20 store       {}\n\
              \x20 durability  {}\n\
              \x20 memory      at most {} of {} (--memory-limit)\n\

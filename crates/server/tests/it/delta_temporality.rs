@@ -45,7 +45,7 @@ async fn totals_are_those_of_acknowledged_points() {
     let server = server();
     assert_eq!(push(&server, 0, 3).await, 200);
     fail(&server, Some(Failure::new(ErrorKind::Busy, "full")));
-    assert_eq!(push(&server, 10, 4).await, 429);
+    assert_eq!(push(&server, 10, 4).await, 503);
     fail(&server, None);
     assert_eq!(push(&server, 10, 4).await, 200);
     fail(&server, Some(Failure::new(ErrorKind::Timeout, "slow").with_outcome(true)));

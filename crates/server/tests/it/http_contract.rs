@@ -600,7 +600,7 @@ async fn a_push_is_empty_on_success_and_partly_applied_on_refusal() {
     }
     *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Busy, "the heads are full"));
     let busy = server.push_json(&whole).await;
-    assert_eq!((busy.status, busy.body.as_str()), (429, "the heads are full"));
+    assert_eq!((busy.status, busy.body.as_str()), (503, "the heads are full"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,7 +153,13 @@ async fn messages_that_are_not_what_they_say_are_refused_and_nothing_is_stored()
 async fn what_may_succeed_later_says_so() {
     let server = server_with(|_| ());
     let whole = framed(0, &export(NOW, &["one"]));
-    for (kind, code) in [(ErrorKind::Busy, 8), (ErrorKind::Unavailable, 14), (ErrorKind::Internal, 14)] {
+    let later = [
+        (ErrorKind::RateLimited, 8),
+        (ErrorKind::Busy, 14),
+        (ErrorKind::Unavailable, 14),
+        (ErrorKind::Internal, 14),
+    ];
+    for (kind, code) in later {
         *server.intake.failure.lock().unwrap() = Some(Failure::new(kind, "wait a moment, 100 %\n"));
         let (found, head, _) = call(&server, whole.clone(), &[]).await;
         assert_eq!((found, has_retry_info(&head)), (code, true));

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use crate::harness::{Answer, NOW, Server};
+use sandur_base::ErrorKind;
 use sandur_query::MemorySource;
+use sandur_server::http::Failure;
 
 const NOW_MS: i64 = NOW * 1_000;
 const V1: &[(&str, &str)] = &[("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
@@ -82,6 +84,17 @@ async fn remote_write_answers_as_prometheus_does() {
     }
     let answer = server.post("/api/v1/write", V1, "no snappy").await;
     assert_eq!(answer.status, 400, "{}", answer.body);
+}
+
+/// Prometheus drops what a 429 refused, and repeats what a 5xx refused.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_short_of_something_does_not_answer_as_to_a_rate() {
+    let server = server();
+    *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Busy, "the heads are full"));
+    for (form, body) in [(V1, version_1(&[NOW_MS])), (V2, version_2(&[NOW_MS]))] {
+        let answer = write(&server, form, &body).await;
+        assert_eq!((answer.status, answer.body.as_str()), (503, "the heads are full"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

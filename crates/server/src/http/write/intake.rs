@@ -1,7 +1,8 @@
 //! Pushes of samples: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
 //!
 //! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others
-//! are stored. Senders drop what a 4xx refused and repeat what a 429 or 5xx refused.
+//! are stored. Senders drop what a 4xx refused and repeat what a 5xx refused; what a 429 refused,
+//! Prometheus repeats if it is told to.
 
 use std::rc::Rc;
 use std::sync::Arc;
