@@ -4,6 +4,7 @@
 //! since no index knows them.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
@@ -108,6 +109,12 @@ impl HiddenSamples {
         }
         let times = times_of(self.rules.iter(), &of.labels);
         of.exemplars.retain(|one| !hides(&times, one.timestamp));
+    }
+
+    /// Whether every sample of these series is hidden.
+    pub(super) fn are_gone(&self, series: RangeInclusive<u32>) -> bool {
+        let all = u64::from(series.end() - series.start()) + 1;
+        self.gone.range_cardinality(series) == all
     }
 
     /// The hidden times of a series that is not gone.

@@ -4,7 +4,8 @@
 //! series at a time. Of samples of one series and instant the first input's stays, which is that of the rows
 //! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group
 //! of hidden series alone is not even read, and a series of which nothing is left is not part of the result.
-//! One group of each input is in memory, and one series; of the result the distinct values of its labels.
+//! Of each input one group is in memory, of which some pages are decoded
+//! ([`merge_input`](super::merge_input)), and one series; of the result the distinct values of its labels.
 //! Points of paths may become rollups on the way ([`rolling`](super::rolling)). Exemplars and metadata come
 //! last ([`merge_beside`](super::merge_beside)).
 
@@ -18,10 +19,7 @@ use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::block::compare_series;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::sample_block::index::PAGE_SERIES;
-use sandur_format::sample_block::{
-    BlockOptions, BlockWriter, Floats, Histograms, OpenGroup, SamplePage, TimeTable,
-};
+use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
 use sandur_model::Labels;
 use sandur_query::QueryStats;
 
@@ -31,10 +29,10 @@ use super::expired::expired;
 use super::hidden::HiddenSamples;
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
-    keep_one_of_each_instant, visible,
+    FloatPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, keep_one_of_each_instant,
 };
 use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
+use super::merge_input::{GroupBytes, Input, Parts, Passed};
 use super::rolling::{RULE_ROWS, Rolling};
 use super::times::read_times;
 use crate::block_reader::{BlockReader, ReadError};
@@ -74,162 +72,6 @@ pub(crate) enum PageBytes {
     Beside(Bytes),
 }
 
-/// A group as it is stored, and the lists of times that its pages need.
-pub(crate) struct GroupBytes {
-    group: Bytes,
-    times: TimeTable,
-}
-
-/// One of the blocks that are merged.
-struct Input {
-    block: Arc<OpenSamples>,
-    hidden: HiddenSamples,
-    /// Labels of the current series and of others near it.
-    labels: Option<HeldPage>,
-    /// The next group to be read.
-    next_group: usize,
-    open: Option<Open>,
-    /// What came of the current series in groups before the one that is open.
-    carried: Option<Carried>,
-}
-
-/// A group whose pages are decoded.
-struct Open {
-    pages: Vec<SamplePage>,
-    /// Series, page and run of those that stay, by series and time.
-    runs: Vec<(u32, usize, usize)>,
-    /// The first one that is left.
-    at: usize,
-    _memory: Reservation,
-}
-
-/// Samples of one series that goes on in the next group.
-#[derive(Default)]
-struct Carried {
-    series: u32,
-    times: Arc<Vec<i64>>,
-    values: Vec<f64>,
-    starts: Vec<i64>,
-    histograms: JoinedHistograms,
-    _memory: Option<Reservation>,
-}
-
-/// The samples that inputs have of one series.
-#[derive(Default)]
-struct Parts<'a> {
-    floats: Vec<FloatPart<'a>>,
-    histograms: Vec<HistogramPart<'a>>,
-    hidden: u64,
-}
-
-impl Open {
-    fn series(&self) -> Option<u32> {
-        self.runs.get(self.at).map(|(series, ..)| *series)
-    }
-
-    /// The runs of the current series.
-    fn current(&self) -> &[(u32, usize, usize)] {
-        let rest = &self.runs[self.at.min(self.runs.len())..];
-        let series = rest.first().map(|(series, ..)| *series);
-        &rest[..rest.partition_point(|(of, ..)| Some(*of) == series)]
-    }
-
-    fn add<'a>(&'a self, holder: usize, hidden: &HiddenSamples, parts: &mut Parts<'a>) {
-        for (series, page, run) in self.current() {
-            let page = &self.pages[*page];
-            let run = &page.runs[*run];
-            let mut seen = 0;
-            for rows in visible(&run.times, 0..run.times.len(), hidden.times_of(*series)) {
-                seen += rows.len();
-                let stored = run.start as usize + rows.start..run.start as usize + rows.end;
-                let starts = page.starts.get(stored.clone()).unwrap_or_default();
-                if page.histograms.is_empty() {
-                    parts.floats.push(FloatPart {
-                        holder,
-                        times: &run.times,
-                        values: &page.values[stored],
-                        starts,
-                        rows,
-                    });
-                } else {
-                    let integers = page.integers.get(stored.clone()).unwrap_or_default();
-                    let (times, histograms) = (&run.times[rows], &page.histograms[stored]);
-                    parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
-                }
-            }
-            parts.hidden += (run.times.len() - seen) as u64;
-        }
-    }
-}
-
-impl Carried {
-    fn add<'a>(&'a self, holder: usize, parts: &mut Parts<'a>) {
-        if !self.times.is_empty() {
-            let (times, values, starts) = (&self.times, &self.values, &self.starts);
-            parts.floats.push(FloatPart { holder, times, rows: 0..times.len(), values, starts });
-        }
-        let JoinedHistograms { times, histograms, integers, starts } = &self.histograms;
-        if !times.is_empty() {
-            parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
-        }
-    }
-}
-
-impl Input {
-    /// The series that is next, which has all its samples here once no group is due.
-    fn series(&self) -> Option<u32> {
-        let carried = self.carried.as_ref().map(|carried| carried.series);
-        carried.or_else(|| self.open.as_ref().and_then(Open::series))
-    }
-
-    /// The page of labels that must be read before the current series is known.
-    fn page_due(&self) -> Option<u32> {
-        let series = self.series()?;
-        let holds = self.labels.as_ref().is_some_and(|held| held.page.holds(series));
-        (!holds).then_some(series / PAGE_SERIES)
-    }
-
-    /// The labels of the current series, once they were read.
-    fn pairs(&self) -> Option<impl Iterator<Item = (&str, &str)> + Clone> {
-        let series = self.series()?;
-        self.labels.as_ref().filter(|held| held.page.holds(series)).map(|held| held.page.pairs(series))
-    }
-
-    /// Whether the group that is open ends within its current series.
-    fn goes_on(&self, open: &Open) -> bool {
-        let next = self.block.footer.groups().get(self.next_group);
-        let (Some(series), Some(next)) = (open.series(), next) else { return false };
-        next.first_series == series && open.at + open.current().len() == open.runs.len()
-    }
-
-    /// Puts the current series, which goes on in the next group, with what came before of it.
-    fn carry(&mut self, budget: &MemoryBudget) -> Result<u64, Error> {
-        let Some(open) = self.open.take() else { return Ok(0) };
-        let Some(series) = open.series() else { return Ok(0) };
-        let before = self.carried.take();
-        let mut parts = Parts::default();
-        before.iter().for_each(|carried| carried.add(0, &mut parts));
-        open.add(0, &self.hidden, &mut parts);
-        let hidden = parts.hidden;
-        // Within one block no instant is there twice.
-        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, || Stays::First);
-        let histograms = join_histograms(&parts.histograms, true);
-        let of_histograms: u64 = histograms.histograms.iter().map(|one| one.memory_bytes() + 24).sum();
-        let memory = Some(budget.reserve(times.len() as u64 * 24 + of_histograms)?);
-        let times = Arc::new(times.to_vec());
-        self.carried = Some(Carried { series, times, values, starts, histograms, _memory: memory });
-        Ok(hidden)
-    }
-
-    /// Leaves the current series behind.
-    fn pass(&mut self, series: u32) {
-        self.carried = None;
-        if let Some(open) = self.open.as_mut().filter(|open| open.series() == Some(series)) {
-            open.at += open.current().len();
-        }
-    }
-}
-
 /// Merges blocks into one.
 pub(crate) struct Merger {
     inputs: Vec<Input>,
@@ -254,16 +96,8 @@ impl Merger {
         options: BlockOptions,
         (rolling, budget): (Option<Rolling>, MemoryBudget),
     ) -> Result<Self, Error> {
-        let input = |(block, hidden): (&Arc<OpenSamples>, HiddenSamples)| Input {
-            block: Arc::clone(block),
-            hidden,
-            labels: None,
-            next_group: 0,
-            open: None,
-            carried: None,
-        };
         Ok(Self {
-            inputs: blocks.iter().zip(hidden).map(input).collect(),
+            inputs: blocks.iter().zip(hidden).map(|(block, hidden)| Input::new(block, hidden)).collect(),
             writer: Some(BlockWriter::new(options)),
             rolling,
             index: budget.reserve(0)?,
@@ -289,60 +123,22 @@ impl Merger {
         Ok(Some(output))
     }
 
-    /// The group that must be read before the next series is known as a whole. Groups without a series that
-    /// stays are counted and passed over.
+    /// The group that must be read before the next series is known as a whole.
     fn group_due(&mut self) -> Result<Option<GroupRef>, Error> {
+        let mut passed = Passed::default();
         for (number, input) in self.inputs.iter_mut().enumerate() {
-            loop {
-                if let Some(open) = &input.open {
-                    if open.series().is_none() {
-                        input.open = None;
-                    } else if input.goes_on(open) {
-                        self.counts.deleted += input.carry(&self.budget)?;
-                    } else {
-                        break;
-                    }
-                }
-                let Some(entry) = input.block.footer.groups().get(input.next_group) else { break };
-                if input.carried.as_ref().is_some_and(|carried| carried.series != entry.first_series) {
-                    break;
-                }
-                let gone = input.hidden.gone.range_cardinality(entry.first_series..=entry.last_series);
-                if gone <= u64::from(entry.last_series - entry.first_series) {
-                    return Ok(Some(GroupRef { input: number, group: input.next_group }));
-                }
-                self.counts.deleted += entry.rows;
-                input.next_group += 1;
+            if let Some(group) = input.group_due(&self.budget, &mut passed)? {
+                self.note(passed);
+                return Ok(Some(GroupRef { input: number, group }));
             }
         }
+        self.note(passed);
         Ok(None)
     }
 
-    fn open(&mut self, GroupRef { input: number, group }: GroupRef, bytes: GroupBytes) -> Result<(), Error> {
-        let input = &mut self.inputs[number];
-        let entry = &input.block.footer.groups()[group];
-        let damage = |reason| Error::from(ReadError::damaged(&input.block.meta, reason));
-        let mut memory = self.budget.reserve(u64::from(entry.piece.len) + entry.head_memory_bytes())?;
-        let stored = OpenGroup::open(entry, bytes.group).map_err(damage)?;
-        let head = stored.head();
-        memory.grow(head.pages().iter().map(|page| page.memory_bytes()).sum())?;
-        let (mut decoder, mut open) =
-            (head.decoder(), Open { pages: Vec::new(), runs: Vec::new(), at: 0, _memory: memory });
-        for page in head.pages() {
-            let decoded = decoder.decode(page, &stored.page_bytes(page), &bytes.times).map_err(damage)?;
-            for (at, run) in decoded.runs.iter().enumerate() {
-                match input.hidden.gone.contains(run.series) {
-                    true => self.counts.deleted += run.times.len() as u64,
-                    false => open.runs.push((run.series, open.pages.len(), at)),
-                }
-            }
-            open.pages.push(decoded);
-            self.counts.merged_pages += 1;
-        }
-        open.runs.sort_by_key(|(series, ..)| *series); // stable: those of a series stay by time
-        input.next_group += 1;
-        input.open = Some(open);
-        Ok(())
+    fn note(&mut self, passed: Passed) {
+        self.counts.deleted += passed.hidden;
+        self.counts.merged_pages += passed.pages;
     }
 
     /// The page of labels that must be read before the next series is known.
@@ -375,11 +171,7 @@ impl Merger {
         };
         let mut parts = Parts::default();
         for number in &members {
-            let input = &self.inputs[*number];
-            input.carried.iter().for_each(|carried| carried.add(*number, &mut parts));
-            if let Some(open) = input.open.as_ref().filter(|open| open.series() == input.series()) {
-                open.add(*number, &input.hidden, &mut parts);
-            }
+            self.inputs[*number].add(*number, &mut parts);
         }
         self.counts.deleted += parts.hidden;
         let before = parts.floats.iter().map(|part| part.rows.len()).sum::<usize>()
@@ -404,10 +196,7 @@ impl Merger {
         // A series without samples is work as well.
         self.rows += before as u64 + self.rolling.as_ref().map_or(1, |_| RULE_ROWS);
         for number in members {
-            let input = &mut self.inputs[number];
-            if let Some(series) = input.series() {
-                input.pass(series);
-            }
+            self.inputs[number].pass();
         }
         Ok(true)
     }
@@ -457,7 +246,7 @@ impl Merge for Merger {
                 let Some(PageBytes::Group(bytes)) = self.supplied.take() else {
                     return Ok(Step::Need(PageRef::Group(group)));
                 };
-                self.open(group, bytes)?;
+                self.inputs[group.input].open(bytes)?;
             } else if let Some(page) = self.page_due() {
                 let Some(PageBytes::Series(held)) = self.supplied.take() else {
                     return Ok(Step::Need(page));
@@ -584,6 +373,8 @@ impl Merging for SampleMerging {
         let piece = block.footer.groups()[number].piece;
         let times: Vec<_> = block.footer.time_pages_of(&[number as u32]);
         let times: Vec<_> = times.into_iter().map(|page| block.footer.time_pages()[page as usize]).collect();
+        let lists: u64 = times.iter().map(|page| page.lists_bytes()).sum();
+        let memory = budget.reserve(u64::from(piece.len) + lists)?;
         // A merge reads its inputs once, and they go away afterwards.
         let (hint, stats) = (Hint::Scan { bytes: u64::MAX }, QueryStats::default());
         let (pieces, stats_ref) = ([piece], &stats);
@@ -595,6 +386,6 @@ impl Merging for SampleMerging {
         }
         let group =
             stored.into_iter().next().ok_or_else(|| Error::Internal("a piece has no answer".to_owned()))?;
-        Ok(PageBytes::Group(GroupBytes { group: group.bytes, times }))
+        Ok(PageBytes::Group(GroupBytes { group: group.bytes, times, memory }))
     }
 }

@@ -14,6 +14,7 @@ mod index;
 mod join;
 mod merge;
 mod merge_beside;
+mod merge_input;
 mod metadata;
 mod rolling;
 mod scan;

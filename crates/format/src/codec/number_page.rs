@@ -93,6 +93,11 @@ impl NumberTable {
         Ok(Self { order, size_log, states, is_wide, is_empty: bins.is_empty() })
     }
 
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.states.links.len() * size_of::<(Link, u64)>() + size_of::<Self>()) as u64
+    }
+
     /// Begins to read a page of so many numbers, which the caller bounds.
     pub fn page<'a>(
         &'a self,

@@ -266,6 +266,12 @@ impl PageDecoder<'_> {
 }
 
 impl GroupTables {
+    /// Bytes of those that were built.
+    pub fn memory_bytes(&self) -> u64 {
+        let built = self.0.iter().filter_map(|table| table.get()?.as_ref());
+        built.map(NumberTable::memory_bytes).sum()
+    }
+
     fn table(&self, head: &GroupHead, number: u8) -> Result<&NumberTable, Error> {
         let offset = head.offset;
         let missing = Error::Malformed { part: PART_GROUP, offset, what: "a table is missing" };

@@ -43,7 +43,12 @@ pub struct TimePageEntry {
 impl TimePageEntry {
     /// Bytes that its lists take, and decoding them.
     pub fn memory_bytes(&self) -> u64 {
-        u64::from(self.times) * 2 * size_of::<i64>() as u64 + u64::from(self.lists) * 64
+        self.lists_bytes() + u64::from(self.times) * size_of::<i64>() as u64
+    }
+
+    /// Bytes that its lists take.
+    pub fn lists_bytes(&self) -> u64 {
+        u64::from(self.times) * size_of::<i64>() as u64 + u64::from(self.lists) * 64
     }
 
     /// Decodes the lists from the bytes of the piece, after comparing checksums.

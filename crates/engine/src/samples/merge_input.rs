@@ -1,0 +1,315 @@
+//! One of the blocks that are merged: its series in order, each with its samples.
+//!
+//! **Invariants.** Of a group the stored bytes are in memory, and those of its pages decoded that hold the
+//! current series; a page goes with the last of its runs. Samples of a series that goes on in the next group
+//! are carried over to it. All of it is reserved, so that the number of blocks that can be merged depends on
+//! the memory for merges alone.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_base::{MemoryBudget, Reservation};
+use sandur_format::Error as FormatError;
+use sandur_format::sample_block::index::PAGE_SERIES;
+use sandur_format::sample_block::{GroupEntry, GroupTables, OpenGroup, PageEntry, SamplePage, TimeTable};
+
+use super::OpenSamples;
+use super::hidden::HiddenSamples;
+use super::index::HeldPage;
+use super::join::{
+    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, visible,
+};
+use crate::block_reader::ReadError;
+use crate::error::Error;
+
+/// A group as it is stored, and the lists of times that its pages need.
+pub(crate) struct GroupBytes {
+    pub(super) group: Bytes,
+    pub(super) times: TimeTable,
+    /// For both.
+    pub(super) memory: Reservation,
+}
+
+/// One of the blocks that are merged.
+pub(super) struct Input {
+    pub(super) block: Arc<OpenSamples>,
+    pub(super) hidden: HiddenSamples,
+    /// Labels of the current series and of others near it.
+    pub(super) labels: Option<HeldPage>,
+    /// The next group to be read.
+    next_group: usize,
+    open: Option<Open>,
+    /// What came of the current series in groups before the one that is open.
+    carried: Option<Carried>,
+}
+
+/// What an input did while it went on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passed {
+    /// Pages that were decoded.
+    pub(super) pages: u64,
+    /// Samples that were left out because they are hidden.
+    pub(super) hidden: u64,
+}
+
+/// A group, of which some pages are decoded.
+struct Open {
+    group: OpenGroup,
+    tables: Arc<GroupTables>,
+    times: TimeTable,
+    /// The first page that is not decoded: none of those before the current series.
+    next_page: usize,
+    /// Runs of those that stay, by series and time.
+    runs: Vec<OpenRun>,
+    /// The first one that is left.
+    at: usize,
+    /// What the group takes without its pages and tables.
+    bytes: u64,
+    memory: Reservation,
+}
+
+/// The samples of a series in a page.
+struct OpenRun {
+    series: u32,
+    page: Arc<DecodedPage>,
+    run: usize,
+}
+
+/// A page that is there until the last of its runs was merged.
+struct DecodedPage {
+    page: SamplePage,
+    _memory: Reservation,
+}
+
+/// Samples of one series that goes on in the next group.
+#[derive(Default)]
+struct Carried {
+    series: u32,
+    times: Arc<Vec<i64>>,
+    values: Vec<f64>,
+    starts: Vec<i64>,
+    histograms: JoinedHistograms,
+    _memory: Option<Reservation>,
+}
+
+/// The samples that inputs have of one series.
+#[derive(Default)]
+pub(super) struct Parts<'a> {
+    pub(super) floats: Vec<FloatPart<'a>>,
+    pub(super) histograms: Vec<HistogramPart<'a>>,
+    pub(super) hidden: u64,
+}
+
+impl Open {
+    fn new(entry: &GroupEntry, bytes: GroupBytes) -> Result<Result<Self, FormatError>, Error> {
+        let GroupBytes { group, times, mut memory } = bytes;
+        let bytes = memory.bytes() + entry.head_memory_bytes();
+        memory.resize(bytes)?;
+        let opened = OpenGroup::open(entry, group).map(|group| {
+            let tables = group.head().tables();
+            Self { group, tables, times, next_page: 0, runs: Vec::new(), at: 0, bytes, memory }
+        });
+        Ok(opened)
+    }
+
+    fn series(&self) -> Option<u32> {
+        self.runs.get(self.at).map(|run| run.series)
+    }
+
+    /// The runs of the current series.
+    fn current(&self) -> &[OpenRun] {
+        let rest = &self.runs[self.at.min(self.runs.len())..];
+        let series = rest.first().map(|run| run.series);
+        &rest[..rest.partition_point(|run| Some(run.series) == series)]
+    }
+
+    /// The next page that must be decoded before the current series is known as a whole.
+    fn page_due(&self) -> Option<PageEntry> {
+        let page = self.group.head().pages().get(self.next_page)?;
+        self.series().is_none_or(|series| page.first_series <= series).then_some(*page)
+    }
+
+    /// Decodes pages until all of the current series is there.
+    fn fill(
+        &mut self,
+        hidden: &HiddenSamples,
+        (budget, passed): (&MemoryBudget, &mut Passed),
+    ) -> Result<Result<(), FormatError>, Error> {
+        while let Some(entry) = self.page_due() {
+            self.next_page += 1;
+            if hidden.are_gone(entry.first_series..=entry.last_series) {
+                passed.hidden += u64::from(entry.rows);
+                continue;
+            }
+            self.runs.drain(..std::mem::take(&mut self.at));
+            let memory = budget.reserve(entry.memory_bytes())?;
+            let stored = self.group.page_bytes(&entry);
+            let mut decoder = self.group.head().decoder_with(Arc::clone(&self.tables));
+            let page = match decoder.decode(&entry, &stored, &self.times) {
+                Ok(page) => page,
+                Err(damage) => return Ok(Err(damage)),
+            };
+            passed.pages += 1;
+            let page = Arc::new(DecodedPage { page, _memory: memory });
+            for (number, run) in page.page.runs.iter().enumerate() {
+                match hidden.gone.contains(run.series) {
+                    true => passed.hidden += run.times.len() as u64,
+                    false => {
+                        let page = Arc::clone(&page);
+                        self.runs.push(OpenRun { series: run.series, page, run: number });
+                    }
+                }
+            }
+            self.runs.sort_by_key(|run| run.series); // stable: those of a series stay by time
+            self.memory.resize(self.bytes + self.tables.memory_bytes())?;
+        }
+        Ok(Ok(()))
+    }
+
+    fn add<'a>(&'a self, holder: usize, hidden: &HiddenSamples, parts: &mut Parts<'a>) {
+        for OpenRun { series, page, run } in self.current() {
+            let page = &page.page;
+            let run = &page.runs[*run];
+            let mut seen = 0;
+            for rows in visible(&run.times, 0..run.times.len(), hidden.times_of(*series)) {
+                seen += rows.len();
+                let stored = run.start as usize + rows.start..run.start as usize + rows.end;
+                let starts = page.starts.get(stored.clone()).unwrap_or_default();
+                if page.histograms.is_empty() {
+                    let (times, values) = (&run.times, &page.values[stored]);
+                    parts.floats.push(FloatPart { holder, times, values, starts, rows });
+                } else {
+                    let integers = page.integers.get(stored.clone()).unwrap_or_default();
+                    let (times, histograms) = (&run.times[rows], &page.histograms[stored]);
+                    parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
+                }
+            }
+            parts.hidden += (run.times.len() - seen) as u64;
+        }
+    }
+}
+
+impl Carried {
+    fn add<'a>(&'a self, holder: usize, parts: &mut Parts<'a>) {
+        if !self.times.is_empty() {
+            let (times, values, starts) = (&self.times, &self.values, &self.starts);
+            parts.floats.push(FloatPart { holder, times, rows: 0..times.len(), values, starts });
+        }
+        let JoinedHistograms { times, histograms, integers, starts } = &self.histograms;
+        if !times.is_empty() {
+            parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
+        }
+    }
+}
+
+impl Input {
+    pub(super) fn new(block: &Arc<OpenSamples>, hidden: HiddenSamples) -> Self {
+        let (block, labels, open, carried) = (Arc::clone(block), None, None, None);
+        Self { block, hidden, labels, next_group: 0, open, carried }
+    }
+
+    /// The series that is next, which has all its samples here once no group is due.
+    pub(super) fn series(&self) -> Option<u32> {
+        let carried = self.carried.as_ref().map(|carried| carried.series);
+        carried.or_else(|| self.open.as_ref().and_then(Open::series))
+    }
+
+    /// The page of labels that must be read before the current series is known.
+    pub(super) fn page_due(&self) -> Option<u32> {
+        let series = self.series()?;
+        let holds = self.labels.as_ref().is_some_and(|held| held.page.holds(series));
+        (!holds).then_some(series / PAGE_SERIES)
+    }
+
+    /// The labels of the current series, once they were read.
+    pub(super) fn pairs(&self) -> Option<impl Iterator<Item = (&str, &str)> + Clone> {
+        let series = self.series()?;
+        self.labels.as_ref().filter(|held| held.page.holds(series)).map(|held| held.page.pairs(series))
+    }
+
+    /// The group that must be read before the next series is known as a whole. Groups without a series that
+    /// stays are counted and passed over.
+    pub(super) fn group_due(
+        &mut self,
+        budget: &MemoryBudget,
+        passed: &mut Passed,
+    ) -> Result<Option<usize>, Error> {
+        loop {
+            if let Some(open) = &mut self.open {
+                let filled = open.fill(&self.hidden, (budget, passed))?;
+                filled.map_err(|reason| ReadError::damaged(&self.block.meta, reason))?;
+            }
+            if let Some(open) = &self.open {
+                if open.series().is_none() {
+                    self.open = None;
+                } else if self.goes_on(open) {
+                    passed.hidden += self.carry(budget)?;
+                } else {
+                    return Ok(None);
+                }
+            }
+            let Some(entry) = self.block.footer.groups().get(self.next_group) else { return Ok(None) };
+            if self.carried.as_ref().is_some_and(|carried| carried.series != entry.first_series) {
+                return Ok(None);
+            }
+            if !self.hidden.are_gone(entry.first_series..=entry.last_series) {
+                return Ok(Some(self.next_group));
+            }
+            passed.hidden += entry.rows;
+            self.next_group += 1;
+        }
+    }
+
+    /// Takes the group that is due.
+    pub(super) fn open(&mut self, bytes: GroupBytes) -> Result<(), Error> {
+        let opened = Open::new(&self.block.footer.groups()[self.next_group], bytes)?;
+        self.open = Some(opened.map_err(|reason| ReadError::damaged(&self.block.meta, reason))?);
+        self.next_group += 1;
+        Ok(())
+    }
+
+    /// Adds the samples of the current series.
+    pub(super) fn add<'a>(&'a self, holder: usize, parts: &mut Parts<'a>) {
+        self.carried.iter().for_each(|carried| carried.add(holder, parts));
+        if let Some(open) = self.open.as_ref().filter(|open| open.series() == self.series()) {
+            open.add(holder, &self.hidden, parts);
+        }
+    }
+
+    /// Leaves the current series behind.
+    pub(super) fn pass(&mut self) {
+        let Some(series) = self.series() else { return };
+        self.carried = None;
+        if let Some(open) = self.open.as_mut().filter(|open| open.series() == Some(series)) {
+            open.at += open.current().len();
+        }
+    }
+
+    /// Whether the group that is open ends within its current series.
+    fn goes_on(&self, open: &Open) -> bool {
+        let next = self.block.footer.groups().get(self.next_group);
+        let (Some(series), Some(next)) = (open.series(), next) else { return false };
+        let is_last = open.at + open.current().len() == open.runs.len();
+        let has_more = open.next_page < open.group.head().pages().len();
+        next.first_series == series && is_last && !has_more
+    }
+
+    /// Puts the current series, which goes on in the next group, with what came before of it.
+    fn carry(&mut self, budget: &MemoryBudget) -> Result<u64, Error> {
+        let Some(open) = self.open.take() else { return Ok(0) };
+        let Some(series) = open.series() else { return Ok(0) };
+        let before = self.carried.take();
+        let mut parts = Parts::default();
+        before.iter().for_each(|carried| carried.add(0, &mut parts));
+        open.add(0, &self.hidden, &mut parts);
+        let hidden = parts.hidden;
+        // Within one block no instant is there twice.
+        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, || Stays::First);
+        let histograms = join_histograms(&parts.histograms, true);
+        let of_histograms: u64 = histograms.histograms.iter().map(|one| one.memory_bytes() + 24).sum();
+        let memory = Some(budget.reserve(times.len() as u64 * 24 + of_histograms)?);
+        let times = Arc::new(times.to_vec());
+        self.carried = Some(Carried { series, times, values, starts, histograms, _memory: memory });
+        Ok(hidden)
+    }
+}
