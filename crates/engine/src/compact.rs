@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, MemoryBudget};
+use sandur_base::{Env, Id, Lane, MemoryBudget, Reservation};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
-use sandur_format::block::{BlockOrigin, BlockSummary};
+use sandur_format::block::{BlockIndex, BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_model::{Dataset, Signal, TimeRange};
 use sandur_store::Store;
@@ -32,11 +32,12 @@ use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
 use crate::retention::{ExpiredRows, ExpiredSeries, Expiries, Expiry};
 use crate::rollups::DayRollup;
+use crate::rollups::groups::{Group, groups_of};
 use crate::rules::{DueRules, Rulebook};
-use crate::samples::{self, SampleMerging};
+use crate::samples::{self, OpenSamples, SampleMerging};
 use crate::shared::Shared;
 use crate::view::Views;
-use crate::windows::day_of;
+use crate::windows::{day_of, slot_ns};
 
 /// How long a damaged block is left alone: its file may be brought back.
 const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
@@ -44,7 +45,8 @@ const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
 /// A day is rolled when one row of so many goes.
 const ROLLED_SHARE: u64 = 10;
-/// The level of the block of a day.
+/// The levels of the blocks of a slot and of a day.
+const SLOT_LEVEL: u8 = 1;
 const DAY_LEVEL: u8 = 2;
 
 /// Merges blocks of one engine's store.
@@ -270,8 +272,14 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// Makes rollups of the points of a day, whose blocks are given in the order of writing: they become one,
-    /// when that is worth it.
+    /// The blocks of a day that are rolled together, given those of the day in the order of writing.
+    pub(crate) fn groups_of(&self, day: TimeRange, blocks: Vec<Arc<BlockMeta>>) -> Vec<Group> {
+        let damaged = self.damaged();
+        let is_damaged = blocks.iter().any(|block| damaged.contains_key(&block.id));
+        groups_of(&self.policy, (day, is_damaged), blocks)
+    }
+
+    /// Makes rollups of the points of a group of blocks: they become one, when that is worth it.
     pub(crate) async fn roll(
         &self,
         incarnation: Id,
@@ -283,12 +291,12 @@ impl Compactor {
         if blocks.iter().any(|block| self.damaged().contains_key(&block.id)) {
             return Ok(Rolled::Damaged);
         }
-        if blocks.len() > self.policy.inputs_max {
-            return Ok(Rolled::TooLarge);
-        }
         let due = self.rulebook.due(snapshot, &first.dataset);
         let inputs = blocks.iter().map(|block| block.id).collect();
-        let merge = merge_policy::Merge { inputs, window: rollup.day(), level: DAY_LEVEL };
+        let is_slot = rollup.window().length_ns() <= slot_ns(Signal::Metrics);
+        let (window, level) =
+            if is_slot { (rollup.window(), SLOT_LEVEL) } else { (day_of(first.window.start), DAY_LEVEL) };
+        let merge = merge_policy::Merge { inputs, window, level };
         let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: Some(rollup) };
         let rolled = self.roll_sound(work, blocks, rollup).await;
         rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
@@ -300,19 +308,35 @@ impl Compactor {
         blocks: &[Arc<BlockMeta>],
         rollup: &Arc<DayRollup>,
     ) -> Result<Rolled, Error> {
-        let inputs = self.open_inputs::<SampleMerging>(&work).await?;
+        let (inputs, _footers) = self.open_reserved(blocks).await?;
         let rows: u64 = blocks.iter().map(|block| block.rows).sum();
         let less = samples::rows_saved(&self.reader, &inputs, rollup, &self.budget).await?;
         if less == 0 || less.saturating_mul(ROLLED_SHARE) < rows {
             return Ok(Rolled::Stays);
         }
         let left = rows.saturating_sub(less).saturating_mul(samples::SAMPLE_BYTES);
-        if blocks.len() > 1 && left > self.policy.block_raw_bytes_max {
+        if blocks.len() > 1 && left > self.policy.rolled_raw_bytes_max() {
             return Ok(Rolled::TooLarge);
         }
         let touched = self.touch::<SampleMerging>(&inputs, work.due).await?;
         let into = self.exchange::<SampleMerging>(&work, inputs, touched, (work.through(), 0)).await?;
         Ok(Rolled::Rewritten { into, rows, less })
+    }
+
+    /// Opens blocks of samples, as many as there is memory for: what their footers take is reserved.
+    async fn open_reserved(
+        &self,
+        blocks: &[Arc<BlockMeta>],
+    ) -> Result<(Vec<Arc<OpenSamples>>, Reservation), Error> {
+        let (mut inputs, mut footers) = (Vec::with_capacity(blocks.len()), self.budget.reserve(0)?);
+        for block in blocks {
+            let before = footers.bytes();
+            footers.grow(u64::from(block.footer_len))?;
+            let opened = SampleMerging::open(&self.reader, block).await?;
+            footers.resize(before + opened.footer.memory_bytes())?;
+            inputs.push(opened);
+        }
+        Ok((inputs, footers))
     }
 
     async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
@@ -535,15 +559,15 @@ pub(crate) enum Expired {
     },
 }
 
-/// What became of a day whose points were to become rollups.
+/// What became of blocks whose points were to become rollups.
 pub(crate) enum Rolled {
     /// It is not worth it.
     Stays,
-    /// It has too many blocks for a merge, or would be too large for one block.
+    /// What would be left is too large for one block.
     TooLarge,
-    /// One of its blocks is damaged or missing, and left alone for a while.
+    /// One of them is damaged or missing, and left alone for a while.
     Damaged,
-    /// One block stands for those of the day.
+    /// One block stands for them.
     Rewritten {
         /// That block.
         into: Id,

@@ -6,6 +6,9 @@
 //! that have reached the largest size are left alone; a large block is not rewritten for the sake of a few
 //! small ones.
 //!
+//! The slots of a large day of samples stay apart: its blocks are rolled slot by slot
+//! ([`rollups`](crate::rollups)), and a block of several slots would tie these together.
+//!
 //! Which rows came first matters to samples, so of their blocks only those are merged that stand beside each
 //! other in the order of writing ([`merge_runs`]); of logs the smallest.
 
@@ -53,6 +56,21 @@ impl Default for CompactionPolicy {
     }
 }
 
+/// A day of more than so many of the largest blocks is large.
+const LARGE_DAY_BLOCKS: u64 = 16;
+
+impl CompactionPolicy {
+    /// Whether a day with these blocks is so large that it is worked on slot by slot.
+    pub(crate) fn is_large<'a>(&self, day: impl Iterator<Item = &'a BlockMeta>) -> bool {
+        day.map(|block| block.raw_bytes).fold(0u64, u64::saturating_add) > self.rolled_raw_bytes_max()
+    }
+
+    /// Raw bytes at most of a block of which rows became rollups.
+    pub(crate) fn rolled_raw_bytes_max(&self) -> u64 {
+        self.block_raw_bytes_max.saturating_mul(LARGE_DAY_BLOCKS)
+    }
+}
+
 /// One merge to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
@@ -88,9 +106,12 @@ pub(crate) fn next_merge(
         }
         days.entry(day_of(block)).or_default().push(block);
     }
-    let day_merge = days.into_iter().find_map(|(start, blocks)| {
+    let day_merge = days.into_iter().find_map(|(start, mut blocks)| {
         let window = TimeRange::new(start, start + DAY_NS);
         let day = all.get(&start).map_or(&[][..], Vec::as_slice);
+        if signal == Signal::Metrics && policy.is_large(day.iter().copied()) {
+            blocks.retain(|block| block.window.length_ns() > slot_ns);
+        }
         Choice { policy, signal, now_ns, day }.merge(window, blocks, 2)
     });
     day_merge.or_else(|| {
@@ -282,6 +303,27 @@ mod tests {
         let late = Id::from_parts(((DAY_NS + HOUR_NS) / 1_000_000) as u64, 1);
         let two = [one[0].clone(), Arc::new(BlockMeta { id: late, ..(*one[0]).clone() })];
         assert!(!settled(DAY_NS + HOUR_NS, &two) && settled(DAY_NS + 2 * HOUR_NS, &two));
+    }
+
+    #[test]
+    fn the_slots_of_a_large_day_stay_apart() {
+        let policy = CompactionPolicy { block_raw_bytes_max: 1_000 * MB, ..Default::default() };
+        let slot = |n: i64| (2 * n * HOUR_NS, 2 * (n + 1) * HOUR_NS);
+        let rests = |raw_mb| -> Vec<_> { (0..10).map(|n| block(n, slot(n as i64), 1, raw_mb)).collect() };
+        let next = |blocks: &[_]| next_merge(&policy, Signal::Metrics, 3 * DAY_NS, blocks, &BTreeSet::new());
+        assert_eq!(next(&rests(100)).map(|merge| merge.inputs.len()), Some(10));
+        let full = block(20, slot(11), 1, 15_001);
+        let mut large = rests(100);
+        large.push(Arc::clone(&full));
+        assert_eq!(next(&large), None);
+        // What came for the whole day is merged as before, and what is of one slot.
+        let days = [block(30, (0, DAY_NS), 0, 10), block(31, (0, DAY_NS), 0, 10)];
+        let merge = next(&[&large[..], &days].concat()).expect("two of the day");
+        assert_eq!((ids(&merge), merge.window), (vec![30, 31], TimeRange::new(0, DAY_NS)));
+        let merge = next(&[&large[..], &[block(32, slot(9), 0, 90)]].concat()).expect("two of a slot");
+        assert_eq!((ids(&merge), merge.level), (vec![9, 32], 1));
+        large.push(block(40, slot(11), 1, 100));
+        assert_eq!(next_of(&policy, 3 * DAY_NS, &large).map(|merge| merge.level), Some(2), "lines");
     }
 
     #[test]

@@ -1,32 +1,34 @@
 //! Days whose points are due to become rollups.
 //!
-//! A day that still waits for a merge, or for a delete request, is left to it. It is looked at once for each
-//! set of blocks, rules and ages that are over for it, which is remembered in memory: after a restart it is
-//! looked at once more. A look reads the indexes of its blocks. Each day is the work of the owner of its
-//! window, and one day is worked on at a time.
+//! A day is worked on by its [groups](super::groups) of blocks. One that still waits for a merge, or for a
+//! delete request, is left to it. It is looked at once for each set of blocks, rules and ages that are over
+//! for it, which is remembered in memory: after a restart it is looked at once more. A look reads the indexes
+//! of its blocks. Each group is the work of the owner of its window, and one is worked on at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_catalog::{DeleteRecord, Snapshot};
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_model::{Dataset, Signal, TimeRange};
+use sandur_model::{Dataset, HOUR_NS, Signal, TimeRange};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::groups::Group;
 use super::{DayRollup, RollupSteps};
 use crate::compact::{Compactor, Rolled, is_owner};
+use crate::error::Error;
 use crate::retention::RetentionClock;
 use crate::shared::Shared;
 use crate::windows::day_of;
 
-/// A round begins no other day after this time: merges and garbage wait meanwhile.
+/// A round begins no other group after this time: merges and garbage wait meanwhile.
 const ROUND_MAX: Duration = Duration::from_secs(60);
-/// How long a day is left alone that could not be looked at or rolled.
+/// How long a group is left alone that could not be looked at or rolled.
 const FAILED_PAUSE: Duration = Duration::from_secs(600);
 
-/// A day of a dataset, by its begin.
-type Day = (Dataset, i64);
+/// A group of a dataset, by the begin of its window.
+type Place = (Dataset, i64);
 
 /// Makes rollups of days when their time has come.
 pub(crate) struct RollupDays {
@@ -34,18 +36,18 @@ pub(crate) struct RollupDays {
     clock: RetentionClock,
     /// The version of the rules, and since when they stand.
     since: Option<(u64, Duration)>,
-    /// What each day was like when it was looked at.
-    looked_at: HashMap<Day, u64>,
-    /// Days that could not be worked on, and when they are tried again.
-    failed: BTreeMap<Day, Duration>,
+    /// What each group was like when it was looked at.
+    looked_at: HashMap<Place, u64>,
+    /// Groups that could not be worked on, and when they are tried again.
+    failed: BTreeMap<Place, Duration>,
     /// Where the next round begins, so that no tenant waits for all work of another.
-    next: Option<Day>,
+    next: Option<Place>,
 }
 
-/// A day that is due.
+/// A group that is due.
 struct Due {
-    day: Day,
-    rollup: Arc<DayRollup>,
+    place: Place,
+    rollup: DayRollup,
 }
 
 impl RollupDays {
@@ -55,7 +57,7 @@ impl RollupDays {
         Self { shared: Arc::clone(shared), clock, since: None, looked_at, failed, next: None }
     }
 
-    /// Does what is due, for a while. What fails for one day keeps no other one waiting.
+    /// Does what is due, for a while. What fails for one group keeps no other one waiting.
     pub(crate) async fn round(&mut self, compactor: &Compactor) {
         let (env, signal) = (self.shared.env.clone(), self.shared.shutdown.signal());
         let began = env.monotonic();
@@ -64,12 +66,12 @@ impl RollupDays {
         let Some(steps) = self.steps(began) else { return };
         let snapshot = self.shared.catalog.snapshot();
         self.failed.retain(|_, until| *until > began);
-        for Due { day, rollup } in self.due(&snapshot, &steps, now_ns) {
+        for Due { place, rollup } in self.due(compactor, &snapshot, &steps, now_ns) {
             if signal.is_triggered() || env.monotonic().saturating_sub(began) >= ROUND_MAX {
-                self.next = Some(day);
+                self.next = Some(place);
                 return;
             }
-            self.work_on(compactor, day, &rollup).await;
+            self.work_on(compactor, place, rollup).await;
         }
         self.next = None;
     }
@@ -85,79 +87,110 @@ impl RollupDays {
         steps.filter(|_| now.saturating_sub(at) >= options.retention_change_delay)
     }
 
-    /// Days that are not as they were when they were looked at, the next one first.
-    fn due(&mut self, snapshot: &Snapshot, steps: &Arc<dyn RollupSteps>, now_ns: i64) -> Vec<Due> {
+    /// Groups that are not as they were when they were looked at, the next one first.
+    fn due(
+        &mut self,
+        compactor: &Compactor,
+        snapshot: &Snapshot,
+        steps: &Arc<dyn RollupSteps>,
+        now_ns: i64,
+    ) -> Vec<Due> {
         let (mut due, mut present) = (Vec::new(), HashMap::new());
         for dataset in snapshot.datasets().filter(|dataset| dataset.signal == Signal::Metrics) {
             let starts =
                 snapshot.blocks(dataset, TimeRange::ALL).map(|block| day_of(block.window.start).start);
-            let mut starts: Vec<i64> = starts.collect();
-            starts.sort_unstable();
-            starts.dedup();
-            for start in starts {
-                let day = (dataset.clone(), start);
-                let Some(rollup) = DayRollup::new(Arc::clone(steps), day_of(start), now_ns) else { continue };
-                if let Some(known) = self.looked_at.remove(&day) {
-                    present.insert(day.clone(), known);
-                }
-                let is_known = present.get(&day) == Some(&state(&blocks_of(snapshot, &day), &rollup));
-                if !is_known && !self.failed.contains_key(&day) {
-                    due.push(Due { day, rollup: Arc::new(rollup) });
+            let days: BTreeSet<i64> = starts.collect();
+            for day in days.into_iter().map(day_of) {
+                let Some(of_day) = DayRollup::new(Arc::clone(steps), day, now_ns) else { continue };
+                for group in compactor.groups_of(day, blocks_of(snapshot, dataset, day)) {
+                    let place = (dataset.clone(), group.window.start);
+                    let rollup = of_day.within(group.window);
+                    if let Some(known) = self.looked_at.remove(&place) {
+                        present.insert(place.clone(), known);
+                    }
+                    let is_known = present.get(&place) == Some(&state(&group.blocks, &rollup));
+                    if !is_known && !self.failed.contains_key(&place) {
+                        due.push(Due { place, rollup });
+                    }
                 }
             }
         }
         self.looked_at = present;
-        due.sort_by(|a, b| a.day.cmp(&b.day));
-        let later = due.partition_point(|due| self.next.as_ref().is_some_and(|next| due.day < *next));
+        due.sort_by(|a, b| a.place.cmp(&b.place));
+        let later = due.partition_point(|due| self.next.as_ref().is_some_and(|next| due.place < *next));
         due.rotate_left(later);
         due
     }
 
-    async fn work_on(&mut self, compactor: &Compactor, day: Day, rollup: &Arc<DayRollup>) {
+    async fn work_on(&mut self, compactor: &Compactor, place: Place, rollup: DayRollup) {
         // Merges, deletes and flushes may have changed it meanwhile.
         let now = self.shared.catalog.snapshot();
-        let (blocks, own) = (blocks_of(&now, &day), self.shared.incarnation());
+        let (dataset, own, window) = (&place.0, self.shared.incarnation(), rollup.window());
+        let Some(group) = group_of(compactor, &now, &place).filter(|group| group.window == window) else {
+            return;
+        };
         let waits = |block: &Arc<BlockMeta>| compactor.awaits_merge(&now, block);
-        let has_open =
-            |record: &DeleteRecord| record.is_open() && touches(record.request.range(), rollup.day());
-        let is_open = now.deletes(&day.0).any(has_open);
-        if blocks.is_empty()
-            || !is_owner(&now, &day.0, rollup.day(), own)
-            || is_open
-            || blocks.iter().any(waits)
-        {
+        let has_open = |record: &DeleteRecord| record.is_open() && touches(record.request.range(), window);
+        let is_open = now.deletes(dataset).any(has_open);
+        if !is_owner(&now, dataset, window, own) || is_open || group.blocks.iter().any(waits) {
             return;
         }
+        let rollup = Arc::new(rollup);
+        let rolled = compactor.roll(own, &now, &group.blocks, &rollup).await;
+        self.note(compactor, (place, &rollup), &group, rolled);
+    }
+
+    fn note(
+        &mut self,
+        compactor: &Compactor,
+        (place, rollup): (Place, &DayRollup),
+        Group { window, blocks }: &Group,
+        rolled: Result<Rolled, Error>,
+    ) {
         let metrics = &self.shared.metrics;
-        let before = state(&blocks, rollup);
-        match compactor.roll(own, &now, &blocks, rollup).await {
+        let (before, count) = (state(blocks, rollup), blocks.len() as u64);
+        let (tenant, from, hours) = (&place.0.tenant, window.start, window.length_ns() / HOUR_NS);
+        match rolled {
             Ok(Rolled::Rewritten { into, rows, less }) => {
-                metrics.note_rollup("rewritten", blocks.len() as u64);
-                let (tenant, blocks) = (&day.0.tenant, blocks.len());
-                tracing::info!(%tenant, blocks, rows, less, "points of a day became rollups");
+                metrics.note_rollup("rewritten", count);
+                tracing::info!(%tenant, from, hours, blocks = count, rows, less, "points became rollups");
                 // What it has become is as it should be.
-                let after = self.shared.catalog.snapshot();
-                let of = blocks_of(&after, &day);
-                let is_alone = of.len() == 1 && of.iter().all(|block| block.id == into);
-                self.looked_at.insert(day, if is_alone { state(&of, rollup) } else { before });
+                let after = group_of(compactor, &self.shared.catalog.snapshot(), &place);
+                let is_alone = |group: &Group| group.blocks.len() == 1 && group.blocks[0].id == into;
+                let alone = after.filter(is_alone);
+                let known = alone.map_or(before, |group| state(&group.blocks, &rollup.within(group.window)));
+                self.looked_at.insert(place, known);
             }
             Ok(outcome @ (Rolled::Stays | Rolled::TooLarge)) => {
                 let is_kept = matches!(outcome, Rolled::Stays);
-                metrics.note_rollup(if is_kept { "kept" } else { "too_large" }, blocks.len() as u64);
-                self.looked_at.insert(day, before);
+                metrics.note_rollup(if is_kept { "kept" } else { "too_large" }, count);
+                self.looked_at.insert(place, before);
             }
-            Ok(Rolled::Damaged) => self.pause(day),
+            Ok(Rolled::Damaged) => self.pause(place),
+            Err(error @ Error::MergeTooLarge(_)) => {
+                // It would be refused again.
+                metrics.note_rollup("too_large", count);
+                tracing::warn!(%tenant, from, hours, blocks = count, %error, "points stay as they are");
+                self.looked_at.insert(place, before);
+            }
             Err(error) => {
                 metrics.rollup_failures.inc();
-                tracing::warn!(tenant = %day.0.tenant, %error, "points of a day stay as they are");
-                self.pause(day);
+                tracing::warn!(%tenant, from, hours, %error, "points stay as they are for a while");
+                self.pause(place);
             }
         }
     }
 
-    fn pause(&mut self, day: Day) {
-        self.failed.insert(day, self.shared.env.monotonic() + FAILED_PAUSE);
+    fn pause(&mut self, place: Place) {
+        self.failed.insert(place, self.shared.env.monotonic() + FAILED_PAUSE);
     }
+}
+
+/// The group that begins at a place now.
+fn group_of(compactor: &Compactor, snapshot: &Snapshot, (dataset, start): &Place) -> Option<Group> {
+    let day = day_of(*start);
+    let groups = compactor.groups_of(day, blocks_of(snapshot, dataset, day));
+    groups.into_iter().find(|group| group.window.start == *start)
 }
 
 fn touches(one: TimeRange, other: TimeRange) -> bool {
@@ -165,8 +198,8 @@ fn touches(one: TimeRange, other: TimeRange) -> bool {
 }
 
 /// The blocks of a day in the order of writing.
-fn blocks_of(snapshot: &Snapshot, (dataset, start): &Day) -> Vec<Arc<BlockMeta>> {
-    let mut blocks: Vec<Arc<BlockMeta>> = snapshot.blocks(dataset, day_of(*start)).cloned().collect();
+fn blocks_of(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<BlockMeta>> {
+    let mut blocks: Vec<Arc<BlockMeta>> = snapshot.blocks(dataset, day).cloned().collect();
     blocks.sort_by_key(|block| block.order_of_writing());
     blocks
 }
@@ -175,6 +208,7 @@ fn blocks_of(snapshot: &Snapshot, (dataset, start): &Day) -> Vec<Arc<BlockMeta>>
 fn state(blocks: &[Arc<BlockMeta>], rollup: &DayRollup) -> u64 {
     let mut hash = Xxh3::new();
     blocks.iter().for_each(|block| hash.update(&block.id.to_bytes()));
+    hash.update(&rollup.window.end.to_le_bytes());
     hash.update(&rollup.steps.version().to_le_bytes());
     hash.update(&(rollup.over() as u64).to_le_bytes());
     hash.digest()

@@ -15,6 +15,7 @@ mod refused;
 mod retention;
 mod retention_seeds;
 mod rollups;
+mod rollups_of_large_days;
 mod samples;
 mod trips;
 mod warm;

@@ -18,11 +18,11 @@ use super::samples::{Samples, blocks, metrics};
 use super::*;
 use crate::{DeleteOptions, MaintenanceOptions, RollupStep, RollupSteps};
 
-const HOUR: Duration = Duration::from_secs(3_600);
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Steps in seconds and how many days each reaches back; the first is of the points.
-type Archives = Vec<(i64, i64)>;
+pub(super) type Archives = Vec<(i64, i64)>;
 
 /// The same archives for all paths below `a`.
 struct BelowA {
@@ -51,24 +51,24 @@ impl RollupSteps for BelowA {
     }
 }
 
-struct World {
-    env: Env,
-    bucket: FaultStore,
+pub(super) struct World {
+    pub(super) env: Env,
+    pub(super) bucket: FaultStore,
     configured: Arc<Mutex<Option<Archives>>>,
 }
 
 impl World {
-    fn new(seed: u64, archives: &[(i64, i64)]) -> Self {
+    pub(super) fn new(seed: u64, archives: &[(i64, i64)]) -> Self {
         let env = Env::simulated(seed, START_NS);
         let bucket = near_bucket(&env, seed);
         Self { env, bucket, configured: Arc::new(Mutex::new(Some(archives.to_vec()))) }
     }
 
-    fn configure(&self, archives: Option<&[(i64, i64)]>) {
+    pub(super) fn configure(&self, archives: Option<&[(i64, i64)]>) {
         *self.configured.lock().unwrap() = archives.map(<[_]>::to_vec);
     }
 
-    fn options(&self) -> EngineOptions {
+    pub(super) fn options(&self) -> EngineOptions {
         let configured = Arc::clone(&self.configured);
         let rollups = move || {
             let archives = configured.lock().unwrap().clone()?;
@@ -90,22 +90,22 @@ impl World {
         EngineOptions { maintenance, deletes, ..unhurried_options() }
     }
 
-    async fn open(&self, name: &str) -> Arc<Engine> {
+    pub(super) async fn open(&self, name: &str) -> Arc<Engine> {
         self.open_with(name, self.options()).await
     }
 
-    async fn open_with(&self, name: &str, options: EngineOptions) -> Arc<Engine> {
+    pub(super) async fn open_with(&self, name: &str, options: EngineOptions) -> Arc<Engine> {
         open_on(&self.bucket, &self.env, name, options).await
     }
 
     /// Long enough for rules to hold and for what they ask for to be done.
-    async fn settle(&self) {
+    pub(super) async fn settle(&self) {
         self.env.sleep(HOUR / 2).await;
     }
 }
 
 /// Everything that is stored of samples.
-async fn all(engine: &Arc<Engine>) -> Samples {
+pub(super) async fn all(engine: &Arc<Engine>) -> Samples {
     let context = context(engine.env());
     let selection = SampleSelection::all(Vec::new(), i64::MIN / 2_000_000, i64::MAX / 2_000_000);
     let mut scan = engine.sources().samples.select(&context, selection).await.unwrap();
@@ -123,11 +123,16 @@ async fn all(engine: &Arc<Engine>) -> Samples {
 }
 
 /// Points of a second each, so many days old.
-async fn push(engine: &Engine, labels: &Labels, days: i64, seconds: std::ops::Range<i64>) -> Samples {
+pub(super) async fn push(
+    engine: &Engine,
+    labels: &Labels,
+    days: i64,
+    seconds: std::ops::Range<i64>,
+) -> Samples {
     push_valued(engine, labels, days, seconds, |n| ((n * 37) % 101 - 50) as f64).await
 }
 
-async fn push_valued(
+pub(super) async fn push_valued(
     engine: &Engine,
     labels: &Labels,
     days: i64,
@@ -143,12 +148,12 @@ async fn push_valued(
     Samples::from([(labels.to_string(), bits)])
 }
 
-fn path(path: &str) -> Labels {
+pub(super) fn path(path: &str) -> Labels {
     graphite_path_labels(path).unwrap()
 }
 
 /// Of several values of an instant the last one stays, as of Graphite's series.
-fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
+pub(super) fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
     let mut all = Samples::new();
     for (series, samples) in parts.into_iter().flatten() {
         all.entry(series).or_default().extend(samples);
@@ -157,7 +162,7 @@ fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
 }
 
 /// What points of a path become.
-fn rolled(labels: &Labels, points: &Samples, step: i64) -> Samples {
+pub(super) fn rolled(labels: &Labels, points: &Samples, step: i64) -> Samples {
     let mut steps: BTreeMap<i64, Rollup> = BTreeMap::new();
     for (time, bits) in &points[&labels.to_string()] {
         let one = Rollup::of(f64::from_bits(*bits));
@@ -179,12 +184,12 @@ fn rolled(labels: &Labels, points: &Samples, step: i64) -> Samples {
 }
 
 /// Blocks of days that were rewritten, kept, or too large.
-fn outcomes(engine: &Engine) -> [u64; 3] {
+pub(super) fn outcomes(engine: &Engine) -> [u64; 3] {
     let of = |outcome| engine.metrics().rollup_blocks.get_or_create(&[("outcome", outcome)]).get();
     ["rewritten", "kept", "too_large"].map(of)
 }
 
-fn rows(engine: &Engine) -> [u64; 2] {
+pub(super) fn rows(engine: &Engine) -> [u64; 2] {
     ["before", "after"].map(|side| engine.metrics().rollup_rows.get_or_create(&[("side", side)]).get())
 }
 
@@ -317,11 +322,14 @@ async fn the_blocks_of_a_day_are_rolled_together_or_not_at_all() {
     world.settle().await;
     assert_eq!(all(&engine).await, rolled(&labels, &points, 3_600));
     assert_eq!((blocks(&engine, &metrics()), outcomes(&engine)), (1, [4, 0, 0]));
-    // What would be left of this day does not fit into one block.
+    // What would be left of this day does not fit into one block, be it sixteen times as large as others.
     let mut kept = vec![all(&engine).await];
     for part in 0..2 {
-        kept.push(push(&engine, &labels, 3, part * 1_000..part * 1_000 + 1_000).await);
-        kept.push(push(&engine, &path("b.c"), 3, part * 1_000..part * 1_000 + 1_000).await);
+        let seconds = part * 3_600..part * 3_600 + 3_600;
+        kept.push(push(&engine, &labels, 3, seconds.clone()).await);
+        for path in ["b.c", "b.d", "b.e", "b.f"].map(path) {
+            kept.push(push(&engine, &path, 3, seconds.clone()).await);
+        }
         engine.flush().await.unwrap();
     }
     world.settle().await;

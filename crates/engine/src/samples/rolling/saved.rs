@@ -1,7 +1,8 @@
 //! How many rows rollups would save of blocks. The index decides, no sample is read.
 //!
-//! **Invariant.** It is an estimate: points are taken for evenly spaced. What was rolled before counts no
-//! more, so that a day is not rolled for nothing again and again.
+//! **Invariant.** It is an estimate: points are taken for evenly spaced, and each of several blocks for one
+//! that has its share of the points of a path and of the steps at its begin and end. What was rolled before
+//! counts no more, so that a day is not rolled for nothing again and again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +25,9 @@ const PAGE_BYTES: u64 = 256 << 10;
 /// Aggregates that a step of points becomes.
 const AGGREGATES: u64 = 6;
 /// Fewer points never pay: they are taken for those of two steps at least.
-const LEAST_ROWS: u64 = 2 * AGGREGATES * LEAST_FACTOR as u64;
+const LEAST_ROWS: u64 = CUT_STEPS * AGGREGATES * LEAST_FACTOR as u64;
+/// Steps of which the first and the last point of a path are a part.
+const CUT_STEPS: u64 = 2;
 
 /// Rows that become fewer when the points of these blocks are rolled.
 pub(crate) async fn rows_saved(
@@ -33,7 +36,7 @@ pub(crate) async fn rows_saved(
     rollup: &Arc<DayRollup>,
     budget: &MemoryBudget,
 ) -> Result<u64, IndexError> {
-    let mut saved = 0;
+    let mut saved = 0.0;
     for block in blocks {
         let index = IndexReader::for_upkeep(reader, budget, block);
         let sets = u64::from(block.footer.index().series()) + (16 << 10);
@@ -42,7 +45,7 @@ pub(crate) async fn rows_saved(
         for matchers in rollup.any_of() {
             series |= index.select(&matchers).await?;
         }
-        let mut estimate = Estimate::new(rollup);
+        let mut estimate = Estimate::new(rollup, blocks.len());
         for number in index.pages_of(&series) {
             let held = index.page(number, &WantedLabels::All, false).await?;
             let of_page: Vec<u32> = index.of_pages(&series, &[number]).iter().collect();
@@ -58,7 +61,7 @@ pub(crate) async fn rows_saved(
         }
         saved += estimate.saved;
     }
-    Ok(saved)
+    Ok(saved as u64)
 }
 
 /// What the series of a page hold, by rising ordinal.
@@ -80,18 +83,21 @@ async fn spans_of(
 /// The estimate of a block, whose series come in order.
 struct Estimate {
     rollup: Arc<DayRollup>,
+    /// The blocks that share the points of a path.
+    blocks: u64,
     /// The last path that has a rollup, which comes before its points, and the times that it is of.
     rolled: (String, i64, i64),
     /// The last path whose rule was looked for, and what it says: that takes longest, and the aggregates of a
     /// path follow each other.
     rule: (String, Option<RollupStep>),
-    saved: u64,
+    saved: f64,
 }
 
 impl Estimate {
-    fn new(rollup: &Arc<DayRollup>) -> Self {
+    fn new(rollup: &Arc<DayRollup>, blocks: usize) -> Self {
         let (rolled, rule) = ((String::new(), 0, 0), (String::new(), None));
-        Self { rollup: Arc::clone(rollup), rolled, rule, saved: 0 }
+        let (rollup, blocks) = (Arc::clone(rollup), blocks.max(1) as u64);
+        Self { rollup, blocks, rolled, rule, saved: 0.0 }
     }
 
     fn add(&mut self, held: &HeldPage, series: u32, span: &SeriesSpan) {
@@ -102,7 +108,7 @@ impl Estimate {
         if let Kind::Rolled(RollupLabels { step, .. }) = kind {
             self.note_rolled(name, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
         }
-        if kind == Kind::Sent && span.rows < LEAST_ROWS {
+        if kind == Kind::Sent && span.rows.saturating_mul(self.blocks) < LEAST_ROWS {
             return;
         }
         if self.rule.0 != name {
@@ -113,15 +119,20 @@ impl Estimate {
             Kind::Sent => self.outside(name, span),
             Kind::Rolled(_) | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
         };
-        let steps = (length_ms / to.step.saturating_mul(1_000).max(1)) as u64 + 2;
+        let steps = self.steps(length_ms, to);
         let after = match kind {
             Kind::Rolled(RollupLabels { step, .. }) if step < to.step && to.step % step == 0 => steps,
-            Kind::Sent => steps.saturating_mul(AGGREGATES),
+            Kind::Sent => steps * AGGREGATES as f64,
             Kind::Rolled(_) | Kind::Other => return,
         };
-        if after.saturating_mul(LEAST_FACTOR as u64) <= rows {
-            self.saved += rows - after;
+        if after * LEAST_FACTOR as f64 <= rows as f64 {
+            self.saved += rows as f64 - after;
         }
+    }
+
+    /// The share of a block in the steps of a path of which it has points of so long a time.
+    fn steps(&self, length_ms: i64, to: RollupStep) -> f64 {
+        length_ms as f64 / to.step.saturating_mul(1_000).max(1) as f64 + CUT_STEPS as f64 / self.blocks as f64
     }
 
     fn note_rolled(&mut self, name: &str, first_ms: i64, last_ms: i64) {
@@ -175,7 +186,7 @@ mod tests {
     #[test]
     fn points_that_a_rollup_covers_save_nothing() {
         let rollup = DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap();
-        let mut estimate = Estimate::new(&Arc::new(rollup));
+        let mut estimate = Estimate::new(&Arc::new(rollup), 1);
         let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
         assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (100, 50_000));
         estimate.note_rolled("a", 10_000, 20_000);
@@ -187,5 +198,14 @@ mod tests {
         estimate.note_rolled("b", 0, 50_000);
         assert_eq!(estimate.outside("b", &span(1, 5, 5)), (0, 0));
         assert_eq!(estimate.outside("a", &span(1, 5, 5)), (1, 0));
+    }
+
+    #[test]
+    fn blocks_share_the_steps_that_they_cut() {
+        let rollup = Arc::new(DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap());
+        let to = RollupStep { finest: 1, step: 60 };
+        let steps = |blocks, length_ms| Estimate::new(&rollup, blocks).steps(length_ms, to);
+        assert_eq!((steps(1, 600_000), steps(1, 6_000)), (12.0, 2.1));
+        assert_eq!((steps(4, 45_000) * 4.0, steps(1, 180_000)), (5.0, 5.0), "as of one block");
     }
 }

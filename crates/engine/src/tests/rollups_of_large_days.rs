@@ -1,0 +1,257 @@
+//! Goal: days of many blocks that no merge joins are rolled, slot by slot, with steps of all of their points,
+//! in bounded memory, and whatever was done stays done when the process dies. Method: whole engines over a
+//! simulated bucket in paused time; blocks are of some kilobytes, and the largest block is smaller.
+
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, PutPayload};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{DAY_NS, SampleBatch};
+
+use super::rollups::{HOUR, World, all, joined, outcomes, path, rolled, rows};
+use super::samples::{Samples, blocks, metrics};
+use super::*;
+
+/// Points become hours after a day.
+const TO_HOURS: [(i64, i64); 2] = [(1, 1), (3_600, 1_000)];
+const PATHS: [&str; 3] = ["a.b.one", "a.b.two", "a.c"];
+/// Points of a path in a block.
+const POINTS: i64 = 24;
+/// Raw bytes of a block.
+const BLOCK_BYTES: u64 = POINTS as u64 * PATHS.len() as u64 * 16;
+
+/// A day a week ago, as so many blocks that are as large as blocks become.
+struct LargeDay {
+    world: World,
+    options: EngineOptions,
+    /// By path, what was pushed.
+    points: Vec<Samples>,
+}
+
+impl LargeDay {
+    fn new(seed: u64) -> Self {
+        let world = World::new(seed, &TO_HOURS);
+        let mut options = world.options();
+        options.maintenance.compaction.block_raw_bytes_max = BLOCK_BYTES;
+        Self { world, options, points: vec![Samples::new(); PATHS.len()] }
+    }
+
+    async fn open(&self, name: &str) -> Arc<Engine> {
+        self.world.open_with(name, self.options.clone()).await
+    }
+
+    /// Seconds from the hour of the start a week ago to the begin of that day.
+    fn begin() -> i64 {
+        -(START_NS.rem_euclid(DAY_NS) / 1_000_000_000)
+    }
+
+    /// Pushes blocks that divide the slots among them, in a store that rolls nothing meanwhile.
+    async fn push(&mut self, engine: &Engine, blocks: i64) {
+        self.world.configure(None);
+        for slot in 0..12 {
+            let of_slot = blocks / 12 + i64::from(slot < blocks % 12);
+            for part in 0..of_slot {
+                let first = Self::begin() + slot * 7_200 + part * 7_200 / of_slot;
+                self.push_block(engine, first, (7_200 / of_slot / POINTS).max(1)).await;
+            }
+        }
+        self.world.configure(Some(&TO_HOURS));
+        assert_eq!(blocks_of(engine), blocks as u64);
+    }
+
+    /// A block of points that are so many seconds apart.
+    async fn push_block(&mut self, engine: &Engine, first: i64, apart: i64) {
+        let batch = self.batch(first, apart);
+        engine.push(batch).await.unwrap();
+        engine.flush().await.unwrap();
+    }
+
+    fn batch(&mut self, first: i64, apart: i64) -> SampleBatch {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for (n, name) in PATHS.iter().enumerate() {
+            let value = |k: i64| ((first + k * 37 + n as i64) % 101 - 50) as f64;
+            let at = |k: i64| (START_NS - 7 * DAY_NS) / 1_000_000 + (first + k * apart) * 1_000;
+            let points: Vec<_> = (0..POINTS).map(|k| (at(k), value(k))).collect();
+            batch.push(Arc::new(path(name)), points.clone());
+            let pushed = points.into_iter().map(|(time, value)| (time, value.to_bits()));
+            self.points[n].entry(path(name).to_string()).or_default().extend(pushed);
+        }
+        batch
+    }
+
+    fn points(&self) -> Samples {
+        joined(self.points.iter().cloned())
+    }
+
+    fn rolled(&self) -> Samples {
+        let of = |(name, points): (&&str, &Samples)| rolled(&path(name), points, 3_600);
+        joined(PATHS.iter().zip(&self.points).map(of))
+    }
+
+    /// How many slots are rolled: each has all of its points or all of its rollups, whatever happened.
+    fn rolled_slots(&self, found: &Samples) -> usize {
+        let (points, rollups) = (self.points(), self.rolled());
+        let begin_ms = (START_NS - 7 * DAY_NS) / 1_000_000 + Self::begin() * 1_000;
+        let of_slot = |all: &Samples, slot: i64| -> BTreeSet<(String, i64, u64)> {
+            let times = begin_ms + slot * 7_200_000..begin_ms + (slot + 1) * 7_200_000;
+            let rows = all.iter().flat_map(|(labels, rows)| rows.iter().map(move |row| (labels, row)));
+            let within = rows.filter(|(_, (time, _))| times.contains(time));
+            within.map(|(labels, (time, bits))| (labels.clone(), *time, *bits)).collect()
+        };
+        let is_rolled = |slot: &i64| {
+            let has = of_slot(found, *slot);
+            let is_rolled = has == of_slot(&rollups, *slot);
+            assert!(is_rolled || has == of_slot(&points, *slot), "slot {slot} is neither");
+            is_rolled
+        };
+        (0..12).filter(is_rolled).count()
+    }
+}
+
+fn blocks_of(engine: &Engine) -> u64 {
+    blocks(engine, &metrics()) as u64
+}
+
+/// The blocks of what is rolled are merged as those of any day.
+#[tokio::test(start_paused = true)]
+async fn a_day_of_many_blocks_is_rolled() {
+    for count in [40, 138, 1_000] {
+        let mut day = LargeDay::new(300 + count as u64);
+        let engine = day.open("one").await;
+        day.push(&engine, count).await;
+        assert_eq!(day.rolled_slots(&all(&engine).await), 0);
+        day.world.env.sleep(HOUR * 3).await;
+        assert!(all(&engine).await == day.rolled(), "{count} blocks");
+        let rolled_rows = count as u64 * BLOCK_BYTES / 16;
+        assert_eq!((outcomes(&engine)[2], rows(&engine)[0]), (0, rolled_rows));
+        assert!(engine.metrics().rollup_failures.get() == 0 && blocks_of(&engine) <= 12);
+    }
+}
+
+/// What was rolled stays so when the process dies, and the next one goes on.
+#[tokio::test(start_paused = true)]
+async fn each_slot_is_a_step_of_its_own() {
+    let mut day = LargeDay::new(310);
+    let first = day.open("first").await;
+    day.push(&first, 138).await;
+    drop(first);
+    let mut slots = vec![0];
+    for round in 0..40 {
+        let engine = day.open(&format!("{round}")).await;
+        day.world.env.sleep(Duration::from_millis(245_000 + 137 * round)).await;
+        day.world.bucket.settle().await;
+        let found = all(&engine).await;
+        drop(engine);
+        slots.push(day.rolled_slots(&found));
+        if slots.ends_with(&[12]) {
+            break;
+        }
+    }
+    assert!(slots.is_sorted() && slots.ends_with(&[12]), "{slots:?}");
+}
+
+/// Several processes share the slots; a store that fails now and then and a process that dies change no step.
+#[tokio::test(start_paused = true)]
+async fn several_processes_roll_each_slot_once() {
+    for seed in 0..4u32 {
+        let mut day = LargeDay::new(320 + u64::from(seed));
+        let one = day.open("one").await;
+        day.push(&one, 48).await;
+        let two = day.open("two").await;
+        day.world.env.sleep(Duration::from_secs(200)).await;
+        day.world.bucket.set_plan(FaultPlan::stormy());
+        day.world.env.sleep(Duration::from_secs(40) + seed * Duration::from_millis(9_700)).await;
+        drop(one);
+        day.world.env.sleep(Duration::from_secs(200)).await;
+        let calm = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+        day.world.bucket.set_plan(calm);
+        day.world.bucket.settle().await;
+        let three = day.open("three").await;
+        day.rolled_slots(&all(&three).await);
+        day.world.env.sleep(HOUR * 3).await;
+        assert!(all(&three).await == day.rolled() && all(&two).await == day.rolled(), "{seed}");
+    }
+}
+
+/// The slot of a damaged block stays as it is, the others are rolled.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_block_keeps_its_slot_alone() {
+    let mut day = LargeDay::new(330);
+    let engine = day.open("one").await;
+    day.push(&engine, 48).await;
+    let block = engine.view().snapshot.all_blocks().max_by_key(|block| block.max_ts).unwrap().clone();
+    let (objects, object) = (day.world.bucket.objects(), Path::from(block.path()));
+    let sound = objects.get(&object).await.unwrap().bytes().await.unwrap().to_vec();
+    let mut damaged = sound.clone();
+    damaged[40] ^= 0x11;
+    objects.put(&object, PutPayload::from(damaged)).await.unwrap();
+    engine.shared().reader.bytes().cache().flush_all(None);
+    day.world.settle().await;
+    assert!(engine.metrics().rollup_failures.get() > 0);
+    assert!(engine.view().snapshot.all_blocks().any(|other| other.id == block.id));
+    objects.put(&object, PutPayload::from(sound)).await.unwrap();
+    engine.shared().reader.bytes().cache().flush_all(None);
+    assert_eq!(day.rolled_slots(&all(&engine).await), 11);
+    day.world.env.sleep(HOUR * 3).await;
+    assert!(all(&engine).await == day.rolled(), "it was brought back");
+}
+
+/// What was sent for a day in one go, as after a week without a network, is part of the steps of its slots.
+#[tokio::test(start_paused = true)]
+async fn a_block_of_many_slots_is_rolled_with_them() {
+    let mut day = LargeDay::new(340);
+    let engine = day.open("one").await;
+    day.push(&engine, 48).await;
+    day.world.configure(None);
+    let mut batch = day.batch(LargeDay::begin() + 7, 3_500);
+    // Of a push of many days those that are long over have a block each.
+    let first_ms = (START_NS - 7 * DAY_NS) / 1_000_000 + (LargeDay::begin() + 86_400) * 1_000;
+    let later = (0..48).map(|slot| (first_ms + slot * 7_200_000, 1.0));
+    batch.push(Arc::new(path("b.c")), later.clone());
+    engine.push(batch).await.unwrap();
+    engine.flush().await.unwrap();
+    let later = later.map(|(time, value)| (time, value.to_bits())).collect();
+    let later = Samples::from([(path("b.c").to_string(), later)]);
+    let is_of_day = |block: &Arc<BlockMeta>| block.max_ts - block.min_ts > DAY_NS / 2;
+    assert_eq!(engine.view().snapshot.all_blocks().filter(|block| is_of_day(block)).count(), 1);
+    day.world.configure(Some(&TO_HOURS));
+    day.world.env.sleep(HOUR * 3).await;
+    assert!(all(&engine).await == joined([day.rolled(), later]));
+    assert_eq!(outcomes(&engine)[0], 49);
+}
+
+/// Steps that reach beyond a slot wait until the day is small; the points of others do not wait.
+#[tokio::test(start_paused = true)]
+async fn a_step_of_several_slots_is_made_of_a_small_day_alone() {
+    let mut day = LargeDay::new(350);
+    let engine = day.open("one").await;
+    day.push(&engine, 48).await;
+    let to_days = [(1, 1), (86_400, 1_000)];
+    day.world.configure(Some(&to_days));
+    day.world.settle().await;
+    assert!(all(&engine).await == day.points());
+    assert_eq!(outcomes(&engine), [0, 48, 0]);
+    day.world.configure(Some(&TO_HOURS));
+    day.world.env.sleep(HOUR * 3).await;
+    assert!(all(&engine).await == day.rolled());
+    day.world.configure(Some(&to_days));
+    day.world.settle().await;
+    let of = |(name, points): (&&str, &Samples)| rolled(&path(name), points, 86_400);
+    assert!(all(&engine).await == joined(PATHS.iter().zip(&day.points).map(of)));
+}
+
+/// A merge for which there is no memory is refused and not tried again; its blocks stay as they are.
+#[tokio::test(start_paused = true)]
+async fn what_does_not_fit_in_memory_stays() {
+    let mut day = LargeDay::new(360);
+    day.options.maintenance.compaction_budget = MemoryBudget::root("compaction", 48 << 10);
+    let engine = day.open("one").await;
+    day.push(&engine, 96).await;
+    day.world.env.sleep(HOUR * 3).await;
+    assert!(all(&engine).await == day.points());
+    assert_eq!((outcomes(&engine), engine.metrics().rollup_failures.get()), ([0, 0, 96], 0));
+    drop(engine);
+    day.options.maintenance.compaction_budget = MemoryBudget::root("compaction", 1 << 20);
+    let engine = day.open("two").await;
+    day.world.env.sleep(HOUR * 3).await;
+    assert!(all(&engine).await == day.rolled());
+}
