@@ -11,13 +11,15 @@
 //!
 //! **Life of a run.** [`run`] builds the runtime and the world, starts [`scenario::Scenario`], lets its
 //! actors work for some simulated minutes, then quiets the faults and checks the invariants of
-//! [`oracle::Oracle`] and [`corrections::Corrections`]; a violated one is an error that names the seed.
+//! [`oracle::Oracle`], [`corrections::Corrections`] and [`rolled::OldPoints`]; a violated one is an error
+//! that names the seed.
 
 mod corrections;
 mod damage;
 mod damage_base;
 mod node;
 mod oracle;
+mod rolled;
 mod row;
 mod scenario;
 

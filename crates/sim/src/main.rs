@@ -67,22 +67,22 @@ fn twice(seed: u64) -> anyhow::Result<()> {
 }
 
 fn many(first: u64, count: u64) -> anyhow::Result<()> {
-    let (mut rows, mut deleted, mut kills, mut zombies) = (0, 0, 0, 0);
+    let (mut rows, mut deleted, mut rolled, mut kills, mut zombies) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
         let outcome = run(seed)?;
         rows += outcome.acknowledged;
         deleted += outcome.deleted;
+        rolled += outcome.rolled;
         kills += outcome.kills;
         zombies += outcome.zombies;
         if (seed - first + 1).is_multiple_of(100) {
-            println!(
-                "{} seeds: {rows} rows acknowledged, {deleted} deleted, {kills} kills, {zombies} zombies",
-                seed - first + 1
-            );
+            let seeds = seed - first + 1;
+            println!("{seeds} seeds: {rows} rows acknowledged, {deleted} deleted, {rolled} steps rolled");
         }
     }
     println!("{count} seeds from {first}: every invariant held");
-    println!("{rows} rows acknowledged, {deleted} deleted, {kills} kills, {zombies} zombies");
+    println!("{rows} rows acknowledged, {deleted} deleted, {rolled} steps rolled");
+    println!("{kills} kills, {zombies} zombies");
     Ok(())
 }
 

@@ -26,6 +26,7 @@ use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
 use crate::corrections::Instant;
+use crate::rolled::{self, FoundSeries};
 use crate::row::{Content, Found, Row, batch_of, exemplar_row, help_row};
 
 /// A running engine.
@@ -66,9 +67,14 @@ fn compile(stream: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
 }
 
 impl Node {
-    /// Starts an engine over a client of the shared store; fails while the store fails.
-    pub async fn start(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
-        Self::start_with(name, env, world, options()).await
+    /// Starts an engine over a client of the shared store; fails while the store fails. Blocks with so many
+    /// raw bytes are not merged any more.
+    pub async fn start(name: String, env: &Env, world: &FaultStore, block_max: u64) -> Result<Self> {
+        let mut options = options();
+        options.maintenance.compaction.block_raw_bytes_max = block_max;
+        options.maintenance.rollups = Some(rolled::rules()?);
+        options.maintenance.retention_change_delay = Duration::from_secs(20);
+        Self::start_with(name, env, world, options).await
     }
 
     /// As [`Node::start`], with long pauses, so that hours of garbage collection take little time.
@@ -132,7 +138,7 @@ impl Node {
     /// Every sample, exemplar and help.
     async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<Found>> {
         let source = self.engine.sources().samples;
-        let everything = SampleSelection::all(vec![of_carbon(MatchOp::Equal)?], i64::MIN, i64::MAX);
+        let everything = SampleSelection::all(vec![of_no_path()?], i64::MIN, i64::MAX);
         let mut scan = source.select(context, everything).await?;
         let mut rows = Vec::new();
         while let Some(batch) = scan.next().await? {
@@ -162,7 +168,7 @@ impl Node {
     /// Every value of carbon's that the node finds; fails when it says that something is missing.
     pub async fn carbon(&self) -> Result<Vec<(Instant, u64)>> {
         let context = self.context();
-        let everything = SampleSelection::all(vec![of_carbon(MatchOp::NotEqual)?], i64::MIN, i64::MAX);
+        let everything = SampleSelection::all(vec![below("carbon")?], i64::MIN, i64::MAX);
         let mut scan = self.engine.sources().samples.select(&context, everything).await?;
         let mut values = Vec::new();
         while let Some(batch) = scan.next().await? {
@@ -176,6 +182,25 @@ impl Node {
         match context.warnings().first() {
             Some(warning) => bail!("{} warns: {warning}", self.name),
             None => Ok(values),
+        }
+    }
+
+    /// Every point and rollup of an old day that the node finds; fails when it says that one is missing.
+    pub async fn old_points(&self) -> Result<Vec<FoundSeries>> {
+        let context = self.context();
+        let everything = SampleSelection::all(vec![below(rolled::ROOT)?], i64::MIN, i64::MAX);
+        let mut scan = self.engine.sources().samples.select(&context, everything).await?;
+        let mut found = Vec::new();
+        while let Some(batch) = scan.next().await? {
+            for (series, samples) in batch.samples.iter().enumerate() {
+                let labels = Labels::from_pairs(batch.pairs(series));
+                let samples = samples.times.iter().copied().zip(samples.values.iter().copied()).collect();
+                found.push(FoundSeries { labels, samples });
+            }
+        }
+        match context.warnings().first() {
+            Some(warning) => bail!("{} warns: {warning}", self.name),
+            None => Ok(found),
         }
     }
 
@@ -201,9 +226,14 @@ impl Node {
     }
 }
 
-/// What tells series of carbon's from others: the first node of their path.
-fn of_carbon(op: MatchOp) -> Result<Matcher> {
-    Ok(Matcher::new("__g0__", op, "")?)
+/// What series have that are of no path.
+fn of_no_path() -> Result<Matcher> {
+    Ok(Matcher::new("__g0__", MatchOp::Equal, "")?)
+}
+
+/// What series have whose path begins so.
+fn below(root: &str) -> Result<Matcher> {
+    Ok(Matcher::new("__g0__", MatchOp::Equal, root)?)
 }
 
 /// Small sizes and short times, so that a few simulated minutes see many flushes and merges.

@@ -1,5 +1,5 @@
-//! One seeded run: writers of both signals, kills, pauses, deletes, merges and garbage collection over a
-//! failing store.
+//! One seeded run: writers of both signals, kills, pauses, deletes, merges, rollups and garbage collection
+//! over a failing store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::corrections::{Corrections, Instant};
 use crate::node::Node;
 use crate::oracle::{Deletion, Oracle};
+use crate::rolled::OldPoints;
 use crate::row::{Content, Row, some_content};
 
 /// Simulated time begins here: 2026-11-21 00:00 UTC.
@@ -24,6 +25,9 @@ const START_NS: i64 = 1_795_219_200_000_000_000;
 const ROUNDS: u64 = 12;
 /// How long the world is given to calm down: adoption takes 30 s, garbage collection its grace.
 const QUIET: Duration = Duration::from_secs(1_800);
+
+/// So small a block makes a large day of a few hundred points.
+const SMALL_BLOCK: u64 = 256;
 
 /// No run takes longer: one that does asks for something for ever.
 const RUN_MAX: Duration = Duration::from_secs(6 * 3_600);
@@ -49,6 +53,8 @@ pub struct Outcome {
     pub instants: usize,
     /// Values of them that were acknowledged.
     pub corrections: usize,
+    /// Steps of an old day that became rollups.
+    pub rolled: usize,
     /// Nodes that were killed.
     pub kills: usize,
     /// Nodes that were cut off for longer than it takes to be adopted.
@@ -96,6 +102,9 @@ struct Scenario {
     nodes: Vec<Option<Arc<Node>>>,
     oracle: Arc<Mutex<Oracle>>,
     corrections: Arc<Mutex<Corrections>>,
+    old: Arc<Mutex<OldPoints>>,
+    /// From this size on blocks are not merged any more.
+    block_max: u64,
     writers: Vec<Task<()>>,
     started: u64,
     kills: usize,
@@ -117,12 +126,15 @@ impl Scenario {
         };
         let world = FaultStore::new(env.clone(), seed ^ 0x5EED, plan);
         let count = 1 + env.random_below(3) as usize;
+        let block_max = if env.random_below(2) == 0 { SMALL_BLOCK } else { u64::MAX };
         Self {
             env,
             world,
             nodes: vec![None; count],
             oracle: Arc::default(),
             corrections: Arc::default(),
+            old: Arc::default(),
+            block_max,
             writers: Vec::new(),
             started: 0,
             kills: 0,
@@ -142,11 +154,14 @@ impl Scenario {
             for _ in 0..self.env.random_below(4) {
                 self.correct();
             }
+            for _ in 0..self.env.random_below(6) {
+                self.write_old();
+            }
             self.trouble().await;
             self.env.sleep(Duration::from_millis(self.env.random_below(15_000))).await;
             self.check_readers(false).await?;
         }
-        self.calm_down().await?;
+        let rolled = self.calm_down().await?;
         let (rows, acknowledged) = self.oracle().counts();
         let (instants, corrections) = lock(&self.corrections).counts();
         let trace = self.world.trace();
@@ -159,6 +174,7 @@ impl Scenario {
             deletes: self.deletes.len(),
             instants,
             corrections,
+            rolled,
             kills: self.kills,
             zombies: self.zombies,
             faults: self.world.injected(),
@@ -175,7 +191,8 @@ impl Scenario {
             if self.nodes[place].is_none() {
                 self.started += 1;
                 let name = format!("node-{place}-{}", self.started);
-                self.nodes[place] = Node::start(name, &self.env, &self.world).await.ok().map(Arc::new);
+                let started = Node::start(name, &self.env, &self.world, self.block_max).await;
+                self.nodes[place] = started.ok().map(Arc::new);
             }
         }
     }
@@ -219,6 +236,24 @@ impl Scenario {
             env.sleep(Duration::from_millis(env.random_below(2_000))).await;
             let values: Vec<(Instant, u64)> = values.into_iter().collect();
             send(&node, &corrections, &values).await
+        });
+        self.writers.push(writer);
+    }
+
+    /// A writer that sends points of an old day to a random node.
+    fn write_old(&mut self) {
+        let place = self.env.random_below(self.nodes.len() as u64) as usize;
+        let Some(node) = self.nodes[place].clone() else { return };
+        // Several minutes of each of several slots.
+        let minute = self.env.random_below(10) as i64 * 130 + self.env.random_below(2) as i64;
+        let (path, count) = (self.env.random_below(2), 4 + self.env.random_below(45) as u32);
+        let points = lock(&self.old).send(START_NS, (path, minute), count);
+        let (old, env) = (Arc::clone(&self.old), self.env.clone());
+        let writer = self.env.spawn("old points", async move {
+            env.sleep(Duration::from_millis(env.random_below(2_000))).await;
+            if node.push_carbon(&points).await.is_ok() {
+                lock(&old).acknowledged(&points);
+            }
         });
         self.writers.push(writer);
     }
@@ -334,6 +369,7 @@ impl Scenario {
     async fn check_readers(&self, all: bool) -> Result<()> {
         for node in self.nodes.iter().flatten() {
             self.check_carbon(node, all).await?;
+            self.check_old(node, all).await?;
             for signal in Signal::ALL {
                 match node.rows(signal).await {
                     Ok(rows) => self.oracle().check(&node.name, signal, &rows, all)?,
@@ -352,6 +388,15 @@ impl Scenario {
             Ok(values) => lock(&self.corrections).check(&node.name, (began, own), &values, all),
             Err(error) if all => Err(error),
             Err(_) => Ok(()),
+        }
+    }
+
+    /// The steps of the old day that are rolled.
+    async fn check_old(&self, node: &Node, all: bool) -> Result<usize> {
+        match node.old_points().await {
+            Ok(found) => lock(&self.old).check(&node.name, &found, all),
+            Err(error) if all => Err(error),
+            Err(_) => Ok(0),
         }
     }
 
@@ -397,8 +442,8 @@ impl Scenario {
     }
 
     /// No more faults: everything that was acknowledged must be found by everyone, and by a node that
-    /// starts from nothing but the bucket.
-    async fn calm_down(&mut self) -> Result<()> {
+    /// starts from nothing but the bucket. Gives the steps of the old day that are rolled.
+    async fn calm_down(&mut self) -> Result<usize> {
         self.world.quiet(true);
         self.env.set_clock_skew(Duration::ZERO, true);
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
@@ -418,15 +463,17 @@ impl Scenario {
         }
         self.check_readers(true).await.context("after a flush")?;
         self.correct_settled().await?;
-        let fresh = Node::start("fresh".to_owned(), &self.env, &self.world).await?;
+        let fresh = Node::start("fresh".to_owned(), &self.env, &self.world, self.block_max).await?;
         self.env.sleep(Duration::from_secs(5)).await;
         for signal in Signal::ALL {
             let found = fresh.rows(signal).await?;
             self.oracle().check("a fresh node", signal, &found, true)?;
         }
         self.check_carbon(&fresh, true).await?;
+        let rolled = self.check_old(&fresh, true).await?;
         self.check_deletes(&fresh)?;
-        self.check_store().await
+        self.check_store().await?;
+        Ok(rolled)
     }
 
     /// Every delete request that was acknowledged is processed, whatever blocks the other signal has.

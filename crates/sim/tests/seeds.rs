@@ -1,19 +1,23 @@
-//! Goal: no acknowledged entry or sample is lost or doubled, none that was deleted comes back, whatever the
-//! store and the processes do.
+//! Goal: no acknowledged entry or sample is lost or doubled, none that was deleted comes back, and rollups
+//! are made of what was sent, whatever the store and the processes do.
 //!
 //! Method: six seeds of the simulation, and one seed twice; `cargo xtask sim` runs thousands.
 
 #[test]
 fn seeds_hold_every_invariant() {
-    let (mut acknowledged, mut deleted, mut kills) = (0, 0, 0);
+    let (mut acknowledged, mut deleted, mut rolled, mut kills) = (0, 0, 0, 0);
     for seed in 1..=6 {
         let outcome = sandur_sim::run(seed).unwrap_or_else(|error| panic!("{error:#}"));
         acknowledged += outcome.acknowledged;
         deleted += outcome.deleted;
+        rolled += outcome.rolled;
         kills += outcome.kills;
     }
-    let real = acknowledged > 250 && deleted > 20 && kills > 4;
-    assert!(real, "{acknowledged} rows, {deleted} deleted, {kills} kills: the runs were real");
+    let real = acknowledged > 250 && deleted > 20 && rolled > 20 && kills > 4;
+    assert!(
+        real,
+        "{acknowledged} rows, {deleted} deleted, {rolled} rolled, {kills} kills: the runs were real"
+    );
 }
 
 #[test]

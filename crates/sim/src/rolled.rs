@@ -1,0 +1,240 @@
+//! Points of an old day, which become rollups while more of them come: none is lost, and none counts twice.
+//!
+//! The value of a point is a power of two by its second in the step, so the sum of a rollup tells of which
+//! points it was made. Each point is sent once. It is found as it was sent, or in the one rollup of its step;
+//! all of the acknowledged ones are found, and none that nobody sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use sandur_engine::{RollupStep, RollupSteps, RollupsNow};
+use sandur_model::{
+    Aggregate, DAY_NS, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, MatchOp, Matcher, RollupLabels,
+};
+
+use crate::corrections::Instant;
+
+/// The first node of the paths of these points.
+pub const ROOT: &str = "old";
+/// Seconds of a step.
+const STEP: i64 = 60;
+/// Seconds of a step that may have a point: their sum is exact.
+const POINTS: i64 = 48;
+/// Days from the points to the begin of a run.
+const DAYS: i64 = 3;
+
+/// The rules: points below [`ROOT`] become steps of a minute after a day.
+pub struct Minutes {
+    /// When a step is due.
+    ages_ns: [i64; 1],
+    matcher: Matcher,
+}
+
+impl Minutes {
+    /// The rules.
+    pub fn new() -> Result<Self> {
+        Ok(Self { ages_ns: [DAY_NS], matcher: Matcher::new("__g0__", MatchOp::Equal, ROOT)? })
+    }
+}
+
+impl RollupSteps for Minutes {
+    fn version(&self) -> u64 {
+        1
+    }
+
+    fn ages_ns(&self) -> &[i64] {
+        &self.ages_ns
+    }
+
+    fn any_of(&self) -> Vec<Vec<Matcher>> {
+        vec![vec![self.matcher.clone()]]
+    }
+
+    fn steps(&self, labels: &Labels, _: i64) -> Option<RollupStep> {
+        (labels.get("__g0__") == Some(ROOT)).then_some(RollupStep { finest: 1, step: STEP })
+    }
+}
+
+/// A series as it is found.
+#[derive(Debug)]
+pub struct FoundSeries {
+    /// Its labels.
+    pub labels: Labels,
+    /// Milliseconds and values.
+    pub samples: Vec<(i64, f64)>,
+}
+
+/// A step of a path, by its begin in milliseconds.
+type Step = (String, i64);
+
+/// The points of a step, as bits of a sum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Points {
+    sent: u64,
+    acknowledged: u64,
+}
+
+/// Every point that was ever sent.
+#[derive(Debug, Default)]
+pub struct OldPoints {
+    steps: BTreeMap<Step, Points>,
+}
+
+/// What is found of a step.
+#[derive(Debug, Default)]
+struct FoundStep {
+    as_sent: u64,
+    aggregates: BTreeMap<Aggregate, f64>,
+}
+
+impl OldPoints {
+    /// Chooses points that were not sent yet and notes them: of a path and a minute of the day, at most so
+    /// many.
+    pub fn send(&mut self, start_ns: i64, (path, minute): (u64, i64), count: u32) -> Vec<(Instant, u64)> {
+        let day = (start_ns - DAYS * DAY_NS).div_euclid(DAY_NS) * DAY_NS;
+        let (path, begin_ms) = (format!("{ROOT}.p{path}"), day / 1_000_000 + minute * STEP * 1_000);
+        let points = self.steps.entry((path.clone(), begin_ms)).or_default();
+        let free = (0..POINTS).filter(|second| points.sent & 1 << second == 0).take(count as usize);
+        let chosen: Vec<i64> = free.collect();
+        chosen.iter().for_each(|second| points.sent |= 1 << second);
+        let value = |second: i64| ((1u64 << second) as f64).to_bits();
+        chosen.into_iter().map(|second| ((path.clone(), begin_ms + second * 1_000), value(second))).collect()
+    }
+
+    /// Notes that these points were acknowledged.
+    pub fn acknowledged(&mut self, points: &[(Instant, u64)]) {
+        for ((path, ms), _) in points {
+            let (step, bit) = step_of(path, *ms);
+            if let Some(points) = self.steps.get_mut(&step) {
+                points.acknowledged |= bit;
+            }
+        }
+    }
+
+    /// Steps of which a rollup is found, given all series below [`ROOT`]. With `all` every acknowledged point
+    /// must be there.
+    pub fn check(&self, reader: &str, found: &[FoundSeries], all: bool) -> Result<usize> {
+        let found = steps_of(reader, found)?;
+        for (step, FoundStep { as_sent, aggregates }) in &found {
+            let sent = self.steps.get(step).map_or(0, |points| points.sent);
+            let rolled = match aggregates.is_empty() {
+                true => 0,
+                false => points_of(aggregates)
+                    .with_context(|| format!("{reader} found a wrong rollup at {step:?}: {aggregates:?}"))?,
+            };
+            ensure!((as_sent | rolled) & !sent == 0, "{reader} found points at {step:?} that nobody sent");
+            ensure!(as_sent & rolled == 0, "{reader} found points at {step:?} in a rollup and beside it");
+        }
+        for (step, points) in self.steps.iter().filter(|_| all) {
+            let is_there = |step: &FoundStep| step.as_sent | points_of(&step.aggregates).unwrap_or(0);
+            let there = found.get(step).map_or(0, is_there);
+            let lost = points.acknowledged & !there;
+            ensure!(lost == 0, "{reader} does not find acknowledged points at {step:?}: {lost:#b}");
+        }
+        Ok(found.values().filter(|step| !step.aggregates.is_empty()).count())
+    }
+}
+
+fn step_of(path: &str, ms: i64) -> (Step, u64) {
+    let (begin, second) = (ms.div_euclid(STEP * 1_000) * STEP * 1_000, ms.rem_euclid(STEP * 1_000) / 1_000);
+    ((path.to_owned(), begin), 1 << second)
+}
+
+fn steps_of(reader: &str, found: &[FoundSeries]) -> Result<BTreeMap<Step, FoundStep>> {
+    let mut steps: BTreeMap<Step, FoundStep> = BTreeMap::new();
+    for FoundSeries { labels, samples } in found {
+        let path = labels.get("__name__").unwrap_or_default();
+        let told = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
+        let rollup = told.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
+        for (ms, value) in samples {
+            let (step, bit) = step_of(path, *ms);
+            let of_step = steps.entry(step).or_default();
+            match rollup {
+                None if told.is_none() && *value == bit as f64 && of_step.as_sent & bit == 0 => {
+                    of_step.as_sent |= bit;
+                }
+                Some(RollupLabels { step: STEP, finest: 1, aggregate }) if bit == 1 => {
+                    let before = of_step.aggregates.insert(aggregate, *value);
+                    ensure!(before.is_none(), "{reader} found two rollups of {path} at {ms}");
+                }
+                _ => bail!("{reader} found {value} of {labels} at {ms}, which nobody made"),
+            }
+        }
+    }
+    Ok(steps)
+}
+
+/// The points of which all aggregates of a step were made.
+fn points_of(aggregates: &BTreeMap<Aggregate, f64>) -> Option<u64> {
+    let of = |aggregate| aggregates.get(&aggregate).copied();
+    let points = of(Aggregate::Sum)? as u64;
+    let first = 1u64.checked_shl(points.trailing_zeros())?;
+    let last = 1u64 << points.ilog2();
+    let is_made_of = of(Aggregate::Count)? == f64::from(points.count_ones())
+        && [Aggregate::First, Aggregate::Min].into_iter().all(|one| of(one) == Some(first as f64))
+        && [Aggregate::Last, Aggregate::Max].into_iter().all(|one| of(one) == Some(last as f64))
+        && of(Aggregate::Nearest).is_none();
+    is_made_of.then_some(points)
+}
+
+/// The rules for an engine.
+pub fn rules() -> Result<RollupsNow> {
+    let rules: Arc<dyn RollupSteps> = Arc::new(Minutes::new()?);
+    Ok(Arc::new(move || Some(Arc::clone(&rules))))
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::graphite_path_labels;
+
+    use super::*;
+
+    fn found(path: &str, rollup: Option<&str>, samples: &[(i64, f64)]) -> FoundSeries {
+        let path = graphite_path_labels(path).unwrap();
+        let own = rollup.map(|rollup| [(GRAPHITE_ARCHIVE, "60"), (GRAPHITE_ROLLUP, rollup)]);
+        let labels = Labels::from_pairs(path.iter().chain(own.into_iter().flatten()));
+        FoundSeries { labels, samples: samples.to_vec() }
+    }
+
+    /// A rollup of points of which this is the sum.
+    fn rolled(begin_ms: i64, sum: u64) -> Vec<FoundSeries> {
+        let (count, first) = (sum.count_ones(), 1u64 << sum.trailing_zeros());
+        let last = 1u64 << sum.ilog2();
+        let values = [
+            ("count_1s", u64::from(count)),
+            ("first_1s", first),
+            ("last_1s", last),
+            ("max_1s", last),
+            ("min_1s", first),
+            ("sum_1s", sum),
+        ];
+        values.map(|(name, value)| found("old.p1", Some(name), &[(begin_ms, value as f64)])).into()
+    }
+
+    #[test]
+    fn lost_doubled_and_invented_points_are_noticed() {
+        let mut points = OldPoints::default();
+        let three = points.send(4 * DAY_NS, (1, 2), 3);
+        let begin = DAY_NS / 1_000_000 + 120_000;
+        assert_eq!(three[2], (("old.p1".to_owned(), begin + 2_000), 4f64.to_bits()));
+        points.acknowledged(&three[..2]);
+        let late = points.send(4 * DAY_NS, (1, 2), 1);
+        assert_eq!(late[0].1, 8f64.to_bits());
+        let raw = |samples: &[(i64, f64)]| vec![found("old.p1", None, samples)];
+        let check = |series: Vec<FoundSeries>| points.check("r", &series, true);
+        assert_eq!(check(raw(&[(begin, 1.0), (begin + 1_000, 2.0)])).unwrap(), 0);
+        assert_eq!(check(rolled(begin, 3)).unwrap(), 1);
+        let beside = raw(&[(begin + 3_000, 8.0)]);
+        assert_eq!(check(rolled(begin, 7).into_iter().chain(beside).collect()).unwrap(), 1);
+        assert!(check(rolled(begin, 1)).is_err(), "an acknowledged point is not in the rollup");
+        assert!(check(raw(&[(begin, 1.0)])).is_err(), "lost");
+        let doubled = raw(&[(begin + 1_000, 2.0)]);
+        assert!(check(rolled(begin, 3).into_iter().chain(doubled).collect()).is_err(), "doubled");
+        assert!(check(rolled(begin, 19)).is_err(), "nobody sent it");
+        assert!(check(raw(&[(begin, 3.0), (begin + 1_000, 2.0)])).is_err(), "another value");
+        let mut fewer = rolled(begin, 3);
+        fewer.pop();
+        assert!(check(fewer).is_err(), "an aggregate is missing");
+    }
+}
