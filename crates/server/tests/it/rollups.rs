@@ -2,7 +2,8 @@
 //! share, while the points become rollups; names are found once, PromQL does not see rollups unless it names
 //! them, and the store is sound afterwards. Rules that are missing are refused.
 //!
-//! Method: the real binary on a directory, with points of a day that is over, before and after.
+//! Method: the real binary on a directory, with points of a day that is over, before and after. Commands and
+//! interfaces that read blocks are tried on rolled ones.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -111,19 +112,90 @@ fn counted(server: &Server, selector: &str) -> (usize, f64) {
     (series.len(), series.iter().map(value).sum())
 }
 
-#[test]
-fn renders_stay_the_same_when_points_become_rollups() {
-    let folder = tempfile::tempdir().unwrap();
-    let [schemas, aggregation] = write_rules(folder.path());
-    let store = folder.path().join("data").to_str().unwrap().to_owned();
-    let setup = || {
-        Setup::new(store.clone(), folder.path()).with(&[
+/// The address of a store in a folder, and servers of it by the rules above.
+fn setup(folder: &Path) -> (String, impl Fn() -> Setup) {
+    let [schemas, aggregation] = write_rules(folder);
+    let store = folder.join("data").to_str().unwrap().to_owned();
+    let (address, folder) = (store.clone(), folder.to_owned());
+    let setup = move || {
+        Setup::new(address.clone(), &folder).with(&[
             "--compaction-interval=200ms",
             "--retention-change-delay=300ms",
             &format!("--graphite-schemas={schemas}"),
             &format!("--graphite-aggregation={aggregation}"),
         ])
     };
+    (store, setup)
+}
+
+/// A server that has rolled what is old.
+fn rolled(setup: &impl Fn() -> Setup) -> Server {
+    let server = setup().with(&["--graphite-rollups"]).start();
+    let is_rolled = |line: &str| line.starts_with("sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}");
+    until("the day is rolled", &server, || {
+        String::from_utf8(server.get("/metrics").1).unwrap().lines().any(is_rolled)
+    });
+    server
+}
+
+/// What carbonserver's clients are answered of sums, of values as they were sent, and of names.
+fn seen_by_relays(server: &Server) -> Vec<Vec<u8>> {
+    let (from, until) = (hour() - 3_600, hour() + 7_200);
+    let render = |format: &str| {
+        let target = encode("hours.{sum,max,min,last,absmax,absmin}.*.x");
+        format!("/render?target={target}&format={format}&from={from}&until={until}")
+    };
+    let find =
+        |format: &str| format!("/metrics/find?query=*.*.*.x&format={format}&from={from}&until={until}");
+    let formats = ["protobuf", "carbonapi_v2_pb", "carbonapi_v3_pb", "pickle"];
+    let addresses = formats.map(|format| [render(format), find(format)]).into_iter().flatten();
+    addresses.map(|address| server.get(&address).1).collect()
+}
+
+/// Repair, inspect, check, deletes and carbonserver's interface meet rollups as any other series.
+#[test]
+fn what_reads_blocks_knows_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, setup) = setup(folder.path());
+    let server = setup().start();
+    push(&server);
+    let before = seen_by_relays(&server);
+    assert!(before.iter().all(|answer| answer.len() > 200));
+    assert_eq!(server.terminate(), Some(0));
+    let server = rolled(&setup);
+    assert!(seen_by_relays(&server) == before);
+    assert_eq!(server.terminate(), Some(0));
+
+    let (_, listed) = sandur(&["inspect", "--store", &store, "blocks/"]);
+    let block = listed.split_whitespace().filter(|word| word.starts_with("blocks/")).max().unwrap();
+    let (code, shown) = sandur(&["inspect", "--store", &store, block, "--rows", "100"]);
+    assert!(code == Some(0) && shown.contains("__rollup__=\"count_1s\""), "{shown}");
+
+    // The points are in objects that are not collected yet: they do not come back.
+    std::fs::remove_dir_all(folder.path().join("data/catalog")).unwrap();
+    let (code, text) = sandur(&["repair", "--store", &store]);
+    assert!(code == Some(0) && text.contains("repaired"), "{text}");
+    let server = setup().with(&["--graphite-rollups"]).start();
+    assert!(seen_by_relays(&server) == before);
+    assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (0, 0.0));
+
+    let selector = encode(r#"{__name__="hours.max.0.x"}"#);
+    post(&server, &format!("/api/v1/admin/tsdb/delete_series?match[]={selector}"), "");
+    let render = |path: &str| {
+        let times = format!("from={}&until={}", hour() - 1, hour() + 3_600);
+        String::from_utf8(server.get(&format!("/render?target={path}&format=json&{times}")).1).unwrap()
+    };
+    assert_eq!(render("hours.max.0.x"), "[]");
+    assert!(render("hours.min.0.x").contains("hours.min.0.x"));
+    assert_eq!(server.terminate(), Some(0));
+    let (code, checked) = sandur(&["check", "--store", &store]);
+    assert!(code == Some(0) && checked.contains("no damage found"), "{checked}");
+}
+
+#[test]
+fn renders_stay_the_same_when_points_become_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, setup) = setup(folder.path());
     let server = setup().start();
     push(&server);
     let before = seen(&server);
@@ -131,12 +203,7 @@ fn renders_stay_the_same_when_points_become_rollups() {
     assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (24, 24.0 * 3_600.0));
     assert_eq!(server.terminate(), Some(0));
 
-    let server = setup().with(&["--graphite-rollups"]).start();
-    let is_rolled =
-        |line: &&str| line.starts_with("sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}");
-    until("the day is rolled", &server, || {
-        String::from_utf8(server.get("/metrics").1).unwrap().lines().any(|line| is_rolled(&line))
-    });
+    let server = rolled(&setup);
     let after = seen(&server);
     assert_eq!(before[1..], after[1..]);
     assert_same(&before[0], &after[0]);
