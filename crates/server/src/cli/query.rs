@@ -73,7 +73,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let asking = Asking { client, query, matches };
     if matches.get_flag("instant") {
         let answer = asking.instant(&window).await?;
-        return show(&mut printer, answer, &window);
+        return show(&mut printer, answer, &window, matches);
     }
     let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
     let (limit, forward) = (number("limit"), matches.get_flag("forward"));
@@ -88,7 +88,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         };
         let answer = results::read(&answer)?;
         let Data::Streams(streams) = answer.data else {
-            return show(&mut printer, answer, &window);
+            return show(&mut printer, answer, &window, matches);
         };
         warn(&answer.warnings);
         let rows = paging.take(ask, streams);
@@ -140,16 +140,28 @@ fn show<W: std::io::Write>(
     printer: &mut Printer<W>,
     answer: Answer,
     window: &Window,
+    matches: &ArgMatches,
 ) -> Result<ExitCode, Failed> {
     warn(&answer.warnings);
     if answer.data.is_empty() {
-        nothing("series", window);
+        nothing_here(matches, "what its ranges, like [5m], have before it", window);
     }
     let printed = match answer.data {
         Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
         data => printer.metrics(&data),
     };
     written(printed)
+}
+
+/// Says that a metric query found nothing; `sees` is what one at an instant looks at by itself.
+pub fn nothing_here(matches: &ArgMatches, sees: &str, window: &Window) {
+    if !matches.get_flag("instant") {
+        return nothing("series", window);
+    }
+    let at = window.zone.show(window.end);
+    eprintln!(
+        "no series at {at}: --instant sees {sees}; leave it out to ask for a range, or move it with --to"
+    );
 }
 
 /// Shows what an answer lacks.
