@@ -31,8 +31,8 @@ pub(crate) fn forms_of(anchored: &Hir) -> Option<Vec<TextForm>> {
     if !is_look(first, Look::Start) || !is_look(last, Look::End) {
         return None;
     }
-    let forms = continued(vec![TextForm::default()], between, 0)?;
-    (forms.len() >= FORMS_MIN && forms.iter().all(is_followed)).then_some(forms)
+    let Forms { all, .. } = continued(Forms::start(), between, 0)?;
+    (all.len() >= FORMS_MIN && all.iter().all(is_followed)).then_some(all)
 }
 
 /// Whether comparing takes few places at a time.
@@ -41,11 +41,75 @@ fn is_followed(form: &TextForm) -> bool {
     form.pieces().len() <= SET_PIECES_MAX || !form.pieces().iter().any(is_set)
 }
 
-fn continued(starts: Vec<TextForm>, parts: &[Hir], depth: usize) -> Option<Vec<TextForm>> {
+/// Forms, as many and as long as they may be.
+#[derive(Clone)]
+struct Forms {
+    all: Vec<TextForm>,
+    /// What they take at most. It is added up and not counted, since an expression has as many parts as its
+    /// text is long, and each of them adds to all forms.
+    bytes: usize,
+}
+
+impl Forms {
+    /// None at all.
+    fn none() -> Self {
+        Self { all: Vec::new(), bytes: 0 }
+    }
+
+    /// What parts are added to: the form of the empty text.
+    fn start() -> Self {
+        Self { all: vec![TextForm::default()], bytes: size_of::<TextForm>() }
+    }
+
+    fn within_bounds(self) -> Option<Self> {
+        (self.all.len() <= FORMS_MAX && self.bytes <= BYTES_MAX).then_some(self)
+    }
+
+    /// Each of them with these pieces at its end.
+    fn with(self, pieces: &[FormPiece]) -> Option<Self> {
+        let more = pieces.iter().map(FormPiece::bytes_at_most).sum::<usize>();
+        let bytes = self.bytes.saturating_add(more.saturating_mul(self.all.len()));
+        let mut forms = Self { bytes, ..self }.within_bounds()?;
+        for form in &mut forms.all {
+            pieces.iter().for_each(|piece| form.push(piece.clone()));
+        }
+        Some(forms)
+    }
+
+    /// These, or those.
+    fn or(mut self, others: Self) -> Option<Self> {
+        self.all.extend(others.all);
+        self.bytes += others.bytes;
+        self.within_bounds()
+    }
+
+    /// Each of these with each of those at its end.
+    fn then(self, ends: &Self) -> Option<Self> {
+        if let [end] = ends.all.as_slice() {
+            return self.with(end.pieces());
+        }
+        let count = self.all.len().checked_mul(ends.all.len())?;
+        let bytes = self.bytes * ends.all.len() + ends.bytes * self.all.len();
+        if count > FORMS_MAX || bytes > BYTES_MAX {
+            return None;
+        }
+        let joined = |start: &TextForm| {
+            let start = start.clone();
+            ends.all.iter().map(move |end| {
+                let mut whole = start.clone();
+                end.pieces().iter().for_each(|piece| whole.push(piece.clone()));
+                whole
+            })
+        };
+        Some(Self { all: self.all.iter().flat_map(joined).collect(), bytes })
+    }
+}
+
+fn continued(starts: Forms, parts: &[Hir], depth: usize) -> Option<Forms> {
     parts.iter().try_fold(starts, |starts, part| followed_by(starts, part, depth))
 }
 
-fn followed_by(starts: Vec<TextForm>, part: &Hir, depth: usize) -> Option<Vec<TextForm>> {
+fn followed_by(starts: Forms, part: &Hir, depth: usize) -> Option<Forms> {
     if depth == DEPTH_MAX {
         return None;
     }
@@ -53,23 +117,19 @@ fn followed_by(starts: Vec<TextForm>, part: &Hir, depth: usize) -> Option<Vec<Te
         HirKind::Empty => Some(starts),
         HirKind::Literal(literal) => {
             let text = std::str::from_utf8(&literal.0).ok()?;
-            each_with(starts, &[FormPiece::Text(text.to_owned())])
+            starts.with(&[FormPiece::Text(text.to_owned())])
         }
         HirKind::Class(Class::Unicode(class)) => match class.ranges() {
-            [] => Some(Vec::new()),
-            _ => each_with(starts, &[FormPiece::One(set_of(class)?)]),
+            [] => Some(Forms::none()),
+            _ => starts.with(&[FormPiece::One(set_of(class)?)]),
         },
         HirKind::Capture(group) => followed_by(starts, &group.sub, depth + 1),
         HirKind::Concat(parts) => continued(starts, parts, depth + 1),
         HirKind::Alternation(branches) => {
-            let (mut ends, mut bytes) = (Vec::new(), 0);
-            for branch in branches {
-                let more = followed_by(vec![TextForm::default()], branch, depth + 1)?;
-                bytes += more.iter().map(TextForm::bytes).sum::<usize>();
-                ends.extend(more);
-                (ends.len() <= FORMS_MAX && bytes <= BYTES_MAX).then_some(())?;
-            }
-            product(&starts, &ends)
+            let ends = branches.iter().try_fold(Forms::none(), |ends, branch| {
+                ends.or(followed_by(Forms::start(), branch, depth + 1)?)
+            })?;
+            starts.then(&ends)
         }
         HirKind::Repetition(of) => repeated(starts, of, depth),
         HirKind::Class(Class::Bytes(_)) | HirKind::Look(_) => None,
@@ -77,11 +137,9 @@ fn followed_by(starts: Vec<TextForm>, part: &Hir, depth: usize) -> Option<Vec<Te
 }
 
 /// What may be there or not, and signs that come any number of times.
-fn repeated(starts: Vec<TextForm>, of: &Repetition, depth: usize) -> Option<Vec<TextForm>> {
+fn repeated(starts: Forms, of: &Repetition, depth: usize) -> Option<Forms> {
     if (of.min, of.max) == (0, Some(1)) {
-        let mut all = followed_by(starts.clone(), &of.sub, depth + 1)?;
-        all.extend(starts);
-        return is_within_bounds(&all).then_some(all);
+        return followed_by(starts.clone(), &of.sub, depth + 1)?.or(starts);
     }
     let mut sub = &*of.sub;
     while let HirKind::Capture(group) = sub.kind() {
@@ -101,7 +159,7 @@ fn repeated(starts: Vec<TextForm>, of: &Repetition, depth: usize) -> Option<Vec<
     }
     let mut pieces = vec![FormPiece::One(set.clone()); of.min as usize];
     pieces.extend(of.max.is_none().then_some(FormPiece::Many(set)));
-    each_with(starts, &pieces)
+    starts.with(&pieces)
 }
 
 fn set_of(class: &ClassUnicode) -> Option<SignSet> {
@@ -114,34 +172,6 @@ fn set_of(class: &ClassUnicode) -> Option<SignSet> {
             Some(SignSet::Ranges { negated: false, ranges })
         }
     }
-}
-
-fn each_with(mut starts: Vec<TextForm>, pieces: &[FormPiece]) -> Option<Vec<TextForm>> {
-    for start in &mut starts {
-        pieces.iter().for_each(|piece| start.push(piece.clone()));
-    }
-    is_within_bounds(&starts).then_some(starts)
-}
-
-fn is_within_bounds(forms: &[TextForm]) -> bool {
-    forms.len() <= FORMS_MAX && forms.iter().map(TextForm::bytes).sum::<usize>() <= BYTES_MAX
-}
-
-fn product(starts: &[TextForm], ends: &[TextForm]) -> Option<Vec<TextForm>> {
-    let bytes = |forms: &[TextForm]| forms.iter().map(TextForm::bytes).sum::<usize>();
-    let count = starts.len().checked_mul(ends.len())?;
-    if count > FORMS_MAX || bytes(starts) * ends.len() + bytes(ends) * starts.len() > BYTES_MAX {
-        return None;
-    }
-    let joined = |start: &TextForm| {
-        let start = start.clone();
-        ends.iter().map(move |end| {
-            let mut whole = start.clone();
-            end.pieces().iter().for_each(|piece| whole.push(piece.clone()));
-            whole
-        })
-    };
-    Some(starts.iter().flat_map(joined).collect())
 }
 
 #[cfg(test)]
@@ -201,6 +231,27 @@ mod tests {
                 let expected = regex.is_match(text.as_bytes()).unwrap();
                 assert_eq!(forms.matches(text), Ok(expected), "{pattern:?} on {text:?}");
             }
+        }
+    }
+
+    #[test]
+    fn forms_take_no_more_than_was_added_up() {
+        for pattern in ["a(b|c.*)?d", "[ab]{20}.*x", "(a|bc)[x-z]{2}.+(d|e)", "abc(d|)(e|)", "a.b.c.d.e.f.g"]
+        {
+            let HirKind::Concat(parts) = anchored(pattern).into_kind() else { panic!("{pattern}") };
+            let forms = continued(Forms::start(), &parts[1..parts.len() - 1], 0).unwrap();
+            let taken = forms.all.iter().map(TextForm::bytes).sum::<usize>();
+            assert!(taken <= forms.bytes, "{pattern}: {taken} of {}", forms.bytes);
+        }
+    }
+
+    #[test]
+    fn long_expressions_take_as_long_as_they_are() {
+        let parts = ["a.", "[ab]", "a[bc]+", "(?:a.|[a&&b])", "(?:a|bc?)"];
+        for part in parts {
+            let hir = anchored(&part.repeat((40 << 10) / part.len()));
+            // A walk over all pieces for each part would take a minute.
+            assert!(forms_of(&hir).is_none(), "{part}");
         }
     }
 

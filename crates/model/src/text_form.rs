@@ -55,6 +55,21 @@ impl SignSet {
     }
 }
 
+impl FormPiece {
+    /// Bytes that a form grows by at most when this is put at its end: texts and lists of pieces may have
+    /// room for twice of what they hold.
+    pub(crate) fn bytes_at_most(&self) -> usize {
+        let own = match self {
+            Self::Text(text) => 2 * text.len() + 16,
+            Self::One(SignSet::Any) | Self::Many(SignSet::Any) => 0,
+            Self::One(SignSet::Ranges { ranges, .. }) | Self::Many(SignSet::Ranges { ranges, .. }) => {
+                size_of_val(&**ranges) + 32
+            }
+        };
+        own + 2 * size_of::<Self>()
+    }
+}
+
 impl TextForm {
     /// The form with one more piece at its end.
     pub fn push(&mut self, piece: FormPiece) {
