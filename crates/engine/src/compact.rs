@@ -31,6 +31,7 @@ use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
 use crate::retention::{ExpiredRows, ExpiredSeries, Expiries, Expiry};
+use crate::rewritten::{Cleaned, Expired, Rolled};
 use crate::rollups::DayRollup;
 use crate::rollups::groups::{Group, groups_of};
 use crate::rules::{DueRules, Rulebook};
@@ -214,17 +215,38 @@ impl Compactor {
         Ok(Cleaned::Rewritten)
     }
 
-    /// Whether a merge may take the block, now or when its day is over. One that does not come, for want of
-    /// memory or because of a store that fails, is not awaited for ever.
+    /// Whether a merge may take the block, now or when its day is over.
     pub(crate) fn awaits_merge(&self, snapshot: &Snapshot, block: &BlockMeta) -> bool {
         let day = day_of(block.window.start);
         let of_day: Vec<_> = snapshot.blocks(&block.dataset, day).cloned().collect();
+        !self.is_settled(day, &of_day) || self.may_be_merged(&of_day, &[block])
+    }
+
+    /// Whether a merge may take a block of a group, now or when its day is over. Other groups of the day need
+    /// not be quiet: those that were just rolled are not.
+    pub(crate) fn group_awaits_merge(&self, snapshot: &Snapshot, blocks: &[Arc<BlockMeta>]) -> bool {
+        let Some(first) = blocks.first() else { return false };
+        let day = day_of(first.window.start);
+        let of_day: Vec<_> = snapshot.blocks(&first.dataset, day).cloned().collect();
+        let of_group: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
+        !self.is_settled(day, blocks) || self.may_be_merged(&of_day, &of_group)
+    }
+
+    fn is_settled(&self, day: TimeRange, blocks: &[Arc<BlockMeta>]) -> bool {
+        merge_policy::is_settled(&self.policy, self.env.now_ns(), day, blocks)
+    }
+
+    /// Whether a merge is due in a day that may be of one of these blocks. One that does not come, for want
+    /// of memory or because of a store that fails, is not awaited for ever.
+    fn may_be_merged(&self, of_day: &[Arc<BlockMeta>], blocks: &[&BlockMeta]) -> bool {
+        let now_ns = self.env.now_ns();
+        let is_young = |block: &&BlockMeta| {
+            let waited_ms = (now_ns / 1_000_000).saturating_sub(block.id.timestamp_ms() as i64);
+            waited_ms < MERGE_PATIENCE.as_millis() as i64
+        };
+        let Some(young) = blocks.iter().find(|block| is_young(block)) else { return false };
         let damaged = self.damaged().keys().copied().collect();
-        let (signal, now_ns) = (block.dataset.signal, self.env.now_ns());
-        let waited_ms = (now_ns / 1_000_000).saturating_sub(block.id.timestamp_ms() as i64);
-        !merge_policy::is_settled(&self.policy, now_ns, day, &of_day)
-            || (waited_ms < MERGE_PATIENCE.as_millis() as i64
-                && next_merge(&self.policy, signal, now_ns, &of_day, &damaged).is_some())
+        next_merge(&self.policy, young.dataset.signal, now_ns, of_day, &damaged).is_some()
     }
 
     /// Takes the series out of a block that are kept no longer: all of it leaves the catalog, or it is
@@ -521,61 +543,6 @@ impl Work<'_> {
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
         self.due.through.unwrap_or(least)
     }
-}
-
-/// What became of a block that was to be cleaned.
-pub(crate) enum Cleaned {
-    /// It holds no line of the requests that were started by entries up to `through`.
-    Untouched {
-        /// Number of an entry.
-        through: u64,
-    },
-    /// It was replaced by one without these lines.
-    Rewritten,
-    /// Nothing was done: its lines stay hidden.
-    LeftAlone {
-        /// Why.
-        why: &'static str,
-    },
-}
-
-/// What became of a block that may have series that are kept no longer.
-pub(crate) enum Expired {
-    /// They are too few.
-    Stays,
-    /// It is damaged or missing, and left alone for a while.
-    Damaged,
-    /// It was replaced by one without these rows.
-    Rewritten {
-        /// The rows.
-        rows: ExpiredRows,
-        /// The new block.
-        into: Id,
-    },
-    /// It left the catalog with all its rows.
-    Removed {
-        /// The rows.
-        rows: ExpiredRows,
-    },
-}
-
-/// What became of blocks whose points were to become rollups.
-pub(crate) enum Rolled {
-    /// It is not worth it.
-    Stays,
-    /// What would be left is too large for one block.
-    TooLarge,
-    /// One of them is damaged or missing, and left alone for a while.
-    Damaged,
-    /// One block stands for them.
-    Rewritten {
-        /// That block.
-        into: Id,
-        /// Rows that there were.
-        rows: u64,
-        /// About how many they became less.
-        less: u64,
-    },
 }
 
 /// Whether a window's work is that of this writer.

@@ -61,6 +61,7 @@ mod options;
 mod order_of_writers;
 mod read_frame;
 mod retention;
+mod rewritten;
 mod rollups;
 mod rules;
 mod samples;

@@ -20,8 +20,9 @@ use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition, WalKind};
 use sandur_model::{Dataset, DeletionMode, TimeRange};
 use sandur_store::Intent;
 
-use crate::compact::{Cleaned, Compactor, is_owner};
+use crate::compact::{Compactor, is_owner};
 use crate::error::{Error, refused};
+use crate::rewritten::Cleaned;
 use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal;

@@ -17,7 +17,8 @@ use sandur_model::{Dataset, TimeRange};
 
 use super::due::Expiries;
 use super::{Expiry, Set};
-use crate::compact::{Compactor, Expired, is_owner};
+use crate::compact::{Compactor, is_owner};
+use crate::rewritten::Expired;
 use crate::shared::Shared;
 
 /// A round begins no other block after this time: merges and garbage wait meanwhile.

@@ -16,9 +16,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::groups::Group;
 use super::{DayRollup, RollupSteps};
-use crate::compact::{Compactor, Rolled, is_owner};
+use crate::compact::{Compactor, is_owner};
 use crate::error::Error;
 use crate::retention::RetentionClock;
+use crate::rewritten::Rolled;
 use crate::shared::Shared;
 use crate::windows::day_of;
 
@@ -129,10 +130,10 @@ impl RollupDays {
         let Some(group) = group_of(compactor, &now, &place).filter(|group| group.window == window) else {
             return;
         };
-        let waits = |block: &Arc<BlockMeta>| compactor.awaits_merge(&now, block);
         let has_open = |record: &DeleteRecord| record.is_open() && touches(record.request.range(), window);
         let is_open = now.deletes(dataset).any(has_open);
-        if !is_owner(&now, dataset, window, own) || is_open || group.blocks.iter().any(waits) {
+        let is_own = is_owner(&now, dataset, window, own);
+        if !is_own || is_open || compactor.group_awaits_merge(&now, &group.blocks) {
             return;
         }
         let rollup = Arc::new(rollup);

@@ -127,6 +127,17 @@ async fn a_day_of_many_blocks_is_rolled() {
     }
 }
 
+/// A slot does not wait until those are quiet that were just rolled.
+#[tokio::test(start_paused = true)]
+async fn slots_are_rolled_one_after_the_other_without_a_pause() {
+    let mut day = LargeDay::new(305);
+    let engine = day.open("one").await;
+    day.push(&engine, 480).await;
+    // The rules stand after one look, the last slots are those of a small day.
+    day.world.env.sleep(Duration::from_secs(360)).await;
+    assert!(day.rolled_slots(&all(&engine).await) > 8);
+}
+
 /// What was rolled stays so when the process dies, and the next one goes on.
 #[tokio::test(start_paused = true)]
 async fn each_slot_is_a_step_of_its_own() {
