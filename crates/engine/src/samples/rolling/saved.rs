@@ -1,8 +1,9 @@
 //! How many rows rollups would save of blocks. The index decides, no sample is read.
 //!
 //! **Invariant.** It is an estimate: points are taken for evenly spaced, and each of several blocks for one
-//! that has its share of the points of a path and of the steps at its begin and end. What was rolled before
-//! counts no more, so that a day is not rolled for nothing again and again.
+//! that has its share of the points of a path and of the steps at its begin and end; of a block with more
+//! than a quarter of a million series some are looked at. What was rolled before counts no more, so that a
+//! day is not rolled for nothing again and again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,6 +21,9 @@ use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 
 /// Series whose rules are looked for in one job.
 const LABELS_AT_ONCE: usize = 256;
+/// Pages of series that are looked at in a block: to find the rules of all series of a large one would take
+/// longer than to roll their points.
+const PAGES_MAX: usize = 64;
 /// What is kept of the series of a page while it is looked at.
 const PAGE_BYTES: u64 = 256 << 10;
 /// Aggregates that a step of points becomes.
@@ -37,7 +41,7 @@ pub(crate) async fn rows_saved(
     budget: &MemoryBudget,
 ) -> Result<u64, IndexError> {
     let mut saved = 0.0;
-    for block in blocks {
+    for (number, block) in blocks.iter().enumerate() {
         let index = IndexReader::for_upkeep(reader, budget, block);
         let sets = u64::from(block.footer.index().series()) + (16 << 10);
         let _memory = budget.reserve(sets + PAGE_BYTES)?;
@@ -46,10 +50,11 @@ pub(crate) async fn rows_saved(
             series |= index.select(&matchers).await?;
         }
         let mut estimate = Estimate::new(rollup, blocks.len());
-        for number in index.pages_of(&series) {
-            let held = index.page(number, &WantedLabels::All, false).await?;
-            let of_page: Vec<u32> = index.of_pages(&series, &[number]).iter().collect();
-            let spans = spans_of(&index, number, &series).await?;
+        let (pages, stand_for) = some_of(index.pages_of(&series), number);
+        for page in pages {
+            let held = index.page(page, &WantedLabels::All, false).await?;
+            let of_page: Vec<u32> = index.of_pages(&series, &[page]).iter().collect();
+            let spans = spans_of(&index, page, &series).await?;
             for some in of_page.into_iter().zip(spans).collect::<Vec<_>>().chunks(LABELS_AT_ONCE) {
                 let (held, some) = (held.clone(), some.to_vec());
                 let work = move || {
@@ -59,9 +64,17 @@ pub(crate) async fn rows_saved(
                 estimate = reader.env.run_cpu(Lane::Background, work).await;
             }
         }
-        saved += estimate.saved;
+        saved += estimate.saved * stand_for;
     }
     Ok(saved as u64)
+}
+
+/// Pages at equal distances, other ones in the next block of several, and for how many each of them stands.
+fn some_of(pages: Vec<u32>, block: usize) -> (Vec<u32>, f64) {
+    let apart = pages.len().div_ceil(PAGES_MAX).max(1);
+    let some: Vec<u32> = pages.iter().copied().skip(block % apart).step_by(apart).collect();
+    let stand_for = pages.len() as f64 / some.len().max(1) as f64;
+    (some, stand_for)
 }
 
 /// What the series of a page hold, by rising ordinal.
@@ -207,5 +220,13 @@ mod tests {
         let steps = |blocks, length_ms| Estimate::new(&rollup, blocks).steps(length_ms, to);
         assert_eq!((steps(1, 600_000), steps(1, 6_000)), (12.0, 2.1));
         assert_eq!((steps(4, 45_000) * 4.0, steps(1, 180_000)), (5.0, 5.0), "as of one block");
+    }
+
+    #[test]
+    fn of_many_pages_some_stand_for_all() {
+        assert_eq!(some_of((0..64).collect(), 7), ((0..64).collect(), 1.0));
+        assert_eq!(some_of(Vec::new(), 1), (Vec::new(), 0.0));
+        let (some, stand_for) = some_of((0..1_000).collect(), 17);
+        assert_eq!((some.len(), some[0], some[1], stand_for), (63, 1, 17, 1_000.0 / 63.0));
     }
 }
