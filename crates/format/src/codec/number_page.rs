@@ -28,6 +28,10 @@ const CENTER: u64 = 1 << 63;
 const PADDING: usize = 32;
 /// Most bits that one word has behind any bit of its first byte.
 const WORD_BITS: u8 = 57;
+/// The largest logarithm of the number of states, as in the library: the bits that follow the states of a
+/// turn are within a word, whichever bit of its first byte they begin at.
+const SIZE_LOG_MAX: u32 = 14;
+const _: () = assert!(TURNS as u32 * SIZE_LOG_MAX + u8::BITS - 1 <= u64::BITS);
 
 /// What follows a state, packed: how many bits are read for the next one (8 bits), bits of an offset (8), and
 /// the next state less what is read (16).
@@ -196,9 +200,9 @@ impl TableBits<'_> {
 fn states_of(bins: &[Bin], size_log: u32) -> Option<States> {
     let none = [Bin { weight: 1, lower: 0, offset_bits: 0 }];
     let bins = if bins.is_empty() { &none } else { bins };
-    let size = 1usize << size_log.min(16);
+    let size = 1usize << size_log.min(SIZE_LOG_MAX);
     let all: u64 = bins.iter().map(|bin| u64::from(bin.weight)).sum();
-    if all != size as u64 || size_log > 15 || bins.iter().any(|bin| bin.weight == 0) {
+    if all != size as u64 || size_log > SIZE_LOG_MAX || bins.iter().any(|bin| bin.weight == 0) {
         return None;
     }
     let step = (3 * size / 5) | 1;
