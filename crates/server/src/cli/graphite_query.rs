@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::metrics_query::{Form, show};
 use super::moment::Window;
-use super::query::{nothing, written};
+use super::query::{Wanted, nothing, written};
 use super::samples::{Data, Row};
 use crate::failed_command::Failed;
 
@@ -33,7 +33,7 @@ pub async fn run(
     ];
     let data = read(&client.get("/render", &pairs).await?)?;
     if data.rows().is_empty() {
-        nothing("series", window);
+        nothing("series", Wanted::Paths, window);
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

@@ -10,7 +10,7 @@ use super::chart;
 use super::client::Client;
 use super::moment::Window;
 use super::paint::Paint;
-use super::query::{nothing_here, warn, written};
+use super::query::{Wanted, no_series, warn, written};
 use super::samples::{self, Answer, Data, Row};
 use crate::failed_command::Failed;
 use crate::wiring::Diagnosis;
@@ -77,7 +77,7 @@ pub async fn run(
         eprintln!("note: {}", super::escape::escaped(info));
     }
     if answer.data.rows().is_empty() && !matches!(answer.data, Data::Text(_)) {
-        nothing_here(matches, "the last five minutes before it", window);
+        no_series(Wanted::Metrics, matches, window);
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

@@ -98,7 +98,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         }
     }
     if shown == 0 {
-        nothing("lines", &window);
+        nothing("lines", Wanted::Logs, &window);
     } else if paging.reached_limit() {
         eprintln!("reached the limit of {limit}; --limit N shows more, --limit 0 all");
     }
@@ -144,7 +144,7 @@ fn show<W: std::io::Write>(
 ) -> Result<ExitCode, Failed> {
     warn(&answer.warnings);
     if answer.data.is_empty() {
-        nothing_here(matches, "what its ranges, like [5m], have before it", window);
+        no_series(Wanted::Logs, matches, window);
     }
     let printed = match answer.data {
         Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
@@ -153,14 +153,44 @@ fn show<W: std::io::Write>(
     written(printed)
 }
 
-/// Says that a metric query found nothing; `sees` is what one at an instant looks at by itself.
-pub fn nothing_here(matches: &ArgMatches, sees: &str, window: &Window) {
-    if !matches.get_flag("instant") {
-        return nothing("series", window);
+/// What was asked for, where nothing was found.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// Lines and streams, by LogQL.
+    Logs,
+    /// Series, by PromQL.
+    Metrics,
+    /// Graphite's paths.
+    Paths,
+}
+
+impl Wanted {
+    /// The command that lists what there is.
+    fn listed_by(self) -> &'static str {
+        match self {
+            Self::Logs => "sandur labels",
+            Self::Metrics => "sandur labels --metrics",
+            Self::Paths => "sandur labels --metrics __name__",
+        }
     }
-    let at = window.zone.show(window.end);
+
+    /// What a query at an instant looks at by itself.
+    fn seen_at_once(self) -> &'static str {
+        match self {
+            Self::Logs => "what its ranges, like [5m], have before it",
+            Self::Metrics | Self::Paths => "the last five minutes before it",
+        }
+    }
+}
+
+/// Says that a query of values found nothing.
+pub fn no_series(wanted: Wanted, matches: &ArgMatches, window: &Window) {
+    if !matches.get_flag("instant") {
+        return nothing("series", wanted, window);
+    }
+    let (at, seen) = (window.zone.show(window.end), wanted.seen_at_once());
     eprintln!(
-        "no series at {at}: --instant sees {sees}; leave it out to ask for a range, or move it with --to"
+        "no series at {at}: --instant sees {seen}; leave it out to ask for a range, or move it with --to"
     );
 }
 
@@ -172,11 +202,12 @@ pub fn warn(warnings: &[String]) {
 }
 
 /// Says that there is nothing, and where there may be something.
-pub fn nothing(what: &str, window: &Window) {
+pub fn nothing(what: &str, wanted: Wanted, window: &Window) {
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
     let is_short = window.end.saturating_sub(window.start) < DAY_NS;
     let further = if is_short { "look further back with --since 24h; " } else { "" };
-    eprintln!("no {what} from {start} to {end}: {further}`sandur labels` lists what there is");
+    let listed_by = wanted.listed_by();
+    eprintln!("no {what} from {start} to {end}: {further}`{listed_by}` lists what there is");
 }
 
 /// A reader that closed its pipe (`| head`) has what it wanted.

@@ -12,7 +12,7 @@ use super::client::{self, Client};
 use super::labels::{bounds, metrics_argument};
 use super::moment;
 use super::printer::text_of;
-use super::query::{nothing, written};
+use super::query::{Wanted, nothing, written};
 use super::results::LabelMap;
 use super::samples;
 use crate::failed_command::Failed;
@@ -53,7 +53,8 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let found: Series = serde_json::from_slice(&body)
         .map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))?;
     if found.data.is_empty() {
-        nothing(if is_metrics { "series" } else { "streams" }, &window);
+        let (what, wanted) = if is_metrics { ("series", Wanted::Metrics) } else { ("streams", Wanted::Logs) };
+        nothing(what, wanted, &window);
     }
     let mut shown: Vec<String> = match matches.get_flag("json") {
         true => found.data.iter().map(|labels| serde_json::json!(labels).to_string()).collect(),

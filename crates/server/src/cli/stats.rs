@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::caret;
 use super::client::{self, Client};
 use super::moment;
-use super::query::{nothing, written};
+use super::query::{Wanted, nothing, written};
 use crate::failed_command::Failed;
 
 /// The command.
@@ -48,7 +48,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
     if stats.entries == 0 {
-        nothing("lines", &window);
+        nothing("lines", Wanted::Logs, &window);
     }
     let Stats { streams, chunks, entries, bytes } = stats;
     written(writeln!(

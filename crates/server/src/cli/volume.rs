@@ -11,7 +11,7 @@ use super::caret;
 use super::client::{self, Client};
 use super::moment;
 use super::printer::text_of;
-use super::query::{nothing, written};
+use super::query::{Wanted, nothing, written};
 use super::results::{self, Data, VectorSeries};
 use crate::failed_command::Failed;
 
@@ -49,7 +49,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return Err(Failed::new("the server's answer is no volume: is it a Loki-compatible server?"));
     };
     if groups.is_empty() {
-        nothing("lines", &window);
+        nothing("lines", Wanted::Logs, &window);
     }
     let line = |group: &VectorSeries| {
         let bytes: u64 = group.value.1.parse().unwrap_or(0);

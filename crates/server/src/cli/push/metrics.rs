@@ -77,11 +77,9 @@ impl MetricsPush {
             };
             let tally = self.send_all(&name, input, now_ms).await?;
             is_whole &= !tally.refused;
-            eprintln!(
-                "{name}: {} lines sent{}",
-                tally.lines,
-                if tally.refused { ", some were refused" } else { "" }
-            );
+            let lines = if tally.lines == 1 { "line" } else { "lines" };
+            let refused = if tally.refused { ", some were refused" } else { "" };
+            eprintln!("{name}: {} {lines} sent{refused}", tally.lines);
         }
         Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
