@@ -26,10 +26,44 @@ fn eight_digits(number: u64) -> u64 {
     tens | ((twos - tens * 10) << 8)
 }
 
+/// Added to digits so that they are signs.
+const SIGNS: u64 = 0x3030_3030_3030_3030;
+
+/// The text of a whole number below 10^16, its first sign in the lowest byte, and how many signs it has.
+#[inline]
+fn sixteen_signs(number: u64) -> (u128, usize) {
+    const ALL: u128 = (SIGNS as u128) << 64 | SIGNS as u128;
+    let digits = u128::from(eight_digits(number / EIGHT)) | u128::from(eight_digits(number % EIGHT)) << 64;
+    let noughts = (digits.trailing_zeros() / 8).min(15);
+    ((digits | ALL) >> (noughts * 8), 16 - noughts as usize)
+}
+
+/// Most bytes that [`put_whole_float`] writes.
+pub const WHOLE_BYTES: usize = 17;
+
+/// Writes a float that is whole over the first bytes of a text, as [`push_whole_float`] appends it; how many
+/// bytes it takes, `None` when it is no such number. Others of the bytes may change, too.
+#[inline]
+pub fn put_whole_float(out: &mut [u8; WHOLE_BYTES], value: f64) -> Option<usize> {
+    let whole = whole_of(value)?;
+    let (signs, count) = sixteen_signs(whole.unsigned_abs());
+    let at = usize::from(whole < 0);
+    out[0] = b'-';
+    out[at..at + 16].copy_from_slice(&signs.to_le_bytes());
+    Some(at + count)
+}
+
+/// The number that a float is, when it is whole, small enough to be exact, and no zero with a sign.
+#[inline]
+fn whole_of(value: f64) -> Option<i64> {
+    let whole = value as i64;
+    let is_whole = whole as f64 == value && value.abs() < WHOLE_MAX;
+    (is_whole && !(whole == 0 && value.is_sign_negative())).then_some(whole)
+}
+
 /// Appends a whole number.
 #[inline]
 pub fn push_whole(out: &mut Vec<u8>, number: u64) {
-    const SIGNS: u64 = 0x3030_3030_3030_3030;
     if number >= EIGHT {
         push_whole(out, number / EIGHT);
         out.extend_from_slice(&(eight_digits(number % EIGHT) | SIGNS).to_le_bytes());
@@ -55,13 +89,9 @@ pub fn push_signed(out: &mut Vec<u8>, number: i64) {
 /// to be exact, or zero with a sign.
 #[inline]
 pub fn push_whole_float(out: &mut Vec<u8>, value: f64) -> bool {
-    let whole = value as i64;
-    let is_whole = whole as f64 == value && value.abs() < WHOLE_MAX;
-    if !is_whole || (whole == 0 && value.is_sign_negative()) {
-        return false;
-    }
-    push_signed(out, whole);
-    true
+    let whole = whole_of(value);
+    whole.into_iter().for_each(|whole| push_signed(out, whole));
+    whole.is_some()
 }
 
 /// Appends a float that is not whole, without an exponent; `false`, and nothing, when it is not finite, or so
@@ -105,11 +135,19 @@ mod tests {
             });
             assert_eq!(written, Some(signed.to_string()));
         }
-        for value in [0.0, -1.0, 7.0, 1e15 - 1.0, 1.0 - 1e15] {
+        let put = |value: f64| {
+            let mut bytes = [b'?'; WHOLE_BYTES];
+            put_whole_float(&mut bytes, value)
+                .map(|count| String::from_utf8(bytes[..count].to_vec()).unwrap())
+        };
+        let small = (0..15u32).map(|power| 10f64.powi(power as i32)).flat_map(|n| [n - 1.0, n, -n, 1.0 - n]);
+        for value in [0.0, -1.0, 7.0, 1e15 - 1.0, 1.0 - 1e15].into_iter().chain(small.map(|n| n + 0.0)) {
             assert_eq!(text(|out| push_whole_float(out, value)), Some(format!("{value:.0}")));
+            assert_eq!(put(value), Some(format!("{value:.0}")));
         }
         for value in [-0.0, 0.5, 1e15, -1e300, f64::NAN, f64::INFINITY] {
             assert_eq!(text(|out| push_whole_float(out, value)), None, "{value}");
+            assert_eq!(put(value), None, "{value}");
         }
     }
 

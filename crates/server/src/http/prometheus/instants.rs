@@ -3,12 +3,20 @@
 //! Series of an answer have the same steps: the text of an instant is made once, for the first series, and
 //! copied for the others. Others than those of the first series are written out.
 
+use sandur_model::decimal::{WHOLE_BYTES, put_whole_float};
+
 use super::numbers;
 
 /// Most instants whose text is kept, which takes no more memory than a piece.
 const KEPT_MAX: usize = 4_096;
 /// Longest text that is kept: seconds with decimals fit.
 const TEXT_BYTES: usize = 23;
+/// A sample whose instant is kept and whose number is whole, and some more, so that as many bytes are copied
+/// each time.
+const SAMPLE_BYTES: usize = 48;
+/// What stands behind a number.
+const END: [u8; 2] = *b"\"]";
+const _: () = assert!(TEXT_BYTES + WHOLE_BYTES + END.len() <= SAMPLE_BYTES);
 
 /// The text before the number of an instant, `,[1700000000,"`.
 struct Instant {
@@ -60,24 +68,50 @@ impl Instants {
     ) -> usize {
         let all = done + left.len();
         let mut written = done;
+        if self.known.is_empty() {
+            self.known.reserve_exact(left.len().min(KEPT_MAX));
+        }
         for (ms, value) in left {
             if out.len() >= piece_bytes {
                 return written;
             }
             let begin = out.len();
-            self.push_begin(out, ms);
+            if written == 0 || !self.push_quick(out, ms, value) {
+                self.push_begin(out, ms);
+                numbers::plain(out, value);
+                out.extend_from_slice(&END);
+            }
             if written == 0 {
                 // A comma stands before the others.
                 out.splice(begin..=begin, *b",\"values\":[");
             }
-            numbers::plain(out, value);
-            out.extend_from_slice(b"\"]");
             written += 1;
         }
         if written == all && written > done {
             out.push(b']');
         }
         written
+    }
+
+    /// Appends a sample, a comma first, when its instant is known and its number is whole; whether it was so.
+    /// Such a sample is put together in a place that is not looked up again for each of its parts.
+    #[inline]
+    fn push_quick(&mut self, out: &mut Vec<u8>, ms: i64, value: f64) -> bool {
+        let Some(instant) = self.known.get(self.at + 1).filter(|instant| instant.ms == ms) else {
+            return false;
+        };
+        let mut sample = [0; SAMPLE_BYTES];
+        sample[..TEXT_BYTES].copy_from_slice(&instant.text);
+        let at = usize::from(instant.len).min(TEXT_BYTES);
+        let number = sample[at..].first_chunk_mut::<WHOLE_BYTES>();
+        let Some(count) = number.and_then(|number| put_whole_float(number, value)) else { return false };
+        let end = at + count;
+        sample[end..end + END.len()].copy_from_slice(&END);
+        let length = out.len() + end + END.len();
+        out.extend_from_slice(&sample);
+        out.truncate(length);
+        self.at += 1;
+        true
     }
 
     /// Appends what stands before the number of an instant, a comma first.
