@@ -72,7 +72,17 @@ impl Cursor {
     fn end_of(&self, bound: &str) -> usize {
         match self.last() {
             Some(last) if last <= bound => self.page.len(),
-            _ => (self.at..self.page.len()).find(|at| self.page.get(*at) > bound).unwrap_or(self.page.len()),
+            _ => {
+                let (mut from, mut to) = (self.at, self.page.len());
+                while from < to {
+                    let middle = from + (to - from) / 2;
+                    match self.page.get(middle) > bound {
+                        true => to = middle,
+                        false => from = middle + 1,
+                    }
+                }
+                from
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Part, Place, SeriesSpan, TextPage};
+use sandur_model::TimeRange;
 
 use super::{IndexError, IndexReader, WantedLabels, plain_of};
 use crate::block_cache::{Piece, for_the_cache};
@@ -18,7 +19,30 @@ const KEPT_SERIES_PAGES: usize = 32;
 pub(super) const KEPT_TEXT_PAGES: usize = 16;
 /// Bytes that the decoded spans of a page of series take at most.
 pub(super) const SPANS_BYTES: u64 =
-    (sandur_format::sample_block::index::PAGE_SERIES as usize * size_of::<SeriesSpan>()) as u64 + 64;
+    (sandur_format::sample_block::index::PAGE_SERIES as usize * size_of::<SeriesSpan>()) as u64 + 96;
+
+/// What the series of a page hold.
+#[derive(Debug)]
+pub(super) struct KeptSpans {
+    pub(super) spans: Vec<SeriesSpan>,
+    /// When all of them have begun, and when the first of them ends; none when one of them has no samples.
+    together_ms: Option<(i64, i64)>,
+}
+
+impl KeptSpans {
+    fn new(spans: Vec<SeriesSpan>) -> Self {
+        let all_have = !spans.is_empty() && spans.iter().all(|span| span.rows > 0);
+        let begun = spans.iter().map(|span| span.min_ms).max().filter(|_| all_have);
+        let ends = spans.iter().map(|span| span.max_ms).min();
+        Self { together_ms: begun.zip(ends), spans }
+    }
+
+    /// Whether it is plain that all series may have samples within a range.
+    pub(super) fn all_touch(&self, range: TimeRange) -> bool {
+        let (first_ms, last_ms) = range.milliseconds();
+        self.together_ms.is_some_and(|(begun, ends)| begun <= last_ms && ends >= first_ms)
+    }
+}
 
 /// A page of texts in their order, with their numbers.
 #[derive(Debug)]
@@ -34,12 +58,14 @@ impl IndexReader {
     }
 
     /// What the series of some pages hold.
-    pub(super) async fn kept_spans(&self, pages: &[u32]) -> Result<Vec<Arc<Vec<SeriesSpan>>>, IndexError> {
+    pub(super) async fn kept_spans(&self, pages: &[u32]) -> Result<Vec<Arc<KeptSpans>>, IndexError> {
         let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
         let pieces = pages.iter().map(|page| Piece::Spans(*page)).collect();
         let numbers = pages.to_vec();
-        let decode = move |index: &Index, at: usize, plain: &Bytes| index.spans(numbers[at], plain);
-        let bytes = |spans: &Vec<SeriesSpan>| size_of_val(&spans[..]) as u64 + 64;
+        let decode = move |index: &Index, at: usize, plain: &Bytes| {
+            index.spans(numbers[at], plain).map(KeptSpans::new)
+        };
+        let bytes = |kept: &KeptSpans| size_of_val(&kept.spans[..]) as u64 + 96;
         self.kept((pieces, parts), self.keeps_series(), bytes, decode).await
     }
 
@@ -154,5 +180,34 @@ impl IndexReader {
         }
         let mut read = read.into_iter();
         Ok(known.into_iter().filter_map(|known| known.or_else(|| read.next())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_that_touch_together_touch_one_by_one() {
+        let span = |min_ms, max_ms| SeriesSpan { rows: 1, min_ms, max_ms };
+        let ms = |first: i64, last: i64| TimeRange::inclusive(first * 1_000_000, last * 1_000_000);
+        let pages = [
+            vec![span(0, 90), span(10, 100), span(5, 95)],
+            vec![span(0, 20), span(60, 100)],
+            vec![span(0, 90), SeriesSpan::default()],
+            vec![],
+        ];
+        let mut together = 0;
+        for spans in pages {
+            let kept = KeptSpans::new(spans);
+            for range in (-10..11).flat_map(|first| (first..11).map(move |last| ms(first * 10, last * 10))) {
+                let touch = kept.spans.iter().all(|span| span.touches(range)) && !kept.spans.is_empty();
+                assert!(touch || !kept.all_touch(range), "{range:?}");
+                together += usize::from(kept.all_touch(range));
+            }
+        }
+        assert!(together > 100, "{together}");
+        let all = KeptSpans::new(vec![span(0, 90), SeriesSpan::default()]);
+        assert!(!all.all_touch(TimeRange::ALL), "a series without samples touches nothing");
     }
 }

@@ -150,9 +150,27 @@ impl IndexReader {
         let touches = SeriesSpan::touching(range);
         for some in across.chunks(SPANS_AT_ONCE) {
             self.check()?;
-            series -= self.each_span(some, &series, move |span| !touches(span)).await?;
+            let some = self.not_plainly_touching(some, range).await?;
+            series -= self.each_span(&some, &series, move |span| !touches(span)).await?;
         }
         Ok(series)
+    }
+
+    /// Those of the pages of which it takes a look at each series whether it may have samples within a range.
+    async fn not_plainly_touching(&self, pages: &[u32], range: TimeRange) -> Result<Vec<u32>, IndexError> {
+        if !self.keeps_series() {
+            return Ok(pages.to_vec());
+        }
+        let _memory = self.reserve(self.spans_memory(pages))?;
+        let spans = self.kept_spans(pages).await?;
+        let looked_at = pages.iter().zip(&spans).filter(|(_, kept)| !kept.all_touch(range));
+        Ok(looked_at.map(|(page, _)| *page).collect())
+    }
+
+    /// What decoding the spans of some pages and using them takes, where they are kept.
+    fn spans_memory(&self, pages: &[u32]) -> u64 {
+        let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
+        memory_of(&parts) + pages.len() as u64 * SPANS_BYTES
     }
 
     /// The series among those of some pages whose spans pass a test.
@@ -162,17 +180,20 @@ impl IndexReader {
         series: &RoaringBitmap,
         test: impl Fn(&SeriesSpan) -> bool + Send + 'static,
     ) -> Result<RoaringBitmap, IndexError> {
-        let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
+        if pages.is_empty() {
+            return Ok(RoaringBitmap::new());
+        }
         let of_pages = self.of_pages(series, pages);
-        let (pages, plain) = (pages.to_vec(), plain_of(&parts));
         if self.keeps_series() {
-            let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * SPANS_BYTES)?;
-            let spans = self.kept_spans(&pages).await?;
+            let _memory = self.reserve(self.spans_memory(pages))?;
+            let spans = self.kept_spans(pages).await?;
             let mut found = Tested::default();
             let each = pages.iter().zip(&spans);
-            each.for_each(|(page, spans)| found.add(self.index(), *page, spans, &of_pages, &test));
+            each.for_each(|(page, kept)| found.add(self.index(), *page, &kept.spans, &of_pages, &test));
             return Ok(found.set());
         }
+        let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
+        let (pages, plain) = (pages.to_vec(), plain_of(&parts));
         let _memory = self.reserve(memory_of(&parts) + pages.len() as u64 * 1024 + SPANS_BYTES)?;
         let stored = self.stored(&parts).await?;
         let work = move |index: &Index| {

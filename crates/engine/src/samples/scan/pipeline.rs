@@ -14,8 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
 
+use futures_util::FutureExt;
 use futures_util::future::join;
-use sandur_base::Task;
+use sandur_base::{BoxFuture, Task};
 use sandur_query::{BATCH_SERIES, Error};
 
 use super::PartsReader;
@@ -149,15 +150,25 @@ impl ReadAhead {
         batches.retain(|batch: &FoundBatch| !batch.is_empty());
         if !batches.is_empty() {
             let mut unit = Unit::new(batches.clone());
-            let reader = self.reader.clone();
-            let fetch = async move { reader.fetch(batches).await };
-            unit.bytes = Bytes::Reading(self.reader.fetcher.context.env().spawn("read samples", fetch));
+            unit.bytes = self.begin_to_read(batches);
             self.units.push_back(unit);
         }
         match walked {
             // It is asked again when less is read ahead.
             Err(Error::OverBudget(_)) => Ok(()),
             walked => walked,
+        }
+    }
+
+    /// Begins to read batches. What is in memory is here at once, without a task; what failed at once is read
+    /// when it is asked for.
+    fn begin_to_read(&self, batches: Vec<FoundBatch>) -> Bytes {
+        let reader = self.reader.clone();
+        let mut fetch: BoxFuture<'static, _> = Box::pin(async move { reader.fetch(batches).await });
+        match fetch.as_mut().now_or_never() {
+            Some(Ok(fetched)) => Bytes::Read(Arc::new(fetched)),
+            Some(Err(_)) => Bytes::Unread,
+            None => Bytes::Reading(self.reader.fetcher.context.env().spawn("read samples", fetch)),
         }
     }
 }

@@ -201,6 +201,14 @@ impl Cursor {
         }
     }
 
+    /// How many series are left.
+    fn left(&self) -> usize {
+        match self {
+            Self::Block { series, .. } => series.size_hint().0,
+            Self::Head { series, next } => series.len().saturating_sub(*next),
+        }
+    }
+
     fn pass(&mut self) {
         match self {
             Self::Block { series, .. } => drop(series.next()),
@@ -418,7 +426,8 @@ impl Walk {
     /// The next series: at most so many, and no further one when they have so many samples. After a want of
     /// memory it can be asked again. Where that takes long it happens on the CPU pool.
     pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
-        if series_max.saturating_mul(self.cursors.len()) <= LITTLE_PLACES {
+        let left = self.cursors.iter().map(Cursor::left).fold(0, usize::saturating_add);
+        if series_max.saturating_mul(self.cursors.len()).min(left) <= LITTLE_PLACES {
             return self.take_here(series_max, rows_max).await;
         }
         let away = Self { is_away: true, ..Self::new(&self.context) };
