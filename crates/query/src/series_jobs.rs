@@ -26,14 +26,16 @@ use crate::sample_source::{SampleScan, SeriesBatch};
 use crate::series_part::SeriesPart;
 use crate::stats::QueryStats;
 
-/// Pieces that are made for each thread of what a scan hands out, so that none waits long for the last.
-const PIECES_PER_THREAD: usize = 4;
+/// Pieces that are made for each thread of what a scan hands out, so that none waits long for the last: more
+/// are handed over too often.
+const PIECES_PER_THREAD: usize = 2;
 /// Series of a piece, unless they take many bytes: fewer would be handed over too often.
 const PIECE_SERIES: usize = 128;
 /// Bytes of a piece of fewer series.
-const PIECE_BYTES: u64 = 1 << 20;
-/// A piece of no more bytes and series is quicker worked on than handed to the CPU pool.
-const LITTLE_BYTES: u64 = 512 << 10;
+const PIECE_BYTES: u64 = 2 << 20;
+/// What the scan hands out is quicker worked on than handed to the CPU pool when it takes no more bytes and
+/// has no more series: 0.3 ms. Of more, each piece goes there.
+const LITTLE_BYTES: u64 = 2 << 20;
 const LITTLE_SERIES: usize = 64;
 /// Jobs beyond the first are in flight while all of them take one in so many bytes of the budget at most.
 const SHARE_ONE_IN: u64 = 4;
@@ -59,6 +61,8 @@ pub trait SeriesWork: Send + Sync + 'static {
 struct Piece {
     part: Arc<dyn SeriesPart>,
     some: Range<usize>,
+    /// Whether the part has no other pieces.
+    is_all: bool,
 }
 
 enum State<T> {
@@ -188,11 +192,9 @@ impl<W: SeriesWork> SeriesJobs<W> {
         let most = if threads > 1 { threads * PIECES_PER_THREAD } else { 1 };
         let pieces = (series / PIECE_SERIES).max(by_bytes).clamp(1, most);
         let step = series.div_ceil(pieces).clamp(1, self.work.series_max().max(1));
-        self.waiting.extend(
-            (0..series)
-                .step_by(step)
-                .map(|from| Piece { part: Arc::clone(&part), some: from..series.min(from + step) }),
-        );
+        let is_all = step >= series;
+        let piece = |from| Piece { part: Arc::clone(&part), some: from..series.min(from + step), is_all };
+        self.waiting.extend((0..series).step_by(step).map(piece));
     }
 
     /// Begins to work on a piece, if it may be in flight beside the others.
@@ -214,7 +216,8 @@ impl<W: SeriesWork> SeriesJobs<W> {
         };
         let job = job(&self.context, Arc::clone(&self.work), piece.clone(), memory);
         // What the work takes for any number of series is no work.
-        let is_little = bytes - self.work.memory_bytes(0) <= LITTLE_BYTES && series <= LITTLE_SERIES;
+        let is_little =
+            piece.is_all && bytes - self.work.memory_bytes(0) <= LITTLE_BYTES && series <= LITTLE_SERIES;
         let state = match is_little {
             true => State::Done(self.context.compute_here(job)),
             false => State::Running(on_the_pool(self.context.clone(), job)),
@@ -271,7 +274,7 @@ impl<W: SeriesWork> SeriesJobs<W> {
 fn job<W: SeriesWork>(
     context: &QueryContext,
     work: Arc<W>,
-    Piece { part, some }: Piece,
+    Piece { part, some, .. }: Piece,
     memory: Reservation,
 ) -> impl FnOnce() -> Result<W::Output, Error> + Send + use<W> {
     let context = context.clone();
