@@ -29,7 +29,7 @@ use crate::unit::{Unit, label_bytes};
 /// time make little worthless, large enough that a unit is worth its keeping.
 const UNIT_STEPS_MIN: i64 = 8;
 const UNIT_NS_MIN: i64 = 300 * 1_000_000_000;
-/// Raw bytes that are worth a turn of their own.
+/// Raw bytes that are worth a turn of their own where all of them are read.
 const PIECE_BYTES: u64 = 256 * MIB;
 /// A piece is this many times as long as the longest window at least, since it reads a window more than its
 /// own steps.
@@ -82,6 +82,11 @@ pub trait StepEvaluator: Send + Sync {
 
     /// Whether the answer depends on the time at which the query is asked.
     fn asks_for_time(&self) -> bool;
+
+    /// Raw bytes of the rows of a time that are worth a turn of their own.
+    fn piece_bytes(&self) -> u64 {
+        PIECE_BYTES
+    }
 
     /// Whether what was evaluated so far may be kept. Asked when everything was evaluated.
     fn may_keep(&self) -> bool {
@@ -318,7 +323,8 @@ impl StepQuery<'_> {
         let length_min = longest.saturating_mul(WINDOWS_PER_PIECE);
         let mut pieces = Vec::new();
         let mut next = first;
-        for at in cuts(holdings, range, (self.interval_ns, length_min), false, |_| PIECE_BYTES) {
+        let bytes_min = self.evaluator.piece_bytes();
+        for at in cuts(holdings, range, (self.interval_ns, length_min), false, |_| bytes_min) {
             // The last step whose window ends before the cut.
             let end = grid.number(at.saturating_add(offset).saturating_sub(1)).min(last);
             if end >= next && end < last {
@@ -397,6 +403,16 @@ impl StepQuery<'_> {
         let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
         let first_unit = asked.first().map_or(0, |a| a.unit);
         let mut rest = series.samples.as_slice();
+        if let (Some(from), Some(to)) = (asked.first(), asked.last())
+            && rest.len() as i64 == to.last - from.first + 1
+        {
+            // As many samples as steps: one at each.
+            for (place, a) in asked.iter().enumerate() {
+                let (samples, later) = rest.split_at((a.last - a.first + 1) as usize);
+                each(place, samples);
+                rest = later;
+            }
+        }
         while let Some(first) = rest.first() {
             let number = self.grid.number(first.timestamp_ms.saturating_mul(1_000_000));
             let unit = self.grid.unit_of(number);

@@ -77,8 +77,11 @@ impl Unit {
     /// Adds samples of a series, whose labels take so many bytes.
     pub fn add(&mut self, labels: &SeriesLabels, label_bytes: usize, samples: &[Sample]) {
         let Some(first) = samples.first() else { return };
-        let step = |n: usize| first.timestamp_ms.saturating_add(self.step_ms.saturating_mul(n as i64));
-        let by_steps = samples.iter().enumerate().all(|(n, sample)| sample.timestamp_ms == step(n));
+        // Times rise, so one that follows the end of all times is none of them.
+        let compare = |(is_so, step): (bool, i64), sample: &Sample| {
+            (is_so & (sample.timestamp_ms == step), step.wrapping_add(self.step_ms))
+        };
+        let (by_steps, _) = samples.iter().fold((true, first.timestamp_ms), compare);
         let times = match by_steps {
             true => Times::From(first.timestamp_ms),
             false => {

@@ -19,6 +19,9 @@ use crate::wiring::promql::{self, Answer, Expr, Request, Times, Value};
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
 /// Bytes of an answer that are quicker copied than handed to the CPU pool.
 const LITTLE_BYTES: u64 = 128 << 10;
+/// Raw bytes of samples that are worth a turn of their own. Of a sample's sixteen one or two are stored, and
+/// those of the matching series are read; what a series takes beside its samples, each piece takes anew.
+const PIECE_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
 #[path = "steps_tests.rs"]
@@ -175,6 +178,10 @@ impl StepEvaluator for Steps<'_> {
 
     fn asks_for_time(&self) -> bool {
         false
+    }
+
+    fn piece_bytes(&self) -> u64 {
+        PIECE_BYTES
     }
 
     fn may_keep(&self) -> bool {
