@@ -294,11 +294,16 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// The blocks of a day that are rolled together, given those of the day in the order of writing.
-    pub(crate) fn groups_of(&self, day: TimeRange, blocks: Vec<Arc<BlockMeta>>) -> Vec<Group> {
+    /// The blocks of a day that are rolled together, given those of the day in the order of writing, and
+    /// whether its slots are to be kept apart.
+    pub(crate) fn groups_of(
+        &self,
+        (day, are_apart): (TimeRange, bool),
+        blocks: Vec<Arc<BlockMeta>>,
+    ) -> Vec<Group> {
         let damaged = self.damaged();
         let is_damaged = blocks.iter().any(|block| damaged.contains_key(&block.id));
-        groups_of(&self.policy, (day, is_damaged), blocks)
+        groups_of(&self.policy, (day, are_apart || is_damaged), blocks)
     }
 
     /// Makes rollups of the points of a group of blocks: they become one, when that is worth it.

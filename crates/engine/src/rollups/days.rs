@@ -39,6 +39,8 @@ pub(crate) struct RollupDays {
     since: Option<(u64, Duration)>,
     /// What each group was like when it was looked at.
     looked_at: HashMap<Place, u64>,
+    /// Days, by their begin, for which there was no memory as a whole: their slots are rolled apart.
+    apart: BTreeSet<Place>,
     /// Groups that could not be worked on, and when they are tried again.
     failed: BTreeMap<Place, Duration>,
     /// Where the next round begins, so that no tenant waits for all work of another.
@@ -53,9 +55,9 @@ struct Due {
 
 impl RollupDays {
     pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (looked_at, failed) = (HashMap::new(), BTreeMap::new());
+        let (looked_at, apart, failed) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
         let clock = RetentionClock::new();
-        Self { shared: Arc::clone(shared), clock, since: None, looked_at, failed, next: None }
+        Self { shared: Arc::clone(shared), clock, since: None, looked_at, apart, failed, next: None }
     }
 
     /// Does what is due, for a while. What fails for one group keeps no other one waiting.
@@ -103,7 +105,7 @@ impl RollupDays {
             let days: BTreeSet<i64> = starts.collect();
             for day in days.into_iter().map(day_of) {
                 let Some(of_day) = DayRollup::new(Arc::clone(steps), day, now_ns) else { continue };
-                for group in compactor.groups_of(day, blocks_of(snapshot, dataset, day)) {
+                for group in self.groups_of(compactor, snapshot, dataset, day) {
                     let place = (dataset.clone(), group.window.start);
                     let rollup = of_day.within(group.window);
                     if let Some(known) = self.looked_at.remove(&place) {
@@ -127,7 +129,8 @@ impl RollupDays {
         // Merges, deletes and flushes may have changed it meanwhile.
         let now = self.shared.catalog.snapshot();
         let (dataset, own, window) = (&place.0, self.shared.incarnation(), rollup.window());
-        let Some(group) = group_of(compactor, &now, &place).filter(|group| group.window == window) else {
+        let Some(group) = self.group_of(compactor, &now, &place).filter(|group| group.window == window)
+        else {
             return;
         };
         let has_open = |record: &DeleteRecord| record.is_open() && touches(record.request.range(), window);
@@ -156,7 +159,7 @@ impl RollupDays {
                 metrics.note_rollup("rewritten", count);
                 tracing::info!(%tenant, from, hours, blocks = count, rows, less, "points became rollups");
                 // What it has become is as it should be.
-                let after = group_of(compactor, &self.shared.catalog.snapshot(), &place);
+                let after = self.group_of(compactor, &self.shared.catalog.snapshot(), &place);
                 let is_alone = |group: &Group| group.blocks.len() == 1 && group.blocks[0].id == into;
                 let alone = after.filter(is_alone);
                 let known = alone.map_or(before, |group| state(&group.blocks, &rollup.within(group.window)));
@@ -168,6 +171,13 @@ impl RollupDays {
                 self.looked_at.insert(place, before);
             }
             Ok(Rolled::Damaged) => self.pause(place),
+            Err(Error::MergeTooLarge(_)) if *window == day_of(from) && blocks.len() > 1 => {
+                // The next round tries its slots.
+                if !self.apart.insert((place.0.clone(), from)) {
+                    metrics.note_rollup("too_large", count);
+                    self.looked_at.insert(place, before);
+                }
+            }
             Err(error @ Error::MergeTooLarge(_)) => {
                 // It would be refused again.
                 metrics.note_rollup("too_large", count);
@@ -182,16 +192,26 @@ impl RollupDays {
         }
     }
 
+    fn groups_of(
+        &self,
+        compactor: &Compactor,
+        snapshot: &Snapshot,
+        dataset: &Dataset,
+        day: TimeRange,
+    ) -> Vec<Group> {
+        let are_apart = self.apart.contains(&(dataset.clone(), day.start));
+        compactor.groups_of((day, are_apart), blocks_of(snapshot, dataset, day))
+    }
+
+    /// The group that begins at a place now.
+    fn group_of(&self, compactor: &Compactor, now: &Snapshot, (dataset, start): &Place) -> Option<Group> {
+        let groups = self.groups_of(compactor, now, dataset, day_of(*start));
+        groups.into_iter().find(|group| group.window.start == *start)
+    }
+
     fn pause(&mut self, place: Place) {
         self.failed.insert(place, self.shared.env.monotonic() + FAILED_PAUSE);
     }
-}
-
-/// The group that begins at a place now.
-fn group_of(compactor: &Compactor, snapshot: &Snapshot, (dataset, start): &Place) -> Option<Group> {
-    let day = day_of(*start);
-    let groups = compactor.groups_of(day, blocks_of(snapshot, dataset, day));
-    groups.into_iter().find(|group| group.window.start == *start)
 }
 
 fn touches(one: TimeRange, other: TimeRange) -> bool {

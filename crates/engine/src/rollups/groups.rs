@@ -4,7 +4,7 @@
 //! lies within is made of all of its points. Groups share no block, so each is exchanged in a commit of its
 //! own. Of a day that is not large there is one group. Compaction keeps the slots of a large one apart
 //! (`merge_policy`): then a group is a slot, or several that share blocks. So it is with a damaged block in
-//! the day, which keeps only those of its own slots waiting.
+//! the day, which keeps only those of its own slots waiting, and when all of the day do not fit in memory.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ pub(crate) struct Group {
 /// The groups of the blocks of a day, which are given in the order of writing.
 pub(crate) fn groups_of(
     policy: &CompactionPolicy,
-    (day, is_damaged): (TimeRange, bool),
+    (day, are_apart): (TimeRange, bool),
     blocks: Vec<Arc<BlockMeta>>,
 ) -> Vec<Group> {
-    if !is_damaged && !policy.is_large(blocks.iter().map(|block| &**block)) {
+    if !are_apart && !policy.is_large(blocks.iter().map(|block| &**block)) {
         return Vec::from_iter((!blocks.is_empty()).then_some(Group { window: day, blocks }));
     }
     // What has no rows has no points, and no times either.
@@ -93,13 +93,13 @@ mod tests {
         groups_with(false, blocks)
     }
 
-    fn groups_with(is_damaged: bool, blocks: Vec<Arc<BlockMeta>>) -> Vec<((i64, i64), Vec<u64>)> {
+    fn groups_with(are_apart: bool, blocks: Vec<Arc<BlockMeta>>) -> Vec<((i64, i64), Vec<u64>)> {
         let policy = CompactionPolicy { block_raw_bytes_max: 1_000, ..CompactionPolicy::default() };
         let shown = |Group { window, blocks }: &Group| {
             let places = blocks.iter().map(|block| block.place).collect();
             ((window.start / HOUR_NS, window.end / HOUR_NS), places)
         };
-        groups_of(&policy, (DAY, is_damaged), blocks).iter().map(shown).collect()
+        groups_of(&policy, (DAY, are_apart), blocks).iter().map(shown).collect()
     }
 
     #[test]

@@ -266,3 +266,22 @@ async fn what_does_not_fit_in_memory_stays() {
     day.world.env.sleep(HOUR * 3).await;
     assert!(all(&engine).await == day.rolled());
 }
+
+/// A day that does not fit in memory as a whole is rolled by its slots.
+#[tokio::test(start_paused = true)]
+async fn a_day_for_which_there_is_no_memory_is_rolled_by_slots() {
+    let mut left = Vec::new();
+    for kib in [320u64, 352, 400, 512, 640, 896, 4_096] {
+        let mut day = LargeDay::new(370 + kib);
+        day.options.maintenance.compaction_budget = MemoryBudget::root("compaction", kib << 10);
+        day.options.maintenance.compaction.block_raw_bytes_max = 4 * BLOCK_BYTES;
+        day.options.maintenance.compaction.inputs_max = 1;
+        let engine = day.open("one").await;
+        day.push(&engine, 60).await;
+        day.world.env.sleep(HOUR * 3).await;
+        day.rolled_slots(&all(&engine).await);
+        left.push(blocks_of(&engine));
+    }
+    assert!(left.is_sorted_by(|less, more| less >= more), "{left:?}");
+    assert!(left.contains(&12) && left.ends_with(&[1]), "{left:?}");
+}
