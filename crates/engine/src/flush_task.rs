@@ -10,8 +10,6 @@ use crate::error::Error;
 use crate::flush::{Ending, Flushed};
 use crate::shared::Shared;
 
-/// How often the age of the head is looked at.
-const TICK: Duration = Duration::from_secs(1);
 /// Pauses after failed flushes.
 const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
@@ -28,7 +26,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
                 None => return,
             },
             () = shared.flush_signal.notified() => None,
-            () = shared.env.sleep(TICK) => {
+            () = shared.env.sleep(shared.options.look_interval) => {
                 shared.wal().look_after_files().await;
                 None
             }

@@ -46,6 +46,8 @@ pub struct EngineOptions {
     pub push_wait: Duration,
     /// How long a push waits for its acknowledgement. Default: 30 s.
     pub push_timeout: Duration,
+    /// Interval at which the age of heads and the files of the WAL are looked at. Default: 1 s.
+    pub look_interval: Duration,
     /// Interval at which news of other processes are asked for. Default: 1 s.
     pub poll_interval: Duration,
     /// The same for a writer that has been idle for a while. Default: 2 s.
@@ -89,6 +91,7 @@ impl Default for EngineOptions {
             push_queue: 8192,
             push_wait: Duration::from_secs(10),
             push_timeout: Duration::from_secs(30),
+            look_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),
             poll_idle_interval: Duration::from_secs(2),
             heartbeat_interval: Duration::from_secs(10),

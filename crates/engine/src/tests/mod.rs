@@ -46,6 +46,7 @@ fn small_options() -> EngineOptions {
 fn unhurried_options() -> EngineOptions {
     let minute = Duration::from_secs(60);
     EngineOptions {
+        look_interval: minute,
         poll_interval: minute,
         poll_idle_interval: minute,
         heartbeat_interval: minute,

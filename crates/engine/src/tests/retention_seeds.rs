@@ -42,10 +42,16 @@ struct Run {
     names: usize,
 }
 
+/// An engine that looks around as often as outside of tests: when blocks are written decides what is met.
+async fn open(world: &World, name: &str) -> Arc<Engine> {
+    let options = EngineOptions { look_interval: Duration::from_secs(1), ..world.options() };
+    open_on(&world.bucket, &world.env, name, options).await
+}
+
 impl Run {
     async fn new(seed: u64) -> Self {
         let world = World::new(seed, Retention::default());
-        let engines = vec![world.open("a").await, world.open("b").await];
+        let engines = vec![open(&world, "a").await, open(&world, "b").await];
         let (lines, samples) = (Model::new(), Model::new());
         let configured = Retention::default();
         Self {
@@ -153,7 +159,7 @@ impl Run {
         let at = self.below(2) as usize;
         self.names += 1;
         self.engines.remove(at);
-        let engine = self.world.open(&format!("other-{}", self.names)).await;
+        let engine = open(&self.world, &format!("other-{}", self.names)).await;
         self.engines.push(engine);
     }
 
