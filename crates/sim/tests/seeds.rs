@@ -27,9 +27,3 @@ fn one_seed_gives_one_trace() {
     assert_eq!(first, second);
     assert!(first.requests > 100);
 }
-
-/// Found a node that was fenced before it noticed, and tried a refused flush again without a pause.
-#[test]
-fn a_fenced_node_waits_before_it_flushes_again() {
-    sandur_sim::run(1213).unwrap_or_else(|error| panic!("{error:#}"));
-}

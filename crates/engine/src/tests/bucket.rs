@@ -302,3 +302,22 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_why_and_may_come_agai
     assert_eq!(read_all(&engine).await, sorted([all]));
     engine.shutdown().await.unwrap();
 }
+
+/// Between the seal of a writer that seemed dead and the blocks with its rows a flush of its own is refused,
+/// and the catalog has nothing new to say.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_writer_waits_before_it_flushes_again() {
+    let (env, bucket) = world(10);
+    let engine = open(&env, &bucket.client("one")).await;
+    let rows = push_rows(&engine, "a", 0..10).await;
+    let sealed = engine.catalog().seal(env.new_id(), engine.incarnation(), 1_000, Vec::new()).await;
+    sealed.unwrap();
+    let flushed = env.timeout(Duration::from_secs(5), engine.flush()).await;
+    let error = flushed.expect("it does not try again at once").unwrap_err();
+    assert!(matches!(error, Error::Overtaken { .. }), "{error}");
+    let before = bucket.trace().len();
+    sleep(&env, 60).await;
+    let asked = bucket.trace().len() - before;
+    assert!(asked < 1_000, "{asked} requests in a minute");
+    assert_eq!(read_all(&engine).await, rows);
+}
