@@ -185,9 +185,8 @@ pub enum Error {
 impl Error {
     /// Whether a push that failed so may be stored all the same, now or later.
     pub fn may_be_stored(&self) -> bool {
-        let refused =
-            matches!(self, Self::HeadsFull(_) | Self::QueueFull { .. } | Self::BatchTooLarge { .. })
-                || matches!(self, Self::FlushesFail { .. });
+        let full = matches!(self, Self::HeadsFull(_) | Self::FlushesFail { .. } | Self::QueueFull { .. });
+        let refused = full || matches!(self, Self::BatchTooLarge { .. });
         let not_written =
             matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
         !refused && !not_written

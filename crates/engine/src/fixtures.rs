@@ -1,10 +1,35 @@
-//! Batches for the tests of this crate.
+//! Batches and entries of blocks for the tests of this crate.
 
 use std::sync::Arc;
 
-use sandur_base::{MemoryBudget, Reservation};
-use sandur_model::{Labels, Level, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, TenantId};
+use sandur_base::{Id, MemoryBudget, Reservation};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{
+    Dataset, Labels, Level, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, Signal, TenantId, TimeRange,
+};
 use sandur_query::PageTask;
+
+/// The entry of a small block whose first and last row are of these times.
+pub fn block_meta(signal: Signal, id: Id, (first, last): (i64, i64)) -> BlockMeta {
+    BlockMeta {
+        id,
+        writer: Id::default(),
+        dataset: Dataset { tenant: TenantId::default_tenant(), signal },
+        level: 0,
+        window: TimeRange::new(first, last + 1),
+        min_ts: first,
+        max_ts: last,
+        rows: 1,
+        raw_bytes: 1,
+        size: 1,
+        streams: 1,
+        pages: 1,
+        footer_offset: 0,
+        footer_len: 0,
+        deletes_through: 0,
+        place: 0,
+    }
+}
 
 /// A batch under construction, of streams that are named by a label `app`.
 pub struct BatchBuilder {

@@ -202,30 +202,18 @@ fn smallest(mut blocks: Vec<&BlockMeta>, bounds: Bounds) -> Vec<&BlockMeta> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use sandur_model::HOUR_NS;
-    use sandur_model::{Dataset, TenantId};
+
+    use super::*;
+    use crate::fixtures::block_meta;
 
     const MB: u64 = 1 << 20;
 
     fn block(n: u128, window: (i64, i64), level: u8, raw_mb: u64) -> Arc<BlockMeta> {
         Arc::new(BlockMeta {
-            id: Id::from_parts(1_000, n),
-            writer: Id::default(),
-            dataset: Dataset::logs(TenantId::default_tenant()),
             level,
-            window: TimeRange::new(window.0, window.1),
-            min_ts: window.0,
-            max_ts: window.1 - 1,
-            rows: 1,
             raw_bytes: raw_mb * MB,
-            size: 1,
-            streams: 1,
-            pages: 1,
-            footer_offset: 0,
-            footer_len: 0,
-            deletes_through: 0,
-            place: 0,
+            ..block_meta(Signal::Logs, Id::from_parts(1_000, n), (window.0, window.1 - 1))
         })
     }
 

@@ -113,30 +113,19 @@ fn is_worth_it(run: &[&BlockMeta], level: u8) -> bool {
 mod tests {
     use proptest::prelude::*;
     use sandur_base::Id;
-    use sandur_model::{Dataset, TenantId, TimeRange};
+    use sandur_model::{Signal, TimeRange};
 
     use super::*;
+    use crate::fixtures::block_meta;
 
     const BOUNDS: Bounds = Bounds { inputs_max: 4, raw_bytes_max: 1_000, level: 1 };
 
     fn block(place: u64, times: (i64, i64), raw_bytes: u64) -> BlockMeta {
         BlockMeta {
-            id: Id(u128::from(place)),
-            writer: Id::default(),
-            dataset: Dataset::metrics(TenantId::default_tenant()),
-            level: 0,
             window: TimeRange::new(0, 100),
-            min_ts: times.0,
-            max_ts: times.1,
-            rows: 1,
             raw_bytes,
-            size: 1,
-            streams: 1,
-            pages: 1,
-            footer_offset: 0,
-            footer_len: 0,
-            deletes_through: 0,
             place,
+            ..block_meta(Signal::Metrics, Id(u128::from(place)), times)
         }
     }
 

@@ -60,31 +60,22 @@ fn slots_of(block: &BlockMeta) -> TimeRange {
 #[cfg(test)]
 mod tests {
     use sandur_base::Id;
-    use sandur_model::{DAY_NS, Dataset, HOUR_NS, TenantId};
+    use sandur_model::{DAY_NS, HOUR_NS};
 
     use super::*;
+    use crate::fixtures::block_meta;
 
     const DAY: TimeRange = TimeRange { start: 0, end: DAY_NS };
 
     /// Of the hour from this one on, or of several.
     fn block(place: u64, hours: (i64, i64), raw_bytes: u64) -> Arc<BlockMeta> {
         Arc::new(BlockMeta {
-            id: Id(u128::from(place)),
-            writer: Id::default(),
-            dataset: Dataset::metrics(TenantId::default_tenant()),
             level: 1,
-            window: DAY,
-            min_ts: hours.0 * HOUR_NS,
-            max_ts: hours.1 * HOUR_NS - 1,
             rows: raw_bytes / 16,
             raw_bytes,
-            size: 1,
-            streams: 1,
-            pages: 1,
-            footer_offset: 0,
-            footer_len: 0,
-            deletes_through: 0,
             place,
+            window: DAY,
+            ..block_meta(Signal::Metrics, Id(u128::from(place)), (hours.0 * HOUR_NS, hours.1 * HOUR_NS - 1))
         })
     }
 
