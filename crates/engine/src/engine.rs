@@ -162,9 +162,9 @@ impl Engine {
             match shared.options.write_budget.reserve(bytes) {
                 Ok(memory) => return Ok(memory),
                 Err(refusal) if shared.env.monotonic() >= deadline => {
-                    return Err(match shared.flush_signal.failure() {
-                        Some(reason) => Error::FlushesFail { refusal, reason },
-                        None => Error::HeadsFull(refusal),
+                    return Err(match shared.flush_signal.is_failing() {
+                        true => Error::FlushesFail(refusal),
+                        false => Error::HeadsFull(refusal),
                     });
                 }
                 Err(_) => shared.flush_signal.press(),

@@ -22,18 +22,14 @@ pub enum Error {
         ByteSize(.0.asked), .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
     )]
     HeadsFull(OverBudget),
-    /// The heads hold as much as they may, because flushes fail.
+    /// The heads hold as much as they may, because flushes fail. What a flush says of its blocks names other
+    /// tenants, so a client is not told.
     #[error(
         "the heads are full ({} in use of the memory budget '{}' of {}), and flushes, which make room, fail: \
-         {reason}; pushes are taken again once one succeeds",
-        ByteSize(.refusal.used), .refusal.budget, ByteSize(.refusal.limit)
+         the server's log says why; pushes are taken again once one succeeds",
+        ByteSize(.0.used), .0.budget, ByteSize(.0.limit)
     )]
-    FlushesFail {
-        /// What did not fit.
-        refusal: OverBudget,
-        /// How the last flush failed.
-        reason: Arc<str>,
-    },
+    FlushesFail(OverBudget),
     /// A merge, or a block that is rewritten, needs more memory than there is for that.
     #[error(
         "merging or rewriting blocks takes {} more than the {} of the memory budget '{}' ({} in use); raise \
@@ -185,7 +181,7 @@ pub enum Error {
 impl Error {
     /// Whether a push that failed so may be stored all the same, now or later.
     pub fn may_be_stored(&self) -> bool {
-        let full = matches!(self, Self::HeadsFull(_) | Self::FlushesFail { .. } | Self::QueueFull { .. });
+        let full = matches!(self, Self::HeadsFull(_) | Self::FlushesFail(_) | Self::QueueFull { .. });
         let refused = full || matches!(self, Self::BatchTooLarge { .. });
         let not_written =
             matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
@@ -206,7 +202,7 @@ impl Error {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
             Self::BatchTooLarge { .. } | Self::MergeTooLarge(_) => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
-            Self::ReadOnly { .. } | Self::WalLost { .. } | Self::FlushesFail { .. } => ErrorKind::Unavailable,
+            Self::ReadOnly { .. } | Self::WalLost { .. } | Self::FlushesFail(_) => ErrorKind::Unavailable,
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
                 ErrorKind::Unavailable
             }

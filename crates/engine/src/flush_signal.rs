@@ -1,7 +1,6 @@
-//! What tells the flusher to look at the heads, and pushes how the last flush failed.
+//! What tells the flusher to look at the heads, and pushes that flushes fail.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -11,8 +10,8 @@ pub(crate) struct FlushSignal {
     changed: Notify,
     /// A flush is wanted whatever the size and the age of the head.
     is_pressing: AtomicBool,
-    /// Why the last flush failed, if it did.
-    failure: Mutex<Option<Arc<str>>>,
+    /// The last flush failed.
+    is_failing: AtomicBool,
 }
 
 impl FlushSignal {
@@ -38,14 +37,13 @@ impl FlushSignal {
     }
 
     /// A flush has ended.
-    pub(crate) fn flushed<E: ToString>(&self, outcome: &Result<(), E>) {
-        let failure = outcome.as_ref().err().map(|error| error.to_string().into());
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    pub(crate) fn flushed(&self, has_failed: bool) {
+        self.is_failing.store(has_failed, Ordering::Release);
     }
 
-    /// Why the last flush failed, if it did.
-    pub(crate) fn failure(&self) -> Option<Arc<str>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Whether the last flush failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Acquire)
     }
 
     /// Waits for news.

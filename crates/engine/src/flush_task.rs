@@ -42,7 +42,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             continue;
         }
         let outcome = shared.flush_sealed().await;
-        shared.flush_signal.flushed(&outcome);
+        shared.flush_signal.flushed(outcome.is_err());
         match &outcome {
             Ok(()) => {
                 pauses.reset();
