@@ -20,5 +20,5 @@ pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
 pub use series::{SeriesStats, SeriesTable};
 pub(crate) use series_order::compare_bounds;
-pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series};
+pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_its_points, tells_how_rolled};
 pub(crate) use streams::StreamIndex;

@@ -1,10 +1,15 @@
 //! The order in which blocks of samples hold their series: by metric, then by the other labels, and the
 //! buckets of a classic histogram side by side by rising bound.
 //!
+//! Rollups of a series with tags stand directly before it, so that what is made of its points can be written
+//! where they are read. Those of a path need no rule: no other path has its metric.
+//!
 //! Readers that merge blocks and heads series by series need the same order everywhere. It is part of the
 //! format: a query of one metric reads neighbours, and a bucket is coded as its distance from the one below.
 
 use std::cmp::Ordering;
+
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_ROLLUP};
 
 /// The label that names the metric.
 pub const METRIC_NAME: &str = "__name__";
@@ -18,29 +23,79 @@ pub fn compare_series<'a, 'b>(
 ) -> Ordering {
     let named = |(name, _): &(&str, &str)| *name == METRIC_NAME;
     let (metric_a, metric_b) = (a.clone().find(named), b.clone().find(named));
-    metric_a.map(value).cmp(&metric_b.map(value)).then_with(|| compare_rest(a, b))
+    metric_a.map(value).cmp(&metric_b.map(value)).then_with(|| match compare_rest(a.clone(), b.clone()) {
+        Some(order) => order,
+        None => compare_rolled(a, b),
+    })
+}
+
+/// Whether series are ordered beside those that they are rollups of: series with tags are.
+pub fn is_beside_its_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    let (mut is_tagged, mut is_rollup) = (false, false);
+    for (name, _) in pairs {
+        is_tagged |= name == GRAPHITE_MARK;
+        is_rollup |= name == GRAPHITE_ROLLUP;
+    }
+    is_tagged && is_rollup
+}
+
+/// Whether a label tells how a series was rolled.
+pub fn tells_how_rolled(name: &str) -> bool {
+    name == GRAPHITE_ARCHIVE || name == GRAPHITE_ROLLUP
 }
 
 fn value<'a>((_, value): (&'a str, &'a str)) -> &'a str {
     value
 }
 
+/// By all labels but the metric; nothing where a rollup may be among the two.
 fn compare_rest<'a, 'b>(
     a: impl Iterator<Item = (&'a str, &'a str)>,
     b: impl Iterator<Item = (&'b str, &'b str)>,
-) -> Ordering {
+) -> Option<Ordering> {
     let (mut bound_a, mut bound_b) = (None, None);
     let mut a = a.filter(|pair| is_plain(*pair, &mut bound_a));
     let mut b = b.filter(|pair| is_plain(*pair, &mut bound_b));
     let plain = loop {
         match (a.next(), b.next()) {
-            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) if a == b && !tells_how_rolled(a.0) => {}
             (None, None) => break Ordering::Equal,
+            (a, b) if [a, b].into_iter().flatten().any(|(name, _)| tells_how_rolled(name)) => return None,
             (a, b) => break a.cmp(&b),
         }
     };
     drop((a, b));
-    plain.then_with(|| compare_bounds(bound_a, bound_b))
+    Some(plain.then_with(|| compare_bounds(bound_a, bound_b)))
+}
+
+/// The same where one of the two may be a rollup: one of a series with tags comes directly before it.
+fn compare_rolled<'a, 'b>(
+    a: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+    b: impl Iterator<Item = (&'b str, &'b str)> + Clone,
+) -> Ordering {
+    let (apart_a, apart_b) = (is_beside_its_points(a.clone()), is_beside_its_points(b.clone()));
+    let (mut bound_a, mut bound_b) = (None, None);
+    let is_own = |name: &str, is_apart: bool| is_apart && tells_how_rolled(name);
+    let plain_a = a.clone().filter(|pair| is_plain(*pair, &mut bound_a) && !is_own(pair.0, apart_a));
+    let plain_b = b.clone().filter(|pair| is_plain(*pair, &mut bound_b) && !is_own(pair.0, apart_b));
+    let plain = compare_pairs(plain_a, plain_b);
+    let own_a = a.filter(|pair| is_own(pair.0, apart_a));
+    let own_b = b.filter(|pair| is_own(pair.0, apart_b));
+    let rolled = || apart_b.cmp(&apart_a).then_with(|| compare_pairs(own_a, own_b));
+    plain.then_with(|| compare_bounds(bound_a, bound_b)).then_with(rolled)
+}
+
+fn compare_pairs<'a, 'b>(
+    mut a: impl Iterator<Item = (&'a str, &'a str)>,
+    mut b: impl Iterator<Item = (&'b str, &'b str)>,
+) -> Ordering {
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (a, b) if a == b => {}
+            (a, b) => return a.cmp(&b),
+        }
+    }
 }
 
 /// Whether a label is neither the metric's name nor a bucket's bound, which is kept.
@@ -63,6 +118,8 @@ pub(crate) fn compare_bounds(a: Option<&str>, b: Option<&str>) -> Ordering {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -82,6 +139,67 @@ mod tests {
             for (m, b) in sorted.iter().enumerate() {
                 let found = compare_series(a.iter().copied(), b.iter().copied());
                 assert_eq!(found, n.cmp(&m), "{a:?} and {b:?}");
+            }
+        }
+    }
+
+    const TAGGED: (&str, &str) = (GRAPHITE_MARK, "tagged");
+    const ARCHIVE: (&str, &str) = (GRAPHITE_ARCHIVE, "60");
+
+    #[test]
+    fn rollups_of_series_with_tags_stand_before_their_points() {
+        let name = ("__name__", "m");
+        let rollup = |of| (GRAPHITE_ROLLUP, of);
+        let sorted: [&[(&str, &str)]; 12] = [
+            // A rollup of a path, an archive that came from whisper, and what has no more labels.
+            &[ARCHIVE, ("__g0__", "m"), name, rollup("count_1s")],
+            &[ARCHIVE, TAGGED, name, ("a", "1")],
+            &[("__g0__", "m"), name],
+            &[TAGGED, name],
+            &[ARCHIVE, TAGGED, name, rollup("count_1s"), ("a", "1")],
+            &[(GRAPHITE_ARCHIVE, "600"), TAGGED, name, rollup("count_1s"), ("a", "1")],
+            &[TAGGED, name, rollup("count_1s"), ("a", "1")],
+            &[TAGGED, name, ("a", "1")],
+            &[ARCHIVE, TAGGED, name, rollup("sum_1s"), ("a", "1"), ("le", "2")],
+            &[TAGGED, name, ("a", "1"), ("le", "2")],
+            &[TAGGED, name, ("a", "1"), ("b", "1")],
+            &[ARCHIVE, TAGGED, name, rollup("count_1s"), ("a", "2")],
+        ];
+        let found = |a: &[(&'static str, &'static str)], b: &[(&'static str, &'static str)]| {
+            compare_series(a.iter().copied(), b.iter().copied())
+        };
+        for a in &sorted {
+            for b in &sorted {
+                assert_eq!(found(a, b), found(b, a).reverse(), "{a:?} and {b:?}");
+            }
+        }
+        let mut again = sorted;
+        again.sort_by(|a, b| found(a, b));
+        assert_eq!(again[..], sorted[..]);
+    }
+
+    proptest! {
+        /// The order is that of keys, whichever label tells two series apart first.
+        #[test]
+        fn the_order_is_total(series in prop::collection::vec(prop::collection::vec(0..9usize, 0..6), 3)) {
+            let some = [
+                ARCHIVE, (GRAPHITE_ARCHIVE, "600"), ("__g0__", "m"), TAGGED, ("__name__", "m"),
+                (GRAPHITE_ROLLUP, "sum_1s"), (GRAPHITE_ROLLUP, "min_1s"), ("a", "1"), ("le", "2"),
+            ];
+            let labels = |chosen: &Vec<usize>| {
+                let mut pairs: Vec<_> = chosen.iter().map(|at| some[*at]).collect();
+                pairs.sort_unstable();
+                pairs.dedup_by_key(|pair| pair.0);
+                pairs
+            };
+            let [a, b, c] = [0, 1, 2].map(|at| labels(&series[at]));
+            let found = |a: &[(&'static str, &'static str)], b: &[(&'static str, &'static str)]| {
+                compare_series(a.iter().copied(), b.iter().copied())
+            };
+            prop_assert_eq!(found(&a, &b).is_eq(), a == b);
+            prop_assert_eq!(found(&a, &b), found(&b, &a).reverse());
+            if found(&a, &b).is_le() && found(&b, &c).is_le() {
+                prop_assert!(found(&a, &c).is_le(), "{:?} {:?} {:?}", a, b, c);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roaring::RoaringBitmap;
-use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series};
+use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_its_points, tells_how_rolled};
 
 use super::table::Snapshot;
 
@@ -98,28 +98,33 @@ impl Order {
     }
 }
 
-/// What series are sorted by: first the metric, then every label but the bound of a bucket. Those without a
-/// part come first, in the order of [`compare`].
+/// What series are sorted by: first the metric, then every label but the bound of a bucket, and of rollups
+/// that stand beside their points what tells how they were rolled. Those without a part come first, in the
+/// order of [`compare`].
 struct Parts {
     /// Numbers of the names that have a place of their own.
     metric: Option<u32>,
     bound: Option<u32>,
+    of_rollups: Vec<u32>,
 }
 
 impl Parts {
     fn of(snapshot: &Snapshot) -> Self {
-        let number = |name| (0..snapshot.texts.len() as u32).find(|n| snapshot.texts.get(*n) == name);
-        Self { metric: number(METRIC_NAME), bound: number(BOUND_NAME) }
+        let texts = |n: &u32| snapshot.texts.get(*n);
+        let number = |name| (0..snapshot.texts.len() as u32).find(|n| texts(n) == name);
+        let of_rollups = (0..snapshot.texts.len() as u32).filter(|n| tells_how_rolled(texts(n))).collect();
+        Self { metric: number(METRIC_NAME), bound: number(BOUND_NAME), of_rollups }
     }
 
     fn part(&self, snapshot: &Snapshot, number: u32, depth: usize) -> Option<(u32, u32)> {
         let mut pairs = snapshot.pairs(number);
-        match depth.checked_sub(1) {
-            None => pairs.find(|(name, _)| Some(*name) == self.metric),
-            Some(nth) => {
-                pairs.filter(|(name, _)| Some(*name) != self.metric && Some(*name) != self.bound).nth(nth)
-            }
-        }
+        let Some(nth) = depth.checked_sub(1) else {
+            return pairs.find(|(name, _)| Some(*name) == self.metric);
+        };
+        let is_beside = !self.of_rollups.is_empty() && is_beside_its_points(snapshot.texts_of(number));
+        let is_own = |name: &u32| is_beside && self.of_rollups.contains(name);
+        let is_part = |name: &u32| Some(*name) != self.metric && Some(*name) != self.bound && !is_own(name);
+        pairs.filter(|(name, _)| is_part(name)).nth(nth)
     }
 }
 

@@ -199,7 +199,11 @@ fn many() -> (SampleHead, Vec<Arc<Labels>>) {
             let n = n.wrapping_mul(2_654_435_761) % 5_003;
             let (name, pod, le) = (format!("m{}", n % 7), format!("p{}", n % 501), (n / 13).to_string());
             let pairs = [("__name__", name.as_str()), ("pod", &pod), ("le", &le)];
-            Arc::new(Labels::from_pairs(pairs.into_iter().take(if n % 11 == 0 { 2 } else { 3 })))
+            let pairs = pairs.into_iter().take(if n % 11 == 0 { 2 } else { 3 });
+            // Rollups of series with tags, of others, and points of the former.
+            let labels = ["__graphite__", "__archive__", "__rollup__"].iter().enumerate();
+            let more = labels.filter(|(at, _)| n % 17 == 0 && n >> at & 1 == 1).map(|(_, name)| (*name, "v"));
+            Arc::new(Labels::from_pairs(pairs.chain(more)))
         })
         .collect();
     let (head, _) = head_of(&[]);

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::series_page::SeriesPage;
-use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds};
+use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds, tells_how_rolled};
 
 /// What is known of two pages. It says of no other pages anything.
 #[derive(Debug, Default)]
@@ -66,7 +66,8 @@ impl Alike {
     }
 
     /// The order of series of the two pages, as [`crate::block::compare_series`] has it, by the texts of the
-    /// values alone that are not known to be the same. `None` when one has a label that the other lacks.
+    /// values alone that are not known to be the same. `None` when one has a label that the other lacks, or
+    /// they are rollups of another kind.
     pub fn compare(
         &self,
         (first, a): (&SeriesPage, u32),
@@ -92,6 +93,7 @@ impl Alike {
             }
             let (Some(value), Some(other_value)) = (column.value(a), other.value(b)) else { return None };
             match column.name() {
+                name if tells_how_rolled(name) => return None,
                 METRIC_NAME => metric = value.cmp(other_value),
                 BOUND_NAME => bound = compare_bounds(Some(value), Some(other_value)),
                 _ => plain = plain.then_with(|| value.cmp(other_value)),

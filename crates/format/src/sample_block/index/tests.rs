@@ -168,7 +168,7 @@ proptest! {
     #[test]
     fn series_of_two_pages_are_the_same_by_numbers_where_they_are_by_labels(
         [a, b] in prop::array::uniform2(prop::collection::vec(
-            prop::collection::btree_map("[A-Ba-c_]|le|__name__", "[0-2]|1.0", 0..4),
+            prop::collection::btree_map("[A-Ba-c_]|le|__(name|archive|graphite|rollup)__", "[0-2]|1.0", 0..5),
             1..20,
         )),
     ) {
