@@ -1,6 +1,6 @@
 //! What is kept of the points of a step when the points themselves leave: a rollup.
 //!
-//! A rollup of a path is a group of series with the labels of the path, with
+//! A rollup of a path or of a series with tags is a group of series with its labels, with
 //! [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE) as the step, and with [`GRAPHITE_ROLLUP`] as the aggregate
 //! and the finest step: `sum_10s` is the sum of the values of steps of ten seconds. A step stands at its
 //! begin.

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use sandur_base::units::MIB;
 use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, SampleBatch,
-    Signal, TenantId, TimeRange, graphite_path_labels,
+    GRAPHITE_MARK, HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher,
+    SampleBatch, Signal, TenantId, TimeRange,
 };
 use sandur_query::{
     Columns, Error as QueryError, LogSource, MetadataSelection, Needles, Order, QueryContext, RowSelector,
@@ -138,7 +138,7 @@ impl Node {
     /// Every sample, exemplar and help.
     async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<Found>> {
         let source = self.engine.sources().samples;
-        let everything = SampleSelection::all(vec![of_no_path()?], i64::MIN, i64::MAX);
+        let everything = SampleSelection::all(of_others()?, i64::MIN, i64::MAX);
         let mut scan = source.select(context, everything).await?;
         let mut rows = Vec::new();
         while let Some(batch) = scan.next().await? {
@@ -159,7 +159,7 @@ impl Node {
     pub async fn push_carbon(&self, values: &[(Instant, u64)]) -> Result<()> {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for ((path, ms), bits) in values {
-            let labels = Arc::new(graphite_path_labels(path).context("a path without labels")?);
+            let labels = Arc::new(rolled::labels_of(path)?);
             batch.push(labels, [(*ms, f64::from_bits(*bits))]);
         }
         Ok(self.engine.push(batch).await?)
@@ -188,7 +188,7 @@ impl Node {
     /// Every point and rollup of an old day that the node finds; fails when it says that one is missing.
     pub async fn old_points(&self) -> Result<Vec<FoundSeries>> {
         let context = self.context();
-        let everything = SampleSelection::all(vec![below(rolled::ROOT)?], i64::MIN, i64::MAX);
+        let everything = SampleSelection::all(vec![rolled::matcher()?], i64::MIN, i64::MAX);
         let mut scan = self.engine.sources().samples.select(&context, everything).await?;
         let mut found = Vec::new();
         while let Some(batch) = scan.next().await? {
@@ -226,9 +226,10 @@ impl Node {
     }
 }
 
-/// What series have that are of no path.
-fn of_no_path() -> Result<Matcher> {
-    Ok(Matcher::new("__g0__", MatchOp::Equal, "")?)
+/// What series have that are not Graphite's.
+fn of_others() -> Result<Vec<Matcher>> {
+    let without = |label: &str| Ok(Matcher::new(label, MatchOp::Equal, "")?);
+    ["__g0__", GRAPHITE_MARK].into_iter().map(without).collect()
 }
 
 /// What series have whose path begins so.

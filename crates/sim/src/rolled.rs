@@ -2,7 +2,7 @@
 //!
 //! The value of a point is a power of two by its second in the step, so the sum of a rollup tells of which
 //! points it was made. Each point is sent once. It is found as it was sent, or in the one rollup of its step;
-//! all of the acknowledged ones are found, and none that nobody sent.
+//! all of the acknowledged ones are found, and none that nobody sent. Every second series has a tag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,16 @@ use anyhow::{Context, Result, bail, ensure};
 use sandur_engine::{RollupStep, RollupSteps, RollupsNow};
 use sandur_model::{
     Aggregate, DAY_NS, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, MatchOp, Matcher, RollupLabels,
+    graphite_path_labels, graphite_tagged_labels,
 };
 
 use crate::corrections::Instant;
 
-/// The first node of the paths of these points.
-pub const ROOT: &str = "old";
+/// The first node of the paths of these points, and the name of series with a tag.
+const ROOT: &str = "old";
+/// The tag that tells them apart.
+const TAG: &str = "p";
+const NAME: &str = "__name__";
 /// Seconds of a step.
 const STEP: i64 = 60;
 /// Seconds of a step that may have a point: their sum is exact.
@@ -31,10 +35,29 @@ pub struct Minutes {
     matcher: Matcher,
 }
 
+/// What these series have.
+pub fn matcher() -> Result<Matcher> {
+    Ok(Matcher::new(NAME, MatchOp::Regex, format!("{ROOT}(\\..+)?"))?)
+}
+
+/// The labels of a series as it is sent: of a path, or of a name with a tag.
+pub fn labels_of(series: &str) -> Result<Labels> {
+    let tag = series.split_once(';').and_then(|(name, tag)| Some((name, tag.split_once('=')?)));
+    Ok(match tag {
+        Some((name, tag)) => graphite_tagged_labels(name, [tag])?,
+        None => graphite_path_labels(series)?,
+    })
+}
+
+fn name_of(labels: &Labels) -> String {
+    let name = labels.get(NAME).unwrap_or_default();
+    labels.get(TAG).map_or(name.to_owned(), |tag| format!("{name};{TAG}={tag}"))
+}
+
 impl Minutes {
     /// The rules.
     pub fn new() -> Result<Self> {
-        Ok(Self { ages_ns: [DAY_NS], matcher: Matcher::new("__g0__", MatchOp::Equal, ROOT)? })
+        Ok(Self { ages_ns: [DAY_NS], matcher: matcher()? })
     }
 }
 
@@ -52,7 +75,10 @@ impl RollupSteps for Minutes {
     }
 
     fn steps(&self, labels: &Labels, _: i64) -> Option<RollupStep> {
-        (labels.get("__g0__") == Some(ROOT)).then_some(RollupStep { finest: 1, step: STEP })
+        labels
+            .get(NAME)
+            .is_some_and(|name| self.matcher.matches(name))
+            .then_some(RollupStep { finest: 1, step: STEP })
     }
 }
 
@@ -93,7 +119,11 @@ impl OldPoints {
     /// many.
     pub fn send(&mut self, start_ns: i64, (path, minute): (u64, i64), count: u32) -> Vec<(Instant, u64)> {
         let day = (start_ns - DAYS * DAY_NS).div_euclid(DAY_NS) * DAY_NS;
-        let (path, begin_ms) = (format!("{ROOT}.p{path}"), day / 1_000_000 + minute * STEP * 1_000);
+        let series = match path % 2 {
+            0 => format!("{ROOT};{TAG}={path}"),
+            _ => format!("{ROOT}.p{path}"),
+        };
+        let (path, begin_ms) = (series, day / 1_000_000 + minute * STEP * 1_000);
         let points = self.steps.entry((path.clone(), begin_ms)).or_default();
         let free = (0..POINTS).filter(|second| points.sent & 1 << second == 0).take(count as usize);
         let chosen: Vec<i64> = free.collect();
@@ -144,11 +174,11 @@ fn step_of(path: &str, ms: i64) -> (Step, u64) {
 fn steps_of(reader: &str, found: &[FoundSeries]) -> Result<BTreeMap<Step, FoundStep>> {
     let mut steps: BTreeMap<Step, FoundStep> = BTreeMap::new();
     for FoundSeries { labels, samples } in found {
-        let path = labels.get("__name__").unwrap_or_default();
+        let path = name_of(labels);
         let told = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
         let rollup = told.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
         for (ms, value) in samples {
-            let (step, bit) = step_of(path, *ms);
+            let (step, bit) = step_of(&path, *ms);
             let of_step = steps.entry(step).or_default();
             match rollup {
                 None if told.is_none() && *value == bit as f64 && of_step.as_sent & bit == 0 => {
@@ -186,8 +216,6 @@ pub fn rules() -> Result<RollupsNow> {
 
 #[cfg(test)]
 mod tests {
-    use sandur_model::graphite_path_labels;
-
     use super::*;
 
     fn found(path: &str, rollup: Option<&str>, samples: &[(i64, f64)]) -> FoundSeries {
@@ -215,6 +243,8 @@ mod tests {
     #[test]
     fn lost_doubled_and_invented_points_are_noticed() {
         let mut points = OldPoints::default();
+        let tagged = points.send(4 * DAY_NS, (2, 2), 1);
+        assert_eq!(name_of(&labels_of(&tagged[0].0.0).unwrap()), "old;p=2");
         let three = points.send(4 * DAY_NS, (1, 2), 3);
         let begin = DAY_NS / 1_000_000 + 120_000;
         assert_eq!(three[2], (("old.p1".to_owned(), begin + 2_000), 4f64.to_bits()));

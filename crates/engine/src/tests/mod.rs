@@ -16,6 +16,7 @@ mod retention;
 mod retention_seeds;
 mod rollups;
 mod rollups_of_large_days;
+mod rollups_with_tags;
 mod samples;
 mod trips;
 mod warm;

@@ -24,7 +24,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Steps in seconds and how many days each reaches back; the first is of the points.
 pub(super) type Archives = Vec<(i64, i64)>;
 
-/// The same archives for all paths below `a`.
+/// The same archives for all paths below `a`, and for the series `a` and `a.*` with tags.
 struct BelowA {
     archives: Archives,
     ages_ns: Vec<i64>,
@@ -40,11 +40,11 @@ impl RollupSteps for BelowA {
     }
 
     fn any_of(&self) -> Vec<Vec<Matcher>> {
-        vec![vec![Matcher::new("__g0__", MatchOp::NotEqual, "").unwrap()]]
+        ["__g0__", "__graphite__"].map(|of| vec![Matcher::new(of, MatchOp::NotEqual, "").unwrap()]).into()
     }
 
     fn steps(&self, labels: &Labels, age_ns: i64) -> Option<RollupStep> {
-        let is_meant = labels.get("__g0__") == Some("a");
+        let is_meant = labels.get("__name__").is_some_and(|name| name.split('.').next() == Some("a"));
         let step = self.archives.iter().find(|(_, days)| days * DAY_NS >= age_ns).map(|(step, _)| *step);
         let step = step.or(self.archives.last().map(|(step, _)| *step))?;
         is_meant.then_some(RollupStep { finest: self.archives[0].0, step })
@@ -148,8 +148,15 @@ pub(super) async fn push_valued(
     Samples::from([(labels.to_string(), bits)])
 }
 
+/// The labels of a path, or of a name with tags.
 pub(super) fn path(path: &str) -> Labels {
-    graphite_path_labels(path).unwrap()
+    let Some((name, tags)) = path.split_once(';') else { return graphite_path_labels(path).unwrap() };
+    graphite_tagged_labels(name, tags.split(';').filter_map(|tag| tag.split_once('='))).unwrap()
+}
+
+/// The only path of a day, on every second day a series with tags.
+fn of_day(day: i64) -> Labels {
+    path(&format!("a.n{}{day}", if day % 2 == 0 { "" } else { ";day=" }))
 }
 
 /// Of several values of an instant the last one stays, as of Graphite's series.
@@ -200,7 +207,7 @@ async fn points_of_an_old_day_become_rollups_and_nothing_else_changes() {
     let world = World::new(61, &ARCHIVES);
     let engine = world.open("one").await;
     let (old, other) = (path("a.old"), path("b.other"));
-    let tagged = graphite_tagged_labels("a", [("t", "v")]).unwrap();
+    let tagged = graphite_tagged_labels("b", [("t", "v")]).unwrap();
     let plain = Labels::from_pairs([("__name__", "a.old"), ("le", "1")]);
     let points = push(&engine, &old, 2, 0..7_200).await;
     let sparse = push_valued(&engine, &path("a.sparse"), 2, 0..1, |_| 1.5).await;
@@ -350,7 +357,7 @@ async fn several_processes_and_crashes_do_it_once() {
         let mut expected = Vec::new();
         for day in 2..6 {
             let engine = if day % 2 == 0 { &one } else { &two };
-            let labels = path(&format!("a.n{day}"));
+            let labels = of_day(day);
             let points = push(engine, &labels, day, 0..900).await;
             expected.push(rolled(&labels, &points, 60));
             expected.push(push(engine, &path("b.c"), day, 0..100).await);
@@ -378,7 +385,7 @@ async fn a_store_that_fails_loses_and_doubles_nothing() {
         let (one, two) = (world.open("one").await, world.open("two").await);
         let (mut points, mut rollups) = (Vec::new(), Vec::new());
         for day in 2..8 {
-            let labels = path(&format!("a.n{day}"));
+            let labels = of_day(day);
             points.push(push(&one, &labels, day, 0..600).await);
             rollups.push(rolled(&labels, &points[points.len() - 1], 60));
         }

@@ -13,7 +13,7 @@ use super::*;
 
 /// Points become hours after a day.
 const TO_HOURS: [(i64, i64); 2] = [(1, 1), (3_600, 1_000)];
-const PATHS: [&str; 3] = ["a.b.one", "a.b.two", "a.c"];
+const PATHS: [&str; 3] = ["a.b.one", "a.b;t=two", "a.c"];
 /// Points of a path in a block.
 const POINTS: i64 = 24;
 /// Raw bytes of a block.

@@ -67,10 +67,6 @@ fn tags_of_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Tags {
 }
 
 /// The path of a series, if it has one.
-pub(super) fn path_of(batch: &SeriesBatch, series: usize) -> Option<&str> {
-    path_of_pairs(|| batch.pairs(series))
-}
-
 fn path_of_pairs<'a, I>(pairs: impl Fn() -> I) -> Option<&'a str>
 where
     I: Iterator<Item = (&'a str, &'a str)>,

@@ -9,7 +9,7 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch};
 
 use super::matchers::{NAME, label_of, of_expressions, tag_of};
-use super::named::{Meant, name_of, path_of, tags_of};
+use super::named::{Meant, name_of, tags_of};
 use super::{LITTLE_COMPARED, StoredSeries};
 use crate::source::Selector;
 use crate::tag_api::{NameFilter, Names, Wanted};
@@ -24,7 +24,12 @@ impl StoredSeries<'_> {
     ) -> Result<Vec<String>, Error> {
         let mut found = Vec::new();
         self.each_series(context, expressions, |batch, series| {
-            found.push(name_of(batch, series));
+            let name = name_of(batch, series);
+            // The rollups of a series stand before it.
+            if found.last() == Some(&name) {
+                return Ok(());
+            }
+            found.push(name);
             self.pay(context, found.len(), found.last().map(String::as_str).into_iter())
         })
         .await?;
@@ -135,17 +140,17 @@ impl StoredSeries<'_> {
         wanted: Wanted<'_>,
     ) -> Result<Vec<(String, u64)>, Error> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        // The parts of a path follow each other, and are one series.
-        let mut last_path = None;
+        // The parts of a path, and the rollups of a series with tags, follow each other, and are one series.
+        let mut last = None;
         let has_tag = TagExpression::parse(&format!("{tag}!=")).map_err(invalid)?;
         let expressions: Vec<TagExpression> = wanted.expressions.iter().cloned().chain([has_tag]).collect();
         self.each_series(context, &expressions, |batch, series| {
             let tags = tags_of(batch, series);
-            let path = path_of(batch, series);
-            if path.is_some() && path == last_path.as_deref() {
+            let name = name_of(batch, series);
+            if last.as_ref() == Some(&name) {
                 return Ok(());
             }
-            last_path = path.map(str::to_owned);
+            last = Some(name);
             let Some(value) = tags.get(tag).filter(|value| wanted.filter.fits(value)) else { return Ok(()) };
             match counts.get_mut(value) {
                 Some(count) => *count += 1,

@@ -306,7 +306,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "graphite.rollups",
-        "Also let points of Graphite's paths become rollups when an archive of their section of \
+        "Also let points of Graphite's series become rollups when an archive of their section of \
          graphite.schemas is over: for each step of the next archive count, sum, min, max, first and last. \
          Renders stay as they were, in fewer bytes; PromQL sees the points no more. Not by default: points \
          do not come back.",

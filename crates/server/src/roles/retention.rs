@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_engine::{LabelRetention, Retention, RetentionOf, RollupStep, RollupSteps, RollupsNow};
 use sandur_model::{
-    GRAPHITE_MARK, GRAPHITE_TAGGED, Labels, MatchOp, Matcher, MatcherError, SECOND_NS, Signal, graphite_level,
+    GRAPHITE_MARK, GRAPHITE_TAGGED, Labels, MatchOp, Matcher, SECOND_NS, Signal, graphite_level,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -115,8 +115,7 @@ impl LabelRetention for ByArchives {
     }
 
     fn any_of(&self) -> Vec<Vec<Matcher>> {
-        let tagged = Matcher::new(GRAPHITE_MARK, MatchOp::Equal, GRAPHITE_TAGGED);
-        of_paths().into_iter().chain([tagged]).flatten().map(|matcher| vec![matcher]).collect()
+        of_graphite()
     }
 
     fn period_ns(&self, labels: &Labels) -> Option<i64> {
@@ -124,9 +123,11 @@ impl LabelRetention for ByArchives {
     }
 }
 
-/// What series of paths have, and no others.
-fn of_paths() -> Option<Result<Matcher, MatcherError>> {
-    graphite_level(0).map(|label| Matcher::new(label, MatchOp::NotEqual, ""))
+/// What series of paths have, and those with tags, and no others.
+fn of_graphite() -> Vec<Vec<Matcher>> {
+    let of_paths = graphite_level(0).map(|label| Matcher::new(label, MatchOp::NotEqual, ""));
+    let tagged = Matcher::new(GRAPHITE_MARK, MatchOp::Equal, GRAPHITE_TAGGED);
+    of_paths.into_iter().chain([tagged]).flatten().map(|matcher| vec![matcher]).collect()
 }
 
 impl RollupSteps for ByArchives {
@@ -139,7 +140,7 @@ impl RollupSteps for ByArchives {
     }
 
     fn any_of(&self) -> Vec<Vec<Matcher>> {
-        of_paths().into_iter().flatten().map(|matcher| vec![matcher]).collect()
+        of_graphite()
     }
 
     fn steps(&self, labels: &Labels, age_ns: i64) -> Option<RollupStep> {
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!((period("a.b"), period("b.a")), (Some(7 * 86_400 * SECOND_NS), None));
         assert_eq!((by_archives.periods_ns().len(), by_archives.any_of().len()), (1, 2));
         let rollups = rollups_of(&rules)().unwrap();
-        assert_eq!((rollups.ages_ns(), rollups.any_of().len()), (&[86_400 * SECOND_NS][..], 1));
+        assert_eq!((rollups.ages_ns(), rollups.any_of().len()), (&[86_400 * SECOND_NS][..], 2));
         let steps = |age_ns| rollups.steps(&graphite_path_labels("a.b").unwrap(), age_ns);
         assert_eq!(steps(86_400 * SECOND_NS), None);
         assert_eq!(steps(86_400 * SECOND_NS + 1), Some(RollupStep { finest: 10, step: 60 }));

@@ -1,6 +1,7 @@
 //! Goal: with `graphite.rollups` renders of the past stay what they were, for every aggregation method and
 //! share, while the points become rollups; names are found once, PromQL does not see rollups unless it names
-//! them, and the store is sound afterwards. Rules that are missing are refused.
+//! them, and the store is sound afterwards. So it is for series with tags, and for carbonserver's gRPC. Rules
+//! that are missing are refused.
 //!
 //! Method: the real binary on a directory, with points of a day that is over, before and after. Commands and
 //! interfaces that read blocks are tried on rolled ones.
@@ -26,11 +27,13 @@ fn hour() -> i64 {
 fn write_rules(folder: &Path) -> [String; 2] {
     let schemas = "[minutes]\npattern = ^minutes\\.\nretentions = 1s:1d,1m:30d\n\
                    [hours]\npattern = ^hours\\.\nretentions = 1s:1d,1m:2d,1h:30d\n\
+                   [tags]\npattern = ^tags;\nretentions = 1s:1d,1m:30d\n\
                    [points]\npattern = ^points\\.\nretentions = 1s:30d\n";
     let section = |method: &str, share: &str| {
         let name = format!("{method}.{}", share.replace('.', "_"));
-        let pattern = name.replace('.', "\\.");
-        format!("[{name}]\npattern = \\.{pattern}\\.\nxFilesFactor = {share}\naggregationMethod = {method}\n")
+        let path = name.replace('.', "\\.");
+        let pattern = format!("\\.{path}\\.|;m={method};s={}$", share.replace('.', "_"));
+        format!("[{name}]\npattern = {pattern}\nxFilesFactor = {share}\naggregationMethod = {method}\n")
     };
     let aggregation: String =
         METHODS.iter().flat_map(|method| SHARES.iter().map(move |share| section(method, share))).collect();
@@ -217,6 +220,73 @@ fn renders_stay_the_same_when_points_become_rollups() {
     post(&server, "/graphite/carbon", &format!("hours.sum.0.x 1e9 {}\n", hour() + 5));
     post(&server, "/flush", "");
     assert_eq!(seen(&server)[0], after[0]);
+    assert_eq!(server.terminate(), Some(0));
+    let (code, checked) = sandur(&["check", "--store", &store]);
+    assert!(code == Some(0) && checked.contains("sound"), "{checked}");
+}
+
+/// What clients of Graphite's see of series with tags.
+fn seen_by_tags(server: &Server) -> Vec<String> {
+    let times = format!("from={}&until={}", hour() - 7_200, hour() + 7_200);
+    let (all, some) = ("seriesByTag('name=tags')", "sumSeries(seriesByTag('name=tags','m=~a.*','s=1'))");
+    let one = "seriesByTag('name=tags','m=sum','s=0')";
+    let renders = [all, some, one, "tags;m=max;s=0_5"].map(encode);
+    let names = [
+        "/tags",
+        "/tags/m",
+        "/tags/name",
+        "/tags/findSeries?expr=name=tags",
+        "/tags/autoComplete/tags?expr=name=tags",
+        "/tags/autoComplete/tags?tagPrefix=_",
+        "/tags/autoComplete/values?expr=m=sum&tag=s",
+        "/metrics/find?query=*",
+    ];
+    let renders = renders.map(|target| format!("/render?target={target}&format=json&{times}"));
+    let addresses = renders.into_iter().chain(names.map(str::to_owned));
+    addresses.map(|address| String::from_utf8(server.get(&address).1).unwrap()).collect()
+}
+
+/// The same holds for series with tags in the least memory that a server has, and after a kill.
+#[test]
+fn renders_by_tags_stay_the_same_when_points_become_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, setup) = setup(folder.path());
+    let setup = || setup().with(&["--memory-limit=128MiB"]);
+    let server = setup().start();
+    for method in METHODS {
+        post(&server, "/graphite/carbon", &format!("other.{method} 1 {}\n", hour()));
+        for share in SHARES.map(|share| share.replace('.', "_")) {
+            let value = |n: i64| ((n * 7_919) % 1_009 - 500) as f64 + 0.25;
+            let line = |n: i64| format!("tags;s={share};m={method} {} {}\n", value(n), hour() + n);
+            let lines: String = (0..3_600).filter(|n| n % 7 > 2 || n % 600 < 300).map(line).collect();
+            post(&server, "/graphite/carbon", &lines);
+        }
+    }
+    post(&server, "/flush", "");
+    let before = seen_by_tags(&server);
+    assert!(before[0].matches("\"target\"").count() == 24 && before[0].len() > 5_000, "{}", before[0]);
+    assert!(before[2].contains("-") && before[3].contains("tags;m=max;s=0_5"), "{before:?}");
+    assert!(before[4..].iter().all(|answer| !answer.contains("__")), "{before:?}");
+    let points = counted(&server, r#"{__name__="tags"}"#);
+    assert_eq!((points.0, points.1 > 50_000.0), (24, true));
+    assert_eq!(server.terminate(), Some(0));
+
+    rolled(&setup).kill();
+    let server = setup().with(&["--graphite-rollups"]).start();
+    let after = seen_by_tags(&server);
+    before[..4].iter().zip(&after).for_each(|(before, after)| assert_same(before, after));
+    assert_eq!(before[4..], after[4..]);
+    assert_eq!(counted(&server, r#"{__name__="tags"}"#), (0, 0.0), "points are gone");
+    let counts = r#"{__name__="tags", __rollup__="count_1s", m="sum"}"#;
+    assert_eq!(counted(&server, counts), (3, 180.0));
+    assert_eq!(counted(&server, r#"{__g0__="other"}"#), (8, 8.0), "others are not");
+    let labels = server.get_json(&format!("/api/v1/labels?start={}", hour() - 3_600)).to_string();
+    assert!(labels.contains("__g0__") && !labels.contains("__rollup__"), "{labels}");
+    // Points that come later to a rolled step change no render of it.
+    post(&server, "/graphite/carbon", &format!("tags;m=sum;s=0 1e9 {}\n", hour() + 5));
+    assert_eq!(seen_by_tags(&server), after);
+    post(&server, "/flush", "");
+    assert_eq!(seen_by_tags(&server), after);
     assert_eq!(server.terminate(), Some(0));
     let (code, checked) = sandur(&["check", "--store", &store]);
     assert!(code == Some(0) && checked.contains("sound"), "{checked}");

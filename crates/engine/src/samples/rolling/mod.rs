@@ -1,5 +1,6 @@
 //! Rollups on the way through a merge: the series of a path are held back until all of them are there, since
-//! those of its rollups come first in the order of a block.
+//! those of its rollups come first in the order of a block. A series with tags is a path here: its rollups
+//! stand directly before it.
 //!
 //! **Invariants.** One path is in memory, and reserved. What is no path of Graphite's, has start times or
 //! histograms, or has labels beside those of its path, is written as it is.
@@ -12,7 +13,10 @@ use std::sync::Arc;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{BlockWriter, Floats};
-use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, graphite_level, graphite_path_labels};
+use sandur_model::{
+    GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_ROLLUP, Labels, graphite_level, graphite_path_labels,
+    graphite_tagged_labels,
+};
 
 use super::join::{FloatPart, Lists, Stays, join_floats};
 use crate::error::Error;
@@ -33,16 +37,15 @@ pub(super) struct Rolling {
     path: Option<Labels>,
     series: Vec<PathSeries>,
     memory: Vec<Reservation>,
-    /// The name of the last path that was written.
-    written: String,
+    /// The last series that was written.
+    written: Option<Labels>,
     rows: RolledRows,
 }
 
 impl Rolling {
     pub(super) fn new(rollup: Arc<DayRollup>, budget: MemoryBudget) -> Self {
-        let (path, series, memory) = (None, Vec::new(), Vec::new());
-        let (written, rows) = (String::new(), RolledRows::default());
-        Self { rollup, budget, path, series, memory, written, rows }
+        let (path, series, memory, written) = (None, Vec::new(), Vec::new(), None);
+        Self { rollup, budget, path, series, memory, written, rows: RolledRows::default() }
     }
 
     /// Rows that became others, before and after.
@@ -64,7 +67,10 @@ impl Rolling {
         if path.is_none() || path != self.path {
             self.end(writer)?;
         }
-        let Some(path) = path else { return Ok(None) };
+        let Some(path) = path else {
+            self.written = Some(Labels::from_pairs(pairs));
+            return Ok(None);
+        };
         let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
         // Times and values, here and where steps are made of them.
         self.memory.push(self.budget.reserve(rows as u64 * 32 + 1_024)?);
@@ -82,34 +88,39 @@ impl Rolling {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let Some(path) = self.path.take() else { return Ok(()) };
         let mut series = std::mem::take(&mut self.series);
-        let name = path.get(NAME).unwrap_or_default();
-        // Where others stand between the series of a path, no rollups can come before them any more.
-        if self.written != name
-            && let Some(step) = self.rollup.step_of(&path)
-        {
-            let (all, rows) = rolled(series, step);
+        if let Some(step) = self.rollup.step_of(&path) {
+            let (all, rows) = rolled(series, step, self.written.as_ref());
             series = all;
             self.rows.before += rows.before;
             self.rows.after += rows.after;
         }
-        name.clone_into(&mut self.written);
         for PathSeries { labels, times, values } in &series {
             let ordinal = writer.push_series(labels.iter()).map_err(internal)?;
             writer.push_floats(ordinal, Floats { times, values, starts: &[] }).map_err(internal)?;
         }
+        self.written = series.pop().map(|last| last.labels);
         self.memory.clear();
         Ok(())
     }
 }
 
-/// The labels of the path of a series; nothing when it has others, but for those of archives and rollups.
+/// The labels of the path of a series, or those of a series with tags; nothing when it has others, but for
+/// those of archives and rollups.
 fn path_of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Labels> {
-    let first = graphite_level(0)?;
-    if !pairs.clone().any(|(label, _)| label == first) {
+    let of_path = || pairs.clone().filter(|(label, _)| !matches!(*label, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP));
+    let has = |name: &str| pairs.clone().any(|(label, _)| label == name);
+    let is_tagged = has(GRAPHITE_MARK);
+    if !is_tagged && !has(graphite_level(0)?) {
         return None;
     }
-    let of_path = pairs.filter(|(label, _)| !matches!(*label, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP));
-    let labels = Labels::from_pairs(of_path);
-    let name = labels.get(NAME)?;
-    (graphite_path_labels(name).ok()? == labels).then_some(labels)
+    let (_, name) = pairs.clone().find(|(label, _)| *label == NAME)?;
+    let made = match is_tagged {
+        true => {
+            let tags = of_path().filter(|(label, _)| !matches!(*label, GRAPHITE_MARK | NAME));
+            graphite_tagged_labels(name, tags)
+        }
+        false => graphite_path_labels(name),
+    };
+    let labels = Labels::from_pairs(of_path());
+    (made.ok()? == labels).then_some(labels)
 }

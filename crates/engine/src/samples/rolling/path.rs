@@ -4,6 +4,7 @@
 //! not as compaction makes rollups stay as they are. Either the rows become at most half as many, or nothing
 //! changes.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use sandur_format::block::compare_series;
@@ -61,8 +62,14 @@ type Steps = Vec<(i64, Rollup)>;
 /// The series of a rollup that there is, by their places among those of the path.
 type Group = Vec<(Aggregate, usize)>;
 
-/// The series of a path after its points are rolled to steps, in the order of a block.
-pub(super) fn rolled(series: Vec<PathSeries>, to: RollupStep) -> (Vec<PathSeries>, RolledRows) {
+/// The series of a path after its points are rolled to steps, in the order of a block. They stay as they are
+/// where what is made of them would have to come before the last series that was written: where series of
+/// others with the same name stand between those of the path.
+pub(super) fn rolled(
+    series: Vec<PathSeries>,
+    to: RollupStep,
+    written: Option<&Labels>,
+) -> (Vec<PathSeries>, RolledRows) {
     let Some(mut roll) = Roll::new(&series, to) else { return (series, RolledRows::default()) };
     roll.take_finer(&series);
     let sent = series.iter().position(|one| Kind::of(one.labels.iter()) == Kind::Sent);
@@ -72,6 +79,12 @@ pub(super) fn rolled(series: Vec<PathSeries>, to: RollupStep) -> (Vec<PathSeries
         return (series, RolledRows::default());
     }
     let made = roll.made(&series[0].labels);
+    let comes_after = |last: &Labels| {
+        made.iter().all(|one| compare_series(last.iter(), one.labels.iter()) == Ordering::Less)
+    };
+    if !written.is_none_or(comes_after) {
+        return (series, RolledRows::default());
+    }
     let mut all: Vec<PathSeries> = Vec::with_capacity(series.len() + made.len());
     for (at, one) in series.into_iter().enumerate() {
         match &left {
@@ -290,6 +303,22 @@ mod tests {
 
     const TO_MINUTES: RollupStep = RollupStep { finest: 1, step: 60 };
     const TO_HOURS: RollupStep = RollupStep { finest: 1, step: 3_600 };
+
+    fn rolled(series: Vec<PathSeries>, to: RollupStep) -> (Vec<PathSeries>, RolledRows) {
+        super::rolled(series, to, None)
+    }
+
+    /// Blocks may have series of others with the name of the path.
+    #[test]
+    fn what_is_made_comes_after_what_is_written() {
+        let points = || vec![sent((0..120).map(|n| (n, 1.0)))];
+        let path = points()[0].labels.clone();
+        for (label, is_rolled) in [("Upper", true), ("__archive_", true), ("__az", false)] {
+            let pairs = path.iter().filter(|(name, _)| *name == "__name__").chain([(label, "1")]);
+            let (series, rows) = super::rolled(points(), TO_MINUTES, Some(&Labels::from_pairs(pairs)));
+            assert_eq!((series.len() > 1, rows.before > 0), (is_rolled, is_rolled), "{label}");
+        }
+    }
 
     #[test]
     fn points_become_aggregates_of_steps() {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use roaring::RoaringBitmap;
 use sandur_base::{Lane, MemoryBudget};
 use sandur_format::sample_block::index::SeriesSpan;
-use sandur_model::RollupLabels;
+use sandur_model::{Labels, RollupLabels};
 
 use super::path::{Kind, LEAST_FACTOR};
 use super::path_of;
@@ -99,16 +99,16 @@ struct Estimate {
     /// The blocks that share the points of a path.
     blocks: u64,
     /// The last path that has a rollup, which comes before its points, and the times that it is of.
-    rolled: (String, i64, i64),
+    rolled: (Labels, i64, i64),
     /// The last path whose rule was looked for, and what it says: that takes longest, and the aggregates of a
     /// path follow each other.
-    rule: (String, Option<RollupStep>),
+    rule: (Labels, Option<RollupStep>),
     saved: f64,
 }
 
 impl Estimate {
     fn new(rollup: &Arc<DayRollup>, blocks: usize) -> Self {
-        let (rolled, rule) = ((String::new(), 0, 0), (String::new(), None));
+        let (rolled, rule) = ((Labels::default(), 0, 0), (Labels::default(), None));
         let (rollup, blocks) = (Arc::clone(rollup), blocks.max(1) as u64);
         Self { rollup, blocks, rolled, rule, saved: 0.0 }
     }
@@ -117,19 +117,18 @@ impl Estimate {
         let pairs = held.page.pairs(series);
         let kind = Kind::of(pairs.clone());
         let Some(path) = path_of(pairs).filter(|_| span.rows > 0 && kind != Kind::Other) else { return };
-        let name = path.get(super::NAME).unwrap_or_default();
         if let Kind::Rolled(RollupLabels { step, .. }) = kind {
-            self.note_rolled(name, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
+            self.note_rolled(&path, span.min_ms, span.max_ms.saturating_add(step.saturating_mul(1_000)));
         }
         if kind == Kind::Sent && span.rows.saturating_mul(self.blocks) < LEAST_ROWS {
             return;
         }
-        if self.rule.0 != name {
-            self.rule = (name.to_owned(), self.rollup.step_of(&path));
+        if self.rule.0 != path {
+            self.rule = (path.clone(), self.rollup.step_of(&path));
         }
         let Some(to) = self.rule.1 else { return };
         let (rows, length_ms) = match kind {
-            Kind::Sent => self.outside(name, span),
+            Kind::Sent => self.outside(&path, span),
             Kind::Rolled(_) | Kind::Other => (span.rows, span.max_ms.saturating_sub(span.min_ms)),
         };
         let steps = self.steps(length_ms, to);
@@ -148,20 +147,20 @@ impl Estimate {
         length_ms as f64 / to.step.saturating_mul(1_000).max(1) as f64 + CUT_STEPS as f64 / self.blocks as f64
     }
 
-    fn note_rolled(&mut self, name: &str, first_ms: i64, last_ms: i64) {
+    fn note_rolled(&mut self, path: &Labels, first_ms: i64, last_ms: i64) {
         let (of, first, last) = &mut self.rolled;
-        if of != name {
-            name.clone_into(of);
+        if of != path {
+            path.clone_into(of);
             (*first, *last) = (first_ms, last_ms);
         }
         (*first, *last) = ((*first).min(first_ms), (*last).max(last_ms));
     }
 
     /// About how many of the points of a path are before or after its rollup, and of how long a time.
-    fn outside(&self, name: &str, span: &SeriesSpan) -> (u64, i64) {
+    fn outside(&self, path: &Labels, span: &SeriesSpan) -> (u64, i64) {
         let length = span.max_ms.saturating_sub(span.min_ms);
         let (of, first, last) = &self.rolled;
-        if of != name {
+        if of != path {
             return (span.rows, length);
         }
         let within = (*last).min(span.max_ms).saturating_sub((*first).max(span.min_ms)).max(0);
@@ -174,7 +173,7 @@ impl Estimate {
 mod tests {
     use super::*;
     use crate::rollups::RollupSteps;
-    use sandur_model::{Labels, Matcher, TimeRange};
+    use sandur_model::{Matcher, TimeRange, graphite_path_labels};
 
     struct ToMinutes;
 
@@ -200,17 +199,18 @@ mod tests {
     fn points_that_a_rollup_covers_save_nothing() {
         let rollup = DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap();
         let mut estimate = Estimate::new(&Arc::new(rollup), 1);
+        let [a, b] = ["a", "b"].map(|path| graphite_path_labels(path).unwrap());
         let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
-        assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (100, 50_000));
-        estimate.note_rolled("a", 10_000, 20_000);
-        estimate.note_rolled("a", 15_000, 30_000);
-        assert_eq!(estimate.outside("a", &span(100, 0, 50_000)), (60, 30_000));
-        assert_eq!(estimate.outside("a", &span(100, 12_000, 25_000)), (0, 0));
-        assert_eq!(estimate.outside("a", &span(100, 40_000, 50_000)), (100, 10_000));
-        assert_eq!(estimate.outside("b", &span(100, 0, 50_000)), (100, 50_000));
-        estimate.note_rolled("b", 0, 50_000);
-        assert_eq!(estimate.outside("b", &span(1, 5, 5)), (0, 0));
-        assert_eq!(estimate.outside("a", &span(1, 5, 5)), (1, 0));
+        assert_eq!(estimate.outside(&a, &span(100, 0, 50_000)), (100, 50_000));
+        estimate.note_rolled(&a, 10_000, 20_000);
+        estimate.note_rolled(&a, 15_000, 30_000);
+        assert_eq!(estimate.outside(&a, &span(100, 0, 50_000)), (60, 30_000));
+        assert_eq!(estimate.outside(&a, &span(100, 12_000, 25_000)), (0, 0));
+        assert_eq!(estimate.outside(&a, &span(100, 40_000, 50_000)), (100, 10_000));
+        assert_eq!(estimate.outside(&b, &span(100, 0, 50_000)), (100, 50_000));
+        estimate.note_rolled(&b, 0, 50_000);
+        assert_eq!(estimate.outside(&b, &span(1, 5, 5)), (0, 0));
+        assert_eq!(estimate.outside(&a, &span(1, 5, 5)), (1, 0));
     }
 
     #[test]
