@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{Request, Version};
+use axum::http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use sandur_model::graphite_path_labels;
 use sandur_query::MemorySeries;
@@ -28,14 +28,23 @@ fn server() -> Server {
     Server::over_samples(Arc::new(series), |_| ())
 }
 
-/// The code and the messages of an answer.
 async fn call(server: &Server, method: &str, message: &[u8]) -> (u16, Vec<Vec<u8>>) {
+    let response = server.router.clone().oneshot(request(method, message)).await.unwrap();
+    answer(response.map(Body::new)).await
+}
+
+/// A call of a method.
+pub(crate) fn request(method: &str, message: &[u8]) -> Request<Body> {
     let framed = [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat();
     let request = Request::post(format!("/carbonapi_v2_grpc.CarbonV2/{method}"))
         .version(Version::HTTP_2)
         .header("content-type", "application/grpc")
         .body(Body::from(framed));
-    let response = server.router.clone().oneshot(request.unwrap()).await.unwrap();
+    request.unwrap()
+}
+
+/// The code and the messages of an answer.
+pub(crate) async fn answer(response: Response<Body>) -> (u16, Vec<Vec<u8>>) {
     assert_eq!(
         (response.status().as_u16(), &response.headers()["content-type"] == "application/grpc"),
         (200, true)
@@ -66,7 +75,7 @@ fn varint(mut value: u64) -> Vec<u8> {
 }
 
 /// A `FetchRequest` within a `MultiFetchRequest`.
-fn fetch(name: &str, from: i64, until: i64) -> Vec<u8> {
+pub(crate) fn fetch(name: &str, from: i64, until: i64) -> Vec<u8> {
     let (from, until) = (varint(from as u64), varint(until as u64));
     let message = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x10], &from, &[0x18], &until].concat();
     [&[0x0a, message.len() as u8][..], &message].concat()

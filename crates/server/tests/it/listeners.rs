@@ -43,7 +43,7 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
 }
 
 /// A client of HTTP/2, and the task that ends with its connection.
-async fn http2<S>(env: &Env, stream: S) -> (http2::SendRequest<Body>, Task<bool>)
+pub(crate) async fn http2<S>(env: &Env, stream: S) -> (http2::SendRequest<Body>, Task<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

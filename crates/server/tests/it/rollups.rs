@@ -13,6 +13,7 @@ use std::path::Path;
 use crate::process::{Server, Setup, encode, now_ns, request};
 use crate::repair::sandur;
 use crate::retention::until;
+use crate::{carbon_v2, listeners};
 
 const METHODS: [&str; 8] = ["average", "sum", "last", "max", "min", "avg_zero", "absmax", "absmin"];
 const SHARES: [&str; 3] = ["0", "0.5", "1"];
@@ -155,6 +156,37 @@ fn seen_by_relays(server: &Server) -> Vec<Vec<u8>> {
     addresses.map(|address| server.get(&address).1).collect()
 }
 
+/// What a client of carbonserver's gRPC is answered.
+fn seen_by_grpc(server: &Server) -> Vec<(u16, Vec<Vec<u8>>)> {
+    let env = sandur_base::Env::system(1);
+    let (from, until) = (hour() - 3_600, hour() + 7_200);
+    let fetch = |pattern: &str| carbon_v2::fetch(pattern, from, until);
+    let some = [fetch("hours.{max,min,sum}.*.x"), fetch("points.*.*.x"), fetch("hours.last.1.x")].concat();
+    let find = |pattern: &str| [&[0x0a, pattern.len() as u8][..], pattern.as_bytes()].concat();
+    let calls = [
+        ("Render", some),
+        ("Render", fetch("minutes.*.0.x")),
+        ("Render", fetch("hours.{last,abs*}.0_5.x")),
+        ("Find", find("hours.*")),
+        ("Find", find("hours.sum.*.*")),
+        ("List", Vec::new()),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+        let (mut sender, _connection) = listeners::http2(&env, stream).await;
+        let mut answers = Vec::new();
+        for (method, message) in calls {
+            let mut request = carbon_v2::request(method, &message);
+            let uri = format!("http://{}{}", server.address, request.uri());
+            *request.uri_mut() = uri.parse().unwrap();
+            let response = sender.send_request(request).await.unwrap();
+            answers.push(carbon_v2::answer(response.map(axum::body::Body::new)).await);
+        }
+        answers
+    })
+}
+
 /// Repair, inspect, check, deletes and carbonserver's interface meet rollups as any other series.
 #[test]
 fn what_reads_blocks_knows_rollups() {
@@ -162,11 +194,13 @@ fn what_reads_blocks_knows_rollups() {
     let (store, setup) = setup(folder.path());
     let server = setup().start();
     push(&server);
-    let before = seen_by_relays(&server);
+    let (before, before_grpc) = (seen_by_relays(&server), seen_by_grpc(&server));
     assert!(before.iter().all(|answer| answer.len() > 200));
+    let counts: Vec<(u16, usize)> = before_grpc.iter().map(|(code, all)| (*code, all.len())).collect();
+    assert_eq!(counts, [(0, 11), (0, 8), (0, 3), (0, 1), (0, 1), (0, 1)]);
     assert_eq!(server.terminate(), Some(0));
     let server = rolled(&setup);
-    assert!(seen_by_relays(&server) == before);
+    assert!(seen_by_relays(&server) == before && seen_by_grpc(&server) == before_grpc);
     assert_eq!(server.terminate(), Some(0));
 
     let (_, listed) = sandur(&["inspect", "--store", &store, "blocks/"]);
