@@ -12,7 +12,7 @@ use futures_util::stream::{StreamExt, TryStreamExt};
 use sandur_base::{Backoff, BoxFuture, Env, Id, Lane, MemoryBudget, Task};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
-use sandur_model::Signal;
+use sandur_model::{Dataset, Signal, TimeRange};
 use sandur_store::Store;
 
 use crate::assembly::Plan;
@@ -22,6 +22,7 @@ use crate::block_upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, expect_catalog};
 use crate::head::Head;
 use crate::logs::flush_plan as logs;
+use crate::merge_policy::CompactionPolicy;
 use crate::metrics::Metrics;
 use crate::samples::flush_plan as samples;
 use crate::view::{Views, floor_of};
@@ -39,6 +40,8 @@ pub(crate) struct Flusher {
     pub(crate) metrics: Metrics,
     /// Blocks that are written at once.
     pub(crate) parallelism: usize,
+    /// Tells which days are so large that their slots are kept apart.
+    pub(crate) policy: CompactionPolicy,
     /// Memory for decoding new blocks ahead of queries.
     pub(crate) budget: MemoryBudget,
     /// Decodes the blocks of the last flush.
@@ -117,7 +120,12 @@ impl Flusher {
 
     async fn write_blocks(&self, author: Id, head: &Arc<Head>) -> Result<Vec<BlockMeta>, Error> {
         let (planned, now_ns) = (Arc::clone(head), self.env.now_ns());
-        let plans = self.env.run_cpu(Lane::Background, move || plan_blocks(&planned, now_ns)).await;
+        let (snapshot, policy) = (self.catalog.snapshot(), self.policy.clone());
+        let is_large = move |dataset: &Dataset, day| {
+            policy.is_large(snapshot.blocks(dataset, day).map(|block| &**block))
+        };
+        let plan = move || plan_blocks(&planned, now_ns, &is_large);
+        let plans = self.env.run_cpu(Lane::Background, plan).await;
         let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
         let writes: Vec<BoxFuture<'_, Result<BlockMeta, Error>>> =
             plans.into_iter().map(|plan| Box::pin(self.write_block(author, plan)) as _).collect();
@@ -150,7 +158,7 @@ impl Flusher {
         self.metrics.duplicates.inc_by(done.duplicates);
         block_meta::fill(&mut meta, &done.summary);
         let (rows, size) = (meta.rows, meta.size);
-        let sandur_model::Dataset { tenant, signal } = dataset;
+        let Dataset { tenant, signal } = dataset;
         tracing::info!(%tenant, %signal, rows, raw_bytes, size, path, "wrote a block");
         Ok(meta)
     }
@@ -191,9 +199,13 @@ impl Flusher {
 }
 
 /// The blocks that the rows of a head become.
-fn plan_blocks(head: &Arc<Head>, now_ns: i64) -> Vec<Box<dyn Plan>> {
+fn plan_blocks(
+    head: &Arc<Head>,
+    now_ns: i64,
+    is_large: &impl Fn(&Dataset, TimeRange) -> bool,
+) -> Vec<Box<dyn Plan>> {
     let logs = logs::plan_blocks(head.logs()).into_iter().map(|plan| Box::new(plan) as Box<dyn Plan>);
-    logs.chain(samples::plan_blocks(head, now_ns)).collect()
+    logs.chain(samples::plan_blocks(head, now_ns, is_large)).collect()
 }
 
 /// Whether an earlier attempt of the same commit happened. Blocks may be compacted already, so the

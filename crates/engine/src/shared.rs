@@ -80,6 +80,7 @@ impl Shared {
             views: Arc::clone(&views),
             metrics: metrics.clone(),
             parallelism: options.flush_parallelism,
+            policy: options.maintenance.compaction.clone(),
             budget: options.write_budget.clone(),
             warming: std::sync::Mutex::default(),
         };

@@ -89,7 +89,7 @@ fn plan_tenant(head: &LogHead, tenant: TenantId) -> Vec<BlockPlan> {
     }
     let hours: BTreeSet<i64> = hours_of.iter().flatten().copied().collect();
     let streams: Arc<[StreamRows]> = streams.into();
-    let windows = windows(&hours, HOUR_NS);
+    let windows = windows(&hours, HOUR_NS, |_| false);
     let plan = |(window, rows): (TimeRange, TimeRange)| {
         let has_rows = |hours: &BTreeSet<i64>| {
             hours.range(rows.start.div_euclid(HOUR_NS)..rows.end.div_euclid(HOUR_NS)).next().is_some()

@@ -1,6 +1,7 @@
 //! Which blocks the samples of a head become: one per tenant and two hours, or per day for old samples in
-//! small amounts. Exemplars go with the samples of their time, and make a block where there are none. What is
-//! told of metric families belongs to no time: it goes into the latest block of the tenant.
+//! small amounts, unless the day is so large that its slots are kept apart. Exemplars go with the samples of
+//! their time, and make a block where there are none. What is told of metric families belongs to no time: it
+//! goes into the latest block of the tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,12 +54,21 @@ impl Plan for SamplePlan {
 
 /// The blocks that the samples of a head become, by tenant and window. What belongs to no time belongs to
 /// `now_ns`.
-pub(crate) fn plan_blocks(head: &Arc<Head>, now_ns: i64) -> Vec<Box<dyn Plan>> {
+pub(crate) fn plan_blocks(
+    head: &Arc<Head>,
+    now_ns: i64,
+    is_large: &impl Fn(&Dataset, TimeRange) -> bool,
+) -> Vec<Box<dyn Plan>> {
     let tenants = head.samples().tenants();
-    tenants.into_iter().flat_map(|tenant| plan_tenant(head, tenant, now_ns)).collect()
+    tenants.into_iter().flat_map(|tenant| plan_tenant(head, tenant, now_ns, is_large)).collect()
 }
 
-fn plan_tenant(head: &Arc<Head>, tenant: TenantId, now_ns: i64) -> Vec<Box<dyn Plan>> {
+fn plan_tenant(
+    head: &Arc<Head>,
+    tenant: TenantId,
+    now_ns: i64,
+    is_large: &impl Fn(&Dataset, TimeRange) -> bool,
+) -> Vec<Box<dyn Plan>> {
     let slot_ns = slot_ns(Signal::Metrics);
     let series = Arc::new(head.samples().select(&tenant, &[], TimeRange::ALL));
     let exemplars = Arc::new(head.samples().flushed_exemplars(&tenant, slot_ns / MILLISECOND_NS));
@@ -79,7 +89,9 @@ fn plan_tenant(head: &Arc<Head>, tenant: TenantId, now_ns: i64) -> Vec<Box<dyn P
         SamplePlan { tenant, window, times_ms, raw_bytes, series, present, exemplars, metadata_of }
     };
     let all: BTreeSet<i64> = slots.keys().copied().collect();
-    let mut plans: Vec<SamplePlan> = windows(&all, slot_ns).into_iter().map(plan).collect();
+    let dataset = Dataset::metrics(tenant.clone());
+    let windows = windows(&all, slot_ns, |day| is_large(&dataset, day));
+    let mut plans: Vec<SamplePlan> = windows.into_iter().map(plan).collect();
     if let Some(last) = plans.last_mut().filter(|_| has_metadata) {
         last.metadata_of = Some(Arc::clone(head));
     }
@@ -119,6 +131,13 @@ mod tests {
     const HOUR_MS: i64 = 3_600_000;
 
     fn plans(samples: &[(&str, i64)]) -> Vec<(i64, i64, u64, usize)> {
+        plans_with(samples, |_, _| false)
+    }
+
+    fn plans_with(
+        samples: &[(&str, i64)],
+        is_large: impl Fn(&Dataset, TimeRange) -> bool,
+    ) -> Vec<(i64, i64, u64, usize)> {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for (pod, time) in samples {
             batch.push(Arc::new(Labels::from_pairs([("pod", *pod)])), [(*time, 1.0)]);
@@ -137,7 +156,7 @@ mod tests {
             let hours = |ns: i64| ns / 1_000_000 / HOUR_MS;
             (hours(window.start), hours(window.length_ns()), done.summary.rows, done.summary.streams as usize)
         };
-        plan_blocks(&head, 0).into_iter().map(described).collect()
+        plan_blocks(&head, 0, &is_large).into_iter().map(described).collect()
     }
 
     fn head_of(batch: SampleBatch) -> Arc<Head> {
@@ -157,7 +176,7 @@ mod tests {
             let histogram = Arc::default();
             batch.push_histogram(HistogramSample { timestamp, start: 0, integer: false, histogram });
         }
-        let plans = plan_blocks(&head_of(batch), 0);
+        let plans = plan_blocks(&head_of(batch), 0, &|_, _| false);
         let raw: Vec<u64> = plans.iter().map(|plan| plan.raw_bytes()).collect();
         assert_eq!(raw, [2 * SAMPLE_BYTES, SAMPLE_BYTES]);
     }
@@ -172,7 +191,7 @@ mod tests {
         let told = MetricMetadata { family: "up".into(), ..MetricMetadata::default() };
         batch.metadata.push(told.clone());
         let windows = |batch, now_ns| -> Vec<i64> {
-            let plans = plan_blocks(&head_of(batch), now_ns);
+            let plans = plan_blocks(&head_of(batch), now_ns, &|_, _| false);
             plans.iter().map(|plan| plan.window().start / 1_000_000 / HOUR_MS).collect()
         };
         assert_eq!(windows(batch, 0), [0, 8]);
@@ -194,5 +213,14 @@ mod tests {
         let days = found.iter().filter(|(_, hours, ..)| *hours == DAY_NS / 1_000_000 / HOUR_MS).count();
         assert_eq!((days, found.len()), (5, 53));
         assert_eq!(found.iter().map(|plan| plan.2).sum::<u64>(), 100);
+        // Of large days the slots are apart, the latest ones of as many as there are at most.
+        let of_days = |large: std::ops::Range<i64>| {
+            let found = plans_with(&samples, |_, day| large.contains(&(day.start / DAY_NS)));
+            let rows: u64 = found.iter().map(|plan| plan.2).sum();
+            assert!(rows == 100 && found.is_sorted_by(|a, b| a.0 < b.0), "{found:?}");
+            found.iter().filter(|(_, hours, ..)| *hours == 2).count()
+        };
+        assert_eq!([of_days(1..3), of_days(4..5), of_days(0..9)], [48 + 24, 48 + 4, 48 + 40]);
+        assert_eq!(of_days(5..9), 48);
     }
 }
