@@ -34,7 +34,7 @@ const PIECE_SERIES: usize = 128;
 /// Bytes of a piece of fewer series.
 const PIECE_BYTES: u64 = 2 << 20;
 /// What the scan hands out is quicker worked on than handed to the CPU pool when it takes no more bytes and
-/// has no more series: 0.3 ms. Of more, each piece goes there.
+/// has no more series: 0.3 ms. Of more, there is a piece for each thread at least, and each goes there.
 const LITTLE_BYTES: u64 = 2 << 20;
 const LITTLE_SERIES: usize = 64;
 /// Jobs beyond the first are in flight while all of them take one in so many bytes of the budget at most.
@@ -61,8 +61,8 @@ pub trait SeriesWork: Send + Sync + 'static {
 struct Piece {
     part: Arc<dyn SeriesPart>,
     some: Range<usize>,
-    /// Whether the part has no other pieces.
-    is_all: bool,
+    /// Whether it is quicker worked on than handed over.
+    is_little: bool,
 }
 
 enum State<T> {
@@ -187,13 +187,15 @@ impl<W: SeriesWork> SeriesJobs<W> {
     /// Cuts what was handed out into pieces.
     fn cut(&mut self, part: Arc<dyn SeriesPart>) {
         let series = part.series();
-        let by_bytes = (part.memory_bytes(&(0..series)) / PIECE_BYTES) as usize;
+        let bytes = part.memory_bytes(&(0..series));
+        // What the work takes for any number of series is no work.
+        let of_work = self.work.memory_bytes(series).saturating_sub(self.work.memory_bytes(0));
+        let is_little = is_little(series, bytes.saturating_add(of_work));
         let threads = self.context.env().cpu().parallelism().min(self.context.parallelism());
-        let most = if threads > 1 { threads * PIECES_PER_THREAD } else { 1 };
-        let pieces = (series / PIECE_SERIES).max(by_bytes).clamp(1, most);
+        let pieces = if is_little { 1 } else { pieces_of(series, bytes, threads) };
         let step = series.div_ceil(pieces).clamp(1, self.work.series_max().max(1));
-        let is_all = step >= series;
-        let piece = |from| Piece { part: Arc::clone(&part), some: from..series.min(from + step), is_all };
+        let is_little = is_little && step >= series;
+        let piece = |from| Piece { part: Arc::clone(&part), some: from..series.min(from + step), is_little };
         self.waiting.extend((0..series).step_by(step).map(piece));
     }
 
@@ -214,10 +216,8 @@ impl<W: SeriesWork> SeriesJobs<W> {
                 return Err(refusal.into());
             }
         };
+        let is_little = piece.is_little;
         let job = job(&self.context, Arc::clone(&self.work), piece.clone(), memory);
-        // What the work takes for any number of series is no work.
-        let is_little =
-            piece.is_all && bytes - self.work.memory_bytes(0) <= LITTLE_BYTES && series <= LITTLE_SERIES;
         let state = match is_little {
             true => State::Done(self.context.compute_here(job)),
             false => State::Running(on_the_pool(self.context.clone(), job)),
@@ -270,6 +270,21 @@ impl<W: SeriesWork> SeriesJobs<W> {
     }
 }
 
+/// Whether series with so many bytes are quicker worked on than handed over.
+fn is_little(series: usize, bytes: u64) -> bool {
+    bytes <= LITTLE_BYTES && series <= LITTLE_SERIES
+}
+
+/// Into how many pieces series with so many bytes are cut: one for each thread at least, so that none waits
+/// while another one works on all of them.
+fn pieces_of(series: usize, bytes: u64, threads: usize) -> usize {
+    if threads <= 1 {
+        return 1;
+    }
+    let wanted = (series / PIECE_SERIES).max((bytes / PIECE_BYTES) as usize);
+    wanted.clamp(threads, threads * PIECES_PER_THREAD)
+}
+
 /// Decodes the samples of a piece and works on them.
 fn job<W: SeriesWork>(
     context: &QueryContext,
@@ -303,4 +318,21 @@ fn on_the_pool<T: Send + 'static>(
             })
             .await
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_little_is_cut_into_a_piece_for_each_thread_at_least() {
+        const MIB: u64 = 1 << 20;
+        assert!(is_little(64, 2 * MIB) && !is_little(65, 0) && !is_little(1, 2 * MIB + 1));
+        assert_eq!(pieces_of(40, 3 * MIB, 2), 2, "a panel over forty targets");
+        assert_eq!(pieces_of(512, 3 * MIB, 2), 4);
+        assert_eq!(pieces_of(512, 3 * MIB, 8), 8);
+        assert_eq!(pieces_of(10, 100 * MIB, 2), 4);
+        assert_eq!(pieces_of(100_000, 100 * MIB, 1), 1, "a query that may run one job at a time");
+        assert_eq!(pieces_of(usize::MAX, u64::MAX, 2), 4);
+    }
 }
