@@ -419,7 +419,7 @@ async fn a_merge_that_never_comes_does_not_keep_rows() {
     let world = World::new(55, retention(0, &[("dev", 2)]));
     let mut options = world.options();
     // Enough for one of the blocks at a time.
-    options.maintenance.compaction_budget = MemoryBudget::root("compaction", 600 << 10);
+    options.maintenance.compaction_budget = MemoryBudget::root("compaction", 480 << 10);
     let client = Arc::new(world.bucket.client("small"));
     let store = Store::from_object_store(client, world.env.clone(), StoreOptions::default());
     let engine = Engine::open(store, world.env.clone(), options).await.unwrap();

@@ -55,7 +55,7 @@ impl WholeSeries {
     }
 
     /// What a series holds.
-    pub fn span(&self, ordinal: u32) -> &SeriesSpan {
+    pub fn span(&self, ordinal: u32) -> SeriesSpan {
         self.page_of(ordinal).span(ordinal)
     }
 

@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 use super::label::{Column, Label, PageRef};
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{AreaWriter, Part, WrittenArea};
-use super::series_page::{SeriesSpan, put_spans};
+use super::spans::{SeriesSpan, put_spans};
 use super::texts::{PAGE_TEXT_BYTES, PAGE_TEXTS, TextPage};
 use super::value_set::ValueSet;
 use super::{Area, Areas, Index, PAGE_SERIES, SeriesPageRef};

@@ -10,6 +10,7 @@ mod label;
 mod lists;
 mod part;
 mod series_page;
+mod spans;
 #[cfg(test)]
 mod tests;
 mod texts;
@@ -25,7 +26,8 @@ pub(super) use part::WrittenArea;
 pub(crate) use part::{Area, Areas, PART_INDEX};
 pub use part::{Part, Place};
 
-pub use series_page::{ColumnNumbers, SeriesColumns, SeriesPage, SeriesSpan, TextRef, each_passing_row};
+pub use series_page::{ColumnNumbers, SeriesColumns, SeriesPage, TextRef, each_passing_row};
+pub use spans::SeriesSpan;
 pub use texts::TextPage;
 
 use crate::block::PART_FOOTER;
@@ -34,6 +36,7 @@ use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 use part::{get_parts, put_parts};
+use spans::PackedSpans;
 use texts::PAGE_TEXT_BYTES;
 
 /// Series of a page.
@@ -140,7 +143,8 @@ impl Index {
     /// What the series of a page hold.
     pub fn spans(&self, page: u32, plain: &[u8]) -> Result<Vec<SeriesSpan>, Error> {
         let of = &self.pages[page as usize];
-        series_page::get_spans(plain, self.series_of(page).len(), of.min_ms, of.spans.address)
+        let spans = PackedSpans::get(plain, self.series_of(page).len(), of.min_ms, of.spans.address)?;
+        Ok(spans.iter().collect())
     }
 
     /// The lists of a page.

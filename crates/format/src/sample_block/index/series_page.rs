@@ -1,7 +1,7 @@
 //! Pages of series: labels in columns, and what each series holds.
 //!
-//! A column is a packed number of a value for each series, 0 where the label is missing. Spans are packed per
-//! series: samples, first time less the page's, last time less the first (milliseconds).
+//! A column is a packed number of a value for each series, 0 where the label is missing. What series hold
+//! stands beside them ([`super::spans`]).
 //!
 //! **Reading.** [`SeriesColumns::parts`] for what is to be read, [`SeriesColumns::decode`], then
 //! [`SeriesColumns::texts`] for the pages of texts that the values are in, then [`SeriesColumns::finish`].
@@ -10,81 +10,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
-use sandur_model::{Labels, MILLISECOND_NS, TimeRange};
+use sandur_model::Labels;
 
 use super::part::{PART_INDEX, Part};
+use super::spans::{PackedSpans, SeriesSpan};
 use super::{Column, Index, TextPage};
 use crate::codec::Reader;
-use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::bitpack::get_packed_u32;
 use crate::error::Error;
 
 /// Numbers that lie so close are told apart by a table of them.
 const NEAR: u32 = 1 << 14;
-
-/// What a series holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeriesSpan {
-    /// Samples.
-    pub rows: u64,
-    /// First time in milliseconds; [`i64::MAX`] when there are no samples.
-    pub min_ms: i64,
-    /// Last time; [`i64::MIN`] when there are no samples.
-    pub max_ms: i64,
-}
-
-impl Default for SeriesSpan {
-    fn default() -> Self {
-        Self { rows: 0, min_ms: i64::MAX, max_ms: i64::MIN }
-    }
-}
-
-impl SeriesSpan {
-    /// Whether it may have samples within a range.
-    pub fn touches(&self, range: TimeRange) -> bool {
-        Self::touching(range)(self)
-    }
-
-    /// The same of many spans: the range is brought into their unit once.
-    pub fn touching(range: TimeRange) -> impl Fn(&Self) -> bool + Copy + Send {
-        let (first_ms, last_ms) = range.milliseconds();
-        // Times before those that nanoseconds can tell are in a range that begins nowhere.
-        let first_ms = if range.start == i64::MIN { i64::MIN } else { first_ms };
-        move |span| span.rows > 0 && span.min_ms <= last_ms && span.max_ms >= first_ms
-    }
-
-    /// Whether all its samples are within a range.
-    pub fn is_covered_by(&self, range: TimeRange) -> bool {
-        let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
-        range.covers(ns(self.min_ms), ns(self.max_ms))
-    }
-}
-
-pub(super) fn put_spans(out: &mut Vec<u8>, spans: &[SeriesSpan], first_ms: i64) {
-    let mut column = |value: &dyn Fn(&SeriesSpan) -> u64| {
-        put_packed(out, &spans.iter().map(value).collect::<Vec<_>>());
-    };
-    column(&|span| span.rows);
-    column(&|span| if span.rows == 0 { 0 } else { span.min_ms.wrapping_sub(first_ms) as u64 });
-    column(&|span| if span.rows == 0 { 0 } else { span.max_ms.wrapping_sub(span.min_ms) as u64 });
-}
-
-pub(super) fn get_spans(
-    plain: &[u8],
-    count: usize,
-    first_ms: i64,
-    address: u64,
-) -> Result<Vec<SeriesSpan>, Error> {
-    let mut reader = Reader::new(PART_INDEX, address, plain);
-    let rows = get_packed(&mut reader, count, |rows| rows)?;
-    let firsts = get_packed(&mut reader, count, |after| first_ms.wrapping_add(after as i64))?;
-    let lengths = get_packed(&mut reader, count, |length| length as i64)?;
-    reader.finish()?;
-    let span = |((rows, min_ms), length): ((u64, i64), i64)| match rows {
-        0 => SeriesSpan::default(),
-        rows => SeriesSpan { rows, min_ms, max_ms: min_ms.wrapping_add(length) },
-    };
-    Ok(rows.into_iter().zip(firsts).zip(lengths).map(span).collect())
-}
 
 /// A page of texts that a page of series needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +52,7 @@ pub struct ColumnNumbers {
 pub struct SeriesColumns {
     page: u32,
     labels: Vec<(usize, Numbers)>,
-    spans: Vec<SeriesSpan>,
+    spans: PackedSpans,
 }
 
 /// Whether a label is wanted.
@@ -140,7 +76,7 @@ impl SeriesColumns {
         let count = index.series_of(page).len();
         let mut plain = plain.iter();
         let mut next = || plain.next().map_or(&[][..], |bytes| bytes);
-        let spans = get_spans(next(), count, of.min_ms, of.spans.address)?;
+        let spans = PackedSpans::get(next(), count, of.min_ms, of.spans.address)?;
         let mut labels = Vec::new();
         for (at, label) in index.labels.iter().enumerate().filter(|(_, label)| wanted(&label.name)) {
             match label.column(page) {
@@ -210,7 +146,7 @@ impl SeriesColumns {
             Numbers::Constant(_) => 64,
             Numbers::Each(numbers) => numbers.memory_bytes(),
         });
-        columns.sum::<u64>() + (self.spans.len() * size_of::<SeriesSpan>()) as u64
+        columns.sum::<u64>() + self.spans.memory_bytes()
     }
 }
 
@@ -317,7 +253,7 @@ impl SeriesColumn {
 pub struct SeriesPage {
     first: u32,
     columns: Vec<SeriesColumn>,
-    spans: Vec<SeriesSpan>,
+    spans: PackedSpans,
 }
 
 impl SeriesPage {
@@ -395,8 +331,8 @@ impl SeriesPage {
     }
 
     /// What a series holds.
-    pub fn span(&self, ordinal: u32) -> &SeriesSpan {
-        &self.spans[(ordinal - self.first) as usize]
+    pub fn span(&self, ordinal: u32) -> SeriesSpan {
+        self.spans.at((ordinal - self.first) as usize)
     }
 
     /// Bytes that it takes.
@@ -405,6 +341,6 @@ impl SeriesPage {
             let rows = column.rows.as_ref().map_or(0, |rows| rows.len() * 2);
             column.values.memory_bytes() + (rows + size_of::<SeriesColumn>()) as u64
         };
-        self.columns.iter().map(column).sum::<u64>() + (self.spans.len() * size_of::<SeriesSpan>()) as u64
+        self.columns.iter().map(column).sum::<u64>() + self.spans.memory_bytes()
     }
 }

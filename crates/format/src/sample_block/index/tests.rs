@@ -129,7 +129,7 @@ fn an_index_of_several_pages_tells_what_it_was_made_of() {
     let n = last.series().start;
     let span =
         SeriesSpan { rows: 1 + u64::from(n), min_ms: 1_000 + i64::from(n), max_ms: 2_000 + 2 * i64::from(n) };
-    assert_eq!(*last.span(n), span);
+    assert_eq!(last.span(n), span);
     assert!(series.len() * 4 > index.in_footer().len(), "{} bytes", index.in_footer().len());
 }
 
