@@ -43,7 +43,7 @@ impl Assembly for SampleAssembly {
                 writer.take_output(out);
                 return Ok(None);
             }
-            let (samples, duplicates) = self.plan.series.samples(*at as usize, self.plan.times_ms);
+            let (samples, duplicates) = self.plan.samples(*at);
             let series = writer.push_series(self.plan.series.pairs(*at as usize))?;
             push(writer, series, &samples)?;
             self.duplicates += duplicates;

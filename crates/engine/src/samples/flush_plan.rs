@@ -3,7 +3,7 @@
 //! their time, and make a block where there are none. What is told of metric families belongs to no time: it
 //! goes into the latest block of the tenant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sandur_catalog::LogPosition;
@@ -11,11 +11,14 @@ use sandur_format::Error as FormatError;
 use sandur_model::{Dataset, Signal, TenantId, TimeRange};
 
 use super::assembly::SampleAssembly;
-use super::head::{FlushedExemplars, SelectedSeries};
+use super::head::{FlushedExemplars, SampleColumns, SelectedSeries, SeriesParts};
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::assembly::{Assembly, Plan};
 use crate::head::Head;
 use crate::windows::{slot_ns, windows};
+
+/// A series with samples of more slots is not read as a whole for each of its windows.
+const FEW_SLOTS: usize = 2;
 
 /// One block to be written.
 pub(super) struct SamplePlan {
@@ -28,10 +31,25 @@ pub(super) struct SamplePlan {
     pub(super) series: Arc<SelectedSeries>,
     /// Those that have samples here.
     pub(super) present: Vec<u32>,
+    /// Parts of those with samples in many windows.
+    parts: Arc<Parts>,
     /// All exemplars of the tenant.
     pub(super) exemplars: Arc<FlushedExemplars>,
     /// The head whose metadata go into this block.
     pub(super) metadata_of: Option<Arc<Head>>,
+}
+
+/// Parts of series by their positions.
+type Parts = HashMap<u32, SeriesParts>;
+
+impl SamplePlan {
+    /// The samples that a series has here, and how many repeated ones were left out.
+    pub(super) fn samples(&self, at: u32) -> (SampleColumns, u64) {
+        match self.parts.get(&at) {
+            Some(parts) => self.series.samples_of(at as usize, parts, self.times_ms),
+            None => self.series.samples(at as usize, self.times_ms),
+        }
+    }
 }
 
 impl Plan for SamplePlan {
@@ -75,6 +93,9 @@ fn plan_tenant(
     let mut slots: BTreeMap<i64, u64> = exemplars.slots().iter().map(|slot| (*slot, 0)).collect();
     let slots_of: Vec<Box<[i64]>> =
         (0..series.len()).map(|at| count_slots(&series, at, &mut slots)).collect();
+    let has_many = |at: &usize| slots_of[*at].len() > FEW_SLOTS;
+    let parts_of = |at: usize| Some((at as u32, series.parts(at)?));
+    let parts: Arc<Parts> = Arc::new((0..series.len()).filter(has_many).filter_map(parts_of).collect());
     let has_metadata = head.samples().has_metadata(&tenant);
     if has_metadata && slots.is_empty() {
         slots.insert(now_ns.div_euclid(slot_ns), 0);
@@ -85,8 +106,8 @@ fn plan_tenant(
         let present = (0..series.len()).filter(has_rows).map(|at| at as u32).collect();
         let raw_bytes = slots.range(slots_here.clone()).map(|(_, rows)| rows * SAMPLE_BYTES).sum();
         let (tenant, series, exemplars) = (tenant.clone(), Arc::clone(&series), Arc::clone(&exemplars));
-        let (times_ms, metadata_of) = (rows.milliseconds(), None);
-        SamplePlan { tenant, window, times_ms, raw_bytes, series, present, exemplars, metadata_of }
+        let (times_ms, parts, metadata_of) = (rows.milliseconds(), Arc::clone(&parts), None);
+        SamplePlan { tenant, window, times_ms, raw_bytes, series, present, parts, exemplars, metadata_of }
     };
     let all: BTreeSet<i64> = slots.keys().copied().collect();
     let dataset = Dataset::metrics(tenant.clone());
@@ -109,9 +130,15 @@ fn count_slots(series: &SelectedSeries, at: usize, counts: &mut BTreeMap<i64, u6
     }
     let (samples, _) = series.samples(at, (first, last));
     let histograms = samples.histograms.iter().map(|one| one.timestamp);
-    let times = samples.timestamps.iter().copied().chain(histograms);
-    let mut slots: Vec<i64> = times.map(|time| time.div_euclid(slot_ms)).collect();
-    slots.iter().for_each(|slot| *counts.entry(*slot).or_default() += 1);
+    let mut runs: Vec<(i64, u64)> = Vec::new();
+    for time in samples.timestamps.iter().copied().chain(histograms) {
+        match runs.last_mut() {
+            Some((slot, count)) if (0..slot_ms).contains(&(time - *slot * slot_ms)) => *count += 1,
+            _ => runs.push((time.div_euclid(slot_ms), 1)),
+        }
+    }
+    runs.iter().for_each(|(slot, count)| *counts.entry(*slot).or_default() += count);
+    let mut slots: Vec<i64> = runs.iter().map(|(slot, _)| *slot).collect();
     slots.sort_unstable();
     slots.dedup();
     slots.into()

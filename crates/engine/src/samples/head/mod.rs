@@ -49,6 +49,7 @@ pub use columns::SampleColumns;
 pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;
+pub use rows::SeriesParts;
 pub use selected::{JoinedValues, MatchingSeries, SelectedSeries, SortedValues};
 use table::Snapshot;
 use tenant::{Taken, TenantSamples};

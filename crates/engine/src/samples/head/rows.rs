@@ -11,9 +11,12 @@
 //!
 //! Start times and histograms, which most series do not have, are kept apart.
 
+mod parts;
+
 use sandur_model::HistogramSample;
 
 use super::columns::SampleColumns;
+pub use parts::SeriesParts;
 
 /// Instead of two bytes of a frame: four bytes follow.
 const LATE_FRAME: u16 = u16::MAX;
@@ -29,7 +32,7 @@ const FIRST_BYTES: usize = 48;
 const GROWTH_BYTES: usize = 16;
 
 /// What the next sample is written against.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Before {
     time_ms: i64,
     value: u64,
@@ -295,7 +298,7 @@ impl RowsCopy {
             beside.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
         histograms.sort_by_key(|(_, sample)| sample.timestamp);
         let before = floats.len() + histograms.len();
-        self.keep_one(&mut floats, |row| row.time_ms);
+        keep_one(&mut floats, self.last_wins, |row| row.time_ms);
         histograms.dedup_by_key(|(_, sample)| sample.timestamp);
         keep_one_of_each_instant(&mut floats, &mut histograms);
         let duplicates = (before - floats.len() - histograms.len()) as u64;
@@ -311,17 +314,6 @@ impl RowsCopy {
         (columns, duplicates)
     }
 
-    /// Leaves one of neighbours of one instant.
-    fn keep_one<T: Copy>(&self, rows: &mut Vec<T>, time_of: impl Fn(&T) -> i64) {
-        rows.dedup_by(|later, earlier| {
-            let is_same = time_of(later) == time_of(earlier);
-            if is_same && self.last_wins {
-                *earlier = *later;
-            }
-            is_same
-        });
-    }
-
     fn floats_alone(&self, is_inside: impl Fn(i64) -> bool) -> (SampleColumns, u64) {
         let mut columns = SampleColumns::default();
         let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());
@@ -333,16 +325,32 @@ impl RowsCopy {
                 columns.values.push(f64::from_bits(before.value));
             }
         }
-        if !self.unsorted {
-            return (columns, 0);
-        }
-        let mut all: Vec<(i64, f64)> = columns.timestamps.drain(..).zip(columns.values.drain(..)).collect();
-        let before = all.len();
-        all.sort_by_key(|(time, _)| *time);
-        self.keep_one(&mut all, |(time, _)| *time);
-        (columns.timestamps, columns.values) = all.iter().copied().unzip();
-        (columns, (before - all.len()) as u64)
+        one_of_each_instant(columns, self.unsorted, self.last_wins)
     }
+}
+
+/// Floats by time, of one instant the first that came or the last; how many were left out.
+fn one_of_each_instant(mut columns: SampleColumns, unsorted: bool, last_wins: bool) -> (SampleColumns, u64) {
+    if !unsorted {
+        return (columns, 0);
+    }
+    let mut all: Vec<(i64, f64)> = columns.timestamps.drain(..).zip(columns.values.drain(..)).collect();
+    let before = all.len();
+    all.sort_by_key(|(time, _)| *time);
+    keep_one(&mut all, last_wins, |(time, _)| *time);
+    (columns.timestamps, columns.values) = all.iter().copied().unzip();
+    (columns, (before - all.len()) as u64)
+}
+
+/// Leaves one of neighbours of one instant.
+fn keep_one<T: Copy>(rows: &mut Vec<T>, last_wins: bool, time_of: impl Fn(&T) -> i64) {
+    rows.dedup_by(|later, earlier| {
+        let is_same = time_of(later) == time_of(earlier);
+        if is_same && last_wins {
+            *earlier = *later;
+        }
+        is_same
+    });
 }
 
 /// Of a float and a histogram of one instant that stays which came with the earlier frame.

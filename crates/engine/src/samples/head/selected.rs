@@ -9,7 +9,7 @@ use sandur_model::{Labels, StreamId};
 use sandur_query::JoinedLabels;
 
 use super::columns::SampleColumns;
-use super::rows::SeriesRows;
+use super::rows::{SeriesParts, SeriesRows};
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
@@ -83,6 +83,17 @@ impl SelectedSeries {
     /// repeated ones were left out: the first that came stays.
     pub fn samples(&self, at: usize, times_ms: (i64, i64)) -> (SampleColumns, u64) {
         self.look(at, SeriesRows::copy).columns(times_ms)
+    }
+
+    /// The parts of a series of a sealed head by which some of its samples are read without the others;
+    /// nothing when they are not worth it.
+    pub fn parts(&self, at: usize) -> Option<SeriesParts> {
+        self.look(at, SeriesRows::parts)
+    }
+
+    /// As [`SelectedSeries::samples`], by the parts of the series.
+    pub fn samples_of(&self, at: usize, parts: &SeriesParts, times_ms: (i64, i64)) -> (SampleColumns, u64) {
+        self.look(at, |rows| rows.columns_of(parts, times_ms))
     }
 }
 

@@ -1,0 +1,120 @@
+//! Where the samples of a long series lie, so that some are read without the others: a flush reads a series
+//! once for each window that it has samples of, and what comes late has hundreds of windows.
+//!
+//! **Invariant.** A series that parts were made of gets no more samples: its head is sealed.
+
+use super::{Before, SeriesRows, one_of_each_instant};
+use crate::samples::head::columns::SampleColumns;
+
+/// Samples of a part. So what parts take is a fiftieth of the samples at most.
+const PART_ROWS: u32 = 256;
+
+/// The parts of the samples of a series, in the order in which they came.
+#[derive(Debug)]
+pub struct SeriesParts(Box<[Part]>);
+
+#[derive(Debug)]
+struct Part {
+    earliest_ms: i64,
+    latest_ms: i64,
+    /// Where its bytes begin.
+    start: usize,
+    /// What its first sample is written against.
+    before: Before,
+}
+
+impl SeriesRows {
+    /// The parts of its samples; nothing when there are few, or some have start times or are histograms.
+    pub(in super::super) fn parts(&self) -> Option<SeriesParts> {
+        if self.beside.is_some() || self.floats <= 2 * PART_ROWS {
+            return None;
+        }
+        let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());
+        let mut parts = Vec::with_capacity(self.floats.div_ceil(PART_ROWS) as usize);
+        while !bytes.is_empty() {
+            let start = self.bytes.len() - bytes.len();
+            let mut part = Part { earliest_ms: i64::MAX, latest_ms: i64::MIN, start, before };
+            for _ in 0..PART_ROWS {
+                if before.take(&mut bytes).is_none() {
+                    break;
+                }
+                part.earliest_ms = part.earliest_ms.min(before.time_ms);
+                part.latest_ms = part.latest_ms.max(before.time_ms);
+            }
+            parts.push(part);
+        }
+        Some(SeriesParts(parts.into()))
+    }
+
+    /// As [`columns`](super::RowsCopy::columns), of its parts.
+    pub(in super::super) fn columns_of(
+        &self,
+        SeriesParts(parts): &SeriesParts,
+        (first_ms, last_ms): (i64, i64),
+    ) -> (SampleColumns, u64) {
+        let mut columns = SampleColumns::default();
+        for (n, part) in parts.iter().enumerate() {
+            if part.latest_ms < first_ms || last_ms < part.earliest_ms {
+                continue;
+            }
+            let end = parts.get(n + 1).map_or(self.bytes.len(), |next| next.start);
+            let mut bytes = self.bytes.get(part.start..end).unwrap_or_default();
+            let mut before = part.before;
+            while before.take(&mut bytes).is_some() {
+                if (first_ms..=last_ms).contains(&before.time_ms) {
+                    columns.timestamps.push(before.time_ms);
+                    columns.values.push(f64::from_bits(before.value));
+                }
+            }
+        }
+        one_of_each_instant(columns, self.unsorted, self.last_wins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::samples::head::rows::FloatRow;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Whatever came in whatever order, a window of parts is the window of all samples.
+        #[test]
+        fn windows_are_read_of_parts_as_of_all(
+            steps in prop::collection::vec((-40i64..100, 0u32..3, any::<u8>()), 600..2_000),
+            windows in prop::collection::vec((0i64..60_000, 0i64..9_000), 1..20),
+            last_wins in any::<bool>(),
+        ) {
+            let mut rows = SeriesRows::new(last_wins);
+            let (mut time_ms, mut frame) = (0, 0);
+            for (step, frames, value) in steps {
+                (time_ms, frame) = (time_ms + step, frame + frames);
+                rows.append(FloatRow { frame, time_ms, value: f64::from(value), start_ms: 0 });
+            }
+            let parts = rows.parts();
+            prop_assert_eq!(parts.is_some(), rows.floats > 512);
+            for (first, length) in windows.into_iter().filter(|_| parts.is_some()) {
+                let window = (first, first + length);
+                let (found, repeated) = rows.columns_of(parts.as_ref().unwrap(), window);
+                let (expected, left_out) = rows.copy().columns(window);
+                prop_assert_eq!(found.timestamps, expected.timestamps);
+                prop_assert_eq!((found.values, repeated), (expected.values, left_out));
+            }
+        }
+    }
+
+    #[test]
+    fn short_series_and_those_with_start_times_have_no_parts() {
+        let rows_of = |count: u32, start_ms| {
+            let mut rows = SeriesRows::new(true);
+            for frame in 0..count {
+                rows.append(FloatRow { frame, time_ms: i64::from(frame), value: 1.0, start_ms });
+            }
+            rows.parts().is_some()
+        };
+        assert_eq!([rows_of(512, 0), rows_of(513, 0), rows_of(513, 7)], [false, true, false]);
+    }
+}
