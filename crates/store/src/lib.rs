@@ -74,6 +74,7 @@ mod gauges;
 mod hedge;
 mod hedged_read;
 mod hold;
+mod in_memory;
 mod intent;
 mod lane;
 mod latency;
