@@ -8,7 +8,7 @@ use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 
 use super::matchers::{NAME, of_expressions, of_pattern};
 use super::named::Meant;
-use super::parts::{Part, Rank, merged};
+use super::parts::{Part, Rank, merged, split_last_name, with_rollups};
 use super::rolled::{self, KeptAggregate};
 use super::{StoredSeries, TEXT_BYTES};
 use crate::column::Column;
@@ -38,18 +38,29 @@ impl StoredSeries<'_> {
         let Some((asked, selection)) = self.asked(context, selector, window)? else { return Ok(Vec::new()) };
         let _turn = context.turn().await?;
         let mut scan = self.samples.select(context, selection).await?;
-        let (mut found, mut samples) = (Vec::new(), 0u64);
+        let (mut found, mut last, mut samples) = (Vec::new(), Vec::new(), 0u64);
         while let Some(batch) = scan.next().await? {
             context.check()?;
             samples += samples_of(&batch);
             check_samples(samples, self.options.samples_max)?;
-            let (parts, texts) = asked.parts(context, &self.rules, batch).await?;
+            let (parts, mut texts) = asked.parts(context, &self.rules, batch).await?;
+            let mut parts: Vec<Part> = std::mem::take(&mut last).into_iter().chain(parts).collect();
+            if parts.iter().any(|part| part.kept.is_some()) {
+                last = split_last_name(&mut parts);
+                let rules = Arc::clone(&self.rules);
+                parts = context.compute(move || Ok(with_rollups(parts, &rules)?)).await?;
+                let left = parts.iter().chain(&last).map(|part| text_bytes(&part.fetched.name)).sum();
+                if let Some(texts) = texts.as_mut().filter(|texts| left < texts.bytes()) {
+                    texts.resize(left)?;
+                }
+            }
             self.keep(texts);
             found.extend(parts);
             if found.len() > SERIES_MAX {
                 return Err(Error::Limit(format!("more than {SERIES_MAX} series fit; narrow the pattern")));
             }
         }
+        found.extend(last);
         if found.iter().all(|part| part.rank == Rank::Sent) {
             return Ok(found.into_iter().map(|part| part.fetched).collect());
         }
@@ -85,6 +96,11 @@ impl StoredSeries<'_> {
     }
 }
 
+/// What a name takes.
+fn text_bytes(name: &str) -> u64 {
+    name.len() as u64 + TEXT_BYTES
+}
+
 /// Samples of a batch.
 pub(super) fn samples_of(batch: &SeriesBatch) -> u64 {
     batch.samples.iter().map(|samples| samples.values.len() as u64).sum()
@@ -117,7 +133,7 @@ impl Asked {
             for series in 0..batch.labels.len() {
                 job::spend(64)?;
                 let Some(part) = asked.part(&rules, &batch, series)? else { continue };
-                texts += part.fetched.name.len() as u64 + TEXT_BYTES;
+                texts += text_bytes(&part.fetched.name);
                 found.push(part);
             }
             Ok((found, job::reserve_exactly(texts)?))

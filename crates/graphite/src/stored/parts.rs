@@ -37,7 +37,7 @@ pub(super) enum Rank {
 pub(super) struct Part {
     pub(super) fetched: Fetched,
     pub(super) rank: Rank,
-    /// Of a rollup one of its aggregates, which has no values by itself.
+    /// One of the aggregates of a rollup, which has no values by itself.
     pub(super) kept: Option<KeptAggregate>,
 }
 
@@ -74,20 +74,32 @@ impl Rank {
     }
 }
 
-/// One series of each name, made of all its parts.
-pub(super) fn merged(mut parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Fetched>, Stopped> {
-    let mut found: Vec<Fetched> = Vec::with_capacity(parts.len());
+/// One part of each rollup, with its values, instead of its aggregates: all of them are given. Parts come out
+/// by name and rank.
+pub(super) fn with_rollups(mut parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Part>, Stopped> {
     parts.sort_by(|a, b| (&a.fetched.name, a.rank).cmp(&(&b.fetched.name, b.rank)));
+    let mut found: Vec<Part> = Vec::new();
     let mut parts = parts.into_iter().peekable();
-    while let Some(Part { mut fetched, rank, kept }) = parts.next() {
-        if let Rank::Rolled(steps) | Rank::RolledCoarser(steps) = rank {
-            let mut group: Vec<KeptAggregate> = kept.into_iter().collect();
-            let goes_on = |part: &Part| part.rank == rank && part.fetched.name == fetched.name;
+    while let Some(mut part) = parts.next() {
+        if let Rank::Rolled(steps) | Rank::RolledCoarser(steps) = part.rank
+            && let Some(kept) = part.kept.take()
+        {
+            let mut group = vec![kept];
+            let goes_on = |more: &Part| more.rank == part.rank && more.fetched.name == part.fetched.name;
             while let Some(more) = parts.next_if(goes_on) {
                 group.extend(more.kept);
             }
-            fetched.values = rolled::values(rules.of(&fetched.name), steps, &group)?;
+            part.fetched.values = rolled::values(rules.of(&part.fetched.name), steps, &group)?;
         }
+        found.push(part);
+    }
+    Ok(found)
+}
+
+/// One series of each name, made of all its parts.
+pub(super) fn merged(parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Fetched>, Stopped> {
+    let mut found: Vec<Fetched> = Vec::with_capacity(parts.len());
+    for Part { fetched, .. } in with_rollups(parts, rules)? {
         match found.last_mut().filter(|last| last.name == fetched.name) {
             None => found.push(fetched),
             Some(first) => {
@@ -101,6 +113,13 @@ pub(super) fn merged(mut parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<F
         }
     }
     Ok(found)
+}
+
+/// Takes the parts of the last name away, of which more may follow: parts of a name come one after the other.
+pub(super) fn split_last_name(parts: &mut Vec<Part>) -> Vec<Part> {
+    let last = parts.last().map(|part| part.fetched.name.as_str());
+    let whole = parts.iter().rposition(|part| Some(part.fetched.name.as_str()) != last);
+    parts.split_off(whole.map_or(0, |at| at + 1))
 }
 
 #[cfg(test)]

@@ -108,6 +108,9 @@ fn value_of(rollup: &Rollup, method: Method, places: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schemas::StorageRules;
+    use crate::source::Fetched;
+    use crate::stored::parts::{Part, Rank, merged, split_last_name, with_rollups};
 
     const ARCHIVES: [Archive; 4] = [
         Archive { step: 10, retention: 100 },
@@ -195,5 +198,40 @@ mod tests {
         let known: Vec<Option<f64>> =
             values(rule, RolledSteps { step: 60, finest: 10 }, &kept).unwrap().iter().collect();
         assert!(known[2].is_none() && known.iter().flatten().count() == 17);
+    }
+
+    /// A request keeps one part of each rollup, however many aggregates there are.
+    #[test]
+    fn aggregates_become_a_part_batch_by_batch() {
+        let (reading, rules) = (Reading { start: 0, end: 1_080, archive: 0 }, StorageRules::default());
+        let parts_of = |name: &str, finest: i64| {
+            let rank = Rank::Rolled(RolledSteps { step: 60, finest });
+            let part = |kept| {
+                let (name, values) = (name.to_owned(), Column::default());
+                Part {
+                    fetched: Fetched { name, start: 0, end: 1_080, step: 60, values },
+                    rank,
+                    kept: Some(kept),
+                }
+            };
+            kept(60, &points(true), reading).into_iter().map(part).collect::<Vec<_>>()
+        };
+        let all = || ["a", "b", "c"].into_iter().flat_map(|name| [(name, 10), (name, 20)]);
+        let all = || all().flat_map(|(name, finest)| parts_of(name, finest)).collect::<Vec<_>>();
+        // The first batch ends within the aggregates of "b".
+        let mut batch = all();
+        let later = batch.split_off(18);
+        let last = split_last_name(&mut batch);
+        assert!(batch.iter().all(|part| part.fetched.name == "a") && !last.is_empty());
+        let found = with_rollups(batch, &rules).unwrap();
+        let later = with_rollups(last.into_iter().chain(later).collect(), &rules).unwrap();
+        let mut found: Vec<Part> = found.into_iter().chain(later).collect();
+        assert_eq!((found.len(), found.iter().all(|part| part.kept.is_none())), (6, true));
+        found.reverse();
+        let (once, twice) = (merged(all(), &rules).unwrap(), merged(found, &rules).unwrap());
+        let shown = |all: &[Fetched]| -> Vec<(String, Vec<Option<f64>>)> {
+            all.iter().map(|one| (one.name.clone(), one.values.iter().collect())).collect()
+        };
+        assert_eq!((shown(&once), once.len()), (shown(&twice), 3));
     }
 }

@@ -10,7 +10,7 @@ use sandur_query::{Error, QueryContext, SampleScan};
 
 use super::StoredSeries;
 use super::fetch::{Asked, check_samples, samples_of};
-use super::parts::{Part, merged};
+use super::parts::{Part, merged, split_last_name};
 use crate::glob::Pattern;
 use crate::schemas::StorageRules;
 use crate::source::{Fetched, Selector, Window};
@@ -57,9 +57,7 @@ impl SeriesStream {
                 check_samples(self.samples, self.samples_max)?;
                 let (more, _names) = self.asked.parts(context, &self.rules, batch).await?;
                 parts.extend(more);
-                let last = parts.last().map(|part| part.fetched.name.as_str());
-                let whole = parts.iter().rposition(|part| Some(part.fetched.name.as_str()) != last);
-                self.last = parts.split_off(whole.map_or(0, |at| at + 1));
+                self.last = split_last_name(&mut parts);
             }
         }
         let rules = Arc::clone(&self.rules);
