@@ -3,6 +3,9 @@
 //! The value of a point is a power of two by its second in the step, so the sum of a rollup tells of which
 //! points it was made. Each point is sent once. It is found as it was sent, or in the one rollup of its step;
 //! all of the acknowledged ones are found, and none that nobody sent. Every second series has a tag.
+//!
+//! Of points that were not acknowledged a process that adopts a dead one may store copies, and do so again
+//! when it was interrupted. A copy that comes to a step that is rolled stays beside the rollup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -147,14 +150,15 @@ impl OldPoints {
     pub fn check(&self, reader: &str, found: &[FoundSeries], all: bool) -> Result<usize> {
         let found = steps_of(reader, found)?;
         for (step, FoundStep { as_sent, aggregates }) in &found {
-            let sent = self.steps.get(step).map_or(0, |points| points.sent);
+            let Points { sent, acknowledged } = self.steps.get(step).copied().unwrap_or_default();
             let rolled = match aggregates.is_empty() {
                 true => 0,
                 false => points_of(aggregates)
                     .with_context(|| format!("{reader} found a wrong rollup at {step:?}: {aggregates:?}"))?,
             };
             ensure!((as_sent | rolled) & !sent == 0, "{reader} found points at {step:?} that nobody sent");
-            ensure!(as_sent & rolled == 0, "{reader} found points at {step:?} in a rollup and beside it");
+            let twice = as_sent & rolled & acknowledged;
+            ensure!(twice == 0, "{reader} found points at {step:?} in a rollup and beside it: {twice:#b}");
         }
         for (step, points) in self.steps.iter().filter(|_| all) {
             let is_there = |step: &FoundStep| step.as_sent | points_of(&step.aggregates).unwrap_or(0);
@@ -261,6 +265,8 @@ mod tests {
         assert!(check(raw(&[(begin, 1.0)])).is_err(), "lost");
         let doubled = raw(&[(begin + 1_000, 2.0)]);
         assert!(check(rolled(begin, 3).into_iter().chain(doubled).collect()).is_err(), "doubled");
+        let again = raw(&[(begin + 2_000, 4.0)]);
+        assert_eq!(check(rolled(begin, 7).into_iter().chain(again).collect()).unwrap(), 1, "a copy");
         assert!(check(rolled(begin, 19)).is_err(), "nobody sent it");
         assert!(check(raw(&[(begin, 3.0), (begin + 1_000, 2.0)])).is_err(), "another value");
         let mut fewer = rolled(begin, 3);
