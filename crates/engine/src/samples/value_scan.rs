@@ -71,17 +71,12 @@ impl Cursor {
     /// The place behind the last text that is not above the bound.
     fn end_of(&self, bound: &str) -> usize {
         match self.last() {
+            None => self.at,
             Some(last) if last <= bound => self.page.len(),
-            _ => {
-                let (mut from, mut to) = (self.at, self.page.len());
-                while from < to {
-                    let middle = from + (to - from) / 2;
-                    match self.page.get(middle) > bound {
-                        true => to = middle,
-                        false => from = middle + 1,
-                    }
-                }
-                from
+            // No text is there twice.
+            Some(_) => {
+                let found = self.page.lower_bound(bound);
+                (found + usize::from(self.page.get(found) == bound)).max(self.at)
             }
         }
     }
