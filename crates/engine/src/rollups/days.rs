@@ -119,6 +119,7 @@ impl RollupDays {
             }
         }
         self.looked_at = present;
+        self.apart.retain(|(dataset, start)| snapshot.blocks(dataset, day_of(*start)).next().is_some());
         due.sort_by(|a, b| a.place.cmp(&b.place));
         let later = due.partition_point(|due| self.next.as_ref().is_some_and(|next| due.place < *next));
         due.rotate_left(later);
