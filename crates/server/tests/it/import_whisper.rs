@@ -9,8 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::process::{Random, Server, Setup, encode, now_ns};
+use crate::process::{Random, Server, Setup, encode, now_ns, request};
 use crate::retention::until;
+use crate::rollups::assert_same;
 
 const FILES: u32 = 12;
 const FINE: u32 = 60;
@@ -114,10 +115,15 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
 
 /// An hour by the minute which ends at `last`, and nothing else: one block holds it.
 fn minutes(last: u32, value: f64) -> Vec<u8> {
-    let words = [1, 60 * FINE, 0.5f32.to_bits(), 1, 28, 60, FINE];
+    one_archive(last, (60, FINE), value)
+}
+
+/// One archive of some steps, the last of which begins at `last`.
+fn one_archive(last: u32, (step, count): (u32, u32), value: f64) -> Vec<u8> {
+    let words = [1, step * count, 0.5f32.to_bits(), 1, 28, step, count];
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-    for n in 0..FINE {
-        bytes.extend((last - (FINE - 1 - n) * 60).to_be_bytes());
+    for n in 0..count {
+        bytes.extend((last - (count - 1 - n) * step).to_be_bytes());
         bytes.extend((value + f64::from(n) / 7.0).to_be_bytes());
     }
     bytes
@@ -128,12 +134,13 @@ fn minutes(last: u32, value: f64) -> Vec<u8> {
 fn a_comparison_knows_rollups() {
     let folder = tempfile::tempdir().unwrap();
     let (tree, schemas) = (folder.path().join("whisper"), folder.path().join("schemas.conf"));
-    fs::create_dir_all(tree.join("a")).unwrap();
+    let names = ["a/n0.wsp", "a/n1.wsp", "_tagged/0ab/1cd/n2_DOT_load;dc=b;host=a.wsp"];
+    names.iter().for_each(|name| fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap());
     fs::write(&schemas, "[all]\npattern = .*\nretentions = 1m:1d,1h:30d\n").unwrap();
     // The last minute of an hour three days ago: the points of the file are those of the whole hour.
     let last = (now_ns() / 1_000_000_000) as u32 / 3600 * 3600 - 3 * 86_400 - 60;
-    for n in 0..3u32 {
-        fs::write(tree.join(format!("a/n{n}.wsp")), minutes(last, f64::from(n) - 1.5)).unwrap();
+    for (n, name) in (0..).zip(names) {
+        fs::write(tree.join(name), minutes(last, f64::from(n) - 1.5)).unwrap();
     }
     let store = folder.path().join("data").to_str().unwrap().to_owned();
     let schemas = format!("--graphite-schemas={}", schemas.display());
@@ -153,8 +160,74 @@ fn a_comparison_knows_rollups() {
     let (code, text) = told(&run(&server, &tree, &["--verify"]));
     let expected = "rollups in the place of 180 of the points";
     assert!(code == Some(0) && text.contains(": 0 differ") && text.contains(expected), "{text}");
-    fs::write(tree.join("a/n1.wsp"), minutes(last, 7.0)).unwrap();
+    for name in &names[1..] {
+        fs::write(tree.join(name), minutes(last, 7.0)).unwrap();
+        let (code, text) = told(&run(&server, &tree, &["--verify"]));
+        let differs = format!("{}: ", name.rsplit('/').next().unwrap());
+        assert!(code == Some(1) && text.contains(&differs) && text.contains("a rollup of 3600 s"), "{text}");
+    }
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// Renders of all that was imported, over both archives and in the times of each alone.
+fn renders(server: &Server, last: u32) -> Vec<serde_json::Value> {
+    let targets = ["seriesByTag('name=cpu.load')", "sumSeries(seriesByTag('name=cpu.load'))", "a.*"];
+    let times = [(last - 60 * 3_600, last + 7_200), (last - 7_200, last + 60)];
+    let addresses = targets.iter().flat_map(|target| {
+        times.map(|(from, until)| {
+            format!("/render?target={}&format=json&from={from}&until={until}", encode(target))
+        })
+    });
+    addresses.map(|address| server.get_json(&address)).collect()
+}
+
+/// Archives that came from whisper stay beside the rollups of their series, with tags and without, and are
+/// told once.
+#[test]
+fn renders_of_archives_stay_the_same_when_the_points_beside_them_become_rollups() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tree, schemas) = (folder.path().join("whisper"), folder.path().join("schemas.conf"));
+    fs::write(&schemas, "[all]\npattern = .*\nretentions = 1m:1d,1h:30d\n").unwrap();
+    let names = [
+        "_tagged/0ab/1cd/cpu_DOT_load;dc=b.wsp",
+        "_tagged/0ab/1cd/cpu_DOT_load;dc=b;host=a.wsp",
+        "_tagged/0ab/1cd/cpu_DOT_load;dc=b;host=b.wsp",
+        "a/b.wsp",
+    ];
+    // In the middle of an hour of a day that is over, so that one hour is cut in two.
+    let today = (now_ns() / 1_000_000_000) as u32 / 86_400 * 86_400;
+    let last = today - 6 * 86_400 + 43_200 + 1_800;
+    for (n, name) in (0..).zip(names) {
+        fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
+        fs::write(tree.join(name), whisper(last, f64::from(n))).unwrap();
+    }
+    // So many slots come later that the days of the others are a block each, which waits for no merge.
+    fs::write(tree.join("later.wsp"), one_archive(today - 3_600, (3_600, 5 * 24), 1.0)).unwrap();
+    let store = folder.path().join("data").to_str().unwrap().to_owned();
+    let schemas = format!("--graphite-schemas={}", schemas.display());
+    let options = ["--compaction-interval=200ms", "--retention-change-delay=300ms", &schemas];
+    let setup = || Setup::new(store.clone(), folder.path()).with(&options);
+    let server = setup().start();
+    let (code, text) = told(&run(&server, &tree, &[]));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(request(server.address, "POST", "/flush", &[], b"").unwrap().0 < 300);
+    let before = renders(&server, last);
+    assert_eq!(before[0].as_array().unwrap().len(), 3);
+    let values = before[0][0]["datapoints"].as_array().unwrap().iter().filter(|point| !point[0].is_null());
+    assert_eq!(values.count(), COARSE as usize);
+    assert_eq!(server.terminate(), Some(0));
+    let server = setup().with(&["--graphite-rollups"]).start();
+    let rewritten = "sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}";
+    until("the day is rolled", &server, || {
+        String::from_utf8(server.get("/metrics").1).unwrap().contains(rewritten)
+    });
+    for (before, after) in before.iter().zip(renders(&server, last)) {
+        assert_same(&before.to_string(), &after.to_string());
+    }
     let (code, text) = told(&run(&server, &tree, &["--verify"]));
-    assert!(code == Some(1) && text.contains("n1.wsp: ") && text.contains("a rollup of 3600 s"), "{text}");
+    assert!(
+        code == Some(0) && text.contains(": 0 differ") && text.contains("rollups in the place"),
+        "{text}"
+    );
     assert_eq!(server.terminate(), Some(0));
 }

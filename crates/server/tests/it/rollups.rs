@@ -87,7 +87,7 @@ fn seen(server: &Server) -> [String; 4] {
 }
 
 /// Compares two renders: a mean of means may be rounded otherwise than the mean.
-fn assert_same(before: &str, after: &str) {
+pub fn assert_same(before: &str, after: &str) {
     let points = |text: &str| {
         let series: serde_json::Value = serde_json::from_str(text).unwrap();
         let of = |one: &serde_json::Value| {
