@@ -14,7 +14,7 @@ use serde_json::json;
 
 const SELECTOR: &str = r#"{job="faults"}"#;
 
-fn store_of(folder: &Path) -> String {
+pub fn store_of(folder: &Path) -> String {
     format!("file://{}", folder.join("data").display())
 }
 
@@ -157,10 +157,10 @@ fn a_directory_in_use_is_refused_with_the_remedy() {
 }
 
 /// A mounted tmpfs that is unmounted when dropped.
-struct Tmpfs(PathBuf);
+pub struct Tmpfs(PathBuf);
 
 impl Tmpfs {
-    fn mount(at: &Path, size: &str, test: &str) -> Option<Self> {
+    pub fn mount(at: &Path, size: &str, test: &str) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
         let options = format!("size={size}");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
