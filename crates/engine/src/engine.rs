@@ -1,14 +1,12 @@
-//! The engine as others see it: open, push, flush, follow, shut down.
+//! The engine as others see it: open, flush, follow, shut down. How it takes pushes is in [`crate::push`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Backoff, Env, ErrorKind, Id, Lane, Reservation, Task};
+use sandur_base::{Backoff, Env, ErrorKind, Id, Task};
 use sandur_catalog::{Catalog, Snapshot};
-use sandur_format::Error as FormatError;
-use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{Batch, MILLISECOND_NS, Matcher};
+use sandur_model::Matcher;
 use sandur_query::{Follow, QueryContext, Sources};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +16,7 @@ use crate::error::Error;
 use crate::flush::Ending;
 use crate::flush_task;
 use crate::follow_writers::WriterFollower;
-use crate::head::{Head, push_bytes};
+use crate::head::Head;
 use crate::logs::EngineLogs;
 use crate::maintain;
 use crate::metrics::Metrics;
@@ -28,21 +26,12 @@ use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
 
-/// Text bytes or rows of a batch from which preparing it for the WAL leaves the I/O threads.
-const SMALL_BYTES: usize = 64 << 10;
-const SMALL_ROWS: usize = 1_000;
 /// Flush requests that may wait.
 const FLUSH_QUEUE: usize = 16;
-/// How often a push that waits for memory looks again when nothing tells it to.
-const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// How often an engine that cannot register looks whether it shall stop.
 const CLOSING_LOOK: Duration = Duration::from_millis(250);
 /// Pauses before an engine tries again to register a new incarnation.
 const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
-const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
-/// Longest line in bytes; limits of tenants are far below.
-const LINE_BYTES_MAX: u32 = 64 << 20;
 
 /// An engine over one store. Dropping it without [`Engine::shutdown`] is a crash: nothing that was
 /// acknowledged is lost.
@@ -103,102 +92,6 @@ impl Engine {
         Ok(Arc::new(Self { shared, reader, flush_requests, stage, closing, tasks }))
     }
 
-    /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
-    /// be stored; sending it again is safe, because equal rows are stored once.
-    pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), Error> {
-        self.push_holding(batch, ()).await
-    }
-
-    /// [`Engine::push`] of a batch whose memory the caller holds until the engine has taken memory for it.
-    pub async fn push_holding(&self, batch: impl Into<Batch>, held: impl Send) -> Result<(), Error> {
-        let started = self.shared.env.monotonic();
-        let outcome = self.push_uncounted(batch.into(), held).await;
-        let metrics = &self.shared.metrics;
-        match outcome {
-            Ok(()) => {
-                let waited = self.shared.env.monotonic().saturating_sub(started);
-                metrics.push_seconds.observe(waited.as_secs_f64());
-            }
-            Err(_) => drop(metrics.pushes_failed.inc()),
-        }
-        outcome
-    }
-
-    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Result<(), Error> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let shared = &self.shared;
-        shared.expect_catalog()?;
-        let wal = shared.wal();
-        wal.status().check(shared.env.monotonic())?;
-        check_bounds(&batch)?;
-        let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
-        if bytes > limit || arena_bytes(&batch) > ARENA_BYTES_MAX {
-            return Err(Error::BatchTooLarge { bytes, limit: limit.min(ARENA_BYTES_MAX as u64) });
-        }
-        let memory = self.reserve(bytes).await?;
-        drop(held);
-        let (batch, record) = self.prepare(batch).await?;
-        let outcome = wal.enqueue(batch, record, memory)?;
-        let patience = shared.options.push_timeout;
-        match shared.env.timeout(patience, outcome).await {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(wal.status().end_reason()),
-            None => {
-                let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
-                Err(Error::AckTimeout { waited: patience, reason })
-            }
-        }
-    }
-
-    /// Memory for a push. While the heads are full the push waits for a flush: a client that is slowed
-    /// down needs no retries. The wait is bounded; after it the push is refused.
-    async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
-        let shared = &self.shared;
-        let deadline = shared.env.monotonic() + shared.options.push_wait;
-        loop {
-            let freed = shared.freed.notified();
-            match shared.options.write_budget.reserve(bytes) {
-                Ok(memory) => return Ok(memory),
-                Err(refusal) if shared.env.monotonic() >= deadline => {
-                    return Err(match shared.flush_signal.is_failing() {
-                        true => Error::FlushesFail(refusal),
-                        false => Error::HeadsFull(refusal),
-                    });
-                }
-                Err(_) => shared.flush_signal.press(),
-            }
-            if self.closing.load(Ordering::Acquire) {
-                return Err(Error::ShuttingDown);
-            }
-            // Queries that end give memory back too, without a word: look again soon in any case.
-            let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
-        }
-    }
-
-    /// The batch without its compressed form, and its record for the WAL.
-    async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
-        let has_small_text = match &batch {
-            Batch::Logs(batch) => batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES,
-            Batch::Metrics(batch) => {
-                batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES
-            }
-        };
-        let small = has_small_text && batch.rows() < SMALL_ROWS;
-        let prepare = move || {
-            let record = Record::of(&batch);
-            match &mut batch {
-                Batch::Logs(batch) => batch.arena.compressed = None,
-                Batch::Metrics(batch) => batch.drop_text(),
-            }
-            (batch, record)
-        };
-        let (batch, record) =
-            if small { prepare() } else { self.shared.env.run_cpu(Lane::Query, prepare).await };
-        Ok((batch, record.map_err(|error| not_recorded(&error))?))
-    }
-
     /// Puts everything in blocks that was acknowledged before the call, by this process or by the ones
     /// that this directory had before.
     pub async fn flush(&self) -> Result<(), Error> {
@@ -241,6 +134,11 @@ impl Engine {
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Whether pushes that wait shall give up.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// The store.
@@ -356,50 +254,6 @@ impl Engine {
 fn may_pass(error: &Error) -> bool {
     let is_lost = matches!(error, Error::CatalogLost { .. });
     !is_lost && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
-}
-
-/// Bytes that a record of the WAL keeps in one piece, as far as they are known before it is made.
-fn arena_bytes(batch: &Batch) -> usize {
-    match batch {
-        Batch::Logs(batch) => batch.arena.bytes.len(),
-        Batch::Metrics(batch) => batch.arena.bytes.len().max(batch.values.len() * size_of::<f64>()),
-    }
-}
-
-/// Why a batch has no record.
-fn not_recorded(error: &FormatError) -> Error {
-    match error {
-        FormatError::TooLarge { found, limit, .. } => Error::BatchTooLarge { bytes: *found, limit: *limit },
-        error => Error::Internal(error.to_string()),
-    }
-}
-
-fn check_bounds(batch: &Batch) -> Result<(), Error> {
-    let (earliest, latest) = (i64::MIN + TIMESTAMP_MARGIN_NS, i64::MAX - TIMESTAMP_MARGIN_NS);
-    let batch = match batch {
-        Batch::Logs(batch) => batch,
-        Batch::Metrics(batch) => {
-            let (earliest, latest) = (earliest / MILLISECOND_NS, latest / MILLISECOND_NS);
-            let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
-            let exemplars = batch.exemplars.iter().map(|of| of.exemplar.timestamp);
-            let mut times = batch.timestamps.iter().copied().chain(histograms).chain(exemplars);
-            return match times.find(|at| *at < earliest || *at > latest) {
-                Some(at) => Err(Error::Timestamp { timestamp: at.saturating_mul(MILLISECOND_NS) }),
-                None => Ok(()),
-            };
-        }
-    };
-    for entry in batch.streams.iter().flat_map(|stream| &stream.entries) {
-        let timestamp = entry.timestamp;
-        if timestamp < earliest || timestamp > latest {
-            return Err(Error::Timestamp { timestamp });
-        }
-        if entry.line.len > LINE_BYTES_MAX {
-            let (bytes, limit) = (u64::from(entry.line.len), u64::from(LINE_BYTES_MAX));
-            return Err(Error::BatchTooLarge { bytes, limit });
-        }
-    }
-    Ok(())
 }
 
 /// Makes snapshots visible that other parts of this process committed.

@@ -55,6 +55,14 @@ pub enum Error {
         /// What one batch may take.
         limit: u64,
     },
+    /// Some parts of a large push are stored or may be, and one is not.
+    #[error("a part of the push is not stored, others may be; sending all of it again is safe: {reason}")]
+    InPart {
+        /// Why the part is not stored.
+        reason: String,
+        /// The kind of that failure.
+        kind: ErrorKind,
+    },
     /// A timestamp that no window can hold.
     #[error("timestamp {timestamp} is out of range: the years 1678 to 2261 can be stored")]
     Timestamp {
@@ -207,7 +215,7 @@ impl Error {
                 ErrorKind::Unavailable
             }
             Self::ShuttingDown | Self::CatalogLost { .. } => ErrorKind::Unavailable,
-            Self::Refused { kind, .. } => *kind,
+            Self::Refused { kind, .. } | Self::InPart { kind, .. } => *kind,
             Self::AckTimeout { .. } => ErrorKind::Timeout,
             Self::Store(error) => error.kind(),
             Self::Catalog(error) => error.kind(),

@@ -59,6 +59,8 @@ mod needles;
 mod open_block;
 mod options;
 mod order_of_writers;
+mod push;
+mod push_parts;
 mod read_frame;
 mod retention;
 mod rewritten;

@@ -15,6 +15,8 @@ pub struct Metrics {
     pub pushes: Counter,
     /// Pushes that were refused or not acknowledged.
     pub pushes_failed: Counter,
+    /// Pushes that were too large to be stored at once.
+    pub pushes_in_parts: Counter,
     /// Rows that were acknowledged.
     pub rows: Counter,
     /// Line bytes that were acknowledged.
@@ -105,6 +107,7 @@ impl Default for Metrics {
         Self {
             pushes: Counter::default(),
             pushes_failed: Counter::default(),
+            pushes_in_parts: Counter::default(),
             rows: Counter::default(),
             line_bytes: Counter::default(),
             samples: Counter::default(),
@@ -155,6 +158,8 @@ impl Metrics {
         all.register("pushes", "Pushes that were acknowledged", self.pushes.clone());
         let text = "Pushes that were refused or not acknowledged";
         all.register("pushes_failed", text, self.pushes_failed.clone());
+        let text = "Pushes that were too large to be stored at once and were stored in parts";
+        all.register("pushes_in_parts", text, self.pushes_in_parts.clone());
         all.register("rows", "Rows that were acknowledged", self.rows.clone());
         all.register("line_bytes", "Line bytes that were acknowledged", self.line_bytes.clone());
         all.register("samples", "Samples that were acknowledged", self.samples.clone());

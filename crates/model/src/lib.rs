@@ -30,6 +30,7 @@
 mod automaton;
 mod batch;
 mod batch_builder;
+mod batch_parts;
 mod bounded_regex;
 pub mod decimal;
 mod exemplar;
@@ -60,6 +61,7 @@ mod time;
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
 pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
+pub use batch_parts::{EntryPlace, SamplePlace};
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
 pub use exemplar::Exemplar;
 pub use graphite_name::GraphiteName;

@@ -7,11 +7,11 @@ use sandur_base::Reservation;
 use sandur_model::{LogBatch, StreamEntries};
 
 /// Bytes that a row may cost beside its batch: its place in the sorted order of its stream.
-const ROW_BYTES: u64 = 16;
+pub(super) const ROW_BYTES: u64 = 16;
 /// Bytes that a row takes in a WAL frame beside its text.
-const WAL_ROW_BYTES: u64 = 16;
+pub(super) const WAL_ROW_BYTES: u64 = 16;
 /// Bytes that a stream of a batch costs beside its entries: its piece and the shared batch.
-const PIECE_BYTES: u64 = 64;
+pub(super) const PIECE_BYTES: u64 = 64;
 /// Bytes that a stream costs that the head has not seen yet, beside its labels.
 const STREAM_BYTES: u64 = 384;
 /// Bytes that one label costs beside its text: two boxed strings.

@@ -4,6 +4,7 @@
 
 mod arrivals;
 mod columns;
+mod cuts;
 mod memory;
 mod pages;
 mod stream;
@@ -19,6 +20,7 @@ use sandur_query::{Columns, Holding, Order, PageTask, StreamVolume};
 
 use arrivals::Arrivals;
 pub(crate) use columns::page_of_rows;
+pub use cuts::{EntryCut, cuts, cutting_bytes};
 pub use memory::{HeadBatch, push_bytes};
 pub use stream::{HeadStream, Row, StreamRows};
 

@@ -9,15 +9,18 @@ use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
 
 /// The most that a float sample takes in its series, room to grow included.
-const FLOAT_BYTES: u64 = 64;
+pub(super) const FLOAT_BYTES: u64 = 64;
+/// Bytes of a histogram in its series, beside its parts, room to grow included.
+pub(super) const HISTOGRAM_BYTES: u64 = 128;
 /// The most that a label takes whose name and value nobody had: two strings, a name and a value of the index,
 /// a node of a path, and its places in the series and in a list of names.
-const NEW_LABEL_BYTES: u64 = 3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
+pub(super) const NEW_LABEL_BYTES: u64 =
+    3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
 /// Bytes of labels that a byte of a name of Graphite's may become: each node has a label of its level, and
 /// the path is one more.
-const NAME_GROWTH: u64 = 6;
+pub(super) const NAME_GROWTH: u64 = 6;
 /// Bytes of a series' names, were they a new list, and of the end of its path.
-const SHAPE_BYTES: u64 = 112 + END_BYTES;
+pub(super) const SHAPE_BYTES: u64 = 112 + END_BYTES;
 
 /// Bytes that a batch takes on its way into a head, were all of its series and strings new: the batch, its
 /// form in the WAL, and what the head keeps of it. Looks at no text, since most series are known.
@@ -26,7 +29,8 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let labels: u64 = batch.series.iter().map(|series| series.labels.count() as u64).sum();
     let series = batch.series.len() as u64 * (SERIES_BYTES + SHAPE_BYTES) + labels * NEW_LABEL_BYTES;
     let histograms: u64 = batch.histograms.iter().map(|sample| 2 * sample.histogram.memory_bytes()).sum();
-    let rows = batch.timestamps.len() as u64 * FLOAT_BYTES + batch.histograms.len() as u64 * 128 + histograms;
+    let floats = batch.timestamps.len() as u64 * FLOAT_BYTES;
+    let rows = floats + batch.histograms.len() as u64 * HISTOGRAM_BYTES + histograms;
     let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
     let beside: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
     sent + series + label_texts(batch) + rows + 2 * beside

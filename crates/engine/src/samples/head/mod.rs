@@ -8,8 +8,9 @@
 //! ([`matching`]).
 //!
 //! **Memory.** Some 120 bytes for a series, four for each label, and those of its samples; each string and
-//! each label once. A push reserves the most that its batch may take ([`push_bytes`]); what it did take
-//! stays reserved as long as the head is there: what is flushed leaves with it, strings too.
+//! each label once. A push reserves the most that its batch may take ([`push_bytes`], of a
+//! large one [`cuts`]); what it did take stays reserved as long as the head is there: what is flushed leaves
+//! with it, strings too.
 //!
 //! **Repeated samples.** Of two samples of a series and an instant the first that came stays, of series of
 //! Graphite's the last ([`sandur_model::last_write_wins`]), which is
@@ -18,6 +19,7 @@
 
 mod beside;
 mod columns;
+mod cuts;
 mod exemplars;
 mod matching;
 mod memory;
@@ -46,6 +48,7 @@ use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
 use beside::HeadExemplar;
 pub use columns::SampleColumns;
+pub use cuts::{SampleCut, cuts, cutting_bytes};
 pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;

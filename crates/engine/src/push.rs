@@ -1,0 +1,259 @@
+//! Pushes: memory first, then the WAL, then the answer.
+//!
+//! **Invariants.** Memory of a batch is reserved before its form for the WAL is made. A batch that one push
+//! may not take at once is stored in parts, in order, and acknowledged when all of them are durable; rows of
+//! a failed push that is sent again are stored once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_base::{Lane, Reservation};
+use sandur_format::Error as FormatError;
+use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
+use sandur_model::{Batch, MILLISECOND_NS};
+use tokio::sync::oneshot;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::head::push_bytes;
+use crate::push_parts::{Parted, cutting_bytes};
+use crate::wal::Wal;
+
+/// Text bytes or rows of a batch from which preparing it for the WAL leaves the I/O threads.
+const SMALL_BYTES: usize = 64 << 10;
+const SMALL_ROWS: usize = 1_000;
+/// How often a push that waits for memory looks again when nothing tells it to.
+const MEMORY_LOOK: Duration = Duration::from_millis(100);
+/// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
+const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
+/// Longest line in bytes; limits of tenants are far below.
+const LINE_BYTES_MAX: u32 = 64 << 20;
+/// Parts of what one push may take: while one becomes durable, the next is made.
+const PARTS_OF_PUSH: u64 = 2;
+
+/// The outcome of a push that is in the queue of the WAL.
+type Outcome = oneshot::Receiver<Result<(), Error>>;
+
+impl Engine {
+    /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
+    /// be stored; sending it again is safe, because equal rows are stored once.
+    pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), Error> {
+        self.push_holding(batch, ()).await
+    }
+
+    /// [`Engine::push`] of a batch whose memory the caller holds until the engine has taken memory for it.
+    pub async fn push_holding(&self, batch: impl Into<Batch>, held: impl Send) -> Result<(), Error> {
+        let env = self.env();
+        let started = env.monotonic();
+        let outcome = self.push_uncounted(batch.into(), held).await;
+        let metrics = &self.shared().metrics;
+        match outcome {
+            Ok(()) => {
+                let waited = env.monotonic().saturating_sub(started);
+                metrics.push_seconds.observe(waited.as_secs_f64());
+            }
+            Err(_) => drop(metrics.pushes_failed.inc()),
+        }
+        outcome
+    }
+
+    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Result<(), Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let shared = self.shared();
+        shared.expect_catalog()?;
+        let wal = shared.wal();
+        wal.status().check(shared.env.monotonic())?;
+        check_bounds(&batch)?;
+        let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
+        if bytes <= limit && arena_bytes(&batch) <= ARENA_BYTES_MAX {
+            return self.push_whole(&wal, batch, bytes, held).await;
+        }
+        let most = limit / PARTS_OF_PUSH;
+        let cutting = self.reserve(cutting_bytes(&batch, most)).await?;
+        let (arena, text) = (arena_bytes(&batch), text_bytes(&batch));
+        let parted = shared.env.run_cpu(Lane::Query, move || Parted::new(batch, most)).await;
+        drop(cutting);
+        let of_parts = parted.bytes();
+        let bytes = of_parts.iter().sum::<u64>() + text;
+        if bytes <= limit && arena <= ARENA_BYTES_MAX {
+            return self.push_whole(&wal, parted.into_whole(), bytes, held).await;
+        }
+        match of_parts.iter().copied().find(|bytes| *bytes > limit) {
+            Some(bytes) => Err(Error::BatchTooLarge { bytes, limit }),
+            None => self.push_parts(&wal, parted, of_parts, held).await,
+        }
+    }
+
+    async fn push_whole(&self, wal: &Wal, batch: Batch, bytes: u64, held: impl Send) -> Result<(), Error> {
+        let memory = self.reserve(bytes).await?;
+        drop(held);
+        let (batch, record) = self.prepare(batch).await?;
+        self.acknowledged(wal, wal.enqueue(batch, record, memory)?).await
+    }
+
+    /// Stores parts of so many bytes, one after the other. What the caller holds pays for the batch that they
+    /// are made of.
+    async fn push_parts(
+        &self,
+        wal: &Wal,
+        parted: Parted,
+        of_parts: Vec<u64>,
+        held: impl Send,
+    ) -> Result<(), Error> {
+        self.shared().metrics.pushes_in_parts.inc();
+        let (parted, mut waiting) = (Arc::new(parted), VecDeque::new());
+        let mut is_begun = false;
+        let in_part = |is_begun: bool, error: Error| match is_begun {
+            true => Error::InPart { reason: error.to_string(), kind: error.kind() },
+            false => error,
+        };
+        for (number, bytes) in of_parts.into_iter().enumerate() {
+            let queued = self.push_part(wal, (&parted, number), bytes, &mut waiting).await;
+            waiting.push_back(queued.map_err(|error| in_part(is_begun, error))?);
+            is_begun = true;
+        }
+        drop((parted, held));
+        for outcome in waiting {
+            self.acknowledged(wal, outcome).await.map_err(|error| in_part(is_begun, error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a part into the queue of the WAL. While there is no memory, parts before it become durable.
+    async fn push_part(
+        &self,
+        wal: &Wal,
+        (parted, number): (&Arc<Parted>, usize),
+        bytes: u64,
+        waiting: &mut VecDeque<Outcome>,
+    ) -> Result<Outcome, Error> {
+        let memory = loop {
+            if let Ok(memory) = self.shared().options.write_budget.reserve(bytes) {
+                break memory;
+            }
+            match waiting.pop_front() {
+                Some(outcome) => self.acknowledged(wal, outcome).await?,
+                None => break self.reserve(bytes).await?,
+            }
+        };
+        let parted = Arc::clone(parted);
+        let part = self.env().run_cpu(Lane::Query, move || parted.part(number)).await;
+        let (part, record) = self.prepare(part).await?;
+        wal.enqueue(part, record, memory)
+    }
+
+    async fn acknowledged(&self, wal: &Wal, outcome: Outcome) -> Result<(), Error> {
+        let patience = self.shared().options.push_timeout;
+        match self.env().timeout(patience, outcome).await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(_)) => Err(wal.status().end_reason()),
+            None => {
+                let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
+                Err(Error::AckTimeout { waited: patience, reason })
+            }
+        }
+    }
+
+    /// Memory for a push. While the heads are full the push waits for a flush: a client that is slowed
+    /// down needs no retries. The wait is bounded; after it the push is refused.
+    async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
+        let shared = self.shared();
+        let deadline = shared.env.monotonic() + shared.options.push_wait;
+        loop {
+            let freed = shared.freed.notified();
+            match shared.options.write_budget.reserve(bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(refusal) if shared.env.monotonic() >= deadline => {
+                    return Err(match shared.flush_signal.is_failing() {
+                        true => Error::FlushesFail(refusal),
+                        false => Error::HeadsFull(refusal),
+                    });
+                }
+                Err(_) => shared.flush_signal.press(),
+            }
+            if self.is_closing() {
+                return Err(Error::ShuttingDown);
+            }
+            // Queries that end give memory back too, without a word: look again soon in any case.
+            let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
+        }
+    }
+
+    /// The batch without its compressed form, and its record for the WAL.
+    async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
+        let has_small_text = match &batch {
+            Batch::Logs(batch) => batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES,
+            Batch::Metrics(batch) => {
+                batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES
+            }
+        };
+        let small = has_small_text && batch.rows() < SMALL_ROWS;
+        let prepare = move || {
+            let record = Record::of(&batch);
+            match &mut batch {
+                Batch::Logs(batch) => batch.arena.compressed = None,
+                Batch::Metrics(batch) => batch.drop_text(),
+            }
+            (batch, record)
+        };
+        let (batch, record) = if small { prepare() } else { self.env().run_cpu(Lane::Query, prepare).await };
+        Ok((batch, record.map_err(|error| not_recorded(&error))?))
+    }
+}
+
+/// Bytes that a record of the WAL keeps in one piece, as far as they are known before it is made.
+fn arena_bytes(batch: &Batch) -> usize {
+    match batch {
+        Batch::Logs(batch) => batch.arena.bytes.len(),
+        Batch::Metrics(batch) => batch.arena.bytes.len().max(batch.values.len() * size_of::<f64>()),
+    }
+}
+
+/// Bytes of the text that a batch keeps as it came, in memory and in the WAL.
+fn text_bytes(batch: &Batch) -> u64 {
+    let arena = match batch {
+        Batch::Logs(batch) => &batch.arena,
+        Batch::Metrics(batch) => &batch.arena,
+    };
+    let compressed = arena.compressed.as_ref().map_or(arena.bytes.len(), |(_, bytes)| bytes.len());
+    (arena.bytes.len() + compressed) as u64
+}
+
+/// Why a batch has no record.
+fn not_recorded(error: &FormatError) -> Error {
+    match error {
+        FormatError::TooLarge { found, limit, .. } => Error::BatchTooLarge { bytes: *found, limit: *limit },
+        error => Error::Internal(error.to_string()),
+    }
+}
+
+fn check_bounds(batch: &Batch) -> Result<(), Error> {
+    let (earliest, latest) = (i64::MIN + TIMESTAMP_MARGIN_NS, i64::MAX - TIMESTAMP_MARGIN_NS);
+    let batch = match batch {
+        Batch::Logs(batch) => batch,
+        Batch::Metrics(batch) => {
+            let (earliest, latest) = (earliest / MILLISECOND_NS, latest / MILLISECOND_NS);
+            let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
+            let exemplars = batch.exemplars.iter().map(|of| of.exemplar.timestamp);
+            let mut times = batch.timestamps.iter().copied().chain(histograms).chain(exemplars);
+            return match times.find(|at| *at < earliest || *at > latest) {
+                Some(at) => Err(Error::Timestamp { timestamp: at.saturating_mul(MILLISECOND_NS) }),
+                None => Ok(()),
+            };
+        }
+    };
+    for entry in batch.streams.iter().flat_map(|stream| &stream.entries) {
+        let timestamp = entry.timestamp;
+        if timestamp < earliest || timestamp > latest {
+            return Err(Error::Timestamp { timestamp });
+        }
+        if entry.line.len > LINE_BYTES_MAX {
+            let (bytes, limit) = (u64::from(entry.line.len), u64::from(LINE_BYTES_MAX));
+            return Err(Error::BatchTooLarge { bytes, limit });
+        }
+    }
+    Ok(())
+}
