@@ -49,7 +49,7 @@ fn main() {
             }
             let started = on_cpu();
             let push = Push { tenant: &tenant, limits: &limits, now_ns: 0, headers: PushHeaders::default() };
-            let pushes = [SamplePush { push, series: &cache }];
+            let pushes = [SamplePush::new(push, &cache)];
             let protocol = (&sandur_carbon::PLAINTEXT, false);
             let decoded = carbon(&pushes, &|_| 0, protocol, lines.as_bytes(), Rc::new(Endless)).unwrap();
             points += decoded.batches[0].written.samples;

@@ -47,7 +47,7 @@ fn main() {
         for body in &bodies {
             let push = Push { tenant: &tenant, limits: &limits, now_ns: 0, headers };
             let decoded =
-                remote_write(SamplePush { push, series: &cache }, body.clone(), Rc::new(Endless)).unwrap();
+                remote_write(SamplePush::new(push, &cache), body.clone(), Rc::new(Endless)).unwrap();
             samples += decoded.written.samples;
             plain += decoded.batch.arena.bytes.len();
         }

@@ -233,6 +233,23 @@ impl Refused {
         count.bytes += bytes;
     }
 
+    /// Adds what was refused of another part of the request.
+    pub fn add(&mut self, other: Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            count.lines += more.lines;
+            count.bytes += more.bytes;
+        }
+        self.untold += other.untold;
+        for more in other.told {
+            let has_room = self.told.len() < TEXTS_MAX;
+            match self.told.iter_mut().find(|told| told.cause == more.cause) {
+                Some(told) => told.times += more.times,
+                None if has_room => self.told.push(more),
+                None => self.untold += more.times,
+            }
+        }
+    }
+
     /// Notes which entries are left out; the bytes that this took.
     pub(crate) fn note(&mut self, reason: Reason, first: u32, count: u32) -> u64 {
         if count == 0 {

@@ -202,14 +202,14 @@ fn number(field: u8, value: usize) -> Vec<u8> {
 
 fn cases_of_samples() -> Vec<Case> {
     let write: Decoder = |push, body, memory| {
-        Ok(remote_write(SamplePush { push, series: &cache() }, body, memory)?.batch.memory_bytes())
+        Ok(remote_write(SamplePush::new(push, &cache()), body, memory)?.batch.memory_bytes())
     };
     let otlp: Decoder = |push, body, memory| {
-        Ok(otlp_metrics(SamplePush { push, series: &cache() }, body, memory)?.batch.memory_bytes())
+        Ok(otlp_metrics(SamplePush::new(push, &cache()), body, memory)?.batch.memory_bytes())
     };
     let text: Decoder = |push, body, memory| {
         let options = ImportOptions::default();
-        Ok(import(SamplePush { push, series: &cache() }, &options, body, memory)?.batch.memory_bytes())
+        Ok(import(SamplePush::new(push, &cache()), &options, body, memory)?.batch.memory_bytes())
     };
     let plain = PushHeaders { content_type: None, content_encoding: None };
     let second = PushHeaders {

@@ -43,7 +43,7 @@ fn decode(protocol: &'static Protocol, alone: bool, bytes: &[u8]) {
     let tenants = [TenantId::default_tenant(), TenantId::new("b").expect("a valid name")];
     let pushes = tenants.each_ref().map(|tenant| {
         let push = Push { tenant, limits: &limits, now_ns: NOW_NS, headers: PushHeaders::default() };
-        SamplePush { push, series: &cache }
+        SamplePush::new(push, &cache)
     });
     let memory = Rc::new(Counted::up_to(MEMORY_MAX));
     let tenant_of = |name: &str| name.len() % 3;

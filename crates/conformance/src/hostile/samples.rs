@@ -76,7 +76,7 @@ fn with(
         for _ in ["series are new", "series are known"] {
             let push = Push { tenant: &tenant, limits: &limits, now_ns: NOW_NS, headers };
             let memory = Rc::new(Counted::up_to(MEMORY_MAX));
-            let decoded = decode(SamplePush { push, series: &cache }, body.clone(), memory);
+            let decoded = decode(SamplePush::new(push, &cache), body.clone(), memory);
             let Ok(decoded) = decoded else { return };
             check(&decoded, &limits);
             add_up(&decoded, &limits);

@@ -6,9 +6,11 @@ use bytes::Bytes;
 use sandur_model::histogram::SCHEMA_MAX;
 use sandur_model::{
     Arena, DAY_NS, Exemplar, FloatHistogram, HistogramSample, LabelText, Labels, Limits, MILLISECOND_NS,
-    MetricMetadata, SampleBatch, SeriesLabels, Span, StreamId, TenantId,
+    MetricMetadata, SampleBatch, SeriesLabels, Span, StreamId,
 };
 
+use super::decoded::{DecodedSamples, DeltaSeries, Written};
+use super::items::Items;
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
 use super::name_cache::KnownName;
 use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming};
@@ -39,94 +41,21 @@ pub struct SamplePush<'a> {
     pub push: Push<'a>,
     /// Series that were seen before.
     pub series: &'a SeriesCache,
-}
-
-/// How much of a request was accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Float samples.
-    pub samples: u64,
-    /// Native histograms.
-    pub histograms: u64,
-    /// Exemplars.
-    pub exemplars: u64,
-    /// Descriptions of metrics.
-    pub metadata: u64,
-}
-
-impl Written {
-    /// Everything that rates count.
-    pub fn items(&self) -> u64 {
-        self.samples + self.histograms + self.exemplars + self.metadata
-    }
-}
-
-/// What a request held.
-#[derive(Clone, Debug)]
-pub struct DecodedSamples {
-    /// The accepted samples.
-    pub batch: SampleBatch,
-    /// What was left out.
-    pub refused: Refused,
-    /// What was accepted.
-    pub written: Written,
-    /// Which series of the batch are differences that have to be added up before the batch is stored.
-    pub(crate) deltas: Vec<DeltaSeries>,
-}
-
-/// A series of a batch that is of delta temporality, with one point at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DeltaSeries {
-    /// Position in the batch; positions rise.
-    pub(crate) series: u32,
-    /// Differs for points that cannot be added: a hash of the bounds of a histogram.
-    pub(crate) shape: u32,
-}
-
-impl DecodedSamples {
-    /// Leaves out the series at these positions of the batch, which rise: the tenant has as many as allowed.
-    pub fn refuse_series(&mut self, positions: &[u32], limit: u64) {
-        let Some(series) = positions.first().and_then(|first| self.batch.series.get(*first as usize)) else {
-            return;
-        };
-        let (id, labels) = (series.id, Arc::clone(series.labels.shared()));
-        let left_out = self.leave_out(positions);
-        self.refused.count(Reason::TooManySeries, left_out, 0);
-        let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
-        let text = || {
-            format!(
-                "per-user series limit of {limit} exceeded (err-mimir-max-series-per-user). To adjust the \
-                 related per-tenant limit, configure limits.metrics.max_global_series_per_user, series: \
-                 '{labels}'"
-            )
-        };
-        positions.iter().for_each(|_| self.refused.tell(cause(id), text));
-    }
-
-    /// Memory that adding up its points of delta temporality takes.
-    pub fn adding_bytes(&self) -> u64 {
-        self.deltas.len() as u64 * crate::delta::WORK_BYTES
-    }
-
-    /// Takes the series at these positions, which rise, out of the batch; how many samples they had.
-    pub(crate) fn leave_out(&mut self, positions: &[u32]) -> u64 {
-        let batch = std::mem::replace(&mut self.batch, SampleBatch::new(TenantId::default_tenant()));
-        let before = batch.rows() as u64;
-        self.batch = batch.without_series(positions);
-        self.written.samples = self.batch.timestamps.len() as u64;
-        self.written.histograms = self.batch.histograms.len() as u64;
-        self.written.exemplars = self.batch.exemplars.len() as u64;
-        let gone_before = |series: u32| positions.partition_point(|position| *position < series);
-        self.deltas.retain(|delta| positions.binary_search(&delta.series).is_err());
-        self.deltas.iter_mut().for_each(|delta| delta.series -= gone_before(delta.series) as u32);
-        before.saturating_sub(self.batch.rows() as u64)
-    }
+    /// Which items of the body are read.
+    pub items: Items<'a>,
 }
 
 /// A series or an exemplar with more labels than are read.
 #[cold]
 pub(crate) fn too_many_labels() -> Error {
     Error::TooMany { what: "labels of one series", limit: LABELS_MAX as u64 }
+}
+
+impl<'a> SamplePush<'a> {
+    /// One of which everything is read.
+    pub fn new(push: Push<'a>, series: &'a SeriesCache) -> Self {
+        Self { push, series, items: Items::ALL }
+    }
 }
 
 /// A batch that is being built.
@@ -146,6 +75,8 @@ pub(crate) struct SampleBuilder<'a> {
     has_zero: bool,
     /// Bytes of labels that were read, whether they were new or not.
     named: u64,
+    /// Items of the body that were met.
+    met: u64,
 }
 
 /// A native histogram as a decoder read it.
@@ -194,6 +125,7 @@ impl<'a> SampleBuilder<'a> {
             zero_at: body_bytes as u32,
             has_zero: false,
             named: 0,
+            met: 0,
         }
     }
 
@@ -205,6 +137,19 @@ impl<'a> SampleBuilder<'a> {
     /// Series that were seen before.
     pub(crate) fn cache(&self) -> &'a SeriesCache {
         self.push.series
+    }
+
+    /// Whether the next item of the body is one of those that are read.
+    #[inline]
+    pub(crate) fn takes_next(&mut self) -> bool {
+        let at = self.met;
+        self.met += 1;
+        self.push.items.takes(at)
+    }
+
+    /// Whether all items of the body are read at once.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.push.items.are_all()
     }
 
     /// Where memory comes from.
@@ -582,7 +527,7 @@ impl<'a> SampleBuilder<'a> {
         block: Bytes,
         label_text: LabelText,
     ) -> Result<DecodedSamples, Error> {
-        let pays = plain.len() <= self.batch.timestamps.len() * BODY_BYTES_PER_SAMPLE;
+        let pays = self.reads_all() && plain.len() <= self.batch.timestamps.len() * BODY_BYTES_PER_SAMPLE;
         if !self.body_tells_all || !pays {
             self.memory.give(plain.len() as u64);
             return Ok(self.finish());

@@ -17,7 +17,8 @@ use bytes::Bytes;
 use sandur_carbon::{Point, Protocol, Refusal, Sink};
 use sandur_model::{GraphiteName, MILLISECOND_NS, Span};
 
-use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use super::builder::{SampleBuilder, SamplePush};
+use super::decoded::DecodedSamples;
 use super::labels_check::{check_limits, is_within};
 use super::name_cache::KnownName;
 use super::series_cache::{SeriesKey, SeriesNaming};
@@ -266,7 +267,7 @@ mod tests {
         let metrics = MetricLimits { creation_grace_period: 0, ..MetricLimits::default() };
         let (limits, tenant) = (Limits { metrics, ..Limits::default() }, TenantId::default_tenant());
         let push = Push { tenant: &tenant, limits: &limits, now_ns: 0, headers: PushHeaders::default() };
-        let pushes = [SamplePush { push, series: cache }];
+        let pushes = [SamplePush::new(push, cache)];
         let memory: Rc<dyn Memory> = Purse::of(1 << 30);
         carbon(&pushes, &|_| 0, (&PLAINTEXT, false), lines.as_bytes(), memory).unwrap()
     }

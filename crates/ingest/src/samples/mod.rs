@@ -7,7 +7,9 @@
 
 pub(crate) mod builder;
 mod carbon;
+mod decoded;
 mod exposition;
+mod items;
 pub(crate) mod labels_check;
 mod name_cache;
 mod native_histogram;
@@ -19,13 +21,15 @@ mod remote_write_encoder;
 mod series_cache;
 mod within_limits;
 
-pub(crate) use builder::DeltaSeries;
-pub use builder::{DecodedSamples, SERIES_LABELS_MAX, SamplePush, Written};
+pub use builder::{SERIES_LABELS_MAX, SamplePush};
 pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon, carbon_body};
+pub(crate) use decoded::DeltaSeries;
+pub use decoded::{DecodedSamples, Written};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,
     LineExemplar, import, series_pairs,
 };
+pub use items::Items;
 pub use otlp::otlp_metrics;
 pub use remote_write::{RemoteWriteVersion, remote_write, remote_write_version};
 pub use remote_write_encoder::{REMOTE_WRITE_2_TYPE, RemoteWriteEncoder};

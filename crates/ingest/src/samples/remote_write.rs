@@ -7,7 +7,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use sandur_model::LabelText;
 
-use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use super::builder::{SampleBuilder, SamplePush};
+use super::decoded::DecodedSamples;
 use super::{remote_write_1, remote_write_2};
 use crate::error::Error;
 use crate::memory::{Memory, Meter};

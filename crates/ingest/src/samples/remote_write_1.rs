@@ -19,6 +19,7 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(
     let mut request = Reader::new(plain);
     while let Some(key) = request.key()? {
         match key {
+            (1 | 3, wire @ Wire::Bytes) if !builder.takes_next() => request.skip(wire)?,
             (1, Wire::Bytes) => series(builder, request.message()?)?,
             (3, Wire::Bytes) => metadata(builder, request.message()?)?,
             (_, wire) => request.skip(wire)?,

@@ -26,7 +26,7 @@ const HASH_BYTES: usize = 16;
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<Vec<Span>, Error> {
     let memory = builder.memory().clone();
     let mut decoder = Decoder {
-        symbols: Symbols::read(plain, builder.cache(), &memory)?,
+        symbols: Symbols::read(plain, builder, &memory)?,
         references: Vec::new(),
         name: Vec::new(),
         told: HashSet::new(),
@@ -34,6 +34,7 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<V
     let mut request = Reader::new(plain);
     while let Some(key) = request.key()? {
         match key {
+            (5, wire @ Wire::Bytes) if !builder.takes_next() => request.skip(wire)?,
             (5, Wire::Bytes) => decoder.series(builder, request.message()?)?,
             (_, wire) => request.skip(wire)?,
         }
@@ -44,11 +45,13 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<V
 struct Symbols<'a> {
     plain: &'a [u8],
     spans: Vec<Span>,
+    /// Empty where memory is short: then a symbol is hashed each time that it is named.
     hashes: Vec<u128>,
 }
 
 impl<'a> Symbols<'a> {
-    fn read(plain: &'a [u8], cache: &SeriesCache, memory: &Meter) -> Result<Self, Error> {
+    fn read(plain: &'a [u8], builder: &SampleBuilder<'_>, memory: &Meter) -> Result<Self, Error> {
+        let keeps_hashes = builder.reads_all();
         let mut symbols = Self { plain, spans: Vec::new(), hashes: Vec::new() };
         let mut request = Reader::new(plain);
         while let Some(key) = request.key()? {
@@ -61,11 +64,18 @@ impl<'a> Symbols<'a> {
             }
             let span = request.span()?;
             memory.widen(&mut symbols.spans, 1, SYMBOLS_MAX)?;
-            memory.widen(&mut symbols.hashes, 1, SYMBOLS_MAX)?;
             symbols.spans.push(span);
-            symbols.hashes.push(cache.symbol(span.of(plain)));
+            if keeps_hashes {
+                memory.widen(&mut symbols.hashes, 1, SYMBOLS_MAX)?;
+                symbols.hashes.push(builder.cache().symbol(span.of(plain)));
+            }
         }
         Ok(symbols)
+    }
+
+    fn hash(&self, reference: u32, cache: &SeriesCache) -> Option<u128> {
+        let kept = self.hashes.get(reference as usize).copied();
+        kept.or_else(|| Some(cache.symbol(self.get(reference)?)))
     }
 
     fn get(&self, reference: u32) -> Option<&'a [u8]> {
@@ -165,7 +175,7 @@ impl<'a> Decoder<'a> {
         }
         let mut size = 0;
         for &reference in &self.references {
-            let Some(hash) = self.symbols.hashes.get(reference as usize) else {
+            let Some(hash) = self.symbols.hash(reference, builder.cache()) else {
                 return invalid(format!(
                     "parsing labels for series {}: labelRefs {reference} is outside of the symbols table \
                      (size {})",

@@ -2,7 +2,7 @@
 
 use sandur_model::{Labels, MetricLimits, SampleBatch};
 
-use super::builder::{DecodedSamples, Written};
+use super::decoded::{DecodedSamples, Written};
 use super::labels_check::{check_limits, is_within};
 use super::name_cache::KnownName;
 use super::series_cache::KnownSeries;

@@ -14,7 +14,7 @@ fn imported(cache: &SeriesCache, options: &ImportOptions, content_type: &str, te
     let headers = PushHeaders { content_type: Some(content_type), content_encoding: None };
     let push = Push { tenant: &tenant(), limits: &Limits::default(), now_ns: NOON, headers };
     let body = bytes::Bytes::copy_from_slice(text.as_bytes());
-    import(SamplePush { push, series: cache }, options, body, Rc::new(Endless)).unwrap()
+    import(SamplePush::new(push, cache), options, body, Rc::new(Endless)).unwrap()
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 mod hostile_input;
 mod import_text;
+mod in_parts;
 mod loki_push;
 mod otlp;
 mod otlp_delta;

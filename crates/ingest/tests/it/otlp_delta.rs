@@ -38,7 +38,7 @@ impl Site {
         let body = format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
         let limits = Limits { metrics: self.metrics.clone(), ..Limits::default() };
         let push = Push { tenant: &tenant(), limits: &limits, now_ns: NOON, headers: JSON };
-        otlp_metrics(SamplePush { push, series: &cache() }, body.into(), Rc::new(Endless)).unwrap()
+        otlp_metrics(SamplePush::new(push, &cache()), body.into(), Rc::new(Endless)).unwrap()
     }
 
     fn add_up(&self, metric: &str) -> Pending {

@@ -13,7 +13,7 @@ use crate::wire::*;
 fn decode(metrics: MetricLimits, headers: PushHeaders<'_>, body: &[u8]) -> Result<DecodedSamples, Error> {
     let limits = Limits { metrics, ..Limits::default() };
     let push = Push { tenant: &tenant(), limits: &limits, now_ns: NOON, headers };
-    otlp_metrics(SamplePush { push, series: &cache() }, bytes::Bytes::copy_from_slice(body), Rc::new(Endless))
+    otlp_metrics(SamplePush::new(push, &cache()), bytes::Bytes::copy_from_slice(body), Rc::new(Endless))
 }
 
 fn json(metrics: MetricLimits, metric: &str) -> DecodedSamples {

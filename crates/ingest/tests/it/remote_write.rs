@@ -36,7 +36,7 @@ pub fn write_to(
     plain: &[u8],
 ) -> Result<DecodedSamples, Error> {
     let push = Push { tenant: &tenant(), limits, now_ns: NOON, headers };
-    remote_write(SamplePush { push, series: cache }, snappy(plain), Rc::new(Endless))
+    remote_write(SamplePush::new(push, cache), snappy(plain), Rc::new(Endless))
 }
 
 pub fn label(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Vec<u8> {
@@ -163,7 +163,7 @@ fn cut_requests_store_nothing_and_never_panic() {
         let push = Push { tenant: &tenant(), limits: &limits, now_ns: NOON, headers: V1 };
         let body: Bytes = block.slice(..end);
         let cache = cache();
-        assert!(remote_write(SamplePush { push, series: &cache }, body, Rc::new(Endless)).is_err());
+        assert!(remote_write(SamplePush::new(push, &cache), body, Rc::new(Endless)).is_err());
     }
 }
 

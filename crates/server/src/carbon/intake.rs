@@ -200,7 +200,7 @@ fn decoder(
     move |bytes, lent| {
         let pushes = tenants.tenants.iter().zip(limits.iter()).map(|(tenant, limits)| {
             let push = Push { tenant, limits, now_ns, headers: PushHeaders::default() };
-            SamplePush { push, series: &series }
+            SamplePush::new(push, &series)
         });
         let pushes: Vec<_> = pushes.collect();
         let tenant_of = |name: &str| tenants.number(&tenancy.tenant_of(name));
@@ -273,7 +273,7 @@ pub async fn body(
     let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
     let decode = move |bytes, lent| {
         let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
-        sandur_ingest::carbon_body(SamplePush { push, series: &series }, protocol, bytes, lent)
+        sandur_ingest::carbon_body(SamplePush::new(push, &series), protocol, bytes, lent)
     };
     let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
     let peer = parts.extensions.get::<SocketAddr>().copied();

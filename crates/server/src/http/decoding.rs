@@ -7,7 +7,7 @@ use std::rc::Rc;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
-use sandur_base::{Claim, ErrorKind, Lane};
+use sandur_base::{Claim, ErrorKind, Lane, Short};
 use sandur_ingest::{Memory, PushHeaders};
 use sandur_model::TenantId;
 
@@ -76,16 +76,44 @@ pub fn reason_of(failure: &Failure) -> &'static str {
     }
 }
 
+/// Why a body was not decoded.
+pub enum NotDecoded {
+    /// It, or what it holds, takes more memory than one request may have.
+    TooLarge(Received, Failure),
+    /// Anything else.
+    Failed(Failure),
+}
+
+impl From<NotDecoded> for Failure {
+    fn from(not: NotDecoded) -> Self {
+        match not {
+            NotDecoded::TooLarge(_, failure) | NotDecoded::Failed(failure) => failure,
+        }
+    }
+}
+
 /// Small bodies are decoded at once; larger ones would keep an I/O thread busy for too long.
 const INLINE_BYTES_MAX: usize = 32 << 10;
 
-/// Decodes in memory that is taken before it is used. When it is short, waits until there is more and decodes
-/// again: what a body holds is known only when it is open, and a decoder does not wait.
+/// Decodes in memory that is taken before it is used. The claim holds what the outcome takes.
 pub async fn decode_in_memory<D: Decoded>(
     app: &App,
     received: Received,
     decode: impl Fn(bytes::Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
-) -> Result<(D, Claim), Failure> {
+) -> Result<(D, Claim), NotDecoded> {
+    let (decoded, mut memory) = decode_beside(app, received, decode).await?;
+    // What the batch does not hold of the body goes with it.
+    memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
+    Ok((decoded, memory))
+}
+
+/// Decodes a body that stays, in memory beside that of the body. When it is short, waits until there is more
+/// and decodes again: what a body holds is known only when it is open, and a decoder does not wait.
+pub async fn decode_beside<D: Send + 'static>(
+    app: &App,
+    received: Received,
+    decode: impl Fn(bytes::Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
+) -> Result<(D, Claim), NotDecoded> {
     let Received { bytes, mut memory } = received;
     let small = bytes.len() <= INLINE_BYTES_MAX;
     let of_body = memory.bytes();
@@ -95,17 +123,20 @@ pub async fn decode_in_memory<D: Decoded>(
         let (claim, outcome) = if small { job() } else { app.env.run_cpu(Lane::Query, job).await };
         memory = claim;
         match outcome {
-            Ok(decoded) => {
-                // What the batch does not hold of the body goes with it.
-                memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
-                return Ok((decoded, memory));
-            }
-            Err(Undecoded::Refused(error)) => return Err(refusal(error)),
+            Ok(decoded) => return Ok((decoded, memory)),
+            Err(Undecoded::Refused(error)) => return Err(NotDecoded::Failed(refusal(error))),
             Err(Undecoded::Short { asked }) => {
                 // As much again as it has, so that few rounds are needed.
                 let room = app.request_memory.claim_max().saturating_sub(memory.bytes());
                 let more = (memory.bytes() - of_body).min(room).max(asked);
-                memory.grow(more).await.map_err(|short| memory_short(&short))?;
+                if let Err(short) = memory.grow(more).await {
+                    let failure = memory_short(&short);
+                    if !matches!(short, Short::TooLarge { .. }) {
+                        return Err(NotDecoded::Failed(failure));
+                    }
+                    memory.shrink(memory.bytes().saturating_sub(of_body));
+                    return Err(NotDecoded::TooLarge(Received { bytes, memory }, failure));
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ mod harness;
 mod http2_hostile;
 mod http_contract;
 mod import_whisper;
+mod large_pushes;
 mod listeners;
 mod logcli;
 mod memcached_clients;

@@ -16,7 +16,8 @@ use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::refused::Reason;
 use crate::request::open_text;
-use crate::samples::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use crate::samples::builder::{SampleBuilder, SamplePush};
+use crate::samples::decoded::DecodedSamples;
 use crate::samples::labels_check::Refusal;
 use crate::samples::series_cache::{KnownSeries, SeriesNaming};
 
@@ -57,6 +58,7 @@ pub fn import(
     };
     for line in ExpositionReader::new(text, format) {
         match line {
+            _ if !import.builder.takes_next() => {}
             Ok(line) => import.line(line)?,
             Err(error) => import.builder.refuse_line(Reason::InvalidSample, error.to_string()),
         }

@@ -89,6 +89,9 @@ impl<'a> Export<'a> {
         let is_valid =
             shape.temporality == CUMULATIVE || to_add_up || (delta && limits.otel_native_delta_ingestion);
         if has_temporality && !is_valid {
+            if !self.builder.takes_next() {
+                return Ok(());
+            }
             let why = if delta { " (limits.metrics.otlp_delta_to_cumulative)" } else { "" };
             let text = format!("invalid temporality and type combination for metric {name:?}{why}");
             self.builder.refuse_series((Reason::UnsupportedPoint, text), shape.points);
@@ -100,6 +103,9 @@ impl<'a> Export<'a> {
             _ => Naming::Other,
         };
         let Some(built) = metric_name(&name, &unit, naming, limits.otlp_translation_strategy) else {
+            if !self.builder.takes_next() {
+                return Ok(());
+            }
             let text = format!("normalization for metric {name:?} resulted in empty name");
             self.builder.refuse_series((Reason::MetricNameInvalid, text), shape.points);
             return Ok(());
@@ -113,19 +119,16 @@ impl<'a> Export<'a> {
             Kind::Histogram | Kind::Exponential => MetricKind::Histogram,
             Kind::Summary => MetricKind::Summary,
         };
-        let unit = unit_name(&unit);
-        self.builder.metadata(MetricMetadata {
-            family: built.as_str().into(),
-            kind: described,
-            unit: unit.into(),
-            help: help.into(),
-        })?;
+        if self.builder.takes_next() {
+            let (family, unit) = (built.as_str().into(), unit_name(&unit).into());
+            self.builder.metadata(MetricMetadata { family, kind: described, unit, help: help.into() })?;
+        }
         self.points(kind, &Family { name: built, delta, to_add_up }, data)
     }
 
     fn points(&mut self, kind: Kind, family: &Family, mut data: Reader<'a>) -> Result<(), Error> {
         while let Some(key) = data.key()? {
-            if key != (1, Wire::Bytes) {
+            if key != (1, Wire::Bytes) || !self.builder.takes_next() {
                 data.skip(key.1)?;
                 continue;
             }

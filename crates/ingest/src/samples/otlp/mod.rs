@@ -20,7 +20,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 
-use super::builder::{DecodedSamples, SampleBuilder, SamplePush};
+use super::builder::{SampleBuilder, SamplePush};
+use super::decoded::DecodedSamples;
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::protobuf::{Reader, Wire};

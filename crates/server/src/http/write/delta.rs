@@ -16,7 +16,7 @@ pub(super) async fn store(
     app: &App,
     limits: &MetricLimits,
     mut decoded: DecodedSamples,
-    memory: Claim,
+    memory: Option<Claim>,
 ) -> Result<Stored, Failure> {
     let mut place = app.deltas.queue(&decoded);
     place.wait().await;

@@ -5,27 +5,45 @@
 //! Prometheus repeats if it is told to.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use sandur_base::{Claim, Lane};
-use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Push, Refused, SamplePush, Written};
+use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Refused, SamplePush, Written};
 use sandur_model::{SampleBatch, TenantId};
 
 use super::delta;
+use super::parts::{ItemDecoder, store_in_parts};
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call;
-use crate::http::decoding::{self, BodyHeaders, decode_in_memory, reason_of, receive};
+use crate::http::decoding::{self, NotDecoded, decode_in_memory, reason_of, receive};
 
 /// What became of a push.
+#[derive(Default)]
 pub struct Stored {
     /// What was stored.
     pub written: Written,
     /// What was left out.
     pub refused: Refused,
+}
+
+/// A decoder of a protocol.
+pub trait SampleDecoder:
+    Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+    + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<D> SampleDecoder for D where
+    D: Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+        + Clone
+        + Send
+        + 'static
+{
 }
 
 /// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
@@ -54,18 +72,33 @@ pub async fn push(
     app: &App,
     parts: &Parts,
     body: Body,
-    decode: impl Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
-    + Clone
-    + Send
-    + 'static,
+    decode: impl SampleDecoder,
 ) -> Result<Stored, Failure> {
     let tenant = call::tenant(app, &parts.headers)?;
-    let outcome = match admit(app, &tenant, parts, body, decode).await {
-        Ok((decoded, memory)) => store(app, &tenant, decoded, memory).await,
-        Err(failure) => Err(failure),
-    };
+    let outcome = read_and_store(app, &tenant, parts, body, decode).await;
     note(app, &tenant, &outcome);
     outcome
+}
+
+async fn read_and_store(
+    app: &App,
+    tenant: &TenantId,
+    parts: &Parts,
+    body: Body,
+    decode: impl SampleDecoder,
+) -> Result<Stored, Failure> {
+    let received = receive(app, tenant, parts, body).await?;
+    let decoder = ItemDecoder::new(app, tenant, parts, decode);
+    match decode_in_memory(app, received, decoder.of_all()).await {
+        Ok((mut decoded, memory)) => {
+            admit_decoded(app, tenant, &mut decoded)?;
+            store(app, tenant, decoded, Some(memory)).await
+        }
+        Err(NotDecoded::TooLarge(received, failure)) => {
+            store_in_parts(app, tenant, received, &decoder, failure).await
+        }
+        Err(NotDecoded::Failed(failure)) => Err(failure),
+    }
 }
 
 /// Reads and decodes one push, within the tenant's series and rates.
@@ -74,25 +107,21 @@ pub(super) async fn admit(
     tenant: &TenantId,
     parts: &Parts,
     body: Body,
-    decode: impl Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
-    + Clone
-    + Send
-    + 'static,
+    decode: impl SampleDecoder,
 ) -> Result<(DecodedSamples, Claim), Failure> {
     let received = receive(app, tenant, parts, body).await?;
-    let (headers, limits) = (BodyHeaders::of(&parts.headers), app.limits(tenant));
-    let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
-    let decode = move |body, lent| {
-        let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
-        decode(SamplePush { push, series: &series }, body, lent)
-    };
-    let (mut decoded, memory) = decode_in_memory(app, received, decode).await?;
+    let decoder = ItemDecoder::new(app, tenant, parts, decode);
+    let (mut decoded, memory) = decode_in_memory(app, received, decoder.of_all()).await?;
     admit_decoded(app, tenant, &mut decoded)?;
     Ok((decoded, memory))
 }
 
 /// Keeps samples within the tenant's series and rates.
-fn admit_decoded(app: &App, tenant: &TenantId, decoded: &mut DecodedSamples) -> Result<(), Failure> {
+pub(super) fn admit_decoded(
+    app: &App,
+    tenant: &TenantId,
+    decoded: &mut DecodedSamples,
+) -> Result<(), Failure> {
     let limits = app.limits(tenant);
     let most = limits.metrics.max_global_series_per_user;
     if most > 0 {
@@ -134,7 +163,7 @@ pub(super) async fn store(
     app: &App,
     tenant: &TenantId,
     decoded: DecodedSamples,
-    memory: Claim,
+    memory: Option<Claim>,
 ) -> Result<Stored, Failure> {
     if decoded.batch.is_empty() {
         return Ok(Stored { written: decoded.written, refused: decoded.refused });
@@ -143,7 +172,7 @@ pub(super) async fn store(
         return delta::store(app, &app.limits(tenant).metrics, decoded, memory).await;
     }
     let DecodedSamples { batch, refused, written, .. } = decoded;
-    app.intake.push(batch.into(), Some(memory)).await?;
+    app.intake.push(batch.into(), memory).await?;
     count(app, &written);
     Ok(Stored { written, refused })
 }

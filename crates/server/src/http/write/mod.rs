@@ -6,6 +6,7 @@ pub mod import;
 mod intake;
 pub mod otlp;
 pub mod otlp_grpc;
+mod parts;
 pub mod pushgateway;
 pub mod remote_write;
 

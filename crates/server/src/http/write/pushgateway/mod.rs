@@ -144,7 +144,7 @@ impl Asked<'_> {
             (decoded, group)
         };
         let (decoded, _group) = intake::compute(self.app, series, put_together).await;
-        intake::store(self.app, self.tenant, decoded, memory).await
+        intake::store(self.app, self.tenant, decoded, Some(memory)).await
     }
 
     /// Ends all series of the group.
