@@ -14,6 +14,7 @@ use crate::ast::{Expr, Type};
 use crate::column::Sample;
 use crate::found::{Found, FoundSeries};
 use crate::labels::{LabelPool, LabelsId};
+use crate::ops::binary::same_labels;
 use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
 use crate::plan::{Plan, Times, plan};
@@ -272,17 +273,43 @@ impl State {
         pool.check()?;
         memory.at_least(bytes)?;
         let windows = sorted(windows, |a, b| pool.compare(a.labels, b.labels))?;
-        let mut answer = Vec::with_capacity(windows.len());
+        let (mut answer, mut last) = (Vec::<Series>::with_capacity(windows.len()), None);
         for series in windows {
             let Samples { times, values, histogram_times, histograms, .. } = series.samples;
             spend(LABELS_WORK + times.len() * 2)?;
-            answer.push(Series {
-                labels: pool.labels(series.labels),
-                floats: times.iter().copied().zip(values).collect(),
-                histograms: histogram_times.into_iter().zip(histograms).collect(),
-            });
+            let floats = times.iter().copied().zip(values);
+            let histograms = histogram_times.into_iter().zip(histograms);
+            match answer.last_mut().filter(|_| last == Some(series.labels)) {
+                // They were told apart by the name that went.
+                Some(same) => same.join(floats, histograms)?,
+                None => answer.push(Series {
+                    labels: pool.labels(series.labels),
+                    floats: floats.collect(),
+                    histograms: histograms.collect(),
+                }),
+            }
+            last = Some(series.labels);
         }
         Ok(Value::Matrix(answer))
+    }
+}
+
+impl Series {
+    /// Takes the samples of a series with the same labels; fails when both have one at the same time.
+    fn join(
+        &mut self,
+        floats: impl Iterator<Item = (i64, f64)>,
+        histograms: impl Iterator<Item = (i64, Arc<FloatHistogram>)>,
+    ) -> Result<(), Error> {
+        self.floats.extend(floats);
+        self.histograms.extend(histograms);
+        spend((self.floats.len() + self.histograms.len()) * 2)?;
+        // Two runs that are sorted already.
+        self.floats.sort_by_key(|(time, _)| *time);
+        self.histograms.sort_by_key(|(time, _)| *time);
+        let is_twice = self.floats.windows(2).any(|pair| pair[0].0 == pair[1].0)
+            || self.histograms.windows(2).any(|pair| pair[0].0 == pair[1].0);
+        if is_twice { Err(same_labels()) } else { Ok(()) }
     }
 }
 

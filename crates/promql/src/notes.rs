@@ -221,6 +221,9 @@ fn forced_text(forced: &Forced, count: u64) -> String {
 
 /// A number with two digits that count, as Go writes it with `%.2g`.
 fn two_digits(number: f64) -> String {
+    if !number.is_finite() {
+        return GoNumber(number).to_string();
+    }
     let text = format!("{number:.1e}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -33,7 +33,7 @@ pub struct PerSeries {
 }
 
 /// What a planner knows of the operators around an expression.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     /// Whether a function around looks at counts and sums of histograms only.
     pub(crate) statistics: bool,
@@ -43,6 +43,24 @@ pub(crate) struct Around {
     pub(crate) presence: bool,
     /// Whether each series is looked at by itself.
     pub(crate) within: bool,
+    /// The steps of the query or of the innermost subquery.
+    pub(crate) grid: Grid,
+    /// Where these may end: the last step is there or before.
+    pub(crate) end: i64,
+}
+
+impl Around {
+    /// Of the whole query.
+    pub(crate) fn at(times: Times) -> Self {
+        Self {
+            statistics: false,
+            needs_buckets: false,
+            presence: false,
+            within: false,
+            grid: times.grid(),
+            end: times.end,
+        }
+    }
 }
 
 /// What came of some series.

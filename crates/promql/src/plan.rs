@@ -79,7 +79,7 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
              longer step or a shorter range"
         )));
     }
-    let mut planner = Planner { times, run, around: Around::default() };
+    let mut planner = Planner { times, run, around: Around::at(times) };
     let grid = times.grid();
     let whole = expr.unwrapped();
     Ok(match whole {
@@ -373,9 +373,11 @@ impl Planner<'_> {
         }
         let inner_grid = Grid { start, interval, steps };
         // Resets between samples of a subquery are seen by their buckets.
-        let around = std::mem::replace(&mut self.around.needs_buckets, true);
+        let inner_end = timing.reference(self.around.end);
+        let inside = Around { needs_buckets: true, grid: inner_grid, end: inner_end, ..self.around };
+        let around = std::mem::replace(&mut self.around, inside);
         let inner = self.operator(&subquery.inner.0, inner_grid, wanted);
-        self.around.needs_buckets = around;
+        self.around = around;
         let inner = inner?;
         let geometry = Geometry { timing, range, lookback: 0, extension: Extension::None };
         Ok((Input::Subquery(inner, inner_grid), geometry))

@@ -43,7 +43,14 @@ pub const RULES: &[Rule] = &[
         reason: "Prometheus takes those that its storage gives first: in the order of their creation",
         explains: |case| {
             let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
-            chooses && !matches!(case.difference.kind, Kind::Refused | Kind::Shape | Kind::Order)
+            // Those of one may be the same without their names, those of the other not.
+            let is_same = |answer: &Answer| answer.outcome.as_ref().is_err_and(|text| text == SAME_LABELS);
+            let of_choice = match case.difference.kind {
+                Kind::Shape | Kind::Order => false,
+                Kind::Refused => is_same(case.theirs) || is_same(case.ours),
+                _ => true,
+            };
+            chooses && of_choice
         },
     },
     Rule {
@@ -97,8 +104,7 @@ pub const RULES: &[Rule] = &[
         reason: "Prometheus refuses it where it is the answer, and goes on with equal series where it is not",
         explains: |case| {
             let refusal = case.ours.outcome.as_ref().err();
-            case.text.contains("histogram_quantiles")
-                && refusal.is_some_and(|text| text == "vector cannot contain metrics with the same labelset")
+            case.text.contains("histogram_quantiles") && refusal.is_some_and(|text| text == SAME_LABELS)
         },
     },
     Rule {
@@ -134,23 +140,36 @@ pub const RULES: &[Rule] = &[
         what: "buckets of histograms whose count is no number: those that were empty before",
         reason: "Prometheus's chunks give all histograms the same buckets, and nothing times NaN is NaN",
         explains: |case| {
-            case.difference.kind == Kind::Values
-                && case.difference.detail.contains("Histogram")
-                && case.difference.detail.matches("NaN").count() > 0
+            match case.difference.kind {
+                Kind::Values => {
+                    let detail = &case.difference.detail;
+                    detail.contains("Histogram") && detail.contains("NaN")
+                }
+                // Texts of histograms, as labels.
+                Kind::Series => {
+                    let texts = |answer| -> BTreeSet<Names> {
+                        labels_of(answer).into_iter().map(without_nan_buckets).collect()
+                    };
+                    case.text.contains("count_values") && texts(case.theirs) == texts(case.ours)
+                }
+                _ => false,
+            }
         },
     },
     Rule {
         id: "last-digits",
         what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
-               labels of them, a warning names them, or a difference leaves nothing else",
+               labels of them, a warning names them, a difference leaves nothing else, or another function makes \
+               more of them",
         reason: "Go computes these functions by itself, we by the C library",
         explains: |case| {
             let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
-            let cancels = || distance(case).is_some_and(|(absolute, _)| absolute < 1e-12);
+            let is_little = |(absolute, relative)| absolute < 1e-12 || relative < 1e-10;
+            let differs_little = || distance(case).is_some_and(is_little);
             match case.difference.kind {
                 Kind::Series => alike_labels(case),
                 // What is left of a division tells last digits of a large number.
-                Kind::Values => is_rounded && (cancels() || case.text.contains('%')),
+                Kind::Values => is_rounded && (differs_little() || case.text.contains('%')),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
@@ -208,6 +227,9 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
+/// Two series of an answer have the same labels.
+const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
+
 /// What is wrong with a query before there is a sample.
 const EARLIER: [&str; 2] = ["modifier can only be used with", "invalid smoothing factor"];
 
@@ -259,22 +281,38 @@ fn without_between(text: &str, from: &str, to: &str) -> String {
 
 /// Whether both answer with series whose labels are the same but for the last digits of numbers.
 fn alike_labels(case: &Case<'_>) -> bool {
-    let rows = |answer: &Answer| match &answer.outcome {
-        Ok(Data::Vector(rows) | Data::Matrix(rows)) => {
-            rows.iter().map(|row| row.0.clone()).collect::<Vec<Names>>()
-        }
-        _ => Vec::new(),
-    };
     let alike = |a: &str, b: &str| match (a.parse(), b.parse()) {
         (Ok(a), Ok(b)) => close(a, b),
         _ => a == b,
     };
-    let (theirs, ours) = (rows(case.theirs), rows(case.ours));
+    let (theirs, ours) = (labels_of(case.theirs), labels_of(case.ours));
     case.text.contains("count_values")
         && theirs.len() == ours.len()
         && theirs.iter().all(|a| {
             ours.iter().any(|b| a.keys().eq(b.keys()) && a.values().zip(b.values()).all(|(a, b)| alike(a, b)))
         })
+}
+
+/// The labels of the series of an answer.
+fn labels_of(answer: &Answer) -> Vec<Names> {
+    match &answer.outcome {
+        Ok(Data::Vector(rows) | Data::Matrix(rows)) => rows.iter().map(|row| row.0.clone()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Labels whose texts of histograms name no bucket whose count is no number.
+fn without_nan_buckets(names: Names) -> Names {
+    let without = |text: String| match text.starts_with("{count:") {
+        true => text
+            .trim_end_matches('}')
+            .split(", ")
+            .filter(|part| !part.contains("]:NaN"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        false => text,
+    };
+    names.into_iter().map(|(name, text)| (name, without(text))).collect()
 }
 
 /// The rules as a table in markdown.

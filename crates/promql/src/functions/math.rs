@@ -80,6 +80,35 @@ pub fn round(value: f64, nearest: &[f64]) -> Option<f64> {
     Some((value * inverse + 0.5).floor() / inverse)
 }
 
+/// The decimal logarithm by the natural one, as Go has it: of a power of ten it may be just below the whole
+/// number, which `floor` shows.
+pub fn log10(value: f64) -> f64 {
+    value.ln() * std::f64::consts::LOG10_E
+}
+
+/// The binary logarithm by the natural one of the fraction, as Go has it: exact for powers of two.
+pub fn log2(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return value.ln();
+    }
+    let (fraction, exponent) = halves(value);
+    match fraction {
+        0.5 => f64::from(exponent - 1),
+        fraction => fraction.ln() * std::f64::consts::LOG2_E + f64::from(exponent),
+    }
+}
+
+/// A positive finite number as a fraction from 0.5 up to 1 and the power of two that it is multiplied by.
+fn halves(value: f64) -> (f64, i32) {
+    const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    const EXPONENT_OF_HALF: u64 = 1022;
+    let scaled = if value < f64::MIN_POSITIVE { FRACTION_BITS as i32 } else { 0 };
+    let bits = (value * f64::from(scaled).exp2()).to_bits();
+    let exponent = (bits >> FRACTION_BITS) as i32 - EXPONENT_OF_HALF as i32 - scaled;
+    let fraction = bits & ((1 << FRACTION_BITS) - 1) | EXPONENT_OF_HALF << FRACTION_BITS;
+    (f64::from_bits(fraction), exponent)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +125,18 @@ mod tests {
             (Some(3.0), Some(-2.0), Some(5.0))
         );
         assert!(sign(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn logarithms_follow_go() {
+        assert_eq!((log10(1000.0), log10(1e15)), (3.0, 14.999_999_999_999_998));
+        for power in -1074..1024 {
+            assert_eq!(log2(f64::from(power).exp2()), f64::from(power));
+        }
+        let exact = [3.0, 0.3, 1e-310, 1e300];
+        assert!(exact.iter().all(|number: &f64| (log2(*number) - number.log2()).abs() <= 1e-12));
+        assert_eq!((log2(0.0), log10(0.0)), (f64::NEG_INFINITY, f64::NEG_INFINITY));
+        assert_eq!((log2(f64::INFINITY), log10(f64::INFINITY)), (f64::INFINITY, f64::INFINITY));
+        assert!([-1.0, f64::NAN, f64::NEG_INFINITY].iter().all(|n| log2(*n).is_nan() && log10(*n).is_nan()));
     }
 }

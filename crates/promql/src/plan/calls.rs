@@ -13,9 +13,7 @@ use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::{Take, Timing};
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
-use crate::plan::{
-    Looked, Planner, Times, Wanted, absent_labels, is_invariant, is_label_name, text_of, unseen,
-};
+use crate::plan::{Looked, Planner, Wanted, absent_labels, is_invariant, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 
@@ -248,9 +246,10 @@ impl Planner<'_> {
         let arg = &call.args.0[0];
         let inner = self.operator(arg, grid, None)?;
         // A range may be too short for a second step.
-        let Times { start, end, .. } = self.times;
-        let is_short_range =
-            start != end && self.times.grid() == grid && grid.steps == 1 && !is_invariant(arg);
+        let is_short_range = grid == self.around.grid
+            && grid.steps == 1
+            && grid.start != self.around.end
+            && !is_invariant(arg);
         let (gathered, span) = (Gathered::default(), call.span);
         let is_range = grid.steps > 1 || is_short_range;
         Ok(Box::new(Sort { inner, gathered, by, descending, is_range, outbox: None, span }))
