@@ -34,11 +34,43 @@ const GIVEN_WAY_MAX: usize = 128;
 /// Threads beyond what may work at once that are kept for the next job that gives way.
 const SPARE_THREADS: usize = 4;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// What is to be done and who waits for it. Jobs have many types: behind the box all are the same code.
+struct Job {
+    work: Box<dyn FnOnce() + Send>,
+    lane: Lane,
+    account: Option<Account>,
+    ended: oneshot::Sender<std::thread::Result<()>>,
+}
+
+/// Tells that a job ended, or how it panicked.
+type End = oneshot::Receiver<std::thread::Result<()>>;
+
+impl Job {
+    /// A job of the caller, and what tells of its end.
+    fn new(lane: Lane, work: Box<dyn FnOnce() + Send>) -> (Self, End) {
+        let (ended, end) = oneshot::channel();
+        (Self { work, lane, account: Account::current(), ended }, end)
+    }
+
+    fn run(self) {
+        let Self { work, lane, account, ended } = self;
+        if matches!(lane, Lane::Tenant(_)) && ended.is_closed() {
+            return;
+        }
+        let outcome =
+            Account::run_on(account, || std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)));
+        // The caller may have gone away; then nobody needs to know.
+        let _ = ended.send(outcome);
+    }
+}
 
 /// A fixed set of threads for computation. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct CpuPool(Option<Arc<Shared>>);
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 struct Shared {
     queues: Mutex<Queues>,
@@ -161,22 +193,10 @@ impl CpuPool {
     /// Runs `job` on the pool and gives its result; a panic of the job goes on in the caller.
     pub async fn run<T: Send + 'static>(&self, lane: Lane, job: impl FnOnce() -> T + Send + 'static) -> T {
         let Some(shared) = &self.0 else { return job() };
-        let (sender, receiver) = oneshot::channel();
-        let account = Account::current();
-        let boxed: Job = Box::new(move || {
-            if matches!(lane, Lane::Tenant(_)) && sender.is_closed() {
-                return;
-            }
-            let outcome =
-                Account::run_on(account, || std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)));
-            // The caller may have gone away; then the result is not needed.
-            let _ = sender.send(outcome);
-        });
-        shared.push(lane, boxed);
-        match receiver.await.expect("a worker answers every job that somebody waits for") {
-            Ok(value) => value,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        shared.run(lane, Box::new(move || *locked(&place) = Some(job()))).await;
+        locked(&result).take().expect("a job that ended left its result")
     }
 
     /// Whether the caller is a job of this pool.
@@ -228,12 +248,17 @@ impl GivenWay {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.queues)
     }
 
-    fn push(&self, lane: Lane, job: Job) {
+    /// Waits until the work is done; a panic goes on here.
+    async fn run(&self, lane: Lane, work: Box<dyn FnOnce() + Send>) {
+        let (job, end) = Job::new(lane, work);
         self.lock().queue(lane).push_back(Turn::Begin(job));
         self.wake.notify_one();
+        if let Err(panic) = end.await.expect("a worker answers every job that somebody waits for") {
+            std::panic::resume_unwind(panic);
+        }
     }
 
     fn start_thread(self: &Arc<Self>, queues: &mut Queues) -> std::io::Result<()> {
@@ -259,7 +284,7 @@ impl Worker {
                 Some(Turn::Begin(job)) => {
                     queues.running += 1;
                     drop(queues);
-                    job();
+                    job.run();
                     queues = self.0.lock();
                     queues.running -= 1;
                 }
@@ -315,10 +340,11 @@ mod tests {
         let order = Arc::new(Mutex::new(Vec::new()));
         for &(lane, name) in jobs {
             let order = Arc::clone(&order);
-            queues.queue(lane).push_back(Turn::Begin(Box::new(move || order.lock().unwrap().push(name))));
+            let (job, _) = Job::new(Lane::Background, Box::new(move || order.lock().unwrap().push(name)));
+            queues.queue(lane).push_back(Turn::Begin(job));
         }
         while let Some(Turn::Begin(job)) = queues.take() {
-            job();
+            job.run();
         }
         assert!(queues.tenants.is_empty() && queues.waiting.is_empty());
         Arc::into_inner(order).unwrap().into_inner().unwrap()

@@ -7,6 +7,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -101,6 +102,8 @@ impl Env {
         name: &'static str,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Task<T> {
+        // Boxed, all tasks with one kind of result are one type to the runtime, whose code is large.
+        let future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
         Task::new(name, tokio::spawn(future))
     }
 

@@ -12,7 +12,7 @@ pub static ATTACK: Attack =
     Attack { name: "many-series", about: "many dear PromQL queries and label calls at once", run };
 
 /// Clients at a time, in the short form and in the full one.
-const TOGETHER: (usize, usize) = (8, 32);
+const TOGETHER: (usize, usize) = (4, 32);
 /// What they ask.
 const QUERIES: &[&str] = &[
     "sum by (id) (churn)",

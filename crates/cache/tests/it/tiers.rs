@@ -506,7 +506,12 @@ fn values_that_no_buffer_holds_wait_and_are_written_piece_by_piece() {
     const LENGTH: usize = 5 << 20;
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 32 << 20, 640 << 20)).unwrap();
-    let large = |key: u8| (0..LENGTH).map(|at| (at / 7 + usize::from(key)) as u8).collect::<Vec<_>>();
+    let large = |key: u8| {
+        let period: Vec<u8> = (0..7 * 256).map(|at| (at / 7 + usize::from(key)) as u8).collect();
+        let mut value = period.repeat(LENGTH / period.len() + 1);
+        value.truncate(LENGTH);
+        value
+    };
     let hint = Put { hint: Hint::Ingest, ..Put::default() };
     let name = |key: u8| format!("large {key}");
     for key in 0..8 {

@@ -29,7 +29,7 @@ const VALUE: usize = 20_000;
 /// Moments to kill are drawn below a power of two of microseconds, which is drawn first: the shortest lie
 /// before the end of any stop, the longest behind those of this little.
 const MOMENT_BITS: std::ops::Range<u64> = 6..17;
-const ENDS: usize = 24;
+const ENDS: usize = 16;
 
 fn spawn(directory: &Path, with_flash: bool) -> Child {
     let path = |name: &str| directory.join(name).display().to_string();

@@ -5,7 +5,7 @@
 //! the server is killed at random moments and started again; requests without an answer are sent again, as
 //! agents do. After every few kills the newest rows are counted, now and then and
 //! at the end all of them.
-//! `SANDUR_CRASH_KILLS` (14) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
+//! `SANDUR_CRASH_KILLS` (10) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time, real threads
 
@@ -65,7 +65,7 @@ fn s3() {
 fn run(store: &str, folder: &std::path::Path, arguments: &[&str]) {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let kills = number("SANDUR_CRASH_KILLS", 14);
+    let kills = number("SANDUR_CRASH_KILLS", 10);
     let seed = number("SANDUR_CRASH_SEED", now_ns() as u64);
     println!("crash: seed {seed} (SANDUR_CRASH_SEED={seed} repeats the moments of the kills)");
     let setup = Setup::new(store, folder).with(arguments);

@@ -149,7 +149,7 @@ fn packed_json(client: usize, plain: usize) -> Vec<u8> {
 }
 
 /// Clients whose bodies differ.
-const BODIES: usize = 6;
+const BODIES: usize = 2;
 
 /// What became of the clients of a run.
 #[derive(Default)]

@@ -445,10 +445,10 @@ mod tests {
     fn a_full_index_hands_entries_back_and_stays_within_its_limit() {
         let index = Index::new(8, 1 << 20);
         let mut dropped = 0;
-        for number in 0..200_000_u32 {
+        for number in 0..100_000_u32 {
             dropped += u64::from(index.insert(hash(u64::from(number)), entry(number)).dropped.is_some());
         }
-        assert_eq!(index.len() + dropped, 200_000);
+        assert_eq!(index.len() + dropped, 100_000);
         assert!(index.bytes() <= (1 << 20) + SHARDS as u64 * 3072, "{} bytes", index.bytes());
         assert!(index.len() > 70_000, "{} entries in a MiB", index.len());
     }

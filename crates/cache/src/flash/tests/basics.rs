@@ -232,7 +232,7 @@ fn all_keys_are_listed_wherever_they_lie() {
 
 #[test]
 fn writes_that_find_no_room_are_dropped_and_counted() {
-    let options = FlashOptions { write_buffer_bytes: 2 << 20, ..small_options() };
+    let options = FlashOptions { write_buffer_bytes: 2 << 20, value_bytes_max: 4 << 20, ..small_options() };
     let mut world = World::new(6, 16 << 20, options);
     let outcomes: Vec<_> = (0..400).map(|key| world.put(key, 20_000)).collect();
     let written = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
@@ -242,7 +242,7 @@ fn writes_that_find_no_room_are_dropped_and_counted() {
     world.step(SECOND);
     assert_eq!(world.check_all(), written);
     assert!(world.put(1, 20_000).is_ok());
-    assert_eq!(world.put(2, 2 << 30).err(), None.or(Some(Dropped::TooLarge)));
+    assert_eq!(world.put(2, (4 << 20) + 1).err(), None.or(Some(Dropped::TooLarge)));
     assert_eq!(world.model.known[&2], Known::Removed(2));
     assert!(!world.check(2), "a value that was refused leaves no older one");
 }
