@@ -43,11 +43,14 @@ pub const RULES: &[Rule] = &[
         reason: "Prometheus takes those that its storage gives first: in the order of their creation",
         explains: |case| {
             let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
-            // Those of one may be the same without their names, those of the other not.
-            let is_same = |answer: &Answer| answer.outcome.as_ref().is_err_and(|text| text == SAME_LABELS);
+            // Those of one may be the same without their names, or for a match, those of the other not.
+            let are_same = |answer: &Answer| {
+                let text = answer.outcome.as_ref().err();
+                text.is_some_and(|text| text == SAME_LABELS || is_of_matching(text))
+            };
             let of_choice = match case.difference.kind {
                 Kind::Shape | Kind::Order => false,
-                Kind::Refused => is_same(case.theirs) || is_same(case.ours),
+                Kind::Refused => are_same(case.theirs) || are_same(case.ours),
                 _ => true,
             };
             chooses && of_choice
@@ -82,9 +85,6 @@ pub const RULES: &[Rule] = &[
         reason: "both are wrong there, and Prometheus tells the one that it meets first in the order of its \
                  storage",
         explains: |case| {
-            let is_of_matching = |text: &str| {
-                text.starts_with("found duplicate series") || text.starts_with("multiple matches for labels")
-            };
             refusals(case).is_some_and(|(theirs, ours)| is_of_matching(theirs) && is_of_matching(ours))
         },
     },
@@ -168,8 +168,7 @@ pub const RULES: &[Rule] = &[
             let differs_little = || distance(case).is_some_and(is_little);
             match case.difference.kind {
                 Kind::Series => alike_labels(case),
-                // What is left of a division tells last digits of a large number.
-                Kind::Values => is_rounded && (differs_little() || case.text.contains('%')),
+                Kind::Values => is_rounded && (differs_little() || tells_last_digits(&case.text)),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
@@ -177,11 +176,17 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "order-of-addition",
-        what: "digits of `stddev` and `stdvar` beyond the sixth",
-        reason: "they add in the order of series, which is that of creation in Prometheus",
+        what: "digits of `stddev` and `stdvar` beyond the sixth, and what a comparison makes of them",
+        reason: "they add in the order of series, which is that of creation in Prometheus, if it is the same \
+                 twice",
         explains: |case| {
             let is_deviation = case.text.contains("stddev") || case.text.contains("stdvar");
-            is_deviation && distance(case).is_some_and(|(_, relative)| relative < 1e-6)
+            let is_compared = ["==", "!=", ">", "<"].iter().any(|operator| case.text.contains(operator));
+            is_deviation
+                && match case.difference.kind {
+                    Kind::Series | Kind::Samples => is_compared,
+                    _ => distance(case).is_some_and(|(_, relative)| relative < 1e-6),
+                }
         },
     },
     Rule {
@@ -227,6 +232,11 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
+/// Whether a refusal is about series that match several others.
+fn is_of_matching(text: &str) -> bool {
+    text.starts_with("found duplicate series") || text.starts_with("multiple matches for labels")
+}
+
 /// Two series of an answer have the same labels.
 const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
 
@@ -240,6 +250,14 @@ const NOTES_OF_PAIRS: [&str; 4] = [
     "conflicting counter resets",
     "mismatched custom buckets",
 ];
+
+/// Whether what is left of a division, or where in its period a function is, tells last digits of a large
+/// number.
+fn tells_last_digits(text: &str) -> bool {
+    let is_periodic = ["sin(", "cos(", "tan("].iter().any(|name| text.contains(name));
+    let is_large = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| text.contains(name));
+    text.contains('%') || (is_periodic && is_large)
+}
 
 /// Whether texts differ in digits alone, and in few of them.
 fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {
