@@ -3,9 +3,9 @@
 //! **Plan.** The sound state (`survey.rs`) is kept. If that is not all that there was, entries beyond the
 //! damage are applied to it as far as they can be read, then every block that it does not mention is added
 //! from its footer, whatever its signal: tenant, window, level, rows, and the blocks that it was merged from,
-//! which leave the state when it comes. WAL of writers that the catalog does not know any more is given a
-//! writer, so that the next start reads it. Rows that come twice this way are equal rows, which are answered
-//! once.
+//! which leave the state when it comes. A block that was cut leaves it when all of its parts are there. WAL
+//! of writers that the catalog does not know any more is given a writer, so that the next start reads it.
+//! Rows that come twice this way are equal rows, which are answered once.
 //!
 //! **Execution.** The new state becomes a checkpoint with a number above every number that anything in the
 //! store names. Creating its root is the one step that decides: before it nothing has changed, after it every
@@ -25,6 +25,7 @@ use sandur_format::catalog_entry::{
     BlockMeta, BlockName, Boundary, LogChain, WalKind, Writer, entry_checksum,
 };
 use sandur_format::wal_segment::{FrameKind, FrameReader};
+use sandur_model::TimeRange;
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::chain::Chain;
@@ -165,7 +166,12 @@ impl Repair {
             }
         }
         self.forget_damaged_merges(store, &found, &mut merged).await?;
-        let replaced = replaced_by(&merged);
+        let windows = merged.keys().filter_map(|id| Some((*id, found.get(id)?.window))).collect();
+        let is_whole = |cut: &Id, parts: &[Id]| {
+            let cut = found.get(cut).or_else(|| self.state.block(*cut).map(|block| &**block));
+            cut.is_none_or(|cut| stand_for(cut, parts.iter().filter_map(|part| found.get(part))))
+        };
+        let replaced = replaced_by(&merged, &windows, is_whole);
         let mut places = self.state.all_blocks().map(|block| block.place).collect();
         for (id, meta) in found {
             if replaced.contains(&id) {
@@ -324,12 +330,27 @@ async fn read_unmentioned(
     Ok(unmentioned)
 }
 
-/// The blocks that others were merged from, and merges that a larger merge contains.
-fn replaced_by(merged: &BTreeMap<Id, BTreeSet<Id>>) -> BTreeSet<Id> {
-    let mut replaced: BTreeSet<Id> = merged.values().flatten().copied().collect();
+/// The blocks that others were merged from, and merges that a larger merge contains. What has one block alone
+/// as its input may be a part of it: `is_whole` tells of a block and those that have it alone whether these
+/// stand for all of it.
+fn replaced_by(
+    merged: &BTreeMap<Id, BTreeSet<Id>>,
+    windows: &BTreeMap<Id, TimeRange>,
+    is_whole: impl Fn(&Id, &[Id]) -> bool,
+) -> BTreeSet<Id> {
+    let mut parts: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+    let mut replaced = BTreeSet::new();
     for (id, inputs) in merged {
+        match inputs.first().filter(|_| inputs.len() == 1) {
+            Some(only) => parts.entry(*only).or_default().push(*id),
+            None => replaced.extend(inputs.iter().copied()),
+        }
+    }
+    replaced.extend(parts.iter().filter(|(cut, parts)| is_whole(cut, parts)).map(|(cut, _)| *cut));
+    for (id, inputs) in merged {
+        let is_of_other_times = |other: &Id| inputs.len() == 1 && windows.get(id) != windows.get(other);
         let contains = |(other, of_other): (&Id, &BTreeSet<Id>)| {
-            let larger = of_other.len() > inputs.len() || other > id;
+            let larger = of_other.len() > inputs.len() || (other > id && !is_of_other_times(other));
             other != id && larger && inputs.is_subset(of_other)
         };
         if merged.iter().any(contains) {
@@ -337,6 +358,21 @@ fn replaced_by(merged: &BTreeMap<Id, BTreeSet<Id>>) -> BTreeSet<Id> {
         }
     }
     replaced
+}
+
+/// Whether blocks that were made of one alone hold all of it: one of them has all of its times, or together
+/// they have all of its rows, of each window once.
+fn stand_for<'a>(cut: &BlockMeta, made: impl Iterator<Item = &'a BlockMeta>) -> bool {
+    let mut rows: BTreeMap<(i64, i64), u64> = BTreeMap::new();
+    for part in made {
+        let TimeRange { start, end } = part.window;
+        if cut.rows == 0 || (start <= cut.min_ts && cut.max_ts < end) {
+            return true;
+        }
+        let of_window = rows.entry((start, end)).or_default();
+        *of_window = (*of_window).max(part.rows);
+    }
+    rows.values().sum::<u64>() >= cut.rows
 }
 
 /// The first place from this one on that no other block has: makers tell nothing of the order of the blocks

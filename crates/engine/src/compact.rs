@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, MemoryBudget, Reservation};
+use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
-use sandur_format::block::{BlockIndex, BlockOrigin, BlockSummary};
+use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_model::{Dataset, Signal, TimeRange};
 use sandur_store::Store;
@@ -31,24 +31,19 @@ use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
 use crate::retention::{ExpiredRows, ExpiredSeries, Expiries, Expiry};
-use crate::rewritten::{Cleaned, Expired, Rolled};
+use crate::rewritten::{Cleaned, Expired};
 use crate::rollups::DayRollup;
 use crate::rollups::groups::{Group, groups_of};
 use crate::rules::{DueRules, Rulebook};
-use crate::samples::{self, OpenSamples, SampleMerging};
+use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
 use crate::view::Views;
-use crate::windows::{day_of, slot_ns};
+use crate::windows::day_of;
 
 /// How long a damaged block is left alone: its file may be brought back.
 const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a block waits for its merge before retention rewrites it as it is.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
-/// A day is rolled when one row of so many goes.
-const ROLLED_SHARE: u64 = 10;
-/// The levels of the blocks of a slot and of a day.
-const SLOT_LEVEL: u8 = 1;
-const DAY_LEVEL: u8 = 2;
 
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
@@ -56,10 +51,10 @@ pub(crate) struct Compactor {
     store: Store,
     catalog: Catalog,
     views: Arc<Views>,
-    reader: BlockReader,
-    policy: CompactionPolicy,
-    budget: MemoryBudget,
-    rulebook: Arc<Rulebook>,
+    pub(crate) reader: BlockReader,
+    pub(crate) policy: CompactionPolicy,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) rulebook: Arc<Rulebook>,
     metrics: Metrics,
     /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
     /// One that could not be read because the store did not answer is tried again at the next round.
@@ -306,66 +301,6 @@ impl Compactor {
         groups_of(&self.policy, (day, are_apart || is_damaged), blocks)
     }
 
-    /// Makes rollups of the points of a group of blocks: they become one, when that is worth it.
-    pub(crate) async fn roll(
-        &self,
-        incarnation: Id,
-        snapshot: &Snapshot,
-        blocks: &[Arc<BlockMeta>],
-        rollup: &Arc<DayRollup>,
-    ) -> Result<Rolled, Error> {
-        let Some(first) = blocks.first() else { return Ok(Rolled::Stays) };
-        if blocks.iter().any(|block| self.damaged().contains_key(&block.id)) {
-            return Ok(Rolled::Damaged);
-        }
-        let due = self.rulebook.due(snapshot, &first.dataset);
-        let inputs = blocks.iter().map(|block| block.id).collect();
-        let is_slot = rollup.window().length_ns() <= slot_ns(Signal::Metrics);
-        let (window, level) =
-            if is_slot { (rollup.window(), SLOT_LEVEL) } else { (day_of(first.window.start), DAY_LEVEL) };
-        let merge = merge_policy::Merge { inputs, window, level };
-        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: Some(rollup) };
-        let rolled = self.roll_sound(work, blocks, rollup).await;
-        rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
-    }
-
-    async fn roll_sound(
-        &self,
-        work: Work<'_>,
-        blocks: &[Arc<BlockMeta>],
-        rollup: &Arc<DayRollup>,
-    ) -> Result<Rolled, Error> {
-        let (inputs, _footers) = self.open_reserved(blocks).await?;
-        let rows: u64 = blocks.iter().map(|block| block.rows).sum();
-        let less = samples::rows_saved(&self.reader, &inputs, rollup, &self.budget).await?;
-        if less == 0 || less.saturating_mul(ROLLED_SHARE) < rows {
-            return Ok(Rolled::Stays);
-        }
-        let left = rows.saturating_sub(less).saturating_mul(samples::SAMPLE_BYTES);
-        if blocks.len() > 1 && left > self.policy.rolled_raw_bytes_max() {
-            return Ok(Rolled::TooLarge);
-        }
-        let touched = self.touch::<SampleMerging>(&inputs, work.due).await?;
-        let into = self.exchange::<SampleMerging>(&work, inputs, touched, (work.through(), 0)).await?;
-        Ok(Rolled::Rewritten { into, rows, less })
-    }
-
-    /// Opens blocks of samples, as many as there is memory for: what their footers take is reserved.
-    async fn open_reserved(
-        &self,
-        blocks: &[Arc<BlockMeta>],
-    ) -> Result<(Vec<Arc<OpenSamples>>, Reservation), Error> {
-        let (mut inputs, mut footers) = (Vec::with_capacity(blocks.len()), self.budget.reserve(0)?);
-        for block in blocks {
-            let before = footers.bytes();
-            footers.grow(u64::from(block.footer_len))?;
-            let opened = SampleMerging::open(&self.reader, block).await?;
-            footers.resize(before + opened.footer.memory_bytes())?;
-            inputs.push(opened);
-        }
-        Ok((inputs, footers))
-    }
-
     async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
         let edit = Edit::RemoveBlock { id: block.id, at_ms: self.env.now_ns() / 1_000_000 };
         let preconditions =
@@ -376,7 +311,7 @@ impl Compactor {
     }
 
     /// The blocks that are left alone now.
-    fn damaged(&self) -> MutexGuard<'_, BTreeMap<Id, Duration>> {
+    pub(crate) fn damaged(&self) -> MutexGuard<'_, BTreeMap<Id, Duration>> {
         let now = self.env.monotonic();
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         damaged.retain(|_, until| now < *until);
@@ -384,7 +319,7 @@ impl Compactor {
     }
 
     /// What the rules do to each of the inputs.
-    async fn touch<M: Merging>(
+    pub(crate) async fn touch<M: Merging>(
         &self,
         inputs: &[Arc<M::Block>],
         due: &DueRules,
@@ -398,7 +333,7 @@ impl Compactor {
 
     /// Replaces opened blocks by one, without the rows that deletes and retention take out; those of the
     /// latter are `expired`. Gives the block's id.
-    async fn exchange<M: Merging>(
+    pub(crate) async fn exchange<M: Merging>(
         &self,
         work: &Work<'_>,
         inputs: Vec<Arc<M::Block>>,
@@ -406,44 +341,62 @@ impl Compactor {
         (through, expired): (u64, u64),
     ) -> Result<Id, Error> {
         let started = self.env.monotonic();
+        let place = (work.merge.window, work.merge.level);
+        let made = self.make::<M>(work, (&inputs, touched), place, through).await?;
+        let (BlockMeta { id, rows, size, level, .. }, counts) = (made.meta.clone(), made.counts);
+        self.commit(work, vec![made]).await?;
+        let deleted = counts.deleted.saturating_sub(expired);
+        self.metrics.deleted_rows.inc_by(deleted);
+        self.metrics.note_rolled(counts.rolled, counts.rollups);
+        let took = self.env.monotonic().saturating_sub(started);
+        let Dataset { tenant, signal } = &work.meta(work.merge.inputs[0])?.dataset;
+        tracing::info!(
+            %tenant, %signal, level, inputs = inputs.len(), rows,
+            moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
+            duplicates = counts.duplicates, deleted, expired, size, ?took, "merged blocks"
+        );
+        Ok(id)
+    }
+
+    /// Writes a block of what is left of opened ones, of this window and level. It is not committed.
+    pub(crate) async fn make<M: Merging>(
+        &self,
+        work: &Work<'_>,
+        (inputs, touched): (&[Arc<M::Block>], Vec<M::Touched>),
+        (window, level): (TimeRange, u8),
+        through: u64,
+    ) -> Result<Made, Error> {
         let merge = work.merge;
         let dataset = work.meta(merge.inputs[0])?.dataset.clone();
         let seen = self.catalog.snapshot().position();
         let inputs_of = merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
         let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone(), place };
-        let (tenant, window, level) = (dataset.tenant.clone(), merge.window, merge.level);
-        let target = Target { tenant, window, level, origin, rollup: work.rollup.cloned() };
-        let merger = M::merger(&inputs, touched, target, self.budget.clone());
-        let merger = merger?;
+        let rollup = work.rollup.cloned();
+        let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup };
+        let merger = M::merger(inputs, touched, target, self.budget.clone())?;
         let mut meta = block_meta::unwritten(self.env.new_id(), work.incarnation, &dataset, window, level);
-        let written = self.write::<M>(merger, &inputs, &meta).await;
-        let (summary, counts) = match written {
-            Ok(written) => written,
+        match self.write::<M>(merger, inputs, &meta).await {
+            Ok((summary, counts)) => {
+                block_meta::fill(&mut meta, &summary);
+                meta.deletes_through = through;
+                Ok(Made { meta, counts })
+            }
             Err(error) => {
                 delete_unneeded(&self.store, &meta).await;
-                return Err(error);
+                Err(error)
             }
-        };
-        block_meta::fill(&mut meta, &summary);
-        let id = meta.id;
-        meta.deletes_through = through;
-        let holds_something = summary.rows > 0 || counts.beside > 0;
-        self.commit(work.incarnation, merge, (meta, holds_something)).await?;
-        let deleted = counts.deleted.saturating_sub(expired);
-        self.metrics.deleted_rows.inc_by(deleted);
-        self.metrics.note_rolled(counts.rolled, counts.rollups);
-        let took = self.env.monotonic().saturating_sub(started);
-        let Dataset { tenant, signal } = dataset;
-        tracing::info!(
-            %tenant, %signal, level, inputs = inputs.len(), rows = summary.rows,
-            moved_pages = counts.moved_pages, merged_pages = counts.merged_pages,
-            duplicates = counts.duplicates, deleted, expired, size = summary.size, ?took, "merged blocks"
-        );
-        Ok(id)
+        }
     }
 
-    async fn open_inputs<M: Merging>(&self, work: &Work<'_>) -> Result<Vec<Arc<M::Block>>, Error> {
+    /// Deletes blocks that are not committed.
+    pub(crate) async fn forget(&self, made: &[Made]) {
+        for Made { meta, .. } in made {
+            delete_unneeded(&self.store, meta).await;
+        }
+    }
+
+    pub(crate) async fn open_inputs<M: Merging>(&self, work: &Work<'_>) -> Result<Vec<Arc<M::Block>>, Error> {
         let mut inputs = Vec::with_capacity(work.merge.inputs.len());
         for id in &work.merge.inputs {
             inputs.push(M::open(&self.reader, work.meta(*id)?).await?);
@@ -453,7 +406,7 @@ impl Compactor {
 
     /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When it cannot be told
     /// which one it is, because the result does not add up, all of them.
-    fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
+    pub(crate) fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
         let until = self.env.monotonic() + DAMAGED_PAUSE;
         let is_meant = |id: &&Id| match error {
             Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
@@ -489,33 +442,28 @@ impl Compactor {
         }
     }
 
-    async fn commit(
-        &self,
-        incarnation: Id,
-        merge: &merge_policy::Merge,
-        (meta, holds_something): (BlockMeta, bool),
-    ) -> Result<(), Error> {
+    /// Exchanges the inputs for what was made of them.
+    pub(crate) async fn commit(&self, work: &Work<'_>, made: Vec<Made>) -> Result<(), Error> {
+        let (incarnation, inputs) = (work.incarnation, &work.merge.inputs);
         let at_ms = self.env.now_ns() / 1_000_000;
-        let mut edits = Vec::with_capacity(merge.inputs.len() + 1);
-        if holds_something {
-            edits.push(Edit::AddBlock(meta.clone()));
-        }
-        edits.extend(merge.inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
+        let (kept, empty): (Vec<Made>, Vec<Made>) = made.into_iter().partition(Made::holds_something);
+        let mut edits: Vec<Edit> = kept.iter().map(|made| Edit::AddBlock(made.meta.clone())).collect();
+        edits.extend(inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
         let preconditions =
-            vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(merge.inputs.clone())];
+            vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(inputs.clone())];
         match self.catalog.commit(incarnation, edits, preconditions).await {
             Ok(snapshot) => {
                 self.views.publish(snapshot);
-                if !holds_something {
-                    delete_unneeded(&self.store, &meta).await;
-                } else if meta.dataset.signal == Signal::Metrics {
-                    samples::warm(&self.reader, &self.budget, &[Arc::new(meta)]).await;
-                }
+                self.forget(&empty).await;
+                let of_samples = kept.into_iter().filter(|made| made.meta.dataset.signal == Signal::Metrics);
+                let blocks: Vec<Arc<BlockMeta>> = of_samples.map(|made| Arc::new(made.meta)).collect();
+                samples::warm(&self.reader, &self.budget, &blocks).await;
                 Ok(())
             }
             Err(error) => {
                 if matches!(error, CommitError::Rejected { .. }) {
-                    delete_unneeded(&self.store, &meta).await;
+                    self.forget(&kept).await;
+                    self.forget(&empty).await;
                 }
                 Err(refused("a merge", &error))
             }
@@ -523,18 +471,30 @@ impl Compactor {
     }
 }
 
+/// A block that was written.
+pub(crate) struct Made {
+    pub(crate) meta: BlockMeta,
+    counts: MergeCounts,
+}
+
+impl Made {
+    fn holds_something(&self) -> bool {
+        self.meta.rows > 0 || self.counts.beside > 0
+    }
+}
+
 /// A merge to be done.
 #[derive(Clone, Copy)]
-struct Work<'a> {
+pub(crate) struct Work<'a> {
     /// On whose behalf.
-    incarnation: Id,
+    pub(crate) incarnation: Id,
     /// The catalog that names its inputs.
-    snapshot: &'a Snapshot,
-    merge: &'a merge_policy::Merge,
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) merge: &'a merge_policy::Merge,
     /// What started delete requests take out.
-    due: &'a DueRules,
+    pub(crate) due: &'a DueRules,
     /// Which points become rollups.
-    rollup: Option<&'a Arc<DayRollup>>,
+    pub(crate) rollup: Option<&'a Arc<DayRollup>>,
 }
 
 impl Work<'_> {
@@ -543,7 +503,7 @@ impl Work<'_> {
     }
 
     /// What the result is clean of. Rules that cannot be applied leave it as clean as its inputs.
-    fn through(&self) -> u64 {
+    pub(crate) fn through(&self) -> u64 {
         let metas = self.merge.inputs.iter().filter_map(|id| self.snapshot.block(*id));
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
         self.due.through.unwrap_or(least)

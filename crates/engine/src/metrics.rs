@@ -260,8 +260,8 @@ impl Metrics {
         );
         all.register(
             "rollup_blocks",
-            "Blocks of days whose archives are over: rewritten with rollups, kept since few rows would go, \
-             or too_large for a merge",
+            "Blocks of days whose archives are over: rewritten with rollups, cut into slots before, kept \
+             since few rows would go, or too_large for a merge",
             self.rollup_blocks.clone(),
         );
         all.register(

@@ -48,6 +48,11 @@ pub(crate) enum Rolled {
     TooLarge,
     /// One of them is damaged or missing, and left alone for a while.
     Damaged,
+    /// Some of them had rows of several slots, and are one block per slot now: these are rolled next.
+    Cut {
+        /// How many.
+        blocks: u64,
+    },
     /// One block stands for them.
     Rewritten {
         /// That block.

@@ -32,8 +32,14 @@ fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
     (meta.footer_offset, meta.footer_len) = (summary.footer_offset, summary.footer_len);
 }
 
-/// A block of two series in several pages.
+/// A block of two series in several pages, from the begin of its window on.
 fn samples(meta: &mut BlockMeta, origin: BlockOrigin, value: f64) -> Bytes {
+    let begin = meta.window.start;
+    samples_from(meta, origin, &[begin], value)
+}
+
+/// The same of several times, a minute of each.
+fn samples_from(meta: &mut BlockMeta, origin: BlockOrigin, begins: &[i64], value: f64) -> Bytes {
     meta.dataset = Dataset::metrics(tenant());
     let mut options = sample_block::BlockOptions::new(tenant(), meta.window, meta.level);
     (options.page_rows, options.origin) = (50, origin);
@@ -42,8 +48,9 @@ fn samples(meta: &mut BlockMeta, origin: BlockOrigin, value: f64) -> Bytes {
         writer.push_series([("__name__", "up"), ("app", app)].into_iter()).unwrap();
     }
     for series in 0..2 {
-        let times: Vec<i64> = (0..60).map(|n| meta.window.start / 1_000_000 + n * 1_000).collect();
-        let values: Vec<f64> = (0..60).map(|n| value + f64::from(n)).collect();
+        let minute = |begin: i64| (0..60).map(move |n| (begin / 1_000_000 + n * 1_000, n as f64));
+        let (times, values): (Vec<i64>, Vec<f64>) =
+            begins.iter().copied().flat_map(minute).map(|(time, n)| (time, value + n)).unzip();
         let floats = sample_block::Floats { times: &times, values: &values, starts: &[] };
         writer.push_floats(series, floats).unwrap();
     }
@@ -297,4 +304,44 @@ async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     assert_eq!((writer.floor, writer.is_drained()), (0, false), "its samples are read by the next start");
     let report = scene.check().await;
     assert!(!report.catalog_is_damaged && report.wal_rows == 7, "{report:?}");
+}
+
+/// A block that was cut comes back as long as one of its parts is missing, and not beside all of them.
+#[tokio::test]
+async fn parts_of_a_block_stand_for_it_when_all_are_there() {
+    for (seed, kept) in [(8, &[0, 1][..]), (9, &[1, 2]), (10, &[0, 2]), (11, &[0, 1, 2]), (12, &[2])] {
+        let scene = Scene::new(seed).await;
+        let (env, writer) = (&scene.env, scene.writer);
+        let hours = |from, to| TimeRange::new(START_NS + from * HOUR_NS, START_NS + to * HOUR_NS);
+        let mut cut = BlockMeta { window: hours(4, 8), ..block(env, writer, 4) };
+        let begins = [4, 5, 7].map(|hour| START_NS + hour * HOUR_NS);
+        let bytes = samples_from(&mut cut, seen(LogPosition::default()), &begins, 1.0);
+        scene.put(&cut.path(), bytes).await;
+        let origin = BlockOrigin { inputs: vec![cut.id], ..seen(LogPosition::default()) };
+        // The first attempt ended with its first part.
+        let mut parts = [4, 4, 5, 7].map(|hour| block(env, writer, hour));
+        parts.sort_by_key(|part| (part.window.start, part.id));
+        for (n, part) in parts.iter_mut().enumerate() {
+            let bytes = samples(part, origin.clone(), 1.0);
+            if n == 0 || kept.contains(&(n - 1)) {
+                scene.put(&part.path(), bytes).await;
+            }
+        }
+        for object in scene.store.list("catalog", Intent::gc()).await.unwrap() {
+            scene.store.delete(&object.path, Intent::catalog()).await.unwrap();
+        }
+        let repair = Repair::plan(&scene.store, &scene.env).await.unwrap();
+        let is_whole = kept.contains(&1) && kept.contains(&2);
+        let has = |id| repair.added.iter().any(|meta| meta.id == id);
+        assert_eq!(has(cut.id), !is_whole, "{kept:?}");
+        assert_eq!((has(parts[0].id), has(parts[1].id)), (!kept.contains(&0), kept.contains(&0)));
+        assert!(kept.iter().all(|part| has(parts[part + 1].id)), "{kept:?}");
+        assert_eq!(repair.superseded.len(), usize::from(is_whole) + usize::from(kept.contains(&0)));
+        // Without it its parts are all that there is.
+        scene.store.delete(&cut.path(), Intent::gc()).await.unwrap();
+        let repair = Repair::plan(&scene.store, &scene.env).await.unwrap();
+        let added = |meta: &&BlockMeta| repair.added.iter().any(|added| added.id == meta.id);
+        let expected = kept.len() + usize::from(!kept.contains(&0));
+        assert_eq!(parts.iter().filter(added).count(), expected, "{kept:?}");
+    }
 }

@@ -141,7 +141,8 @@ impl RollupDays {
             return;
         }
         let rollup = Arc::new(rollup);
-        let rolled = compactor.roll(own, &now, &group.blocks, &rollup).await;
+        let are_apart = self.apart.contains(&(dataset.clone(), day_of(window.start).start));
+        let rolled = compactor.roll(own, &now, (&group, are_apart), &rollup).await;
         self.note(compactor, (place, &rollup), &group, rolled);
     }
 
@@ -170,6 +171,10 @@ impl RollupDays {
                 let is_kept = matches!(outcome, Rolled::Stays);
                 metrics.note_rollup(if is_kept { "kept" } else { "too_large" }, count);
                 self.looked_at.insert(place, before);
+            }
+            Ok(Rolled::Cut { blocks }) => {
+                metrics.note_rollup("cut", blocks);
+                tracing::info!(%tenant, from, hours, blocks, "blocks were cut so that slots become rollups");
             }
             Ok(Rolled::Damaged) => self.pause(place),
             Err(Error::MergeTooLarge(_)) if *window == day_of(from) && blocks.len() > 1 => {

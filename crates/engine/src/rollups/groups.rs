@@ -3,8 +3,9 @@
 //! **Invariants.** No block of the day outside of a group has a row within the group's window, so a step that
 //! lies within is made of all of its points. Groups share no block, so each is exchanged in a commit of its
 //! own. Of a day that is not large there is one group. Compaction keeps the slots of a large one apart
-//! (`merge_policy`): then a group is a slot, or several that share blocks. So it is with a damaged block in
-//! the day, which keeps only those of its own slots waiting, and when all of the day do not fit in memory.
+//! (`merge_policy`): then a group is a slot, or several that share blocks, which are cut
+//! ([`super::roll`]). So it is with a damaged block in the day, which keeps only those of its own slots
+//! waiting, and when all of the day do not fit in memory.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub(crate) fn groups_of(
 }
 
 /// From the begin of the first slot that a block has rows of to the end of the last one.
-fn slots_of(block: &BlockMeta) -> TimeRange {
+pub(super) fn slots_of(block: &BlockMeta) -> TimeRange {
     let slot_ns = slot_ns(Signal::Metrics);
     let begin = |ts: i64| ts.div_euclid(slot_ns).saturating_mul(slot_ns);
     TimeRange::new(begin(block.min_ts), begin(block.max_ts).saturating_add(slot_ns))

@@ -14,6 +14,7 @@
 
 pub(crate) mod days;
 pub(crate) mod groups;
+mod roll;
 
 use std::fmt;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::SeriesExemplars;
 use sandur_format::sample_block::index::SeriesSpan;
-use sandur_model::{Exemplar, Labels, MILLISECOND_NS, matches_all};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS, TimeRange, matches_all};
 
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
@@ -43,6 +43,8 @@ pub(crate) struct HiddenSamples {
     pub(super) gone: RoaringBitmap,
     /// The hidden times of the others that have some.
     pub(super) partly: HashMap<u32, Vec<Times>, RandomState>,
+    /// The times beside those of which a part of the block is made.
+    outside: Vec<Times>,
     /// The rules that may hide exemplars.
     pub(super) rules: Vec<Arc<Rule>>,
     /// Whether they hide some.
@@ -96,9 +98,17 @@ impl HiddenSamples {
         self.expiry = Some((Arc::clone(expiry), block.max_ts));
     }
 
+    /// Hides all that lies outside of a window, whose ends are whole milliseconds.
+    pub(crate) fn keep_only(&mut self, window: TimeRange) {
+        let (first, end) = (window.start.div_euclid(MILLISECOND_NS), window.end.div_euclid(MILLISECOND_NS));
+        self.outside = vec![(i64::MIN, first - 1), (end, i64::MAX)];
+        self.partly.values_mut().for_each(|times| times.extend(&self.outside));
+    }
+
     /// Whether nothing is hidden.
-    pub(super) fn is_nothing(&self) -> bool {
-        self.gone.is_empty() && self.partly.is_empty() && !self.has_hidden_exemplars
+    pub(crate) fn is_nothing(&self) -> bool {
+        let is_whole = self.outside.is_empty() && !self.has_hidden_exemplars;
+        self.gone.is_empty() && self.partly.is_empty() && is_whole
     }
 
     /// Takes the exemplars out that rules hide, and those of series that are kept no longer.
@@ -108,17 +118,19 @@ impl HiddenSamples {
             of.exemplars.retain(|one| !expiry.ends(&of.labels, time_ns(one).max(*newest_ns)));
         }
         let times = times_of(self.rules.iter(), &of.labels);
-        of.exemplars.retain(|one| !hides(&times, one.timestamp));
+        let is_hidden = |one: &Exemplar| hides(&times, one.timestamp) || hides(&self.outside, one.timestamp);
+        of.exemplars.retain(|one| !is_hidden(one));
     }
 
-    /// Whether every sample of these series is hidden.
-    pub(super) fn are_gone(&self, series: RangeInclusive<u32>) -> bool {
+    /// Whether every sample of these series from one time to another is hidden.
+    pub(super) fn are_gone(&self, series: RangeInclusive<u32>, (min_ms, max_ms): Times) -> bool {
+        let is_outside = |(first, last): &Times| *first <= min_ms && max_ms <= *last;
         let all = u64::from(series.end() - series.start()) + 1;
-        self.gone.range_cardinality(series) == all
+        self.gone.range_cardinality(series) == all || self.outside.iter().any(is_outside)
     }
 
     /// The hidden times of a series that is not gone.
     pub(super) fn times_of(&self, series: u32) -> &[Times] {
-        self.partly.get(&series).map_or(&[], Vec::as_slice)
+        self.partly.get(&series).unwrap_or(&self.outside)
     }
 }

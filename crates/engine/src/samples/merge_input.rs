@@ -137,7 +137,7 @@ impl Open {
     ) -> Result<Result<(), FormatError>, Error> {
         while let Some(entry) = self.page_due() {
             self.next_page += 1;
-            if hidden.are_gone(entry.first_series..=entry.last_series) {
+            if hidden.are_gone(entry.first_series..=entry.last_series, (entry.min_ms, entry.max_ms)) {
                 passed.hidden += u64::from(entry.rows);
                 continue;
             }
@@ -252,7 +252,8 @@ impl Input {
             if self.carried.as_ref().is_some_and(|carried| carried.series != entry.first_series) {
                 return Ok(None);
             }
-            if !self.hidden.are_gone(entry.first_series..=entry.last_series) {
+            let times = (entry.min_ms, entry.max_ms);
+            if !self.hidden.are_gone(entry.first_series..=entry.last_series, times) {
                 return Ok(Some(self.next_group));
             }
             passed.hidden += entry.rows;

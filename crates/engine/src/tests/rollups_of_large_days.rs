@@ -123,6 +123,16 @@ fn blocks_of(engine: &Engine) -> u64 {
     blocks(engine, &metrics()) as u64
 }
 
+/// Blocks that have rows of more than half of a day.
+fn blocks_of_days(engine: &Engine) -> usize {
+    let is_of_day = |block: &&Arc<BlockMeta>| block.max_ts - block.min_ts > DAY_NS / 2;
+    engine.view().snapshot.all_blocks().filter(is_of_day).count()
+}
+
+fn cut(engine: &Engine) -> u64 {
+    engine.metrics().rollup_blocks.get_or_create(&[("outcome", "cut")]).get()
+}
+
 /// The blocks of what is rolled are merged as those of any day.
 #[tokio::test(start_paused = true)]
 async fn a_day_of_many_blocks_is_rolled() {
@@ -150,11 +160,23 @@ async fn slots_are_rolled_one_after_the_other_without_a_pause() {
     assert!(day.rolled_slots(&all(&engine).await) > 8);
 }
 
-/// What was rolled stays so when the process dies, and the next one goes on.
+/// What was rolled stays so when the process dies, and the next one goes on; also where blocks that tie all
+/// slots together are cut before.
 #[tokio::test(start_paused = true)]
 async fn each_slot_is_a_step_of_its_own() {
-    let mut day = LargeDay::new(310);
+    for (seed, tying) in [(310, 0), (311, 3)] {
+        slots_are_rolled_by_processes_that_die(seed, tying).await;
+    }
+}
+
+async fn slots_are_rolled_by_processes_that_die(seed: u64, tying: usize) {
+    let mut day = LargeDay::new(seed);
     let first = day.open("first").await;
+    let mut later = Samples::new();
+    for _ in 0..tying {
+        later = day.push_many_slots(&first).await;
+    }
+    assert_eq!(blocks_of_days(&first), tying);
     day.push(&first, 138).await;
     drop(first);
     let mut slots = vec![0];
@@ -164,6 +186,7 @@ async fn each_slot_is_a_step_of_its_own() {
         day.world.bucket.settle().await;
         let found = all(&engine).await;
         drop(engine);
+        assert!(later.iter().all(|(labels, rows)| found.get(labels) == Some(rows)));
         slots.push(day.rolled_slots(&found));
         if slots.ends_with(&[12]) {
             break;
@@ -178,6 +201,7 @@ async fn several_processes_roll_each_slot_once() {
     for seed in 0..4u32 {
         let mut day = LargeDay::new(320 + u64::from(seed));
         let one = day.open("one").await;
+        let later = if seed % 2 == 1 { day.push_many_slots(&one).await } else { Samples::new() };
         day.push(&one, 48).await;
         let two = day.open("two").await;
         day.world.env.sleep(Duration::from_secs(200)).await;
@@ -191,7 +215,8 @@ async fn several_processes_roll_each_slot_once() {
         let three = day.open("three").await;
         day.rolled_slots(&all(&three).await);
         day.world.env.sleep(HOUR * 3).await;
-        assert!(all(&three).await == day.rolled() && all(&two).await == day.rolled(), "{seed}");
+        let expected = joined([day.rolled(), later]);
+        assert!(all(&three).await == expected && all(&two).await == expected, "{seed}");
     }
 }
 
@@ -219,9 +244,9 @@ async fn a_damaged_block_keeps_its_slot_alone() {
 }
 
 /// What is sent for a large day in one go, as after a week without a network, comes in blocks of slots. What
-/// came while the day was small is of several, and is part of the steps of all of them.
+/// came while the day was small is of several, and is cut into these.
 #[tokio::test(start_paused = true)]
-async fn a_block_of_many_slots_is_rolled_with_them() {
+async fn a_block_of_many_slots_is_cut_and_rolled_with_each() {
     for (seed, is_late) in [(340, true), (341, false)] {
         let mut day = LargeDay::new(seed);
         let engine = day.open("one").await;
@@ -234,13 +259,12 @@ async fn a_block_of_many_slots_is_rolled_with_them() {
             day.world.configure(None);
             of_many = day.push_many_slots(&engine).await;
         }
-        let is_of_day = |block: &Arc<BlockMeta>| block.max_ts - block.min_ts > DAY_NS / 2;
-        let tying = engine.view().snapshot.all_blocks().filter(|block| is_of_day(block)).count();
-        assert_eq!(tying, usize::from(!is_late));
+        assert_eq!(blocks_of_days(&engine), usize::from(!is_late));
         day.world.configure(Some(&TO_HOURS));
         day.world.env.sleep(HOUR * 3).await;
         assert!(all(&engine).await == joined([day.rolled(), of_many]));
         assert_eq!(rows(&engine)[0], 49 * BLOCK_BYTES / 16);
+        assert_eq!((cut(&engine), outcomes(&engine)[2]), (u64::from(!is_late), 0));
     }
 }
 
@@ -262,6 +286,21 @@ async fn a_step_of_several_slots_is_made_of_a_small_day_alone() {
     day.world.settle().await;
     let of = |(name, points): (&&str, &Samples)| rolled(&path(name), points, 86_400);
     assert!(all(&engine).await == joined(PATHS.iter().zip(&day.points).map(of)));
+}
+
+/// Where slots would not be rolled, nothing is cut: a step of a day is made of all of its blocks.
+#[tokio::test(start_paused = true)]
+async fn a_block_of_many_slots_is_not_cut_for_longer_steps() {
+    let mut day = LargeDay::new(355);
+    let engine = day.open("one").await;
+    let later = day.push_many_slots(&engine).await;
+    day.push(&engine, 48).await;
+    day.world.configure(Some(&[(1, 1), (86_400, 1_000)]));
+    day.world.env.sleep(HOUR * 3).await;
+    let of = |(name, points): (&&str, &Samples)| rolled(&path(name), points, 86_400);
+    let days = PATHS.iter().zip(&day.points).map(of);
+    assert!(all(&engine).await == joined(days.chain([later])));
+    assert_eq!((cut(&engine), outcomes(&engine)[2]), (0, 0));
 }
 
 /// A merge for which there is no memory is refused and not tried again; its blocks stay as they are.

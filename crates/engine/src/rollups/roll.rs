@@ -1,0 +1,179 @@
+//! Rolling a group of blocks: they become one with rollups, when that is worth it.
+//!
+//! A large group whose slots share blocks is not rolled in one merge, which would take as long as all of its
+//! day. Those blocks are cut first: each is exchanged for one per slot, in a commit of its own, and the
+//! groups of the day are smaller from then on. Blocks that are cut came while the day was small, so they are
+//! no more than a small day may have, and what a flush brought while it grew.
+//!
+//! **Invariants.** What a block is cut into has all of its rows, each once, and its place in the order of
+//! writing: no two parts share an instant. A block that delete requests concern is not cut.
+
+use std::sync::Arc;
+
+use sandur_base::{Id, Reservation};
+use sandur_catalog::Snapshot;
+use sandur_format::block::BlockIndex;
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Signal, TimeRange};
+
+use super::DayRollup;
+use super::groups::{Group, slots_of};
+use crate::compact::{Compactor, Work};
+use crate::error::Error;
+use crate::merge_policy::Merge;
+use crate::merging::Merging;
+use crate::rewritten::Rolled;
+use crate::samples::{self, OpenSamples, SampleMerging};
+use crate::windows::{day_of, slot_ns};
+
+/// A day is rolled when one row of so many goes.
+const ROLLED_SHARE: u64 = 10;
+/// The levels of the blocks of a slot and of a day.
+const SLOT_LEVEL: u8 = 1;
+const DAY_LEVEL: u8 = 2;
+
+impl Compactor {
+    /// Makes rollups of the points of a group of blocks of a day whose slots are kept apart or not.
+    pub(crate) async fn roll(
+        &self,
+        incarnation: Id,
+        snapshot: &Snapshot,
+        (group, are_apart): (&Group, bool),
+        rollup: &Arc<DayRollup>,
+    ) -> Result<Rolled, Error> {
+        let blocks = &group.blocks;
+        let Some(first) = blocks.first() else { return Ok(Rolled::Stays) };
+        if blocks.iter().any(|block| self.damaged().contains_key(&block.id)) {
+            return Ok(Rolled::Damaged);
+        }
+        let due = self.rulebook.due(snapshot, &first.dataset);
+        let inputs = blocks.iter().map(|block| block.id).collect();
+        let is_slot = group.window.length_ns() <= slot_ns(Signal::Metrics);
+        let (window, level) =
+            if is_slot { (group.window, SLOT_LEVEL) } else { (day_of(first.window.start), DAY_LEVEL) };
+        let merge = Merge { inputs, window, level };
+        let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: Some(rollup) };
+        let is_large = are_apart || self.policy.is_large(blocks.iter().map(|block| &**block));
+        let tying: Vec<&Arc<BlockMeta>> = match is_large && !is_slot {
+            true => blocks.iter().filter(|block| is_to_be_cut(block)).collect(),
+            false => Vec::new(),
+        };
+        let rolled = self.roll_sound(work, blocks, &tying).await;
+        rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
+    }
+
+    /// Rolls blocks that are not damaged, or cuts those that tie slots together.
+    async fn roll_sound(
+        &self,
+        work: Work<'_>,
+        blocks: &[Arc<BlockMeta>],
+        tying: &[&Arc<BlockMeta>],
+    ) -> Result<Rolled, Error> {
+        let Some(rollup) = work.rollup else { return Ok(Rolled::Stays) };
+        let rows: u64 = blocks.iter().map(|block| block.rows).sum();
+        let is_worth_it = |less: u64| less > 0 && less.saturating_mul(ROLLED_SHARE) >= rows;
+        let (inputs, footers) = self.open_reserved(blocks).await?;
+        if let Some(first) = tying.first() {
+            let slot = Arc::new(rollup.within(first_slot(first)));
+            let by_slots = samples::rows_saved(&self.reader, &inputs, &slot, &self.budget).await?;
+            if is_worth_it(by_slots) {
+                drop((inputs, footers));
+                return self.cut_all(&work, tying).await;
+            }
+        }
+        let less = samples::rows_saved(&self.reader, &inputs, rollup, &self.budget).await?;
+        if !is_worth_it(less) {
+            return Ok(Rolled::Stays);
+        }
+        let left = rows.saturating_sub(less).saturating_mul(samples::SAMPLE_BYTES);
+        if blocks.len() > 1 && left > self.policy.rolled_raw_bytes_max() {
+            return Ok(Rolled::TooLarge);
+        }
+        let touched = self.touch::<SampleMerging>(&inputs, work.due).await?;
+        let into = self.exchange::<SampleMerging>(&work, inputs, touched, (work.through(), 0)).await?;
+        Ok(Rolled::Rewritten { into, rows, less })
+    }
+
+    /// Cuts one block after the other: what is done stays done when the process stops.
+    async fn cut_all(&self, work: &Work<'_>, blocks: &[&Arc<BlockMeta>]) -> Result<Rolled, Error> {
+        for block in blocks {
+            let merge = Merge { inputs: vec![block.id], window: block.window, level: block.level };
+            let cut = self.cut(&Work { merge: &merge, rollup: None, ..*work }, block).await;
+            cut.inspect_err(|error| self.note_damage(work.snapshot, &merge, error))?;
+        }
+        Ok(Rolled::Cut { blocks: blocks.len() as u64 })
+    }
+
+    /// Exchanges a block for one per slot.
+    async fn cut(&self, work: &Work<'_>, block: &Arc<BlockMeta>) -> Result<(), Error> {
+        let inputs = self.open_inputs::<SampleMerging>(work).await?;
+        let slots = slots_of(block);
+        let mut parts = Vec::new();
+        for start in (slots.start..slots.end).step_by(slot_ns(Signal::Metrics) as usize) {
+            let window = TimeRange::new(start, start.saturating_add(slot_ns(Signal::Metrics)));
+            let made = match self.part_of(work, &inputs, window).await {
+                Ok(touched) => {
+                    let place = (window, SLOT_LEVEL);
+                    self.make::<SampleMerging>(work, (&inputs, touched), place, work.through()).await
+                }
+                Err(error) => Err(error),
+            };
+            match made {
+                Ok(part) => parts.push(part),
+                Err(error) => {
+                    self.forget(&parts).await;
+                    return Err(error);
+                }
+            }
+        }
+        let rows: u64 = parts.iter().map(|part| part.meta.rows).sum();
+        if rows != block.rows {
+            self.forget(&parts).await;
+            let text = format!("a block of {} rows was cut into parts of {rows}", block.rows);
+            return Err(Error::Internal(text));
+        }
+        tracing::info!(path = block.path(), rows, parts = parts.len(), "cut a block into its slots");
+        self.commit(work, parts).await
+    }
+
+    /// What a part leaves out of a block.
+    async fn part_of(
+        &self,
+        work: &Work<'_>,
+        inputs: &[Arc<OpenSamples>],
+        window: TimeRange,
+    ) -> Result<Vec<<SampleMerging as Merging>::Touched>, Error> {
+        let mut touched = self.touch::<SampleMerging>(inputs, work.due).await?;
+        if touched.iter().any(|touched| !touched.is_nothing()) {
+            return Err(Error::Internal("a block was to be cut that delete requests concern".to_owned()));
+        }
+        touched.iter_mut().for_each(|touched| touched.keep_only(window));
+        Ok(touched)
+    }
+
+    /// Opens blocks of samples, as many as there is memory for: what their footers take is reserved.
+    async fn open_reserved(
+        &self,
+        blocks: &[Arc<BlockMeta>],
+    ) -> Result<(Vec<Arc<OpenSamples>>, Reservation), Error> {
+        let (mut inputs, mut footers) = (Vec::with_capacity(blocks.len()), self.budget.reserve(0)?);
+        for block in blocks {
+            let before = footers.bytes();
+            footers.grow(u64::from(block.footer_len))?;
+            let opened = SampleMerging::open(&self.reader, block).await?;
+            footers.resize(before + opened.footer.memory_bytes())?;
+            inputs.push(opened);
+        }
+        Ok((inputs, footers))
+    }
+}
+
+/// Whether a block has rows of several slots. One from before there were places keeps its own by its level.
+fn is_to_be_cut(block: &BlockMeta) -> bool {
+    block.place > 0 && block.rows > 0 && slots_of(block).length_ns() > slot_ns(Signal::Metrics)
+}
+
+fn first_slot(block: &BlockMeta) -> TimeRange {
+    let start = slots_of(block).start;
+    TimeRange::new(start, start.saturating_add(slot_ns(Signal::Metrics)))
+}
