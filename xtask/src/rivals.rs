@@ -202,7 +202,8 @@ fn build(program: &Program) -> Result<()> {
     let binary = tools().join("bin").join(program.name);
     let is_scratch = matches!(program.origin, Origin::Published { .. });
     let calls_c = if WITH_C.contains(&program.name) { "1" } else { "0" };
-    // On a bare machine Go builds the whole standard library, too: without inlining in two thirds of the time.
+    // On a bare machine Go builds the whole standard library, too: without inlining in two thirds of the
+    // time.
     let inlining = if FOR_TESTS.contains(&program.name) { "-gcflags=all=-l" } else { "-gcflags=" };
     run_command(
         go(&folder)

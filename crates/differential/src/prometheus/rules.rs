@@ -159,8 +159,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "last-digits",
         what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
-               labels of them, a warning names them, a difference leaves nothing else, or another function makes \
-               more of them",
+               labels of them, a warning names them, a difference leaves nothing else, or another function \
+               makes more of them",
         reason: "Go computes these functions by itself, we by the C library",
         explains: |case| {
             let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
