@@ -175,6 +175,8 @@ impl Engine {
         metrics.head_rows.set(totals.rows as i64);
         metrics.head_line_bytes.set(totals.raw_bytes as i64);
         metrics.writable.set(i64::from(self.writable().is_ok()));
+        metrics.flush_failing_seconds.set(self.flushes_fail_for().unwrap_or_default().as_secs() as i64);
+        metrics.unflushed_seconds.set(self.oldest_row_waits_for().as_secs() as i64);
         metrics.heads.set(self.view().heads.len() as i64);
         let cache = self.reader.cache();
         let (hits, misses) = cache.hits_and_misses();
@@ -192,6 +194,19 @@ impl Engine {
         }
         self.shared.expect_catalog()?;
         self.shared.wal().status().check_without_trial(self.shared.env.monotonic())
+    }
+
+    /// How long flushes have failed; nothing when the last one succeeded. Pushes go on until the memory of
+    /// rows is full.
+    pub fn flushes_fail_for(&self) -> Option<Duration> {
+        self.shared.flush_signal.failing_for(self.shared.env.monotonic())
+    }
+
+    /// How long the oldest rows of this process wait to be put into a block.
+    fn oldest_row_waits_for(&self) -> Duration {
+        let heads = self.shared.views.heads_of(self.shared.incarnation());
+        let born = heads.iter().filter(|head| !head.is_empty()).map(|head| head.born()).min();
+        born.map_or(Duration::ZERO, |born| self.shared.env.monotonic().saturating_sub(born))
     }
 
     /// Takes no more pushes, waits for those that wait, flushes everything, seals the incarnation, so

@@ -1,6 +1,8 @@
 //! What tells the flusher to look at the heads, and pushes that flushes fail.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -10,8 +12,8 @@ pub(crate) struct FlushSignal {
     changed: Notify,
     /// A flush is wanted whatever the size and the age of the head.
     is_pressing: AtomicBool,
-    /// The last flush failed.
-    is_failing: AtomicBool,
+    /// When the first of the latest flushes began that all failed, by the monotonic clock.
+    failing_since: Mutex<Option<Duration>>,
 }
 
 impl FlushSignal {
@@ -36,14 +38,23 @@ impl FlushSignal {
         self.is_pressing.swap(false, Ordering::AcqRel)
     }
 
-    /// A flush has ended.
-    pub(crate) fn flushed(&self, has_failed: bool) {
-        self.is_failing.store(has_failed, Ordering::Release);
+    /// A flush that began at this time has failed.
+    pub(crate) fn failed(&self, began: Duration) {
+        self.failing_since().get_or_insert(began);
     }
 
-    /// Whether the last flush failed.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.is_failing.load(Ordering::Acquire)
+    /// A flush has succeeded; gives since when flushes had failed, if they had.
+    pub(crate) fn succeeded(&self) -> Option<Duration> {
+        self.failing_since().take()
+    }
+
+    /// How long flushes have failed; nothing when the last one succeeded.
+    pub(crate) fn failing_for(&self, now: Duration) -> Option<Duration> {
+        Some(now.saturating_sub((*self.failing_since())?))
+    }
+
+    fn failing_since(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.failing_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for news.

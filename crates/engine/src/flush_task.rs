@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::Backoff;
+use sandur_base::units::format_duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
@@ -42,16 +43,24 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
             continue;
         }
         let outcome = shared.flush_sealed().await;
-        shared.flush_signal.flushed(outcome.is_err());
         match &outcome {
             Ok(()) => {
+                if let Some(since) = shared.flush_signal.succeeded() {
+                    let failed_for = shared.env.monotonic().saturating_sub(since);
+                    tracing::info!(failed_for = format_duration(failed_for), "flushes succeed again");
+                }
                 pauses.reset();
                 not_before = Duration::ZERO;
             }
             Err(error) => {
                 shared.metrics.flush_failures.inc();
-                tracing::warn!(%error, "a flush failed and is tried again; its rows stay in the WAL");
-                not_before = shared.env.monotonic() + pauses.after_failure();
+                shared.flush_signal.failed(now);
+                let ended = shared.env.monotonic();
+                let failing_for = format_duration(shared.flush_signal.failing_for(ended).unwrap_or_default());
+                tracing::warn!(
+                    %error, failing_for, "a flush failed and is tried again; its rows stay in the WAL"
+                );
+                not_before = ended + pauses.after_failure();
             }
         }
         if let Some(request) = request {

@@ -39,6 +39,10 @@ pub struct Metrics {
     pub flushes: Counter,
     /// Flushes that failed and are tried again.
     pub flush_failures: Counter,
+    /// How long flushes have failed; 0 when the last one succeeded.
+    pub flush_failing_seconds: Gauge,
+    /// How long the oldest rows wait for a flush.
+    pub unflushed_seconds: Gauge,
     /// Rows left out by flushes because they were there already.
     pub duplicates: Counter,
     /// Blocks made by flushes.
@@ -119,6 +123,8 @@ impl Default for Metrics {
             wal_seconds: seconds(),
             flushes: Counter::default(),
             flush_failures: Counter::default(),
+            flush_failing_seconds: Gauge::default(),
+            unflushed_seconds: Gauge::default(),
             duplicates: Counter::default(),
             blocks: Counter::default(),
             block_bytes: Counter::default(),
@@ -176,6 +182,10 @@ impl Metrics {
         all.register("flushes", "Heads that became blocks", self.flushes.clone());
         let text = "Flushes that failed and are tried again";
         all.register("flush_failures", text, self.flush_failures.clone());
+        let text = "Seconds for which flushes have failed; 0 when the last one succeeded";
+        all.register("flush_failing_seconds", text, self.flush_failing_seconds.clone());
+        let text = "Seconds that the oldest rows of this process wait to be put into a block";
+        all.register("unflushed_seconds", text, self.unflushed_seconds.clone());
         let text = "Rows left out by flushes because they were there already";
         all.register("duplicates", text, self.duplicates.clone());
         all.register("blocks", "Blocks made by flushes", self.blocks.clone());

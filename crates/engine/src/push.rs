@@ -167,9 +167,9 @@ impl Engine {
             match shared.options.write_budget.reserve(bytes) {
                 Ok(memory) => return Ok(memory),
                 Err(refusal) if shared.env.monotonic() >= deadline => {
-                    return Err(match shared.flush_signal.is_failing() {
-                        true => Error::FlushesFail(refusal),
-                        false => Error::HeadsFull(refusal),
+                    return Err(match self.flushes_fail_for() {
+                        Some(_) => Error::FlushesFail(refusal),
+                        None => Error::HeadsFull(refusal),
                     });
                 }
                 Err(_) => shared.flush_signal.press(),

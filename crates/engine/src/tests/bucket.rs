@@ -292,6 +292,11 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again
     let text = error.to_string();
     assert!(text.contains("the server's log says why") && !text.contains("blocks/"), "{text}");
     assert!(error.kind() == sandur_base::ErrorKind::Unavailable && !error.may_be_stored(), "{error:?}");
+    let failing = engine.flushes_fail_for().expect("the last flush failed");
+    assert!(engine.writable().is_ok(), "a store that takes no blocks still takes the WAL");
+    let metrics = engine.metrics();
+    assert_eq!(metrics.flush_failing_seconds.get(), failing.as_secs() as i64);
+    assert!(metrics.unflushed_seconds.get() >= metrics.flush_failing_seconds.get());
     assert_eq!(read_all(&engine).await, sorted([all.clone()]));
     let again = async {
         loop {
@@ -302,6 +307,12 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again
     };
     all.push(env.timeout(Duration::from_secs(36_000), again).await.expect("the store takes blocks again"));
     assert_eq!(read_all(&engine).await, sorted([all]));
+    engine.flush().await.unwrap();
+    assert_eq!(engine.flushes_fail_for(), None);
+    assert_eq!(
+        (engine.metrics().flush_failing_seconds.get(), engine.metrics().unflushed_seconds.get()),
+        (0, 0)
+    );
     engine.shutdown().await.unwrap();
 }
 

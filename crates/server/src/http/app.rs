@@ -36,6 +36,10 @@ pub trait Intake: Send + Sync {
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
     }
+    /// How long rows could not be put into blocks; nothing when that works.
+    fn flushes_fail_for(&self) -> Option<Duration> {
+        None
+    }
     /// Positions of the series of a batch with which its tenant would have more than `most` in memory.
     fn series_beyond(&self, _batch: &SampleBatch, _most: u64) -> Vec<u32> {
         Vec::new()

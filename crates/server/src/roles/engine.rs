@@ -186,6 +186,10 @@ impl Intake for EngineIntake {
         })
     }
 
+    fn flushes_fail_for(&self) -> Option<Duration> {
+        self.engine.flushes_fail_for()
+    }
+
     fn series_beyond(&self, batch: &SampleBatch, most: u64) -> Vec<u32> {
         self.engine.view().series_beyond(batch, most)
     }

@@ -491,6 +491,16 @@ async fn the_paths_before_version_1_have_their_own_shape() {
     }
 }
 
+/// A load balancer would take all processes of a bucket away.
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
+    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
+    *server.intake.flushes_fail_for.lock().unwrap() = Some(Duration::from_secs(150));
+    let answer = server.get("/ready", &[]).await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.starts_with("ready (flushes fail for 2m30s: "), "{}", answer.body);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_process_is_prepared_and_shut_down_by_requests() {
     let server = server();

@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -35,6 +36,7 @@ pub struct Recorder {
     pub samples: Mutex<Vec<SampleBatch>>,
     /// What every push, flush and shutdown answers.
     pub failure: Mutex<Option<Failure>>,
+    pub flushes_fail_for: Mutex<Option<Duration>>,
     /// Whether flushes and shutdowns wait for `go_on`.
     pub slow: AtomicBool,
     /// Whether pushes wait for `go_on`.
@@ -103,6 +105,10 @@ impl Intake for Recorder {
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(self.end())
+    }
+
+    fn flushes_fail_for(&self) -> Option<Duration> {
+        *self.flushes_fail_for.lock().unwrap()
     }
 
     fn deletes(&self, _: Signal) -> Option<Arc<dyn Deletes>> {
