@@ -239,7 +239,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "http.min_client_rate",
         "Least bytes per second at which a client sends a body, or reads an answer that it holds up, over \
-         each 10 s; slower ones are cut off, a body with 408. 0: no limit.",
+         each 10 s; slower ones are cut off, the body of a push with 503, others with 408. 0: no limit.",
         |s| Slot::Size(&mut s.http.min_client_rate),
     ),
     option("http.write_idle_timeout", "Longest pause of a client while it reads an answer.", |s| {

@@ -159,13 +159,17 @@ impl BodyLimits<'_> {
     }
 
     fn too_silent(&self) -> Failure {
-        let text = format!("nothing of the body arrived for {:?} (http.body_idle_timeout)", self.idle);
+        let text = format!(
+            "nothing of the body arrived for {:?}; send it again, or raise http.body_idle_timeout",
+            self.idle
+        );
         Failure::invalid(text).with_status(StatusCode::REQUEST_TIMEOUT)
     }
 
     fn too_slow(&self) -> Failure {
         let text = format!(
-            "less than {} of the body arrived per second during {RATE_WINDOW:?} (http.min_client_rate)",
+            "less than {} of the body arrived per second during {RATE_WINDOW:?}; send it again in smaller \
+             requests or over a faster connection, or lower http.min_client_rate (0: no limit)",
             ByteSize(self.rate_min)
         );
         Failure::invalid(text).with_status(StatusCode::REQUEST_TIMEOUT)

@@ -21,7 +21,8 @@ pub trait Decoded: Send + 'static {
     fn memory_bytes(&self) -> u64;
 }
 
-/// Reads the body of a push, unless the server is short of memory.
+/// Reads the body of a push, unless the server is short of memory. One that is too slow is 503, since agents
+/// repeat that and drop what a 408 refused.
 pub async fn receive(app: &App, tenant: &TenantId, parts: &Parts, body: Body) -> Result<Received, Failure> {
     if app.pressure.is_high() {
         app.metrics.pressure_refusals.inc();
@@ -37,7 +38,11 @@ pub async fn receive(app: &App, tenant: &TenantId, parts: &Parts, body: Body) ->
         memory: &app.request_memory,
         parties: parties(tenant.as_str(), parts.extensions.get().copied()),
     };
-    limits.read(&parts.headers, body).await
+    let received = limits.read(&parts.headers, body).await;
+    received.map_err(|failure| match failure.status {
+        StatusCode::REQUEST_TIMEOUT => failure.with_status(StatusCode::SERVICE_UNAVAILABLE),
+        _ => failure,
+    })
 }
 
 /// The headers that say how a body is to be read, owned.
@@ -66,7 +71,6 @@ impl BodyHeaders {
 /// Why a push was refused as a whole, for the log.
 pub fn reason_of(failure: &Failure) -> &'static str {
     match failure.status {
-        StatusCode::REQUEST_TIMEOUT => "too_slow",
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",
         StatusCode::TOO_MANY_REQUESTS => "rate_limited",
         StatusCode::SERVICE_UNAVAILABLE => "unavailable",

@@ -19,9 +19,10 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     `admin_listen` what needs `admin` or `delete` is served there and is 404 elsewhere.\n\n\
     A failure is plain text. 400: the request or a limit of the tenant; 401: no tenant, or no valid \
     credential; 403: the credential has not the scope or the tenant, or a foreign page asks; 404: no such \
-    thing; 405: another method (empty body); 413: the body is too large; 429: more than a rate or a queue of \
-    the tenant allows; 499: the client went away; 500: a defect or damaged data; 503: not now, try again; \
-    504: the query took too long.\n";
+    thing; 405: another method (empty body); 408: a body that is no push and comes too slowly; 413: the body \
+    is too large; 429: more than a rate or a queue of the tenant allows; 499: the client went away; 500: a \
+    defect or damaged data; 503: not now, try again; 504: the query took too long. What agents do at each is \
+    in [operations.md](../operations.md#what-agents-send-again).\n";
 
 /// The text of `docs/reference/http-api.md`.
 pub fn http_api_page() -> String {

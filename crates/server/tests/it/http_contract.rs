@@ -491,6 +491,23 @@ async fn the_paths_before_version_1_have_their_own_shape() {
     }
 }
 
+/// Agents drop what a 408 refused.
+#[tokio::test(start_paused = true)]
+async fn a_push_that_comes_too_slowly_may_come_again() {
+    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
+    for (path, status) in [("/loki/api/v1/push", 503), ("/api/v1/write", 503), ("/api/v1/read", 408)] {
+        let drops = futures_util::stream::unfold(server.app.env.clone(), async |env| {
+            env.sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, std::io::Error>("x"), env))
+        });
+        let request = Request::post(path).body(Body::from_stream(drops)).unwrap();
+        let answer = server.send(request).await;
+        assert_eq!(answer.status, status, "{path}: {}", answer.body);
+        let names = ["16KiB", "send it again", "http.min_client_rate"];
+        assert!(names.iter().all(|name| answer.body.contains(name)), "{path}: {}", answer.body);
+    }
+}
+
 /// A load balancer would take all processes of a bucket away.
 #[tokio::test(start_paused = true)]
 async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
