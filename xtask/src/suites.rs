@@ -62,8 +62,8 @@ pub fn sim(arguments: &[String]) -> Result<()> {
         return Ok(());
     }
     let mut kept = Command::new(env!("CARGO"));
-    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "step_cache"]);
-    run(kept.args(["--", "--ignored"]))
+    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "it"]);
+    run(kept.args(["--", "step_cache", "--ignored"]))
 }
 
 /// `--damage N`: kinds of damage to copied stores, optimised.
