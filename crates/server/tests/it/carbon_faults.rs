@@ -81,13 +81,13 @@ impl Sender {
 }
 
 /// The first of the counters that begin so.
-fn counted(server: &Server, name: &str) -> u64 {
+pub fn counted(server: &Server, name: &str) -> u64 {
     let text = String::from_utf8(server.get("/metrics").1).unwrap();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-fn durable(server: &Server) -> u64 {
+pub fn durable(server: &Server) -> u64 {
     counted(server, "sandur_carbon_durable_points_total")
 }
 

@@ -6,6 +6,7 @@ mod attack;
 mod auth;
 mod carbon;
 mod carbon_faults;
+mod carbon_memory;
 mod carbon_v2;
 mod clients;
 mod cluster;
