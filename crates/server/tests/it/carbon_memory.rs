@@ -17,15 +17,15 @@ use crate::carbon_faults::{counted, durable};
 use crate::process::{Setup, now_ns, request};
 
 const LIMIT: u64 = 128 << 20;
-const SENDERS: usize = 12;
+const SENDERS: usize = 6;
 /// How long a load lasts at least, and at most where a machine is too busy to make it real sooner.
-const RUN: Duration = Duration::from_secs(5);
+const RUN: Duration = Duration::from_secs(2);
 const RUN_MAX: Duration = Duration::from_secs(90);
 /// New names that make a load real.
-const NAMES_MIN: u64 = 100_000;
+const NAMES_MIN: u64 = 50_000;
 const LINES: u64 = 1_000;
 /// Names of a compressed stream at most: what lies in the buffers of sockets unpacks to a multiple of it.
-const PACKED_MAX: u64 = 30_000;
+const PACKED_MAX: u64 = 10_000;
 /// What asks for as much as there is; each may be refused for want of memory.
 const ASKED: [&str; 4] = [
     "/render?target=sumSeries(memory.*.*.*)&from=-1h&format=json",
