@@ -2,8 +2,8 @@
 //!
 //! Nothing is kept between pushes: what is pushed is stored as samples of now, and a series ends five minutes
 //! after its last push. What a push or a DELETE replaces is ended with stale markers ([`group`] says which
-//! series those are). Pushes to a group are stored one after the other, each whole or not at all, at rising
-//! times.
+//! series those are). Pushes to a group are stored one after the other, at rising times, each whole or not at
+//! all but for one that is too large to be stored at once.
 
 mod group;
 mod path;
@@ -36,7 +36,8 @@ pub static ROUTE: Route = Route {
     group: Routes::Write,
     scope: Access::Write,
     does: "Takes what a Pushgateway takes: a text of samples of now, which get the labels of the path, is \
-           stored whole or not at all. POST ends the series of the group that are not in the text though \
+           stored whole or not at all, unless it is too large to be stored at once: then an error says that \
+           parts of it may be stored. POST ends the series of the group that are not in the text though \
            their metric is, PUT all that are not in it, DELETE all: they get stale markers. Of the group are \
            the series with its labels whose last sample was written by a push to it within \
            `query.lookback_delta`; what was scraped with the same labels is not. `push_time_seconds` and \
