@@ -319,7 +319,8 @@ async fn read_unmentioned(
         let description = footer.and_then(|footer| {
             let footer = footer.index();
             let meta = BlockMeta::of(name, footer);
-            if meta.path() != *path {
+            let own = footer.origin().map(|origin| origin.block).filter(|own| *own != Id::default());
+            if meta.path() != *path || own.is_some_and(|own| own != name.id) {
                 return Err("lies under another block's name".to_owned());
             }
             let inputs = footer.origin().map(|origin| origin.inputs.iter().copied().collect());

@@ -4,9 +4,8 @@
 //! goes to the store before the next one begins. No step waits for anything.
 
 use bytes::Bytes;
-use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
-use sandur_format::block::BlockSummary;
+use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_model::{Dataset, TimeRange};
 
 /// Raw bytes of a step.
@@ -23,8 +22,8 @@ pub(crate) trait Plan: Send {
     /// Bytes of its rows before they are encoded, duplicates included.
     fn raw_bytes(&self) -> u64;
 
-    /// Begins the block; `seen` is how far the catalog was read.
-    fn begin(self: Box<Self>, seen: LogPosition) -> Result<Box<dyn Assembly>, FormatError>;
+    /// Begins the block.
+    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError>;
 }
 
 /// A block that is being written.

@@ -371,11 +371,12 @@ impl Compactor {
         let seen = self.catalog.snapshot().position();
         let inputs_of = merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
-        let origin = BlockOrigin { seen, deletes_through: through, inputs: merge.inputs.clone(), place };
+        let (block, made_of) = (self.env.new_id(), merge.inputs.clone());
+        let origin = BlockOrigin { block, seen, deletes_through: through, inputs: made_of, place };
         let rollup = work.rollup.cloned();
         let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup };
         let merger = M::merger(inputs, touched, target, self.budget.clone())?;
-        let mut meta = block_meta::unwritten(self.env.new_id(), work.incarnation, &dataset, window, level);
+        let mut meta = block_meta::unwritten(block, work.incarnation, &dataset, window, level);
         match self.write::<M>(merger, inputs, &meta).await {
             Ok((summary, counts)) => {
                 block_meta::fill(&mut meta, &summary);

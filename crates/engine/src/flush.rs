@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::stream::{StreamExt, TryStreamExt};
 use sandur_base::{Backoff, BoxFuture, Env, Id, Lane, MemoryBudget, Task};
 use sandur_catalog::{Catalog, CommitError, Snapshot};
+use sandur_format::block::BlockOrigin;
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_model::{Dataset, Signal, TimeRange};
 use sandur_store::Store;
@@ -138,8 +139,9 @@ impl Flusher {
         let path = meta.path();
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), &meta).await?;
-        let seen = self.catalog.snapshot().position();
-        let mut assembly = plan.begin(seen).map_err(damaged)?;
+        let (block, seen) = (meta.id, self.catalog.snapshot().position());
+        let origin = BlockOrigin { block, seen, ..BlockOrigin::default() };
+        let mut assembly = plan.begin(origin).map_err(damaged)?;
         let done = loop {
             let work = move || {
                 let mut output = Vec::new();

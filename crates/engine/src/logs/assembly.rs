@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
 use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
@@ -24,10 +23,10 @@ pub(super) struct LogAssembly {
 }
 
 impl LogAssembly {
-    /// Begins the block of a plan; `seen` is how far the catalog was read.
-    pub(super) fn begin(plan: BlockPlan, seen: LogPosition) -> Result<Self, FormatError> {
+    /// Begins the block of a plan.
+    pub(super) fn begin(plan: BlockPlan, origin: BlockOrigin) -> Result<Self, FormatError> {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
-        options.origin = BlockOrigin { seen, ..BlockOrigin::default() };
+        options.origin = origin;
         let streams = plan.streams().map(|rows| Arc::clone(&rows.stream().labels)).collect();
         let writer = Some(BlockWriter::new(options, streams)?);
         Ok(Self { plan, writer, slice: 0, ordinal: 0, resume_at: None, duplicates: 0 })

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
+use sandur_format::block::BlockOrigin;
 use sandur_format::log_block::compare_streams;
 use sandur_model::{Dataset, MINUTE_NS, TenantId, TimeRange};
 
@@ -58,8 +58,8 @@ impl Plan for BlockPlan {
         self.line_bytes
     }
 
-    fn begin(self: Box<Self>, seen: LogPosition) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(LogAssembly::begin(*self, seen)?))
+    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(LogAssembly::begin(*self, origin)?))
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
@@ -25,10 +24,10 @@ pub(super) struct SampleAssembly {
 }
 
 impl SampleAssembly {
-    /// Begins the block of a plan; `seen` is how far the catalog was read.
-    pub(super) fn begin(plan: SamplePlan, seen: LogPosition) -> Result<Self, FormatError> {
+    /// Begins the block of a plan.
+    pub(super) fn begin(plan: SamplePlan, origin: BlockOrigin) -> Result<Self, FormatError> {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
-        options.origin = BlockOrigin { seen, ..BlockOrigin::default() };
+        options.origin = origin;
         let writer = Some(BlockWriter::new(options));
         Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0 })
     }

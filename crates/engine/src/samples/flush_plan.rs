@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sandur_catalog::LogPosition;
 use sandur_format::Error as FormatError;
+use sandur_format::block::BlockOrigin;
 use sandur_model::{Dataset, Signal, TenantId, TimeRange};
 
 use super::assembly::SampleAssembly;
@@ -65,8 +65,8 @@ impl Plan for SamplePlan {
         self.raw_bytes
     }
 
-    fn begin(self: Box<Self>, seen: LogPosition) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(SampleAssembly::begin(*self, seen)?))
+    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(SampleAssembly::begin(*self, origin)?))
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
         let head = head_of(batch);
         let described = |plan: Box<dyn Plan>| {
             let (window, raw) = (plan.window(), plan.raw_bytes());
-            let mut assembly = plan.begin(LogPosition::default()).unwrap();
+            let mut assembly = plan.begin(BlockOrigin::default()).unwrap();
             let mut out = Vec::new();
             let done = loop {
                 if let Some(done) = assembly.step(&mut out).unwrap() {

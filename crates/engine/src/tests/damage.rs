@@ -4,7 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use sandur_query::{LogSource, ScanItem};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Labels, SampleBatch, Signal};
+use sandur_query::{LogSource, SampleSelection, ScanItem};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -307,5 +309,50 @@ fn a_truncated_block_gives_the_pages_before_its_end() {
         assert!(!found.is_empty() && found.len() < rows.len(), "{} of {}", found.len(), rows.len());
         assert!(found.iter().all(|row| rows.contains(row)));
         assert!(is_named(&asked, &object));
+    });
+}
+
+/// Two blocks of one tenant and hour whose figures are all equal were taken for each other.
+#[test]
+fn blocks_of_equal_figures_do_not_pass_for_each_other() {
+    let directory = TempDir::new().unwrap();
+    let blocks: Vec<BlockMeta> = super::local::process(async {
+        let engine = open(directory.path()).await;
+        for n in 1..=2 {
+            push_row(&engine, "a", 0, &format!("line {n}")).await.unwrap();
+            let mut samples = SampleBatch::new(TenantId::default_tenant());
+            let labels = Arc::new(Labels::from_pairs([("__name__", format!("m{n}"))]));
+            samples.push(labels, [(START_NS / 1_000_000, f64::from(n))]);
+            engine.push(samples).await.unwrap();
+            engine.flush().await.unwrap();
+        }
+        let blocks = engine.view().snapshot.all_blocks().map(|block| BlockMeta::clone(block)).collect();
+        engine.shutdown().await.unwrap();
+        blocks
+    });
+    for signal in Signal::ALL {
+        let of_signal: Vec<_> = blocks.iter().filter(|block| block.dataset.signal == signal).collect();
+        let [a, b] = of_signal[..] else { panic!("{blocks:?}") };
+        let is_alike = BlockMeta { id: b.id, ..a.clone() } == *b;
+        assert!(is_alike || signal == Signal::Metrics, "their figures are equal: {blocks:?}");
+        let path = |block: &BlockMeta| directory.path().join(block.path());
+        let (of_a, of_b) = (std::fs::read(path(a)).unwrap(), std::fs::read(path(b)).unwrap());
+        std::fs::write(path(a), of_b).unwrap();
+        std::fs::write(path(b), of_a).unwrap();
+    }
+    super::local::process(async {
+        let engine = open(directory.path()).await;
+        let asked = context(engine.env());
+        assert_eq!(read_all_with(&engine, &asked).await, []);
+        let everything = SampleSelection::all(Vec::new(), i64::MIN, i64::MAX);
+        let mut scan = engine.sources().samples.select(&asked, everything).await.unwrap();
+        assert!(scan.next().await.unwrap().is_none());
+        for block in &blocks {
+            let path = block.path();
+            assert!(is_named(&asked, Path::new(&path)), "{:?}", asked.warnings());
+            let found = sandur_catalog::check_block(engine.store(), block).await.unwrap_err();
+            let is_told = found.contains("it holds another block");
+            assert!(is_told || block.dataset.signal == Signal::Metrics, "{found}");
+        }
     });
 }

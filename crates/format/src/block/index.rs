@@ -7,6 +7,7 @@ use bytes::Bytes;
 use sandur_model::Signal;
 
 use super::container::{Sections, Trailer};
+use super::origin::OriginParts;
 use super::{BlockInfo, BlockOrigin, Layout, SectionInfo};
 use crate::codec::Piece;
 use crate::error::Error;
@@ -107,10 +108,10 @@ impl IndexBase {
         &mut self,
         sections: &mut Sections<'_>,
         section: u8,
-        is_placed: bool,
+        tells: OriginParts,
     ) -> Result<(), Error> {
         let (plain, offset) = sections.take(section)?;
-        self.origin = Some(BlockOrigin::get(&plain, offset, is_placed)?);
+        self.origin = Some(BlockOrigin::get(&plain, offset, tells)?);
         Ok(())
     }
 

@@ -18,6 +18,7 @@ pub(crate) use container::{Layout, PART_FOOTER};
 pub use index::{BlockIndex, IndexBase};
 pub use info::{BlockInfo, BlockSummary};
 pub use origin::BlockOrigin;
+pub(crate) use origin::OriginParts;
 pub use series::{SeriesStats, SeriesTable};
 pub(crate) use series_order::compare_bounds;
 pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_its_points, tells_how_rolled};

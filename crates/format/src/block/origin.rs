@@ -1,6 +1,7 @@
 //! What a block was made from: enough to know it again when the catalog that named it is lost.
 //!
-//! A block that was merged names its inputs, so that their rows are not counted beside it; and every block
+//! It names itself, so that it is not taken for another one that has the same figures. A block that was
+//! merged names its inputs, so that their rows are not counted beside it; and every block
 //! names the place in the catalog's log that its maker had read, so that it is not taken for unneeded in a
 //! catalog that has lost what came after.
 
@@ -18,6 +19,9 @@ const INPUTS_MAX: usize = 1 << 16;
 /// Where a block comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOrigin {
+    /// The block itself; 0 when it does not say: in blocks of logs of before version 5, of samples of before
+    /// version 7.
+    pub block: Id,
     /// How far its maker had read the catalog's log when it began.
     pub seen: LogPosition,
     /// It holds no line of a delete request that was started by an entry up to this number.
@@ -27,6 +31,15 @@ pub struct BlockOrigin {
     /// The place in the order of writing of the last of its inputs; 0 when it has none or theirs is not
     /// known, and in blocks of logs. Blocks of samples tell it.
     pub place: u64,
+}
+
+/// What an origin tells beside what all do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OriginParts {
+    /// The place in the order of writing.
+    pub(crate) place: bool,
+    /// The block itself.
+    pub(crate) block: bool,
 }
 
 impl BlockOrigin {
@@ -39,7 +52,20 @@ impl BlockOrigin {
         }
     }
 
+    /// As blocks of logs tell it.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        self.put_shared(out);
+        out.extend_from_slice(&self.block.to_bytes());
+    }
+
+    /// As blocks of samples tell it: with the place.
+    pub(crate) fn put_placed(&self, out: &mut Vec<u8>) {
+        self.put_shared(out);
+        put_varint(out, self.place);
+        out.extend_from_slice(&self.block.to_bytes());
+    }
+
+    fn put_shared(&self, out: &mut Vec<u8>) {
         put_varint(out, self.seen.number);
         out.extend_from_slice(&self.seen.checksum.to_le_bytes());
         put_varint(out, self.deletes_through);
@@ -49,13 +75,7 @@ impl BlockOrigin {
         }
     }
 
-    /// With the place.
-    pub(crate) fn put_placed(&self, out: &mut Vec<u8>) {
-        self.put(out);
-        put_varint(out, self.place);
-    }
-
-    pub(crate) fn get(bytes: &[u8], offset: u64, is_placed: bool) -> Result<Self, Error> {
+    pub(crate) fn get(bytes: &[u8], offset: u64, tells: OriginParts) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_FOOTER, offset, bytes);
         let seen = LogPosition { number: reader.varint()?, checksum: reader.u64()? };
         let deletes_through = reader.varint()?;
@@ -64,8 +84,9 @@ impl BlockOrigin {
         for _ in 0..count {
             inputs.push(reader.id()?);
         }
-        let place = if is_placed { reader.varint()? } else { 0 };
+        let place = if tells.place { reader.varint()? } else { 0 };
+        let block = if tells.block { reader.id()? } else { Id::default() };
         reader.finish()?;
-        Ok(Self { seen, deletes_through, inputs, place })
+        Ok(Self { block, seen, deletes_through, inputs, place })
     }
 }

@@ -107,6 +107,10 @@ impl BlockMeta {
             let Dataset { tenant, signal } = &found.dataset;
             return Some(format!("it holds another block, {signal} of tenant '{tenant}'"));
         }
+        let own = index.origin().map(|origin| origin.block).filter(|own| *own != Id::default());
+        if let Some(own) = own.filter(|own| *own != self.id) {
+            return Some(format!("it holds another block, {own}"));
+        }
         let pairs: [(&str, i128, i128); 11] = [
             ("a window that begins at", found.window.start.into(), self.window.start.into()),
             ("a window that ends at", found.window.end.into(), self.window.end.into()),

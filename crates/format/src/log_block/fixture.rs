@@ -17,6 +17,8 @@ const VERSION_3: &[u8] = include_bytes!("../../fixtures/log-block-v3.bin");
 
 const VERSION_4: &[u8] = include_bytes!("../../fixtures/log-block-v4.bin");
 
+const VERSION_5: &[u8] = include_bytes!("../../fixtures/log-block-v5.bin");
+
 const ROWS: u32 = 120;
 
 fn streams() -> Vec<Arc<Labels>> {
@@ -51,7 +53,7 @@ fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
 fn origin() -> BlockOrigin {
     let seen = LogPosition { number: 300, checksum: 0xfeed };
     let inputs = vec![Id::from_parts(5, 7), Id::from_parts(6, 8)];
-    BlockOrigin { seen, deletes_through: 290, inputs, place: 0 }
+    BlockOrigin { block: Id::from_parts(9, 1), seen, deletes_through: 290, inputs, place: 0 }
 }
 
 fn write_fixture() -> Vec<u8> {
@@ -77,7 +79,7 @@ fn write_fixture() -> Vec<u8> {
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v4.bin");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v5.bin");
     std::fs::write(path, write_fixture()).unwrap();
 }
 
@@ -102,8 +104,14 @@ fn version_3_is_read_and_rules_out_words() {
 #[test]
 fn version_4_is_read_and_says_what_it_was_made_from() {
     assert_eq!(check_fixture(VERSION_3, 3).origin(), None, "version 3 does not say it");
-    assert_eq!(check_fixture(VERSION_4, 4).origin(), Some(&origin()));
+    assert_eq!(check_fixture(VERSION_4, 4).origin(), Some(&BlockOrigin { block: Id::default(), ..origin() }));
     rules_out_words(VERSION_4, 4);
+}
+
+#[test]
+fn version_5_is_read_and_names_itself() {
+    assert_eq!(check_fixture(VERSION_5, 5).origin(), Some(&origin()));
+    rules_out_words(VERSION_5, 5);
 }
 
 fn rules_out_words(fixture: &'static [u8], version: u16) {

@@ -10,14 +10,15 @@ use sandur_model::{Matcher, Signal};
 
 use crate::block::postings::Postings;
 use crate::block::{
-    BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, PART_FOOTER, SeriesTable, StreamIndex,
+    BlockIndex, BlockInfo, BlockSummary, IndexBase, Layout, OriginParts, PART_FOOTER, SeriesTable,
+    StreamIndex,
 };
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 use crate::log_block::limits::{
-    HEADER_MAGIC, METADATA_KEYS_SINCE, ORIGIN_SINCE, PART_LINES, PART_NARROW, TRAILER_MAGIC, VERSION,
-    WORD_KEYS_SINCE,
+    HEADER_MAGIC, METADATA_KEYS_SINCE, NAMED_SINCE, ORIGIN_SINCE, PART_LINES, PART_NARROW, TRAILER_MAGIC,
+    VERSION, WORD_KEYS_SINCE,
 };
 use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
@@ -90,7 +91,8 @@ impl BlockIndex for Footer {
             false => MetadataKeys::default(),
         };
         if trailer.version >= ORIGIN_SINCE {
-            base.read_origin(&mut sections, ORIGIN, false)?;
+            let tells = OriginParts { place: false, block: trailer.version >= NAMED_SINCE };
+            base.read_origin(&mut sections, ORIGIN, tells)?;
         }
         Ok(Self { base, streams: index, pages, segments, minutes, metadata_keys })
     }

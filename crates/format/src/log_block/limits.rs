@@ -5,13 +5,15 @@ pub const HEADER_MAGIC: [u8; 4] = *b"SDLB";
 /// Last bytes of a block.
 pub const TRAILER_MAGIC: [u8; 4] = *b"SDLE";
 /// Version of the format that this program writes.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Version since which footers list metadata keys.
 pub const METADATA_KEYS_SINCE: u16 = 2;
 /// The first version whose filters say whether they hold grams of words.
 pub const WORD_KEYS_SINCE: u16 = 3;
 /// The version since which footers say what the block was made from.
 pub const ORIGIN_SINCE: u16 = 4;
+/// The version since which blocks name themselves.
+pub const NAMED_SINCE: u16 = 5;
 
 /// Most text bytes of a page: a page is cut at its limit, but one line may be long.
 pub const TEXT_BYTES_MAX: u32 = 256 << 20;

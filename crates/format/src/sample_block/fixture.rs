@@ -15,8 +15,9 @@ const VERSION_3: &[u8] = include_bytes!("../../fixtures/sample-block-v3.bin");
 const VERSION_4: &[u8] = include_bytes!("../../fixtures/sample-block-v4.bin");
 const VERSION_5: &[u8] = include_bytes!("../../fixtures/sample-block-v5.bin");
 const VERSION_6: &[u8] = include_bytes!("../../fixtures/sample-block-v6.bin");
+const VERSION_7: &[u8] = include_bytes!("../../fixtures/sample-block-v7.bin");
 
-/// The last three are in blocks of version 6 alone.
+/// The last three are in blocks of version 6 and later ones alone.
 const SERIES: [&[(&str, &str)]; 8] = [
     &[("__name__", "b_bucket"), ("le", "0.5"), ("pod", "a")],
     &[("__name__", "b_bucket"), ("le", "1"), ("pod", "a")],
@@ -38,7 +39,8 @@ const NATIVE: u32 = 3;
 fn origin() -> BlockOrigin {
     let seen = LogPosition { number: 300, checksum: 0xfeed };
     let inputs = vec![Id::from_parts(5, 7), Id::from_parts(6, 8)];
-    BlockOrigin { seen, deletes_through: 290, inputs, place: WritePlace::of(299, 2, 1).0 }
+    let (block, place) = (Id::from_parts(9, 1), WritePlace::of(299, 2, 1).0);
+    BlockOrigin { block, seen, deletes_through: 290, inputs, place }
 }
 
 /// Sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
@@ -139,6 +141,7 @@ fn the_fixtures_are_read_bit_for_bit() {
     check_fixture(VERSION_4, 4);
     check_fixture(VERSION_5, 5);
     check_fixture(VERSION_6, 6);
+    check_fixture(VERSION_7, 7);
 }
 
 #[test]
@@ -158,7 +161,8 @@ fn check_fixture(object: &'static [u8], version: u16) {
     assert_eq!((footer.info().version, footer.info().level, footer.info().rows), (version, 1, rows));
     assert_eq!(footer.info().tenant, TenantId::new("fixture").unwrap());
     let place = if version < 5 { 0 } else { origin().place };
-    assert_eq!(footer.origin(), Some(&BlockOrigin { place, ..origin() }));
+    let block = if version < 7 { Id::default() } else { origin().block };
+    assert_eq!(footer.origin(), Some(&BlockOrigin { block, place, ..origin() }));
     // It passes as a whole object, too.
     footer.check_header(object).unwrap();
     let beside = beside_of_object(&Bytes::from_static(object), &footer).unwrap();
@@ -207,5 +211,5 @@ fn a_block_of_version_2_is_refused() {
 #[test]
 #[ignore = "writes the fixture, for a new version of the format only"]
 fn write_the_fixture() {
-    std::fs::write("fixtures/sample-block-v6.bin", write_fixture()).unwrap();
+    std::fs::write("fixtures/sample-block-v7.bin", write_fixture()).unwrap();
 }

@@ -18,7 +18,9 @@ use super::{
     GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION,
     VERSION_MIN,
 };
-use crate::block::{BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, PART_FOOTER};
+use crate::block::{
+    BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, OriginParts, PART_FOOTER,
+};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
@@ -50,6 +52,8 @@ const SECTIONS: [(u8, &str); 10] = [
 
 /// The version since which the origin tells the place in the order of writing.
 const PLACED_SINCE: u16 = 5;
+/// The version since which blocks name themselves.
+const NAMED_SINCE: u16 = 7;
 
 /// Most times of a page of lists.
 const TIMES_MAX: u32 = 1 << 17;
@@ -119,7 +123,9 @@ impl BlockIndex for Footer {
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let metadata = metadata::get_directory(&mut reader)?;
         reader.finish()?;
-        base.read_origin(&mut sections, ORIGIN, trailer.version >= PLACED_SINCE)?;
+        let tells =
+            OriginParts { place: trailer.version >= PLACED_SINCE, block: trailer.version >= NAMED_SINCE };
+        base.read_origin(&mut sections, ORIGIN, tells)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
         let footer = Self { base, index: Arc::new(index), groups, time_pages, exemplars, metadata, pages };
         footer.check_pieces(trailer.footer.offset)?;

@@ -52,7 +52,7 @@ pub use whole_series::WholeSeries;
 pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
 
 /// The version that is written.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 /// The first version that is read. Those before were never released.
 const VERSION_MIN: u16 = 3;
 /// Most samples of a page.
