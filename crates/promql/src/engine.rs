@@ -273,38 +273,39 @@ impl State {
         pool.check()?;
         memory.at_least(bytes)?;
         let windows = sorted(windows, |a, b| pool.compare(a.labels, b.labels))?;
-        let (mut answer, mut last) = (Vec::<Series>::with_capacity(windows.len()), None);
-        for series in windows {
-            let Samples { times, values, histogram_times, histograms, .. } = series.samples;
-            spend(LABELS_WORK + times.len() * 2)?;
-            let floats = times.iter().copied().zip(values);
-            let histograms = histogram_times.into_iter().zip(histograms);
-            match answer.last_mut().filter(|_| last == Some(series.labels)) {
-                // They were told apart by the name that went.
-                Some(same) => same.join(floats, histograms)?,
-                None => answer.push(Series {
-                    labels: pool.labels(series.labels),
-                    floats: floats.collect(),
-                    histograms: histograms.collect(),
-                }),
+        let (mut answer, mut windows) = (Vec::with_capacity(windows.len()), windows.into_iter().peekable());
+        while let Some(PointSeries { labels, samples, .. }) = windows.next() {
+            spend(LABELS_WORK)?;
+            let mut series =
+                Series { labels: pool.labels(labels), floats: Vec::new(), histograms: Vec::new() };
+            series.add(samples)?;
+            let mut is_joined = false;
+            // They were told apart by the name that went.
+            while let Some(same) = windows.next_if(|next| next.labels == labels) {
+                series.add(same.samples)?;
+                is_joined = true;
             }
-            last = Some(series.labels);
+            if is_joined {
+                series.sort()?;
+            }
+            answer.push(series);
         }
         Ok(Value::Matrix(answer))
     }
 }
 
 impl Series {
-    /// Takes the samples of a series with the same labels; fails when both have one at the same time.
-    fn join(
-        &mut self,
-        floats: impl Iterator<Item = (i64, f64)>,
-        histograms: impl Iterator<Item = (i64, Arc<FloatHistogram>)>,
-    ) -> Result<(), Error> {
-        self.floats.extend(floats);
-        self.histograms.extend(histograms);
+    fn add(&mut self, samples: Samples) -> Result<(), Error> {
+        let Samples { times, values, histogram_times, histograms, .. } = samples;
+        spend(times.len() * 2)?;
+        self.floats.extend(times.iter().copied().zip(values));
+        self.histograms.extend(histogram_times.into_iter().zip(histograms));
+        Ok(())
+    }
+
+    /// Sorts the samples of several series by time; fails when two of a kind have the same.
+    fn sort(&mut self) -> Result<(), Error> {
         spend((self.floats.len() + self.histograms.len()) * 2)?;
-        // Two runs that are sorted already.
         self.floats.sort_by_key(|(time, _)| *time);
         self.histograms.sort_by_key(|(time, _)| *time);
         let is_twice = self.floats.windows(2).any(|pair| pair[0].0 == pair[1].0)
