@@ -129,6 +129,13 @@ fn one_archive(last: u32, (step, count): (u32, u32), value: f64) -> Vec<u8> {
     bytes
 }
 
+fn wait_until_rolled(server: &Server) {
+    let rewritten = "sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}";
+    until("the day is rolled", server, || {
+        String::from_utf8(server.get("/metrics").1).unwrap().contains(rewritten)
+    });
+}
+
 /// Points that became rollups are compared with what these tell.
 #[test]
 fn a_comparison_knows_rollups() {
@@ -153,10 +160,7 @@ fn a_comparison_knows_rollups() {
     assert!(code == Some(0) && text.contains(": 0 differ") && !text.contains("rollups"), "{text}");
     assert_eq!(server.terminate(), Some(0));
     let server = setup().with(&["--graphite-rollups"]).start();
-    let rewritten = "sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}";
-    until("the day is rolled", &server, || {
-        String::from_utf8(server.get("/metrics").1).unwrap().contains(rewritten)
-    });
+    wait_until_rolled(&server);
     let (code, text) = told(&run(&server, &tree, &["--verify"]));
     let expected = "rollups in the place of 180 of the points";
     assert!(code == Some(0) && text.contains(": 0 differ") && text.contains(expected), "{text}");
@@ -217,10 +221,7 @@ fn renders_of_archives_stay_the_same_when_the_points_beside_them_become_rollups(
     assert_eq!(values.count(), COARSE as usize);
     assert_eq!(server.terminate(), Some(0));
     let server = setup().with(&["--graphite-rollups"]).start();
-    let rewritten = "sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}";
-    until("the day is rolled", &server, || {
-        String::from_utf8(server.get("/metrics").1).unwrap().contains(rewritten)
-    });
+    wait_until_rolled(&server);
     for (before, after) in before.iter().zip(renders(&server, last)) {
         assert_same(&before.to_string(), &after.to_string());
     }
