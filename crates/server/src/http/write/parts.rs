@@ -125,8 +125,9 @@ pub(super) async fn store_in_parts<D: SampleDecoder>(
             Err(NotDecoded::Failed(failure)) => return Err(failure.with_outcome(first > 0)),
         };
         let met = decoder.met();
-        if first == 0 && met.div_ceil(most) > PARTS_MAX {
-            return Err(too_large);
+        // Large items behind small ones make parts smaller, too.
+        if met.saturating_sub(first).div_ceil(most) > PARTS_MAX {
+            return Err(too_large.with_outcome(first > 0));
         }
         let outcome = match admit_decoded(app, tenant, &mut decoded) {
             Ok(()) => store(app, tenant, decoded, None).await,
