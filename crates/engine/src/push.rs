@@ -20,9 +20,11 @@ use crate::head::push_bytes;
 use crate::push_parts::{Parted, cutting_bytes};
 use crate::wal::Wal;
 
-/// Text bytes or rows of a batch from which preparing it for the WAL leaves the I/O threads.
+/// Text bytes, lines or samples of a batch from which preparing it for the WAL leaves the I/O threads: so
+/// many take longer than two threads take to hand a job to each other.
 const SMALL_BYTES: usize = 64 << 10;
-const SMALL_ROWS: usize = 1_000;
+const SMALL_LINES: usize = 1_000;
+const SMALL_SAMPLES: usize = 4_000;
 /// How often a push that waits for memory looks again when nothing tells it to.
 const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
@@ -184,13 +186,12 @@ impl Engine {
 
     /// The batch without its compressed form, and its record for the WAL.
     async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
-        let has_small_text = match &batch {
-            Batch::Logs(batch) => batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES,
-            Batch::Metrics(batch) => {
-                batch.arena.compressed.is_some() || batch.arena.bytes.len() < SMALL_BYTES
-            }
+        let (arena, rows_max) = match &batch {
+            Batch::Logs(batch) => (&batch.arena, SMALL_LINES),
+            Batch::Metrics(batch) => (&batch.arena, SMALL_SAMPLES),
         };
-        let small = has_small_text && batch.rows() < SMALL_ROWS;
+        let has_small_text = arena.compressed.is_some() || arena.bytes.len() < SMALL_BYTES;
+        let small = has_small_text && batch.rows() < rows_max;
         let prepare = move || {
             let record = Record::of(&batch);
             match &mut batch {

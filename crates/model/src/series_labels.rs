@@ -19,38 +19,60 @@ const NAME_BYTES: u64 = 48;
 /// Labels of a series. It is read as [`Labels`].
 #[derive(Clone, Debug)]
 pub struct SeriesLabels {
-    ready: OnceLock<Arc<Labels>>,
-    /// A text that holds the name as it was sent; nothing where the labels were at hand.
+    source: Source,
+    count: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    AtHand(Arc<Labels>),
+    Named(Name),
+}
+
+/// A name of Graphite's, and its labels once somebody has looked at them.
+#[derive(Clone, Debug, Default)]
+struct Name {
+    labels: OnceLock<Arc<Labels>>,
+    /// A text that holds the name as it was sent.
     text: Option<Arc<Bytes>>,
     place: Span,
-    count: u32,
     has_own_text: bool,
 }
 
 impl SeriesLabels {
+    /// Labels at hand, which are so many.
+    #[inline]
+    pub fn ready(labels: Arc<Labels>, count: u32) -> Self {
+        Self { source: Source::AtHand(labels), count }
+    }
+
     /// Those of a name of Graphite's, which has so many: it must be one that has labels.
     pub fn of_name(name: &str, count: u32) -> Self {
         let place = Span { start: 0, len: name.len() as u32 };
         let text = Some(Arc::new(Bytes::copy_from_slice(name.as_bytes())));
-        Self { ready: OnceLock::new(), text, place, count, has_own_text: true }
+        let name = Name { labels: OnceLock::new(), text, place, has_own_text: true };
+        Self { source: Source::Named(name), count }
     }
 
     /// So many of a name that [`Self::set_text`] says before anybody looks.
     pub fn unnamed(count: u32) -> Self {
-        Self { ready: OnceLock::new(), text: None, place: Span::default(), count, has_own_text: false }
+        Self { source: Source::Named(Name::default()), count }
     }
 
     /// Whether neither the labels nor their name are known yet.
     #[inline]
     pub fn is_unnamed(&self) -> bool {
-        self.text.is_none() && self.ready.get().is_none()
+        matches!(&self.source, Source::Named(name) if name.is_unknown())
     }
 
     /// Says where the name stands, unless it or the labels are known.
     #[inline]
     pub fn set_text(&mut self, text: &Arc<Bytes>, place: Span) {
-        if self.is_unnamed() {
-            (self.text, self.place) = (Some(Arc::clone(text)), place);
+        match &mut self.source {
+            Source::Named(name) if name.is_unknown() => {
+                (name.text, name.place) = (Some(Arc::clone(text)), place);
+            }
+            Source::Named(_) | Source::AtHand(_) => {}
         }
     }
 
@@ -61,26 +83,39 @@ impl SeriesLabels {
 
     /// The labels, shared.
     pub fn shared(&self) -> &Arc<Labels> {
-        self.ready.get_or_init(|| Arc::new(self.labels_of_name().unwrap_or_default()))
-    }
-
-    fn labels_of_name(&self) -> Option<Labels> {
-        let place = self.place.start as usize..self.place.end();
-        let name = std::str::from_utf8(self.text.as_ref()?.get(place)?).ok()?;
-        GraphiteName::parse(name).labels().ok()
+        match &self.source {
+            Source::AtHand(labels) => labels,
+            Source::Named(name) => name.labels.get_or_init(|| Arc::new(name.read().unwrap_or_default())),
+        }
     }
 
     /// Bytes of the name, if it is held for these labels alone.
     #[inline]
     pub fn name_bytes(&self) -> u64 {
-        if self.has_own_text { u64::from(self.place.len) + NAME_BYTES } else { 0 }
+        match &self.source {
+            Source::Named(name) if name.has_own_text => u64::from(name.place.len) + NAME_BYTES,
+            Source::Named(_) | Source::AtHand(_) => 0,
+        }
+    }
+}
+
+impl Name {
+    #[inline]
+    fn is_unknown(&self) -> bool {
+        self.text.is_none() && self.labels.get().is_none()
+    }
+
+    fn read(&self) -> Option<Labels> {
+        let place = self.place.start as usize..self.place.end();
+        let name = std::str::from_utf8(self.text.as_ref()?.get(place)?).ok()?;
+        GraphiteName::parse(name).labels().ok()
     }
 }
 
 impl From<Arc<Labels>> for SeriesLabels {
     fn from(labels: Arc<Labels>) -> Self {
         let count = labels.len() as u32;
-        Self { ready: OnceLock::from(labels), ..Self::unnamed(count) }
+        Self::ready(labels, count)
     }
 }
 

@@ -13,7 +13,7 @@ use super::decoded::{DecodedSamples, DeltaSeries, Written};
 use super::items::Items;
 use super::labels_check::{Refusal, ShownSeries, check_limits, labels_of};
 use super::name_cache::KnownName;
-use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming};
+use super::series_cache::{KnownSeries, SeriesCache, SeriesKey, SeriesNaming, SeriesReader};
 use crate::error::Error;
 use crate::memory::Meter;
 use crate::refused::{Cause, Reason, Refused};
@@ -61,6 +61,7 @@ impl<'a> SamplePush<'a> {
 /// A batch that is being built.
 pub(crate) struct SampleBuilder<'a> {
     push: SamplePush<'a>,
+    series: SeriesReader<'a>,
     memory: Meter,
     batch: SampleBatch,
     refused: Refused,
@@ -114,6 +115,7 @@ impl<'a> SampleBuilder<'a> {
         };
         Self {
             push,
+            series: push.series.reader(),
             memory: memory.clone(),
             batch: SampleBatch::new(push.push.tenant.clone()),
             refused: Refused::default(),
@@ -136,7 +138,7 @@ impl<'a> SampleBuilder<'a> {
 
     /// Series that were seen before.
     pub(crate) fn cache(&self) -> &'a SeriesCache {
-        self.push.series
+        self.series.cache()
     }
 
     /// Whether the next item of the body is one of those that are read.
@@ -166,7 +168,7 @@ impl<'a> SampleBuilder<'a> {
         size: usize,
         pairs: impl FnOnce() -> Result<Vec<(&'p [u8], &'p [u8])>, Error>,
     ) -> Result<Result<KnownSeries, Refusal>, Error> {
-        let known = match self.cache().get(key) {
+        let known = match self.series.get(key) {
             Some(known) => known,
             None => match self.new_series(key, size, pairs)? {
                 Ok(known) => known,
@@ -205,15 +207,20 @@ impl<'a> SampleBuilder<'a> {
         let known = labels.map(KnownSeries::new);
         self.memory.give(most - known.as_ref().map_or(0, KnownSeries::bytes).min(most));
         if let Ok(known) = &known {
-            self.cache().insert(key, known);
+            self.series.insert(key, known);
         }
         Ok(known)
     }
 
     /// The series of a key, if it was seen before.
-    pub(crate) fn known(&self, key: SeriesKey) -> Option<Result<KnownSeries, Refusal>> {
-        let known = self.cache().get(key)?;
+    pub(crate) fn known(&mut self, key: SeriesKey) -> Option<Result<KnownSeries, Refusal>> {
+        let known = self.series.get(key)?;
         Some(check_limits(&known, &self.limits().metrics).map(|()| known))
+    }
+
+    /// Keeps what is known of names of Graphite's.
+    pub(crate) fn keep_known_names(&mut self, names: &[(SeriesKey, KnownName)]) {
+        self.series.keep_names(names);
     }
 
     /// The series of a name of Graphite's whose labels are ready, when it is not known. `size` is that of the
@@ -257,7 +264,7 @@ impl<'a> SampleBuilder<'a> {
     /// Begins a series, whose samples follow. `text` is where its labels stand in the body.
     #[inline]
     pub(crate) fn begin(&mut self, series: KnownSeries, text: Option<Span>) -> Result<(), Error> {
-        self.begin_labels(series.id, series.labels.into(), text)
+        self.begin_labels(series.id, SeriesLabels::ready(series.labels, series.label_count), text)
     }
 
     /// Begins a series of a known name of Graphite's, which stands in the arena, if the batch has one.

@@ -237,7 +237,7 @@ impl<'a> Names<'a> {
             }
         }
         if !fresh.is_empty() {
-            builder.cache().keep_names(&fresh);
+            builder.keep_known_names(&fresh);
         }
         if !self.is_arena {
             self.text.clear();

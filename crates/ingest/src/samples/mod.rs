@@ -18,6 +18,7 @@ mod remote_write;
 mod remote_write_1;
 mod remote_write_2;
 mod remote_write_encoder;
+mod seen;
 mod series_cache;
 mod within_limits;
 

@@ -1,8 +1,9 @@
 //! Series that were seen: from a hash of the bytes that name them to their labels and id.
 //!
-//! Agents send the same series in every request, so labels are read, checked and hashed once. All threads
-//! share the cache. It is cut into shards with a lock each, and a shard has two generations: when the young
-//! one is full it becomes the old one, and what is found in the old one moves to the young one.
+//! Agents send the same series in every request, and in the same order, so labels are read, checked and
+//! hashed once, and what is known of a series stands behind what is known of the one before it
+//! ([`super::seen`]). All threads share the cache. A request looks series up by a [`SeriesReader`], which
+//! locks the cache once for many of them, and keeps new ones when it unlocks it.
 //!
 //! Names of Graphite's stand apart ([`super::name_cache`]), without their labels: they are made of the name
 //! for whoever looks at them, which of a known series nobody does.
@@ -12,20 +13,16 @@
 //! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
 //! two names with one hash are as unlikely as two series with one [`StreamId`].
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, RwLockReadGuard};
 
 use sandur_model::{Labels, StreamId};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::name_cache::{KnownName, NameCache, hash_of_part};
+use super::name_cache::{KnownName, NameCache};
+use super::seen::{Found, Generations, Seen, Weighed, entry_bytes, hash_of_part};
 
-/// Locks: many more than threads, so that two seldom meet.
-const SHARDS: usize = 64;
-/// Bytes of an entry in a table that is half full.
-const ENTRY_BYTES: u64 = 136;
+/// Series that are looked up while the cache is locked: as many new ones wait until they are kept.
+const TOGETHER: u32 = 256;
 /// Bytes of labels beside their text and ends: the header of an `Arc`, and what allocations round up.
 const SHARED_BYTES: u64 = 72;
 /// Bytes of a label beside its text: where its name and its value end.
@@ -35,11 +32,7 @@ const LABEL_BYTES: u64 = 8;
 pub struct SeriesCache {
     seed: u64,
     bytes_max: u64,
-    /// Bytes of one generation of one shard.
-    generation_bytes_max: u64,
-    shards: Box<[Mutex<Shard>]>,
-    /// Bytes of all shards.
-    of_shards: AtomicU64,
+    series: Seen<KnownSeries>,
     names: NameCache,
 }
 
@@ -99,18 +92,21 @@ impl KnownSeries {
 
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> u64 {
+        entry_bytes::<Self>() + self.bytes_beside()
+    }
+}
+
+impl Weighed for KnownSeries {
+    fn bytes_beside(&self) -> u64 {
         let text = self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES;
-        text + SHARED_BYTES + ENTRY_BYTES
+        text + SHARED_BYTES
     }
 }
 
 impl SeriesCache {
     /// A cache of at most so many bytes. The seed is a random number.
     pub fn new(bytes_max: u64, seed: u64) -> Self {
-        let generation_bytes_max = bytes_max / (2 * SHARDS as u64);
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let (of_shards, names) = (AtomicU64::new(0), NameCache::new(bytes_max / 2));
-        Self { seed, bytes_max, generation_bytes_max, shards, of_shards, names }
+        Self { seed, bytes_max, series: Seen::new(bytes_max / 2), names: NameCache::new(bytes_max / 2) }
     }
 
     /// The key of a series that these bytes name.
@@ -125,30 +121,9 @@ impl SeriesCache {
         xxh3_128_with_seed(symbol, self.seed)
     }
 
-    /// The series, if it is known.
-    #[inline]
-    pub(crate) fn get(&self, key: SeriesKey) -> Option<KnownSeries> {
-        let mut shard = self.shard(key);
-        if let Some(series) = shard.young.series.get(&key) {
-            return Some(series.clone());
-        }
-        let before = shard.bytes();
-        let series = shard.moved(key, self.generation_bytes_max)?;
-        let after = shard.bytes();
-        drop(shard);
-        self.note(before, after);
-        Some(series)
-    }
-
-    /// Keeps a series.
-    pub(crate) fn insert(&self, key: SeriesKey, series: &KnownSeries) {
-        let mut shard = self.shard(key);
-        let before = shard.bytes();
-        shard.keep(key, series.clone(), self.generation_bytes_max);
-        let after = shard.bytes();
-        drop(shard);
-        self.note(before, after);
-        self.make_room();
+    /// Looks series up for one request.
+    pub(crate) fn reader(&self) -> SeriesReader<'_> {
+        SeriesReader { cache: self, locked: None, looks_left: 0, next: 0, fresh: Vec::new() }
     }
 
     /// What is known of names of Graphite's, one for each key.
@@ -156,104 +131,84 @@ impl SeriesCache {
         self.names.get(keys, known);
     }
 
-    /// Keeps names of Graphite's.
-    pub(crate) fn keep_names(&self, names: &[(SeriesKey, KnownName)]) {
-        self.names.keep(names);
-        self.make_room();
-    }
-
     /// Bytes of all entries.
     pub fn bytes(&self) -> u64 {
-        self.of_shards.load(Ordering::Relaxed) + self.names.bytes()
-    }
-
-    fn note(&self, before: u64, after: u64) {
-        match after >= before {
-            true => self.of_shards.fetch_add(after - before, Ordering::Relaxed),
-            false => self.of_shards.fetch_sub(before - after, Ordering::Relaxed),
-        };
+        self.series.bytes() + self.names.bytes()
     }
 
     /// Lets old generations go while there is more than there may be.
     fn make_room(&self) {
-        if self.bytes() <= self.bytes_max {
-            return;
+        if self.bytes() > self.bytes_max {
+            self.names.forget_old();
         }
-        self.names.forget_old();
-        for shard in &self.shards {
-            if self.bytes() <= self.bytes_max {
-                return;
+        if self.bytes() > self.bytes_max {
+            self.series.forget_old();
+        }
+    }
+}
+
+/// Looks series up in the order in which a request names them. A thread that looks up by two in turn must not
+/// keep by either: what keeps waits until all others have unlocked.
+pub(crate) struct SeriesReader<'a> {
+    cache: &'a SeriesCache,
+    /// While it is there, nothing may be kept.
+    locked: Option<RwLockReadGuard<'a, Generations<KnownSeries>>>,
+    /// How many series may be looked up before others get their turn to keep some.
+    looks_left: u32,
+    /// Where the next series is expected.
+    next: u32,
+    /// What is to be kept.
+    fresh: Vec<(SeriesKey, KnownSeries)>,
+}
+
+impl<'a> SeriesReader<'a> {
+    /// The cache, for keys and names.
+    pub(crate) fn cache(&self) -> &'a SeriesCache {
+        self.cache
+    }
+
+    /// The series, if it is known.
+    #[inline]
+    pub(crate) fn get(&mut self, key: SeriesKey) -> Option<KnownSeries> {
+        if self.looks_left == 0 {
+            self.unlock();
+            self.looks_left = TOGETHER;
+        }
+        self.looks_left -= 1;
+        let locked = self.locked.get_or_insert_with(|| self.cache.series.read());
+        match locked.get(key, &mut self.next)? {
+            Found::Young(series) => Some(series.clone()),
+            Found::Old(series) => {
+                self.fresh.push((key, series.clone()));
+                Some(series.clone())
             }
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = shard.bytes();
-            shard.old = Generation::default();
-            let after = shard.bytes();
-            drop(shard);
-            self.note(before, after);
         }
     }
 
-    fn shard(&self, key: SeriesKey) -> std::sync::MutexGuard<'_, Shard> {
-        let shard = &self.shards[(key.0 >> 64) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[derive(Default)]
-struct Shard {
-    young: Generation,
-    old: Generation,
-}
-
-#[derive(Default)]
-struct Generation {
-    series: HashMap<SeriesKey, KnownSeries, BuildHasherDefault<KeyIsHash>>,
-    bytes: u64,
-}
-
-impl Shard {
-    fn bytes(&self) -> u64 {
-        self.young.bytes + self.old.bytes
+    /// Keeps a series that was not known.
+    pub(crate) fn insert(&mut self, key: SeriesKey, series: &KnownSeries) {
+        self.fresh.push((key, series.clone()));
     }
 
-    /// A series of the old generation, which is of the young one then.
-    fn moved(&mut self, key: SeriesKey, bytes_max: u64) -> Option<KnownSeries> {
-        let series = self.old.series.remove(&key)?;
-        self.old.bytes -= series.bytes();
-        self.keep(key, series.clone(), bytes_max);
-        Some(series)
+    /// Keeps names of Graphite's.
+    pub(crate) fn keep_names(&mut self, names: &[(SeriesKey, KnownName)]) {
+        self.unlock();
+        self.cache.names.keep(names);
+        self.cache.make_room();
     }
 
-    fn keep(&mut self, key: SeriesKey, series: KnownSeries, bytes_max: u64) {
-        let bytes = series.bytes();
-        if bytes > bytes_max {
-            return;
-        }
-        if self.young.bytes + bytes > bytes_max {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.bytes += bytes;
-        if let Some(replaced) = self.young.series.insert(key, series) {
-            self.young.bytes -= replaced.bytes();
+    fn unlock(&mut self) {
+        self.locked = None;
+        if !self.fresh.is_empty() {
+            self.cache.series.keep(self.fresh.drain(..));
+            self.cache.make_room();
         }
     }
 }
 
-/// A key is a hash already.
-#[derive(Default)]
-struct KeyIsHash(u64);
-
-impl Hasher for KeyIsHash {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("keys are written as one number");
-    }
-
-    fn write_u128(&mut self, key: u128) {
-        self.0 = key as u64;
+impl Drop for SeriesReader<'_> {
+    fn drop(&mut self) {
+        self.unlock();
     }
 }
 
@@ -265,13 +220,18 @@ mod tests {
         KnownSeries::new(Labels::from_pairs([("__name__", "m".to_owned()), ("n", n.to_string())]))
     }
 
+    /// Keeps a series.
+    fn insert(cache: &SeriesCache, key: SeriesKey, series: &KnownSeries) {
+        cache.reader().insert(key, series);
+    }
+
     #[test]
     fn the_same_bytes_of_another_protocol_are_another_name() {
         let cache = SeriesCache::new(1 << 20, 7);
         let (a, b) = (cache.key(SeriesNaming::LabelMessages, b"x"), cache.key(SeriesNaming::Pairs, b"x"));
-        cache.insert(a, &series(1));
-        assert_eq!(cache.get(a).unwrap().id, series(1).id);
-        assert!(cache.get(b).is_none());
+        insert(&cache, a, &series(1));
+        assert_eq!(cache.reader().get(a).unwrap().id, series(1).id);
+        assert!(cache.reader().get(b).is_none());
         assert_ne!(SeriesCache::new(1 << 20, 8).key(SeriesNaming::Pairs, b"x"), b, "the seed has a say");
     }
 
@@ -280,22 +240,47 @@ mod tests {
         let limit = 4 << 20;
         let cache = SeriesCache::new(limit, 7);
         let used = cache.key(SeriesNaming::Pairs, b"used");
-        cache.insert(used, &series(0));
+        insert(&cache, used, &series(0));
         for n in 0..100_000u64 {
-            cache.insert(cache.key(SeriesNaming::Pairs, &n.to_le_bytes()), &series(n));
-            assert!(cache.get(used).is_some(), "{n}");
+            insert(&cache, cache.key(SeriesNaming::Pairs, &n.to_le_bytes()), &series(n));
+            assert!(cache.reader().get(used).is_some(), "{n}");
         }
-        assert!(cache.bytes() <= limit);
-        let shards = cache.shards.iter().map(|shard| shard.lock().unwrap());
-        let counted = shards.flat_map(|shard| {
-            shard
-                .young
-                .series
-                .values()
-                .chain(shard.old.series.values())
-                .map(KnownSeries::bytes)
-                .collect::<Vec<_>>()
+        assert!(cache.bytes() <= limit && cache.bytes() > limit / 3, "{}", cache.bytes());
+    }
+
+    #[test]
+    fn series_are_found_in_every_order_and_new_ones_when_the_reader_is_gone() {
+        let cache = SeriesCache::new(16 << 20, 7);
+        let key = |n: u64| cache.key(SeriesNaming::Pairs, &n.to_le_bytes());
+        let mut reader = cache.reader();
+        for n in 0..2_000 {
+            assert!(reader.get(key(n)).is_none());
+            reader.insert(key(n), &series(n));
+        }
+        drop(reader);
+        let in_order: Vec<u64> = (0..2_000).collect();
+        let far: Vec<u64> = (0..2_000).map(|n| n * 7_919 % 2_000).collect();
+        for order in [in_order.clone(), in_order.into_iter().rev().collect(), far] {
+            let mut reader = cache.reader();
+            for n in order {
+                assert_eq!(reader.get(key(n)).map(|known| known.id), Some(series(n).id));
+            }
+        }
+        assert_eq!(cache.bytes(), (0..2_000).map(|n| series(n).bytes()).sum::<u64>(), "each is there once");
+    }
+
+    #[test]
+    fn who_looks_up_much_lets_others_keep() {
+        let cache = SeriesCache::new(1 << 20, 7);
+        let key = |n: u64| cache.key(SeriesNaming::Pairs, &n.to_le_bytes());
+        let mut reader = cache.reader();
+        reader.get(key(0));
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| insert(&cache, key(1), &series(1)));
+            while !other.is_finished() {
+                reader.get(key(0));
+            }
         });
-        assert_eq!(counted.sum::<u64>(), cache.bytes());
+        assert!(reader.get(key(1)).is_some());
     }
 }
