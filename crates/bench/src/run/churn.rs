@@ -22,7 +22,7 @@ use crate::push_body::SampledSeries;
 const HOUR_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
 /// How often each query is asked.
-const ASKED: u64 = 15;
+const ASKED: u64 = 60;
 /// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(600);
 

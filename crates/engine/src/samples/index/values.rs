@@ -8,6 +8,7 @@ use sandur_base::Reservation;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextPage};
 
 use super::{IndexError, IndexReader, memory_of, plain_of};
+use crate::samples::rising;
 
 /// Columns that are read at once.
 const COLUMNS_AT_ONCE: usize = 64;
@@ -115,13 +116,13 @@ impl IndexReader {
 /// The numbers that some of the series of a page have.
 fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::Range<u32>) -> RoaringBitmap {
     if series.range_cardinality(of.clone()) == of.len() as u64 {
-        return RoaringBitmap::from_iter(&column.distinct);
+        return rising(column.distinct.iter().copied());
     }
     let mut met = vec![false; column.distinct.len() + 1];
     for ordinal in series.range(of.clone()) {
         met[usize::from(column.rows[(ordinal - of.start) as usize])] = true;
     }
-    column.distinct.iter().zip(&met[1..]).filter(|(_, met)| **met).map(|(number, _)| *number).collect()
+    rising(column.distinct.iter().zip(&met[1..]).filter(|(_, met)| **met).map(|(number, _)| *number))
 }
 
 impl ValueStream {
@@ -134,28 +135,32 @@ impl ValueStream {
             }
             let label = &self.reader.index().labels()[self.label];
             let of = label.sorted_pages();
-            // Where numbers rise with texts, pages without wanted ones are not read.
+            // Where numbers rise with texts, pages without wanted ones are not read, and of pages with
+            // nothing else no text is looked at.
             let wanted = self.wanted.as_ref().filter(|_| label.is_in_order());
-            let holds = |page: &usize| {
+            let wanted_of = |page: &usize| {
                 let first = of[*page].first + 1;
                 let numbers = first..first.saturating_add(of[*page].count);
-                wanted.is_none_or(|wanted| wanted.range_cardinality(numbers) > 0)
+                wanted.map(|wanted| wanted.range_cardinality(numbers))
             };
+            let holds = |page: &usize| wanted_of(page) != Some(0);
             let pages: Vec<usize> = (self.next_page..of.len()).filter(holds).take(TEXTS_AT_ONCE).collect();
+            let whole = pages.iter().map(|page| wanted_of(page) == Some(of[*page].count.into()));
+            let whole: Vec<bool> = whole.collect();
             let Some(last) = pages.last() else { return Ok(None) };
             self.reader.check()?;
             let own = self.wanted.as_ref().map_or(0, |wanted| wanted.serialized_size() as u64);
             self.memory.resize(own + pages.iter().map(|page| of[*page].memory_bytes() * 2).sum::<u64>())?;
             let read = self.reader.kept_texts(self.label, &pages).await?;
             self.next_page = last + 1;
-            for page in read {
+            for (page, is_whole) in read.iter().zip(whole) {
                 let of_page = match &self.wanted {
-                    None => Arc::clone(&page.texts),
-                    Some(wanted) => {
+                    Some(wanted) if !is_whole => {
                         let some = page.texts.iter().zip(&page.numbers);
                         let some = some.filter(|(_, number)| wanted.contains(**number));
                         Arc::new(some.map(|(text, _)| text).collect())
                     }
+                    _ => Arc::clone(&page.texts),
                 };
                 if !of_page.is_empty() {
                     self.read.push_back(of_page);

@@ -23,7 +23,7 @@ use super::walk::Found;
 use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::samples::times::KnownTimes;
-use crate::samples::{OpenSamples, SAMPLE_BYTES};
+use crate::samples::{OpenSamples, SAMPLE_BYTES, rising};
 
 /// A group is read as a whole when at least one of so many of its series is wanted.
 const WHOLE_ONE_IN: u64 = 6;
@@ -123,7 +123,7 @@ impl Fetcher {
         let mut reads = Vec::new();
         for (number, holder) in self.holders.iter().enumerate() {
             let Holder::Block { block, .. } = holder else { continue };
-            let series: RoaringBitmap = found().filter_map(|found| found.ordinal_in(number)).collect();
+            let series = rising(found().filter_map(|found| found.ordinal_in(number)));
             let groups = block.footer.groups_of(&series, self.range);
             if !groups.is_empty() {
                 reads.push(self.block(number, Arc::clone(block), series, groups));
