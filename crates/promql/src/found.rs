@@ -2,6 +2,9 @@
 //!
 //! A series that has samples at few steps only is kept as a list of these: an answer may have a series for
 //! each value of each step.
+//!
+//! Of series that are told apart by names which go, one may have a float where another has a histogram: both
+//! are answered, as Prometheus does. Two of a kind at one step are refused.
 
 use std::sync::Arc;
 
@@ -12,7 +15,7 @@ use sandur_query::Error;
 use crate::column::{Column, Grid, Sample, Sparse};
 use crate::engine::Series;
 use crate::labels::{ByLabels, LabelsId};
-use crate::ops::relabel::merge;
+use crate::ops::binary::same_labels;
 use crate::run::{AnyOperator, LeafId, Pull, Run};
 
 enum Samples {
@@ -25,6 +28,8 @@ pub struct Found {
     /// Its labels.
     pub labels: LabelsId,
     samples: Samples,
+    /// Floats of steps where it has a histogram as well.
+    beside: Option<Box<Column>>,
 }
 
 /// Bytes of a series beside its samples: itself, its place, room of growing lists.
@@ -79,19 +84,11 @@ impl FoundSeries {
                 None => Samples::Column(Box::new(column)),
             };
             run.keep(SERIES_BYTES + samples.memory_bytes())?;
-            self.series.push(Found { labels, samples });
+            self.series.push(Found { labels, samples, beside: None });
             return Ok(());
         };
-        let samples = &mut self.series[place].samples;
-        let before = match std::mem::replace(samples, Samples::Few(Sparse::default())) {
-            Samples::Few(few) => few.column(labels, false, steps),
-            Samples::Column(column) => *column,
-        };
         run.keep(Column::bytes(steps))?;
-        for merged in merge(vec![before, column], run)? {
-            *samples = Samples::Column(Box::new(merged));
-        }
-        Ok(())
+        self.series[place].join(&column, run)
     }
 
     /// The series, in the order in which they came.
@@ -111,12 +108,53 @@ impl Samples {
 }
 
 impl Found {
+    /// Adds the samples of a series that has the same labels.
+    fn join(&mut self, column: &Column, run: &mut Run) -> Result<(), Error> {
+        spend(column.values.len())?;
+        let mut kept = match std::mem::replace(&mut self.samples, Samples::Few(Sparse::default())) {
+            Samples::Few(few) => few.column(self.labels, false, column.values.len()),
+            Samples::Column(column) => *column,
+        };
+        for step in column.steps() {
+            let Some(sample) = column.sample(step) else { continue };
+            let before = match kept.sample(step) {
+                None => {
+                    run.put(&mut kept, step, sample)?;
+                    continue;
+                }
+                Some(before) => before,
+            };
+            let float = match (before, sample) {
+                (Sample::Histogram(_), Sample::Float(value)) => value,
+                (Sample::Float(value), histogram @ Sample::Histogram(_)) => {
+                    run.put(&mut kept, step, histogram)?;
+                    value
+                }
+                (Sample::Float(_), Sample::Float(_)) | (Sample::Histogram(_), Sample::Histogram(_)) => {
+                    return Err(same_labels());
+                }
+            };
+            if self.beside.is_none() {
+                run.keep(Column::bytes(column.values.len()))?;
+            }
+            let empty = || Box::new(Column::empty(self.labels, false, column.values.len()));
+            let beside = self.beside.get_or_insert_with(empty);
+            if beside.has(step) {
+                return Err(same_labels());
+            }
+            beside.put(step, float);
+        }
+        self.samples = Samples::Column(Box::new(kept));
+        Ok(())
+    }
+
     /// How many samples it has.
     pub fn count(&self) -> usize {
-        match &self.samples {
-            Samples::Few(few) => few.len(),
-            Samples::Column(column) => column.count(),
-        }
+        self.beside.as_ref().map_or(0, |beside| beside.count())
+            + match &self.samples {
+                Samples::Few(few) => few.len(),
+                Samples::Column(column) => column.count(),
+            }
     }
 
     /// Bytes that its histograms take.
@@ -150,10 +188,14 @@ impl Found {
                 None => series.floats.push((time, column.values[step])),
             }
         }
+        if let Some(beside) = self.beside {
+            series.floats.extend(beside.steps().map(|step| (grid.time(step), beside.values[step])));
+            series.floats.sort_by_key(|(time, _)| *time);
+        }
         series
     }
 
-    /// Its sample at the first step.
+    /// Its sample at the first step: its histogram, if it has one.
     pub fn first(&self) -> Option<Sample> {
         match &self.samples {
             Samples::Few(few) => few.iter().next().map(|(_, value)| Sample::Float(value)),

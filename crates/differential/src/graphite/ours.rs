@@ -19,6 +19,7 @@ const QUERY_BYTES: u64 = 1 << 30;
 
 /// The language over series in memory.
 pub struct Ours {
+    env: Env,
     known: Known,
     runtime: tokio::runtime::Runtime,
 }
@@ -27,7 +28,7 @@ impl Ours {
     /// Over these.
     pub fn over(known: Known) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        Ok(Self { known, runtime })
+        Ok(Self { env: Env::system(1), known, runtime })
     }
 
     /// Asks.
@@ -38,7 +39,8 @@ impl Ours {
             Err(error) => return Answer::Refused(error.to_string()),
         };
         let budget = MemoryBudget::root("query", QUERY_BYTES);
-        let context = QueryContext::new(Env::system(1), TenantId::default_tenant(), budget.clone(), PATIENCE);
+        let (env, tenant) = (self.env.clone(), TenantId::default_tenant());
+        let context = QueryContext::new(env, tenant, budget.clone(), PATIENCE);
         let answer = match self.runtime.block_on(render(&self.known, &context, &request)) {
             Ok(rendered) => Answer::read(&String::from_utf8_lossy(&rendered.body)),
             Err(error) => Answer::Refused(error.to_string()),

@@ -140,6 +140,7 @@ fn free_address() -> Result<String> {
 
 /// Our engine in this process.
 pub struct Engine {
+    env: Env,
     source: MemorySeries,
     runtime: tokio::runtime::Runtime,
 }
@@ -167,12 +168,12 @@ impl Engine {
                 samples.times = times.into();
             });
         }
-        Ok(Self { source, runtime })
+        Ok(Self { env: Env::system(1), source, runtime })
     }
 
     fn ask(&self, ask: &Ask) -> Answer {
         let budget = MemoryBudget::root("query", QUERY_BYTES);
-        let context = QueryContext::new(Env::system(1), TenantId::default_tenant(), budget, PATIENCE);
+        let context = QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, PATIENCE);
         let (text, options) = (ask.expression.to_string(), Options::default());
         let request = Request { query: text, times: ask.times, options };
         let answer = self.runtime.block_on(query(&self.source, &context, &request));

@@ -70,11 +70,14 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "which-error",
         what: "which of several reasons not to evaluate a query is told",
-        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan first",
+        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan first, \
+                 and of the others the one that we meet first",
         explains: |case| {
             let is_of_syntax = |text: &str| text.contains("parse error");
             let several = |(theirs, ours): (&str, &str)| {
-                !is_of_syntax(theirs) && !is_of_syntax(ours) && EARLIER.iter().any(|text| ours.contains(text))
+                let is_earlier = |text: &&str| ours.contains(text) || theirs.contains(text);
+                let is_of_plan = EARLIER.iter().any(is_earlier);
+                !is_of_syntax(theirs) && !is_of_syntax(ours) && is_of_plan || are_of_samples(theirs, ours)
             };
             refusals(case).is_some_and(several)
         },
@@ -237,11 +240,18 @@ fn is_of_matching(text: &str) -> bool {
     text.starts_with("found duplicate series") || text.starts_with("multiple matches for labels")
 }
 
+/// Whether one refusal is about series that match several others, and one about series that are the same.
+fn are_of_samples(theirs: &str, ours: &str) -> bool {
+    let is_same = |text: &str| text == SAME_LABELS;
+    is_same(theirs) && is_of_matching(ours) || is_of_matching(theirs) && is_same(ours)
+}
+
 /// Two series of an answer have the same labels.
 const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
 
 /// What is wrong with a query before there is a sample.
-const EARLIER: [&str; 2] = ["modifier can only be used with", "invalid smoothing factor"];
+const EARLIER: [&str; 3] =
+    ["modifier can only be used with", "invalid smoothing factor", "invalid trend factor"];
 
 /// Parts of notes about one pair of samples.
 const NOTES_OF_PAIRS: [&str; 4] = [
@@ -251,13 +261,17 @@ const NOTES_OF_PAIRS: [&str; 4] = [
     "mismatched custom buckets",
 ];
 
-/// Whether what is left of a division, or where in its period a function is, tells last digits of a large
-/// number.
+/// Whether what is left of a division, or where in its period a function or a date is, tells last digits of a
+/// large number.
 fn tells_last_digits(text: &str) -> bool {
-    let is_periodic = ["sin(", "cos(", "tan("].iter().any(|name| text.contains(name));
+    let is_periodic = PERIODIC.iter().any(|name| text.contains(name));
     let is_large = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| text.contains(name));
     text.contains('%') || (is_periodic && is_large)
 }
+
+/// Functions whose values come again and again while their argument grows.
+const PERIODIC: [&str; 8] =
+    ["sin(", "cos(", "tan(", "minute(", "hour(", "day_of_", "days_in_month(", "month("];
 
 /// Whether texts differ in digits alone, and in few of them.
 fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {

@@ -3,11 +3,11 @@
 //!
 //! Method: a source over memory that notes what it is asked for, small budgets, a cancelled context.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
-use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_model::{FloatHistogram, Labels, Matcher, TenantId, TimeRange};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{
     Error, Exemplars, Indexed, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan,
@@ -251,4 +251,43 @@ fn a_step_of_a_range_is_what_the_instant_is() {
             assert_eq!(vector, expected, "{text} at {at}");
         }
     }
+}
+
+/// Series that only their names tell apart are one without these. A float and a histogram of one step are
+/// both in the answer, as Prometheus's is, and an instant query answers the histogram; two floats are refused.
+#[test]
+fn a_float_and_a_histogram_of_one_step_are_both_answered() {
+    let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
+    let mut store = MemorySeries::default();
+    let labels = |name: &str| Labels::from_pairs([("__name__", name), ("a", "b")]);
+    store.edit(&labels("floats"), |samples| {
+        samples.times.extend([0, MINUTE, 2 * MINUTE]);
+        samples.values.extend([1.0, 3.0, 6.0]);
+    });
+    store.edit(&labels("native"), |samples| {
+        samples.histogram_times.extend([MINUTE, 2 * MINUTE]);
+        samples.histograms.extend([1.0, 2.0].map(|count| Arc::new(histogram(count))));
+    });
+    store.edit(&labels("more"), |samples| {
+        samples.times.push(2 * MINUTE);
+        samples.values.push(9.0);
+    });
+    let context = context(1 << 20);
+    let times = Times { start: 0, end: 2 * MINUTE, step: MINUTE };
+    for names in ["floats|native", "native|floats"] {
+        let text = format!("sum_over_time({{__name__=~\"{names}\"}}[30s])");
+        let answer = ask(&store, &context, &text, times).unwrap();
+        let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
+        assert_eq!(series.len(), 1);
+        assert_eq!(series[0].floats, [(0, 1.0), (MINUTE, 3.0), (2 * MINUTE, 6.0)]);
+        let counts: Vec<_> = series[0].histograms.iter().map(|(time, own)| (*time, own.count)).collect();
+        assert_eq!(counts, [(MINUTE, 1.0), (2 * MINUTE, 2.0)]);
+        let at = Times { start: MINUTE, end: MINUTE, step: 0 };
+        let answer = ask(&store, &context, &text, at).unwrap();
+        let Value::Vector(vector) = &answer.value else { panic!("{:?}", answer.value) };
+        assert!(matches!(&vector[..], [(_, Point::Histogram(own))] if own.count == 1.0), "{vector:?}");
+    }
+    let twice = "sum_over_time({__name__=~\"floats|native|more\"}[30s])";
+    let error = ask(&store, &context, twice, times).unwrap_err();
+    assert!(error.to_string().contains("same labelset"), "{error}");
 }
