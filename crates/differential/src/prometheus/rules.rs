@@ -70,8 +70,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "which-error",
         what: "which of several reasons not to evaluate a query is told",
-        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan first, \
-                 and of the others the one that we meet first",
+        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan \
+                 first, and of the others the one that we meet first",
         explains: |case| {
             let is_of_syntax = |text: &str| text.contains("parse error");
             let several = |(theirs, ours): (&str, &str)| {
@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
                  fetched for another",
         explains: |case| {
             ["timestamp(", "@", "offset"].iter().all(|part| case.text.contains(part))
-                && matches!(case.difference.kind, Kind::Series | Kind::Samples | Kind::Values)
+                && matches!(case.difference.kind, Kind::Series | Kind::Samples | Kind::Values | Kind::Refused)
         },
     },
     Rule {
@@ -140,13 +140,17 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "empty-buckets",
-        what: "buckets of histograms whose count is no number: those that were empty before",
-        reason: "Prometheus's chunks give all histograms the same buckets, and nothing times NaN is NaN",
+        what: "buckets of histograms whose count is no number: those that were empty before; and where \
+               counters of negated histograms are reset",
+        reason: "Prometheus's chunks give all histograms the same buckets: nothing times NaN is NaN, and a \
+                 bucket of nothing is more than one below zero where no bucket is not",
         explains: |case| {
             match case.difference.kind {
                 Kind::Values => {
+                    let is_rate = ["rate(", "increase("].iter().any(|name| case.text.contains(name));
+                    let is_negated = is_rate && case.text.contains("-(");
                     let detail = &case.difference.detail;
-                    detail.contains("Histogram") && detail.contains("NaN")
+                    detail.contains("Histogram") && (detail.contains("NaN") || is_negated)
                 }
                 // Texts of histograms, as labels.
                 Kind::Series => {
@@ -179,7 +183,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "order-of-addition",
-        what: "digits of `stddev` and `stdvar` beyond the sixth, and what a comparison makes of them",
+        what: "digits of `stddev` and `stdvar` beyond the sixth, and what a comparison, the rest of a \
+               division or a periodic function makes of them",
         reason: "they add in the order of series, which is that of creation in Prometheus, if it is the same \
                  twice",
         explains: |case| {
@@ -188,6 +193,7 @@ pub const RULES: &[Rule] = &[
             is_deviation
                 && match case.difference.kind {
                     Kind::Series | Kind::Samples => is_compared,
+                    Kind::Values if is_period_of(&case.text) => true,
                     _ => distance(case).is_some_and(|(_, relative)| relative < 1e-6),
                 }
         },
@@ -264,9 +270,13 @@ const NOTES_OF_PAIRS: [&str; 4] = [
 /// Whether what is left of a division, or where in its period a function or a date is, tells last digits of a
 /// large number.
 fn tells_last_digits(text: &str) -> bool {
-    let is_periodic = PERIODIC.iter().any(|name| text.contains(name));
     let is_large = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| text.contains(name));
-    text.contains('%') || (is_periodic && is_large)
+    text.contains('%') || (is_large && is_period_of(text))
+}
+
+/// Whether a number is told by what is left of it, or by where in a period it is.
+fn is_period_of(text: &str) -> bool {
+    text.contains('%') || PERIODIC.iter().any(|name| text.contains(name))
 }
 
 /// Functions whose values come again and again while their argument grows.
@@ -281,8 +291,21 @@ fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {
         a.len() == b.len()
             && differ.len() <= 3
             && differ.iter().all(|(a, b)| a.is_ascii_digit() && b.is_ascii_digit())
+            || alike_numbers(a, b)
     };
     theirs.len() == ours.len() && theirs.iter().zip(ours).all(alike)
+}
+
+/// Whether texts are the same but for the last digits of the numbers in them.
+fn alike_numbers(a: &str, b: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
+    let words = |text: &str| text.split(is_digit).filter(|word| !word.is_empty()).collect::<String>();
+    let numbers = |text: &str| -> Vec<f64> {
+        let parts = text.split(|c| !is_digit(c)).filter(|part| !part.is_empty());
+        parts.map(|part| part.parse().unwrap_or(f64::NAN)).collect()
+    };
+    let (of_a, of_b) = (numbers(a), numbers(b));
+    words(a) == words(b) && of_a.len() == of_b.len() && of_a.iter().zip(&of_b).all(|(a, b)| close(*a, *b))
 }
 
 /// What is rounded in another way than in Go.
@@ -315,7 +338,7 @@ fn without_between(text: &str, from: &str, to: &str) -> String {
 fn alike_labels(case: &Case<'_>) -> bool {
     let alike = |a: &str, b: &str| match (a.parse(), b.parse()) {
         (Ok(a), Ok(b)) => close(a, b),
-        _ => a == b,
+        _ => alike_numbers(a, b),
     };
     let (theirs, ours) = (labels_of(case.theirs), labels_of(case.ours));
     case.text.contains("count_values")

@@ -199,6 +199,10 @@ impl All {
                 // At one step two series of one label set are alike; over steps they are one series.
                 Some(place) if grid.steps > 1 => {
                     let kept = &mut self.columns[*place];
+                    // Whether the name goes is that of the first sample, as Prometheus has it.
+                    if column.steps().next() < kept.steps().next() {
+                        kept.drop_name = column.drop_name;
+                    }
                     for step in column.steps() {
                         if kept.has(step) {
                             return Err(same_labels());

@@ -254,7 +254,7 @@ fn a_step_of_a_range_is_what_the_instant_is() {
 }
 
 /// Series that only their names tell apart are one without these. A float and a histogram of one step are
-/// both in the answer, as Prometheus's is, and an instant query answers the histogram; two floats are refused.
+/// both in the answer, as Prometheus does; an instant query answers the histogram. Two floats are refused.
 #[test]
 fn a_float_and_a_histogram_of_one_step_are_both_answered() {
     let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
@@ -290,4 +290,27 @@ fn a_float_and_a_histogram_of_one_step_are_both_answered() {
     let twice = "sum_over_time({__name__=~\"floats|native|more\"}[30s])";
     let error = ask(&store, &context, twice, times).unwrap_err();
     assert!(error.to_string().contains("same labelset"), "{error}");
+}
+
+/// A series of `or` that comes of both sides has its name, or not, as its first sample has.
+#[test]
+fn the_first_sample_of_a_union_tells_whether_the_name_goes() {
+    let mut store = MemorySeries::default();
+    for (name, times) in [("late", vec![2 * MINUTE]), ("early", vec![0])] {
+        store.edit(&Labels::from_pairs([("__name__", "m"), ("at", name)]), |samples| {
+            samples.values.extend(times.iter().map(|_| 1.0));
+            samples.times.extend(times);
+        });
+    }
+    let context = context(1 << 20);
+    let times = Times { start: 0, end: 2 * MINUTE, step: MINUTE };
+    for (text, named) in [
+        ("last_over_time(m{at=\"late\"}[30s]) or -last_over_time(m{at=\"late\"}[30s] @ end())", false),
+        ("last_over_time(m{at=\"early\"}[30s]) or -last_over_time(m{at=\"early\"}[30s] @ start())", true),
+    ] {
+        let answer = ask(&store, &context, text, times).unwrap();
+        let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
+        assert_eq!((series.len(), series[0].floats.len()), (1, 3), "{text}");
+        assert_eq!(series[0].labels.get("__name__").is_some(), named, "{text}");
+    }
 }
