@@ -141,16 +141,18 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "empty-buckets",
         what: "buckets of histograms whose count is no number: those that were empty before; and where \
-               counters of negated histograms are reset",
+               counters of negated histograms are reset, or their quantiles are",
         reason: "Prometheus's chunks give all histograms the same buckets: nothing times NaN is NaN, and a \
                  bucket of nothing is more than one below zero where no bucket is not",
         explains: |case| {
             match case.difference.kind {
                 Kind::Values => {
-                    let is_rate = ["rate(", "increase("].iter().any(|name| case.text.contains(name));
-                    let is_negated = is_rate && case.text.contains("-(");
+                    let any = |names: [&str; 2]| names.iter().any(|name| case.text.contains(name));
+                    let is_negated = case.text.contains("-(");
                     let detail = &case.difference.detail;
-                    detail.contains("Histogram") && (detail.contains("NaN") || is_negated)
+                    let is_reset = is_negated && any(["rate(", "increase("]);
+                    detail.contains("Histogram") && (detail.contains("NaN") || is_reset)
+                        || is_negated && any(["histogram_quantile", "histogram_fraction"])
                 }
                 // Texts of histograms, as labels.
                 Kind::Series => {
@@ -219,6 +221,16 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "hexadecimal-e",
+        what: "hexadecimal numbers with an `e` behind their first digit: we read all of them",
+        reason: "Prometheus takes it for the begin of an exponent, and refuses what then is none",
+        explains: |case| {
+            let refusal = case.theirs.outcome.as_ref().err();
+            let is_number = |text: &String| text.to_lowercase().contains("duration syntax: \"0x");
+            case.difference.kind == Kind::Refused && refusal.is_some_and(is_number)
+        },
+    },
+    Rule {
         id: "equal-values",
         what: "the order of series with equal values in `sort` and `sort_desc`",
         reason: "Prometheus's sorting does not keep the order of equal ones",
@@ -256,8 +268,12 @@ fn are_of_samples(theirs: &str, ours: &str) -> bool {
 const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
 
 /// What is wrong with a query before there is a sample.
-const EARLIER: [&str; 3] =
-    ["modifier can only be used with", "invalid smoothing factor", "invalid trend factor"];
+const EARLIER: [&str; 4] = [
+    "modifier can only be used with",
+    "invalid smoothing factor",
+    "invalid trend factor",
+    "invalid regular expression in label_replace",
+];
 
 /// Parts of notes about one pair of samples.
 const NOTES_OF_PAIRS: [&str; 4] = [
@@ -284,8 +300,8 @@ const PERIODIC: [&str; 8] =
     ["sin(", "cos(", "tan(", "minute(", "hour(", "day_of_", "days_in_month(", "month("];
 
 /// Whether texts differ in digits alone, and in few of them.
-fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {
-    let alike = |(a, b): (&String, &String)| {
+fn alike_but_digits<'a>(theirs: &'a [String], ours: &'a [String]) -> bool {
+    let alike = |(a, b): (&'a String, &'a String)| {
         let differ = a.chars().zip(b.chars()).filter(|(a, b)| a != b);
         let differ: Vec<(char, char)> = differ.collect();
         a.len() == b.len()
@@ -293,7 +309,11 @@ fn alike_but_digits(theirs: &[String], ours: &[String]) -> bool {
             && differ.iter().all(|(a, b)| a.is_ascii_digit() && b.is_ascii_digit())
             || alike_numbers(a, b)
     };
-    theirs.len() == ours.len() && theirs.iter().zip(ours).all(alike)
+    let only = |texts: &'a [String], others: &[String]| -> Vec<&'a String> {
+        texts.iter().filter(|text| !others.contains(text)).collect()
+    };
+    let (theirs, ours) = (only(theirs, ours), only(ours, theirs));
+    theirs.len() == ours.len() && theirs.into_iter().zip(ours).all(alike)
 }
 
 /// Whether texts are the same but for the last digits of the numbers in them.
