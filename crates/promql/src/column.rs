@@ -218,6 +218,12 @@ impl Column {
         self.present[step / 64] &= !(1 << (step % 64));
     }
 
+    /// The first step with a sample, if there is one.
+    pub fn first_step(&self) -> Option<usize> {
+        let word = self.present.iter().position(|bits| *bits != 0)?;
+        Some(word * 64 + self.present[word].trailing_zeros() as usize)
+    }
+
     /// The steps with samples.
     pub fn steps(&self) -> impl Iterator<Item = usize> + use<> {
         let words: Vec<u64> = self.present.clone();

@@ -148,7 +148,7 @@ pub const RULES: &[Rule] = &[
             match case.difference.kind {
                 Kind::Values => {
                     let any = |names: [&str; 2]| names.iter().any(|name| case.text.contains(name));
-                    let is_negated = case.text.contains("-(");
+                    let is_negated = case.text.contains("-(") && is_of_histograms(&case.text);
                     let detail = &case.difference.detail;
                     let is_reset = is_negated && any(["rate(", "increase("]);
                     detail.contains("Histogram") && (detail.contains("NaN") || is_reset)
@@ -207,7 +207,7 @@ pub const RULES: &[Rule] = &[
         explains: |case| {
             case.difference.kind == Kind::Values
                 && case.text.contains("changes")
-                && ["native", "custom", "mixed"].iter().any(|name| case.text.contains(name))
+                && is_of_histograms(&case.text)
         },
     },
     Rule {
@@ -252,6 +252,11 @@ pub const RULES: &[Rule] = &[
         explains: |case| case.difference.kind == Kind::Order && case.text.starts_with("sort_by_label"),
     },
 ];
+
+/// Whether an expression names series of native histograms.
+fn is_of_histograms(text: &str) -> bool {
+    ["native", "custom", "mixed"].iter().any(|name| text.contains(name))
+}
 
 /// Whether a refusal is about series that match several others.
 fn is_of_matching(text: &str) -> bool {

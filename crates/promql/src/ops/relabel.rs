@@ -161,7 +161,7 @@ fn expand<'t>(
 }
 
 /// Series of one label set become one; fails when two have a sample at one step.
-pub fn merge(columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
+fn merge(columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
     spend(columns.len() * 16)?;
     run.keep(columns.len() as u64 * (32 + size_of::<Column>() as u64))?;
     let mut places: HashMap<LabelsId, usize> = HashMap::with_capacity(columns.len());

@@ -200,7 +200,7 @@ impl All {
                 Some(place) if grid.steps > 1 => {
                     let kept = &mut self.columns[*place];
                     // Whether the name goes is that of the first sample, as Prometheus has it.
-                    if column.steps().next() < kept.steps().next() {
+                    if column.first_step() < kept.first_step() {
                         kept.drop_name = column.drop_name;
                     }
                     for step in column.steps() {
