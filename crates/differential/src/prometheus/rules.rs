@@ -211,6 +211,19 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        id: "mixed-schemas",
+        what: "for which metrics a warning tells of a mix of exponential and custom buckets",
+        reason: "Prometheus names the one that it meets second, in an order of series that is another in \
+                 another run",
+        explains: |case| {
+            let others = |texts: &[String]| -> BTreeSet<String> {
+                texts.iter().filter(|text| !text.contains(MIXED_SCHEMAS)).cloned().collect()
+            };
+            case.difference.kind == Kind::Warnings
+                && others(&case.theirs.warnings) == others(&case.ours.warnings)
+        },
+    },
+    Rule {
         id: "regex-words",
         what: "which part of a regular expression is named that both refuse",
         reason: "a class of Unicode that does not exist is seen only when the whole was read",
@@ -279,6 +292,9 @@ const EARLIER: [&str; 4] = [
     "invalid trend factor",
     "invalid regular expression in label_replace",
 ];
+
+/// A part of the warning of histograms that cannot be added.
+const MIXED_SCHEMAS: &str = "mix of histograms with exponential and custom buckets schemas";
 
 /// Parts of notes about one pair of samples.
 const NOTES_OF_PAIRS: [&str; 4] = [
