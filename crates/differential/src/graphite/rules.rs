@@ -79,12 +79,12 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "shared-tags",
-        what: "tags of the two series of `areaBetween`",
+        what: "tags of the two series of `areaBetween` and of `holtWintersConfidenceBands`",
         reason: "in graphite-web both have one set of tags, so that what a later function adds to one is \
                  seen at the other",
         explains: |case| {
-            let has_area = mentions(case, &["areaBetween", "holtWintersConfidenceArea"]);
-            has_area && case.difference.kind == Kind::Tags
+            let pairs = ["areaBetween", "holtWintersConfidenceArea", "holtWintersConfidenceBands"];
+            mentions(case, &pairs) && case.difference.kind == Kind::Tags
         },
     },
     Rule {
@@ -136,15 +136,17 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "whole-numbers",
-        what: "whole numbers among others, or very large ones: in names (`legendValue`), and in `stdev` of \
-               times",
+        what: "whole numbers among others, or very large ones: in names (`legendValue`, `aliasQuery`), and \
+               in `stdev` of times",
         reason: "Python has integers of its own in a series, side by side with other numbers and exact in \
                  every sum; here a series has one kind, and sums are doubles",
         explains: |case| {
             let has_whole = ["holtWintersAberration", "identity(", "time(", "timeFunction("];
-            let is_named =
-                mentions(case, &["legendValue", "cactiStyle"]) && case.difference.kind == Kind::Names;
-            mentions(case, &has_whole) && (is_named || mentions(case, &["stdev("]))
+            let begins_whole = ["exponentialMovingAverage("];
+            let is_named = mentions(case, &["legendValue", "cactiStyle", "aliasQuery"])
+                && case.difference.kind == Kind::Names;
+            is_named && mentions(case, &begins_whole)
+                || mentions(case, &has_whole) && (is_named || mentions(case, &["stdev("]))
         },
     },
 ];
