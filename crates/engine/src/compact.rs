@@ -9,7 +9,6 @@
 //! gives it. That choice saves effort and decides nothing: a wrong view of who is alive costs a merge
 //! that is not committed.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +25,8 @@ use crate::block_reader::BlockReader;
 use crate::block_upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, refused};
 use crate::logs::LogMerging;
-use crate::merge_policy::{self, CompactionPolicy, next_merge};
+use crate::merge_backoff::MergeBackoff;
+use crate::merge_policy::{self, CompactionPolicy, due_merges};
 use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::metrics::Metrics;
 use crate::options::MaintenanceOptions;
@@ -40,8 +40,6 @@ use crate::shared::Shared;
 use crate::view::Views;
 use crate::windows::day_of;
 
-/// How long a damaged block is left alone: its file may be brought back.
-const DAMAGED_PAUSE: Duration = Duration::from_secs(3_600);
 /// How long a block waits for its merge before retention rewrites it as it is.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
 
@@ -56,9 +54,7 @@ pub(crate) struct Compactor {
     pub(crate) budget: MemoryBudget,
     pub(crate) rulebook: Arc<Rulebook>,
     metrics: Metrics,
-    /// Blocks that cannot be merged because they are damaged or missing, and when they are looked at again.
-    /// One that could not be read because the store did not answer is tried again at the next round.
-    damaged: Mutex<BTreeMap<Id, Duration>>,
+    backoff: Mutex<MergeBackoff>,
 }
 
 impl Compactor {
@@ -73,7 +69,7 @@ impl Compactor {
             budget: options.compaction_budget.clone(),
             rulebook: Arc::clone(&shared.rulebook),
             metrics: shared.metrics.clone(),
-            damaged: Mutex::default(),
+            backoff: Mutex::default(),
         }
     }
 
@@ -85,10 +81,12 @@ impl Compactor {
         let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
         let mut failed = None;
         for dataset in datasets {
-            let Some(merge) = self.next_of(&snapshot, &dataset, now_ns) else { continue };
-            if !is_owner(&snapshot, &dataset, merge.window, incarnation) {
-                continue;
-            }
+            let left_alone = self.backoff().of(&dataset);
+            let blocks: Vec<_> = snapshot.blocks(&dataset, TimeRange::ALL).cloned().collect();
+            let mut due = due_merges(&self.policy, dataset.signal, now_ns, &blocks, &left_alone);
+            // What another writer is to do must not keep what is ours waiting.
+            let ours = due.find(|merge| is_owner(&snapshot, &dataset, merge.window, incarnation));
+            let Some(merge) = ours else { continue };
             match self.merge(incarnation, &snapshot, (&dataset, kept.get(&dataset)), merge).await {
                 Ok(()) => return Ok(true),
                 // What fails for one dataset keeps no other one waiting.
@@ -99,12 +97,6 @@ impl Compactor {
             }
         }
         failed.map_or(Ok(false), Err)
-    }
-
-    fn next_of(&self, snapshot: &Snapshot, dataset: &Dataset, now_ns: i64) -> Option<merge_policy::Merge> {
-        let damaged = self.damaged().keys().copied().collect();
-        let blocks: Vec<_> = snapshot.blocks(dataset, TimeRange::ALL).cloned().collect();
-        next_merge(&self.policy, dataset.signal, now_ns, &blocks, &damaged)
     }
 
     async fn merge(
@@ -120,7 +112,13 @@ impl Compactor {
             Signal::Logs => self.merge_sound::<LogMerging>(work, expiry).await,
             Signal::Metrics => self.merge_sound::<SampleMerging>(work, expiry).await,
         };
-        merged.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
+        merged.map_err(Error::of_upkeep).inspect_err(|error| match error {
+            Error::MergeTooLarge(_) => {
+                let now = self.env.monotonic();
+                self.backoff().note_size(now, snapshot, dataset, &merge);
+            }
+            error => self.note_damage(snapshot, &merge, error),
+        })
     }
 
     async fn merge_sound<M: Merging>(
@@ -184,7 +182,7 @@ impl Compactor {
         block: &Arc<BlockMeta>,
     ) -> Result<Cleaned, Error> {
         let due = self.rulebook.due(snapshot, &block.dataset);
-        if self.damaged().contains_key(&block.id) {
+        if self.is_damaged(block.id) {
             return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
         }
         let Some(through) = due.through else {
@@ -240,8 +238,8 @@ impl Compactor {
             waited_ms < MERGE_PATIENCE.as_millis() as i64
         };
         let Some(young) = blocks.iter().find(|block| is_young(block)) else { return false };
-        let damaged = self.damaged().keys().copied().collect();
-        next_merge(&self.policy, young.dataset.signal, now_ns, of_day, &damaged).is_some()
+        let left_alone = self.backoff().of(&young.dataset);
+        due_merges(&self.policy, young.dataset.signal, now_ns, of_day, &left_alone).next().is_some()
     }
 
     /// Takes the series out of a block that are kept no longer: all of it leaves the catalog, or it is
@@ -253,7 +251,7 @@ impl Compactor {
         block: &Arc<BlockMeta>,
         expiry: &Arc<Expiry>,
     ) -> Result<Expired, Error> {
-        if self.damaged().contains_key(&block.id) {
+        if self.is_damaged(block.id) {
             return Ok(Expired::Damaged);
         }
         let due = self.rulebook.due(snapshot, &block.dataset);
@@ -296,8 +294,7 @@ impl Compactor {
         (day, are_apart): (TimeRange, bool),
         blocks: Vec<Arc<BlockMeta>>,
     ) -> Vec<Group> {
-        let damaged = self.damaged();
-        let is_damaged = blocks.iter().any(|block| damaged.contains_key(&block.id));
+        let is_damaged = blocks.iter().any(|block| self.is_damaged(block.id));
         groups_of(&self.policy, (day, are_apart || is_damaged), blocks)
     }
 
@@ -310,12 +307,15 @@ impl Compactor {
         Ok(())
     }
 
-    /// The blocks that are left alone now.
-    pub(crate) fn damaged(&self) -> MutexGuard<'_, BTreeMap<Id, Duration>> {
-        let now = self.env.monotonic();
-        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
-        damaged.retain(|_, until| now < *until);
-        damaged
+    /// Whether a block was found damaged or missing lately.
+    pub(crate) fn is_damaged(&self, id: Id) -> bool {
+        self.backoff().is_damaged(id)
+    }
+
+    fn backoff(&self) -> MutexGuard<'_, MergeBackoff> {
+        let mut backoff = self.backoff.lock().unwrap_or_else(PoisonError::into_inner);
+        backoff.pass(self.env.monotonic());
+        backoff
     }
 
     /// What the rules do to each of the inputs.
@@ -405,16 +405,10 @@ impl Compactor {
         Ok(inputs)
     }
 
-    /// Leaves a damaged input alone for a while, so that its neighbours can be merged. When it cannot be told
-    /// which one it is, because the result does not add up, all of them.
+    /// Leaves a damaged input alone for a while.
     pub(crate) fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
-        let until = self.env.monotonic() + DAMAGED_PAUSE;
-        let is_meant = |id: &&Id| match error {
-            Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
-            error => matches!(error, Error::Internal(_)),
-        };
-        let left = merge.inputs.iter().filter(is_meant).map(|id| (*id, until));
-        self.damaged().extend(left);
+        let now = self.env.monotonic();
+        self.backoff().note_damage(now, snapshot, &merge.inputs, error);
     }
 
     async fn write<M: Merging>(

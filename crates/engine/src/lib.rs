@@ -51,6 +51,7 @@ mod head_totals;
 mod logs;
 mod maintain;
 mod matching;
+mod merge_backoff;
 mod merge_policy;
 mod merge_runs;
 mod merging;

@@ -20,6 +20,7 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
+use crate::merge_backoff::LeftAlone;
 use crate::merge_runs::{Bounds, best_run, pays, run_of_alike};
 use crate::windows::slot_ns;
 use sandur_model::DAY_NS;
@@ -82,15 +83,15 @@ pub struct Merge {
     pub level: u8,
 }
 
-/// The next merge of one dataset's blocks but those that are left alone, oldest window first; `None` when
-/// nothing is worth doing.
-pub(crate) fn next_merge(
+/// The merges of one dataset's blocks that are worth doing, but for blocks that are left alone: those of days
+/// first, the oldest window first. No two of them share a block; of a day that is merged no slot is.
+pub(crate) fn due_merges(
     policy: &CompactionPolicy,
     signal: Signal,
     now_ns: i64,
     blocks: &[Arc<BlockMeta>],
-    left_alone: &BTreeSet<Id>,
-) -> Option<Merge> {
+    left_alone: &LeftAlone,
+) -> impl Iterator<Item = Merge> {
     let slot_ns = slot_ns(signal);
     let mut slots: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
     let mut days: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
@@ -98,7 +99,7 @@ pub(crate) fn next_merge(
     let day_of = |block: &BlockMeta| block.window.start.div_euclid(DAY_NS) * DAY_NS;
     for block in blocks {
         all.entry(day_of(block)).or_default().push(block);
-        if block.raw_bytes >= policy.block_raw_bytes_max || left_alone.contains(&block.id) {
+        if block.raw_bytes >= policy.block_raw_bytes_max || left_alone.blocks.contains(&block.id) {
             continue;
         }
         if block.window.length_ns() <= slot_ns {
@@ -106,21 +107,25 @@ pub(crate) fn next_merge(
         }
         days.entry(day_of(block)).or_default().push(block);
     }
-    let day_merge = days.into_iter().find_map(|(start, mut blocks)| {
+    let of_day = |(start, mut blocks): (i64, Vec<&BlockMeta>)| {
         let window = TimeRange::new(start, start + DAY_NS);
         let day = all.get(&start).map_or(&[][..], Vec::as_slice);
         if signal == Signal::Metrics && policy.is_large(day.iter().copied()) {
             blocks.retain(|block| block.window.length_ns() > slot_ns);
         }
-        Choice { policy, signal, now_ns, day }.merge(window, blocks, 2)
-    });
-    day_merge.or_else(|| {
-        slots.into_iter().find_map(|(start, blocks)| {
-            let window = TimeRange::new(start, start + slot_ns);
-            let day = all.get(&(start.div_euclid(DAY_NS) * DAY_NS)).map_or(&[][..], Vec::as_slice);
-            Choice { policy, signal, now_ns, day }.merge(window, blocks, 1)
-        })
-    })
+        Choice { policy, signal, now_ns, day, left_alone }.merge(window, blocks, 2)
+    };
+    let of_days: Vec<Merge> = days.into_iter().filter_map(of_day).collect();
+    let merged: BTreeSet<i64> = of_days.iter().map(|merge| merge.window.start).collect();
+    let of_slot = move |(start, blocks): (i64, Vec<&BlockMeta>)| {
+        let (window, day) = (TimeRange::new(start, start + slot_ns), start.div_euclid(DAY_NS) * DAY_NS);
+        if merged.contains(&day) {
+            return None;
+        }
+        let day = all.get(&day).map_or(&[][..], Vec::as_slice);
+        Choice { policy, signal, now_ns, day, left_alone }.merge(window, blocks, 1)
+    };
+    of_days.into_iter().chain(slots.into_iter().filter_map(of_slot))
 }
 
 /// Whether a day is over, and quiet if it has several blocks: no merge of them becomes due by time alone.
@@ -132,7 +137,8 @@ pub(crate) fn is_settled(
 ) -> bool {
     let day: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
     // Of a whole day the signal makes no difference.
-    let choice = Choice { policy, signal: Signal::Logs, now_ns, day: &day };
+    let choice =
+        Choice { policy, signal: Signal::Logs, now_ns, day: &day, left_alone: &LeftAlone::default() };
     choice.is_over(window) && (day.len() < 2 || choice.is_due(window, &day, 2))
 }
 
@@ -143,6 +149,7 @@ struct Choice<'a> {
     now_ns: i64,
     /// All blocks of the day: none of another day touches the window.
     day: &'a [&'a BlockMeta],
+    left_alone: &'a LeftAlone,
 }
 
 impl Choice<'_> {
@@ -150,7 +157,8 @@ impl Choice<'_> {
         if blocks.len() < 2 {
             return None;
         }
-        let (inputs_max, raw_bytes_max) = (self.policy.inputs_max, self.policy.block_raw_bytes_max);
+        let inputs_max = self.left_alone.inputs_max(window, level, self.policy.inputs_max);
+        let raw_bytes_max = self.policy.block_raw_bytes_max;
         let bounds = Bounds { inputs_max, raw_bytes_max, level };
         let is_due = self.is_due(window, &blocks, level);
         let mut chosen = match self.signal {
@@ -217,8 +225,17 @@ mod tests {
         })
     }
 
+    fn next_merge(
+        policy: &CompactionPolicy,
+        signal: Signal,
+        now_ns: i64,
+        blocks: &[Arc<BlockMeta>],
+    ) -> Option<Merge> {
+        due_merges(policy, signal, now_ns, blocks, &LeftAlone::default()).next()
+    }
+
     fn next_of(policy: &CompactionPolicy, now_ns: i64, blocks: &[Arc<BlockMeta>]) -> Option<Merge> {
-        next_merge(policy, Signal::Logs, now_ns, blocks, &BTreeSet::new())
+        next_merge(policy, Signal::Logs, now_ns, blocks)
     }
 
     fn ids(merge: &Merge) -> Vec<u128> {
@@ -253,7 +270,7 @@ mod tests {
         let policy = CompactionPolicy::default();
         let slot = (12 * HOUR_NS, 14 * HOUR_NS);
         let blocks: Vec<_> = (0..4).map(|n| block(n, slot, 0, 10)).collect();
-        let next = |blocks: &[_], now| next_merge(&policy, Signal::Metrics, now, blocks, &BTreeSet::new());
+        let next = |blocks: &[_], now| next_merge(&policy, Signal::Metrics, now, blocks);
         assert_eq!(next(&blocks[..3], slot.1), None);
         let merge = next(&blocks, slot.1).expect("they are alike");
         assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2, 3], 1));
@@ -282,6 +299,24 @@ mod tests {
     }
 
     #[test]
+    fn merges_that_are_due_share_no_block() {
+        let policy = CompactionPolicy { hour_blocks_max: 4, ..Default::default() };
+        let hour = |h: i64| (h * HOUR_NS, (h + 1) * HOUR_NS);
+        // A day that is over and has an hour that would be merged by itself, and two crowded hours of today.
+        let of_hour = |h: i64, first: u128| (0..4).map(move |n| block(first + n, hour(h), 0, 10));
+        let blocks: Vec<_> = of_hour(3, 0)
+            .chain([block(9, hour(5), 1, 10)])
+            .chain(of_hour(50, 10))
+            .chain(of_hour(51, 20))
+            .collect();
+        let due: Vec<_> =
+            due_merges(&policy, Signal::Logs, 52 * HOUR_NS, &blocks, &LeftAlone::default()).collect();
+        let starts: Vec<_> = due.iter().map(|merge| (merge.window.start / HOUR_NS, merge.level)).collect();
+        assert_eq!(starts, [(0, 2), (50, 1), (51, 1)]);
+        assert_eq!(due.iter().map(|merge| merge.inputs.len()).sum::<usize>(), blocks.len());
+    }
+
+    #[test]
     fn a_day_is_settled_when_it_is_over_and_quiet() {
         let policy = CompactionPolicy::default();
         let day = TimeRange::new(0, DAY_NS);
@@ -298,7 +333,7 @@ mod tests {
         let policy = CompactionPolicy { block_raw_bytes_max: 1_000 * MB, ..Default::default() };
         let slot = |n: i64| (2 * n * HOUR_NS, 2 * (n + 1) * HOUR_NS);
         let rests = |raw_mb| -> Vec<_> { (0..10).map(|n| block(n, slot(n as i64), 1, raw_mb)).collect() };
-        let next = |blocks: &[_]| next_merge(&policy, Signal::Metrics, 3 * DAY_NS, blocks, &BTreeSet::new());
+        let next = |blocks: &[_]| next_merge(&policy, Signal::Metrics, 3 * DAY_NS, blocks);
         assert_eq!(next(&rests(100)).map(|merge| merge.inputs.len()), Some(10));
         let full = block(20, slot(11), 1, 15_001);
         let mut large = rests(100);

@@ -43,7 +43,7 @@ impl Compactor {
     ) -> Result<Rolled, Error> {
         let blocks = &group.blocks;
         let Some(first) = blocks.first() else { return Ok(Rolled::Stays) };
-        if blocks.iter().any(|block| self.damaged().contains_key(&block.id)) {
+        if blocks.iter().any(|block| self.is_damaged(block.id)) {
             return Ok(Rolled::Damaged);
         }
         let due = self.rulebook.due(snapshot, &first.dataset);

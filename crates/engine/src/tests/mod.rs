@@ -10,6 +10,7 @@ mod deletes;
 mod disks;
 mod local;
 mod lost;
+mod merges_in_little_memory;
 mod parts;
 mod refused;
 mod retention;
