@@ -67,8 +67,8 @@ impl MergeBackoff {
     }
 
     /// Leaves a damaged input alone. When it cannot be told which one it is, because the result does not add
-    /// up, all of them. One that could not be read because the store did not answer is tried again at the next
-    /// round.
+    /// up, all of them. One that could not be read because the store did not answer is tried again at the
+    /// next round.
     pub(crate) fn note_damage(&mut self, now: Duration, snapshot: &Snapshot, inputs: &[Id], error: &Error) {
         let is_meant = |id: &&Id| match error {
             Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
