@@ -21,7 +21,7 @@ use super::builder::{SampleBuilder, SamplePush};
 use super::decoded::DecodedSamples;
 use super::labels_check::{check_limits, is_within};
 use super::name_cache::KnownName;
-use super::series_cache::{SeriesKey, SeriesNaming};
+use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::request::open_text;

@@ -20,6 +20,7 @@ mod remote_write_2;
 mod remote_write_encoder;
 mod seen;
 mod series_cache;
+mod series_key;
 mod within_limits;
 
 pub use builder::{SERIES_LABELS_MAX, SamplePush};

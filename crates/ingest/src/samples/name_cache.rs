@@ -6,7 +6,8 @@
 use sandur_model::{Labels, StreamId, graphite_level};
 
 use super::seen::{Found, Seen, Weighed};
-use super::series_cache::{KnownSeries, SeriesKey};
+use super::series_cache::KnownSeries;
+use super::series_key::SeriesKey;
 
 /// What is kept of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,8 @@ impl NameCache {
 #[cfg(test)]
 mod tests {
     use super::super::seen::entry_bytes;
-    use super::super::series_cache::{SeriesCache, SeriesNaming};
+    use super::super::series_cache::SeriesCache;
+    use super::super::series_key::SeriesNaming;
     use super::*;
 
     const NAME_BYTES: u64 = entry_bytes::<KnownName>();

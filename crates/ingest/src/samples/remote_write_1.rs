@@ -10,7 +10,8 @@ use sandur_model::{MetricKind, MetricMetadata, Span};
 use super::builder::{LABELS_MAX, SampleBuilder, too_many_labels};
 use super::labels_check::Refusal;
 use super::native_histogram;
-use super::series_cache::{KnownSeries, SeriesNaming};
+use super::series_cache::KnownSeries;
+use super::series_key::SeriesNaming;
 use crate::error::Error;
 use crate::protobuf::{Reader, Wire};
 

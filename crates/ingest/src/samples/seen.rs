@@ -13,7 +13,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hashbrown::HashTable;
 
-use super::series_cache::SeriesKey;
+use super::series_key::{SeriesKey, hash_of_part};
 
 /// Entries that are allocated together.
 const SEGMENT: usize = 512;
@@ -98,13 +98,6 @@ impl<V> Ordered<V> {
         // A part of a hash has the bits by which places are found.
         self.places.insert_unique(key.hash(), (key.part(), place), |(part, _)| hash_of_part(*part));
     }
-}
-
-/// The hash by which a table finds a place.
-#[inline]
-pub(super) fn hash_of_part(part: u32) -> u64 {
-    // The table takes its lowest bits for a bucket, and the highest seven to tell entries in it apart.
-    u64::from(part) | u64::from(part) << 32
 }
 
 impl<V> Generations<V> {

@@ -19,7 +19,8 @@ use sandur_model::{Labels, StreamId};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::name_cache::{KnownName, NameCache};
-use super::seen::{Found, Generations, Seen, Weighed, entry_bytes, hash_of_part};
+use super::seen::{Found, Generations, Seen, Weighed, entry_bytes};
+use super::series_key::{SeriesKey, SeriesNaming};
 
 /// Series that are looked up while the cache is locked: as many new ones wait until they are kept.
 const TOGETHER: u32 = 256;
@@ -36,24 +37,6 @@ pub struct SeriesCache {
     names: NameCache,
 }
 
-/// What a series' name was hashed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SeriesKey(u128);
-
-impl SeriesKey {
-    /// What a table keeps of it.
-    #[inline]
-    pub(super) fn part(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// The hash by which a table finds its place, which the part tells.
-    #[inline]
-    pub(super) fn hash(self) -> u64 {
-        hash_of_part(self.part())
-    }
-}
-
 /// A series and what its limits are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownSeries {
@@ -64,22 +47,6 @@ pub(crate) struct KnownSeries {
     pub(crate) path_nodes: u32,
     pub(crate) longest_name: u32,
     pub(crate) longest_value: u32,
-}
-
-/// What the bytes are; part of the hash, because the same bytes may mean different things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-pub(crate) enum SeriesNaming {
-    /// `Label` messages of remote write 1.
-    LabelMessages = 1,
-    /// Names and values, each with a byte 0xFF behind.
-    Pairs = 2,
-    /// Hashes of the symbols that remote write 2 refers to.
-    Symbols = 3,
-    /// The text of a series in an exposition, and the labels that the request adds.
-    Exposition = 4,
-    /// The name of a series as Graphite's senders write it.
-    Graphite = 5,
 }
 
 impl KnownSeries {
@@ -112,7 +79,7 @@ impl SeriesCache {
     /// The key of a series that these bytes name.
     #[inline]
     pub(crate) fn key(&self, naming: SeriesNaming, name: &[u8]) -> SeriesKey {
-        SeriesKey(xxh3_128_with_seed(name, self.seed ^ naming as u64))
+        SeriesKey::of(self.seed, naming, name)
     }
 
     /// The hash of a symbol, of which names of series are made.

@@ -19,7 +19,8 @@ use crate::request::open_text;
 use crate::samples::builder::{SampleBuilder, SamplePush};
 use crate::samples::decoded::DecodedSamples;
 use crate::samples::labels_check::Refusal;
-use crate::samples::series_cache::{KnownSeries, SeriesNaming};
+use crate::samples::series_cache::KnownSeries;
+use crate::samples::series_key::SeriesNaming;
 
 /// What a request says beside its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
