@@ -5,7 +5,8 @@
 //! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group
 //! of hidden series alone is not even read, and a series of which nothing is left is not part of the result.
 //! Of each input one group is in memory, of which some pages are decoded
-//! ([`merge_input`](super::merge_input)), and one series; of the result the distinct values of its labels.
+//! ([`merge_input`](super::merge_input)), and one series; of the result the distinct values of its labels
+//! other than the metric's name.
 //! Points of paths may become rollups on the way ([`rolling`](super::rolling)). Exemplars and metadata come
 //! last ([`merge_beside`](super::merge_beside)).
 

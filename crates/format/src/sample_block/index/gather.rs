@@ -1,8 +1,9 @@
 //! Gathers the index of a block that is being written, series by series.
 //!
-//! A page of series is written as soon as it is full. What stays in memory until the end are the distinct
-//! values of labels with their lists of series: some forty bytes beside its text for a value, a byte or two
-//! for each series that does not follow another one with the same value.
+//! A page of series is written as soon as it is full, and so are the names of metrics ([`super::rising`]).
+//! What stays in memory until the end are the distinct values of other labels with their lists of series:
+//! some forty bytes beside its text for a value, a byte or two for each series that does not follow another
+//! one with the same value.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -14,11 +15,12 @@ use roaring::RoaringBitmap;
 use super::label::{Column, Label, PageRef};
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{AreaWriter, Part, WrittenArea};
+use super::rising::{RisingPages, RisingValues};
 use super::spans::{SeriesSpan, put_spans};
 use super::texts::{PAGE_TEXT_BYTES, PAGE_TEXTS, TextPage};
 use super::value_set::ValueSet;
 use super::{Area, Areas, Index, PAGE_SERIES, SeriesPageRef};
-use crate::block::{BOUND_NAME, compare_series};
+use crate::block::{BOUND_NAME, METRIC_NAME, compare_series};
 use crate::codec::bitpack::put_packed;
 use crate::error::Error;
 
@@ -48,34 +50,69 @@ pub(in super::super) struct IndexWriter {
 #[derive(Debug)]
 struct LabelDraft {
     name: Arc<str>,
-    values: ValueSet,
-    /// Bytes that the lists take beside their places.
-    list_bytes: u64,
-    /// All series with the label, then those of each value.
-    lists: Vec<ListDraft>,
+    values: Values,
     /// For each series of the page that is open the number of its value: as far as one had it.
     numbers: Vec<u32>,
     columns: Vec<(u32, Column)>,
 }
 
-impl LabelDraft {
-    fn new(name: Arc<str>) -> Self {
-        let (values, lists) = (ValueSet::default(), vec![ListDraft::default()]);
-        Self { name, values, list_bytes: 0, lists, numbers: Vec::new(), columns: Vec::new() }
-    }
+/// The values of a label and the lists of their series.
+#[derive(Debug)]
+enum Values {
+    /// In the order of series.
+    Rising(Box<RisingValues>),
+    /// In any order.
+    Any(AnyValues),
+}
 
-    fn number_of(&mut self, value: &str) -> u32 {
+#[derive(Debug)]
+struct AnyValues {
+    values: ValueSet,
+    /// Bytes that the lists take beside their places.
+    list_bytes: u64,
+    /// All series with the label, then those of each value.
+    lists: Vec<ListDraft>,
+}
+
+impl AnyValues {
+    /// Notes the value of a series and gives its number.
+    fn push(&mut self, value: &str, ordinal: u32) -> u32 {
         let (number, is_new) = self.values.number_of(value);
         if is_new {
             self.lists.push(ListDraft::default());
         }
+        let all = self.lists[0].push(ordinal);
+        self.list_bytes += (all + self.lists[number as usize].push(ordinal)) as u64;
         number
     }
 
     fn memory_bytes(&self) -> u64 {
-        let lists = self.lists.capacity() * size_of::<ListDraft>();
-        let columns = self.columns.capacity() * size_of::<(u32, Column)>();
-        self.values.memory_bytes() + self.list_bytes + (lists + columns) as u64
+        self.values.memory_bytes() + self.list_bytes + (self.lists.capacity() * size_of::<ListDraft>()) as u64
+    }
+}
+
+impl LabelDraft {
+    fn new(name: Arc<str>) -> Self {
+        let any =
+            || AnyValues { values: ValueSet::default(), list_bytes: 0, lists: vec![ListDraft::default()] };
+        let values = if &*name == METRIC_NAME { Values::Rising(Box::default()) } else { Values::Any(any()) };
+        Self { name, values, numbers: Vec::new(), columns: Vec::new() }
+    }
+
+    /// The value with a number that the last series has.
+    fn last_value(&self, number: u32) -> &str {
+        match &self.values {
+            Values::Rising(values) => values.last(),
+            Values::Any(any) => any.values.get(number),
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let values = match &self.values {
+            Values::Rising(values) => values.memory_bytes(),
+            Values::Any(any) => any.memory_bytes(),
+        };
+        values + (self.columns.capacity() * size_of::<(u32, Column)>()) as u64
     }
 }
 
@@ -105,11 +142,12 @@ impl IndexWriter {
         for (name, value) in labels {
             let at = self.label(name);
             let label = &mut self.labels[at];
-            let number = label.number_of(value);
+            let number = match &mut label.values {
+                Values::Rising(values) => values.push(value, ordinal, (&mut self.areas, self.level))?,
+                Values::Any(any) => any.push(value, ordinal),
+            };
             label.numbers.resize(row, 0);
             label.numbers.push(number);
-            let all = label.lists[0].push(ordinal);
-            label.list_bytes += (all + label.lists[number as usize].push(ordinal)) as u64;
             self.last.push((at, number));
         }
         if self.is_next_bucket(&before) {
@@ -140,7 +178,7 @@ impl IndexWriter {
         let last = self
             .last
             .iter()
-            .map(|&(at, number)| (&*self.labels[at].name, self.labels[at].values.get(number)));
+            .map(|&(at, number)| (&*self.labels[at].name, self.labels[at].last_value(number)));
         compare_series(last, labels)
     }
 
@@ -220,7 +258,7 @@ impl IndexWriter {
     /// Bytes that it takes now.
     pub(in super::super) fn memory_bytes(&self) -> u64 {
         let labels: u64 = self.labels.iter().map(LabelDraft::memory_bytes).sum();
-        labels + self.areas.open_bytes() as u64
+        labels + self.areas.memory_bytes() as u64
     }
 
     /// Writes what is left; `store` takes areas of the object and says where they stand.
@@ -255,9 +293,9 @@ impl IndexWriter {
 }
 
 /// Writes the texts and lists of labels.
-struct LabelWriter<'a> {
-    areas: &'a mut AreaWriter,
-    level: i32,
+pub(super) struct LabelWriter<'a> {
+    pub(super) areas: &'a mut AreaWriter,
+    pub(super) level: i32,
     stored: &'a mut Vec<Area>,
 }
 
@@ -267,7 +305,15 @@ impl LabelWriter<'_> {
         draft: LabelDraft,
         store: &mut impl FnMut(WrittenArea) -> Area,
     ) -> Result<Label, Error> {
-        let LabelDraft { name, values, lists, columns, .. } = draft;
+        let LabelDraft { name, values, columns, .. } = draft;
+        let AnyValues { values, lists, .. } = match values {
+            Values::Rising(values) => {
+                let count = values.len();
+                let RisingPages { texts, firsts, lists } = values.finish(self, store)?;
+                return Ok(Label { name, values: count, texts, sorted: Vec::new(), firsts, lists, columns });
+            }
+            Values::Any(any) => any,
+        };
         let lists = self.lists(lists, store)?;
         let (texts, mut firsts) = self.texts(values.iter().map(|value| (value, 0)), false, store)?;
         let mut sorted = Vec::new();
@@ -280,12 +326,21 @@ impl LabelWriter<'_> {
         Ok(Label { name, values: values.len() as u32, texts, sorted, firsts, lists, columns })
     }
 
-    fn put(&mut self, plain: &[u8], store: &mut impl FnMut(WrittenArea) -> Area) -> Result<Part, Error> {
+    pub(super) fn put(
+        &mut self,
+        plain: &[u8],
+        store: &mut impl FnMut(WrittenArea) -> Area,
+    ) -> Result<Part, Error> {
         let part = self.areas.put(plain, self.level)?;
+        self.store_full(store);
+        Ok(part)
+    }
+
+    /// Stores the open area when it is full.
+    pub(super) fn store_full(&mut self, store: &mut impl FnMut(WrittenArea) -> Area) {
         if self.areas.is_full() {
             self.stored.extend(self.areas.take().map(store));
         }
-        Ok(part)
     }
 
     /// Pages of texts, with their numbers or without; and the first text of each page.

@@ -9,6 +9,7 @@ mod gather;
 mod label;
 mod lists;
 mod part;
+mod rising;
 mod series_page;
 mod spans;
 #[cfg(test)]

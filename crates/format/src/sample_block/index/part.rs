@@ -161,12 +161,18 @@ impl Areas {
     }
 }
 
+/// Parts that stand side by side.
+#[derive(Debug, Default)]
+pub(super) struct PartRun {
+    bytes: Vec<u8>,
+    /// Where the parts end.
+    ends: Vec<usize>,
+}
+
 /// Parts on their way into areas.
 #[derive(Debug, Default)]
 pub(super) struct AreaWriter {
-    bytes: Vec<u8>,
-    /// Where the parts of the open area end.
-    ends: Vec<usize>,
+    open: PartRun,
     /// Address of the open area.
     address: u64,
 }
@@ -178,7 +184,8 @@ pub(crate) struct WrittenArea {
     pub(crate) ends: Vec<usize>,
 }
 
-impl AreaWriter {
+impl PartRun {
+    /// Adds a part; its address counts from the beginning of the run.
     pub(super) fn put(&mut self, plain: &[u8], level: i32) -> Result<Part, Error> {
         if plain.len() > PART_BYTES_MAX {
             let (found, limit) = (plain.len() as u64, PART_BYTES_MAX as u64);
@@ -190,27 +197,54 @@ impl AreaWriter {
         self.bytes[start] = codec;
         self.ends.push(self.bytes.len());
         Ok(Part {
-            address: self.address + start as u64,
+            address: start as u64,
             len: (self.bytes.len() - start) as u32,
             crc: crc32c(&self.bytes[start..]),
             plain: plain.len() as u32,
         })
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= AREA_BYTES
+    /// Stored bytes of all its parts.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
     }
 
-    pub(super) fn open_bytes(&self) -> usize {
-        self.bytes.len()
+    /// Bytes that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+}
+
+impl AreaWriter {
+    pub(super) fn put(&mut self, plain: &[u8], level: i32) -> Result<Part, Error> {
+        let mut part = self.open.put(plain, level)?;
+        part.address += self.address;
+        Ok(part)
+    }
+
+    /// Adds all parts of a run, which is empty then; gives the address at which it begins.
+    pub(super) fn append(&mut self, run: &mut PartRun) -> u64 {
+        let start = self.open.bytes.len();
+        self.open.bytes.append(&mut run.bytes);
+        self.open.ends.extend(run.ends.drain(..).map(|end| start + end));
+        self.address + start as u64
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.open.len() >= AREA_BYTES
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.open.memory_bytes()
     }
 
     /// Closes the open area, if there is something in it.
     pub(super) fn take(&mut self) -> Option<WrittenArea> {
-        if self.bytes.is_empty() {
+        if self.open.bytes.is_empty() {
             return None;
         }
-        let (bytes, ends) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.ends));
+        let PartRun { bytes, ends } = std::mem::take(&mut self.open);
         let address = self.address;
         self.address += bytes.len() as u64;
         Some(WrittenArea { address, bytes: Bytes::from(bytes), ends })

@@ -35,8 +35,15 @@ fn index_of(series: &[Pairs]) -> Index {
 }
 
 fn plain(index: &Index, part: &Part) -> Result<Bytes, Error> {
+    plain_of(index, part, &Bytes::new())
+}
+
+fn plain_of(index: &Index, part: &Part, object: &Bytes) -> Result<Bytes, Error> {
     match index.locate(part)? {
         Place::Footer(bytes) => part.open(&bytes),
+        Place::Object(piece) if piece.end() <= object.len() as u64 => {
+            part.open(&object.slice(piece.offset as usize..piece.end() as usize))
+        }
         Place::Object(_) => Err(Error::Misuse("not in the footer")),
     }
 }
@@ -131,6 +138,66 @@ fn an_index_of_several_pages_tells_what_it_was_made_of() {
         SeriesSpan { rows: 1 + u64::from(n), min_ms: 1_000 + i64::from(n), max_ms: 2_000 + 2 * i64::from(n) };
     assert_eq!(last.span(n), span);
     assert!(series.len() * 4 > index.in_footer().len(), "{} bytes", index.in_footer().len());
+}
+
+/// Names of metrics go to the object while the block is written, and are found there: those with a series,
+/// those with many, and series without a name before them.
+#[test]
+fn names_leave_memory_while_they_come() {
+    let series_of = |n: u32| match n % 10 {
+        0 => 40 * (n / 10 % 2) + 1,
+        _ => 1,
+    };
+    let name_of = |n: u32| format!("site.rack{:03}.host{:05}.metric", n / 1_000, n);
+    let (mut writer, mut object, mut ordinals) = (IndexWriter::new(1), Vec::new(), Vec::new());
+    let mut store = |area: WrittenArea| {
+        let piece = Piece::of(object.len() as u64, &area.bytes);
+        object.extend_from_slice(&area.bytes);
+        Area { piece, address: area.address }
+    };
+    let mut push = |writer: &mut IndexWriter, labels: &[(&str, &str)]| {
+        let ordinal = writer.push(labels.iter().copied()).unwrap();
+        writer.count(ordinal, SeriesSpan { rows: 1, min_ms: 1, max_ms: 1 }).unwrap();
+        if let Some(area) = writer.full_area() {
+            let area = store(area);
+            writer.stored(area);
+        }
+        ordinal
+    };
+    push(&mut writer, &[("a", "nameless")]);
+    let mut held = Vec::new();
+    for n in 0..60_000 {
+        let name = name_of(n);
+        let mut own = Vec::new();
+        for member in 0..series_of(n) {
+            own.push(push(&mut writer, &[("__name__", &name), ("b", &format!("{member:02}"))]));
+        }
+        ordinals.push(own);
+        held.push(writer.memory_bytes());
+    }
+    let most = held.iter().max().copied().unwrap_or(0);
+    assert!(most < 1 << 20, "{most} bytes for {} names of 30 bytes", held.len());
+    let index = writer.finish(store).unwrap();
+    let object = Bytes::from(object);
+    let label = index.label("__name__").unwrap();
+    assert!(label.is_in_order() && label.values() == 60_000);
+    let list = |at: u32| {
+        let (page, within) = label.list_page_of(at).unwrap();
+        let of = &label.list_pages()[page];
+        let mut found = RoaringBitmap::new();
+        let lists = index.lists(of, &plain_of(&index, &of.part, &object).unwrap()).unwrap();
+        lists.add(within, index.series(), &mut found).unwrap();
+        found.iter().collect::<Vec<u32>>()
+    };
+    assert!(list(0).into_iter().eq(1..index.series()));
+    for n in (0..60_000).step_by(97).chain([1, 510, 511, 512, 513, 59_999]) {
+        let (page, within) = label.text_page_of(n + 1).unwrap();
+        let of = &label.text_pages()[page];
+        let texts = index.texts(of, &plain_of(&index, &of.part, &object).unwrap()).unwrap();
+        assert_eq!(texts.get(within), name_of(n));
+        assert_eq!(label.sorted_page_of(&name_of(n)), Some(page));
+        assert_eq!(list(n + 1), ordinals[n as usize], "{n}");
+    }
 }
 
 /// Announced numbers and lengths beyond what follows are refused before memory is taken for them.

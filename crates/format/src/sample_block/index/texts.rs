@@ -66,6 +66,12 @@ impl TextPage {
         (self.text.len() + self.ends.len() * 4 + size_of::<Self>()) as u64
     }
 
+    /// Removes all texts and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
     /// Bytes of all texts.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
