@@ -3,6 +3,7 @@
 use regex_syntax::hir::{Hir, literal};
 use sandur_base::job::spend;
 pub use sandur_model::go_regex::{reason, translate};
+use sandur_model::go_replacement::{Piece, pieces};
 use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots};
 
 /// Compiles an expression over bytes.
@@ -37,8 +38,9 @@ pub fn compile_hir(hir: &Hir) -> Result<BoundedRegex, RegexError> {
 
 /// Where a group is, in bytes of the text.
 pub fn span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
+    let first = group.checked_mul(2)?;
     let place = |n: usize| slots.get(n).copied().flatten().map(|place| place.get());
-    Some((place(2 * group)?, place(2 * group + 1)?))
+    Some((place(first)?, place(first + 1)?))
 }
 
 /// Calls `f` with the places of each match, one after another, as many of them as `slots` says.
@@ -63,7 +65,7 @@ pub fn each_match(
     Ok(())
 }
 
-/// Writes a replacement with its `$1`, `$name` and `${name}`; what does not exist is empty.
+/// Writes a replacement with what its groups have; what does not exist is empty.
 pub fn expand<'t>(
     regex: &BoundedRegex,
     replacement: &'t str,
@@ -71,30 +73,11 @@ pub fn expand<'t>(
     mut write: impl FnMut(&'t str) -> Result<(), String>,
 ) -> Result<(), String> {
     spend(replacement.len()).map_err(|stopped| stopped.to_string())?;
-    let mut rest = replacement;
-    while let Some(at) = rest.find('$') {
-        write(&rest[..at])?;
-        let after = &rest[at + 1..];
-        if let Some(behind) = after.strip_prefix('$') {
-            write("$")?;
-            rest = behind;
-            continue;
-        }
-        let word = |c: char| c != '_' && !c.is_ascii_alphanumeric();
-        let named = match after.strip_prefix('{') {
-            Some(inside) => inside.split_once('}'),
-            None => Some(after.split_at(after.find(word).unwrap_or(after.len()))).filter(|n| !n.0.is_empty()),
-        };
-        let Some((name, behind)) = named else {
-            write("$")?;
-            rest = after;
-            continue;
-        };
-        let number = name.parse().ok().or_else(|| regex.group_of(name));
-        write(number.map_or("", &group))?;
-        rest = behind;
-    }
-    write(rest)
+    pieces(replacement).try_for_each(|piece| match piece {
+        Piece::Text(text) => write(text),
+        Piece::Group(number) => write(group(number)),
+        Piece::Named(name) => write(regex.group_of(name).map_or("", &group)),
+    })
 }
 
 /// Whether the bytes that a match begins with are worth searching for. Digits and short pieces stand

@@ -36,6 +36,7 @@ pub mod decimal;
 mod exemplar;
 mod forms_of_regex;
 pub mod go_regex;
+pub mod go_replacement;
 mod graphite_name;
 mod graphite_path;
 pub mod histogram;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use md5::{Digest, Md5};
-use regex::Regex;
+use regex::{Captures, Regex};
 use sandur_model::go_regex;
+use sandur_model::go_replacement::{Piece, pieces};
 
 /// Labels while rules are applied.
 pub(crate) type LabelSet = BTreeMap<String, String>;
@@ -121,9 +122,7 @@ impl Relabel {
             Action::LabelMap => {
                 let matching = labels.iter().filter_map(|(name, value)| {
                     let captures = self.regex.captures(name)?;
-                    let mut mapped = String::new();
-                    captures.expand(&self.replacement, &mut mapped);
-                    Some((mapped, value.clone()))
+                    Some((expand(&captures, &self.replacement), value.clone()))
                 });
                 for (name, value) in matching.collect::<Vec<_>>() {
                     set(labels, &name, value);
@@ -142,13 +141,21 @@ impl Relabel {
 
     fn replace(&self, source: &str, labels: &mut LabelSet) {
         let Some(captures) = self.regex.captures(source) else { return };
-        let (mut name, mut value) = (String::new(), String::new());
-        captures.expand(&self.target, &mut name);
-        captures.expand(&self.replacement, &mut value);
+        let (name, value) = (expand(&captures, &self.target), expand(&captures, &self.replacement));
         if !name.is_empty() {
             set(labels, &name, value);
         }
     }
+}
+
+/// A replacement with what the groups have.
+fn expand(captures: &Captures<'_>, replacement: &str) -> String {
+    let piece = |piece| match piece {
+        Piece::Text(text) => text,
+        Piece::Group(number) => captures.get(number).map_or("", |found| found.as_str()),
+        Piece::Named(name) => captures.name(name).map_or("", |found| found.as_str()),
+    };
+    pieces(replacement).map(piece).collect()
 }
 
 /// Sets a label; an empty value removes it. One that is too long, as rules that double it again and again

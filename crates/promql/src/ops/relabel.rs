@@ -2,6 +2,7 @@
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
+use sandur_model::go_replacement::{Piece, pieces};
 use sandur_model::{BoundedRegex, RegexOptions, go_regex};
 use sandur_query::Error;
 
@@ -109,7 +110,7 @@ impl Relabel {
                 }
                 let group = |n: usize| {
                     let place = |n: usize| slots.get(n).copied().flatten().map(|at| at.get());
-                    let range = place(2 * n).zip(place(2 * n + 1));
+                    let range = n.checked_mul(2).and_then(|n| place(n).zip(place(n + 1)));
                     range.and_then(|(from, to)| text.get(from..to)).unwrap_or_default()
                 };
                 (target, expand(regex, replacement, group)?)
@@ -124,39 +125,22 @@ impl Relabel {
     }
 }
 
-/// Puts groups into a replacement: `$1`, `${1}`, `$name`, `${name}`; `$$` is a dollar.
+/// Puts groups into a replacement.
 fn expand<'t>(
     regex: &BoundedRegex,
-    replacement: &str,
+    replacement: &'t str,
     group: impl Fn(usize) -> &'t str,
 ) -> Result<String, Error> {
-    let (mut out, mut rest) = (String::new(), replacement);
-    while let Some(at) = rest.find('$') {
-        check_length("label_replace", out.len())?;
+    let mut out = String::new();
+    for piece in pieces(replacement) {
         spend(16)?;
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        if let Some(behind) = after.strip_prefix('$') {
-            out.push('$');
-            rest = behind;
-            continue;
-        }
-        let is_word = |c: char| c == '_' || c.is_alphanumeric();
-        let (name, behind) = match after.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
-            Some((name, behind)) if !name.is_empty() && name.chars().all(is_word) => (name, behind),
-            _ => after.split_at(after.find(|c| !is_word(c)).unwrap_or(after.len())),
-        };
-        if name.is_empty() {
-            out.push('$');
-            rest = after;
-            continue;
-        }
-        let number = name.parse().ok().or_else(|| regex.group_of(name));
-        out.push_str(number.map_or("", &group));
-        rest = behind;
+        out.push_str(match piece {
+            Piece::Text(text) => text,
+            Piece::Group(number) => group(number),
+            Piece::Named(name) => regex.group_of(name).map_or("", &group),
+        });
+        check_length("label_replace", out.len())?;
     }
-    out.push_str(rest);
-    check_length("label_replace", out.len())?;
     Ok(out)
 }
 

@@ -3,6 +3,7 @@
 //! **Invariants.** A name that is made is at most [`NAME_BYTES_MAX`] long.
 
 use regex::bytes::{Captures, Regex};
+use sandur_model::go_replacement::{self, pieces};
 
 /// Bytes of a name, made or received.
 pub const NAME_BYTES_MAX: usize = 4_096;
@@ -153,32 +154,21 @@ impl Template {
     /// Go's form: `$1`, `${1}`, `$name`, `${name}`, `$$`. What names no group is nothing, as there.
     pub fn go(text: &str, expression: &Regex) -> Self {
         let mut made = Self::default();
-        let mut rest = text;
-        while let Some(at) = rest.find('$') {
-            made.push_text(&rest[..at]);
-            let after = &rest[at + 1..];
-            let word =
-                |text: &str| text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
-            let braced = after.strip_prefix('{').and_then(|inner| {
-                let end = word(inner);
-                (end > 0 && inner[end..].starts_with('}')).then(|| (&inner[..end], &inner[end + 1..]))
-            });
-            let plain = Some(after.split_at(word(after))).filter(|(name, _)| !name.is_empty());
-            if let Some(next) = after.strip_prefix('$') {
-                made.push_text("$");
-                rest = next;
-            } else if let Some((name, next)) = braced.or(plain) {
-                let named = expression.capture_names().position(|own| own == Some(name));
-                if let Some(index) = name.parse().ok().or(named) {
-                    made.push_group(index, Case::Kept, false);
+        for piece in pieces(text) {
+            let index = match piece {
+                go_replacement::Piece::Text(text) => {
+                    made.push_text(text);
+                    continue;
                 }
-                rest = next;
-            } else {
-                made.push_text("$");
-                rest = after;
+                go_replacement::Piece::Group(number) => Some(number),
+                go_replacement::Piece::Named(name) => {
+                    expression.capture_names().position(|own| own == Some(name))
+                }
+            };
+            if let Some(index) = index {
+                made.push_group(index, Case::Kept, false);
             }
         }
-        made.push_text(rest);
         made
     }
 

@@ -1,0 +1,126 @@
+//! Replacements in Go's syntax: texts with the groups of an expression in them, as `Regexp.Expand` of Go's
+//! package `regexp` reads them.
+//!
+//! `$1`, `${1}`, `$name` and `${name}` are groups; `$name` takes as many letters, digits and underscores as
+//! there are. `$$` is a dollar, and so is one behind which no name stands. A number has no leading zero and
+//! is below a billion, else it is a name; a group that is not there is empty.
+
+/// Numbers from here on get no further digit: what is longer is no number.
+const LAST_NUMBER_WITH_MORE: usize = 100_000_000;
+
+/// A piece of a replacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'r> {
+    /// A text as it is.
+    Text(&'r str),
+    /// What the group with this number has; 0 is the whole match.
+    Group(usize),
+    /// What the group with this name has.
+    Named(&'r str),
+}
+
+/// The pieces of a replacement, in order. They take time by its length.
+#[derive(Clone, Debug)]
+pub struct Pieces<'r> {
+    rest: &'r str,
+}
+
+/// Takes a replacement apart.
+pub fn pieces(replacement: &str) -> Pieces<'_> {
+    Pieces { rest: replacement }
+}
+
+impl<'r> Iterator for Pieces<'r> {
+    type Item = Piece<'r>;
+
+    fn next(&mut self) -> Option<Piece<'r>> {
+        let rest = self.rest;
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(after) = rest.strip_prefix('$') else {
+            let (text, rest) = rest.split_at(rest.find('$').unwrap_or(rest.len()));
+            self.rest = rest;
+            return Some(Piece::Text(text));
+        };
+        if let Some(behind) = after.strip_prefix('$') {
+            self.rest = behind;
+            return Some(Piece::Text("$"));
+        }
+        let Some((name, behind)) = name(after) else {
+            self.rest = after;
+            return Some(Piece::Text("$"));
+        };
+        self.rest = behind;
+        Some(number(name).map_or(Piece::Named(name), Piece::Group))
+    }
+}
+
+/// The name behind a dollar, and what comes after it.
+fn name(after: &str) -> Option<(&str, &str)> {
+    let inside = after.strip_prefix('{');
+    let text = inside.unwrap_or(after);
+    let is_end = |c: char| c != '_' && !c.is_alphanumeric();
+    let (name, behind) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+    let behind = if inside.is_some() { behind.strip_prefix('}')? } else { behind };
+    (!name.is_empty()).then_some((name, behind))
+}
+
+fn number(name: &str) -> Option<usize> {
+    let has_leading_zero = name.len() > 1 && name.starts_with('0');
+    let add = |number: usize, digit: u8| {
+        let is_digit = digit.is_ascii_digit() && number < LAST_NUMBER_WITH_MORE;
+        is_digit.then(|| number * 10 + usize::from(digit - b'0'))
+    };
+    name.bytes().try_fold(0, add).filter(|_| !has_leading_zero)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Go 1.25 makes of each, with the groups 1, 2 and `name`.
+    #[test]
+    fn replacements_mean_what_they_mean_in_go() {
+        let group = |piece| match piece {
+            Piece::Text(text) => text.to_owned(),
+            Piece::Group(number) => match number {
+                0 => "whole".to_owned(),
+                1 => "one".to_owned(),
+                2 => "two".to_owned(),
+                _ => String::new(),
+            },
+            Piece::Named("name") => "named".to_owned(),
+            Piece::Named(_) => String::new(),
+        };
+        for (replacement, expected) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("$1-$2", "one-two"),
+            ("${1}x$0", "onexwhole"),
+            ("$1x", ""),
+            ("$name.${name}y", "named.namedy"),
+            ("$$1", "$1"),
+            ("$", "$"),
+            ("a$ b$-", "a$ b$-"),
+            ("${", "${"),
+            ("${}", "${}"),
+            ("${1", "${1"),
+            ("${+1}", "${+1}"),
+            ("${a-b}", "${a-b}"),
+            ("$01", ""),
+            ("$00", ""),
+            ("$3", ""),
+            ("$1é!", "!"),
+            ("${é}", ""),
+            ("$9999999999", ""),
+            ("$18446744073709551617", ""),
+            ("$9223372036854775809", ""),
+        ] {
+            let made: String = pieces(replacement).map(group).collect();
+            assert_eq!(made, expected, "{replacement}");
+        }
+        assert_eq!(number("999999999"), Some(999_999_999));
+        assert_eq!(number("1000000000"), None);
+    }
+}
