@@ -279,7 +279,9 @@ impl IndexWriter {
         drafts.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         for draft in drafts {
             let mut writer = LabelWriter { areas: &mut self.areas, level: self.level, stored: &mut stored };
-            labels.push(writer.label(draft, &mut store)?);
+            let label = writer.label(draft, &mut store)?;
+            label.check()?;
+            labels.push(label);
         }
         let mut in_footer = bytes::Bytes::new();
         match self.areas.take() {
@@ -391,7 +393,7 @@ impl LabelWriter<'_> {
             let mut plain = Vec::new();
             lists::put_page(&mut plain, page);
             let part = self.put(&plain, store)?;
-            let longest = page.iter().map(ListDraft::count).max().unwrap_or(0);
+            let longest = lists::longest(page);
             pages.push(PageRef { part, first: from as u32, count: count as u32, bytes: longest });
             (from, bytes) = (at + 1, 0);
         }

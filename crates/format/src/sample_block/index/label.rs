@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::part::{Part, get_parts, put_parts};
+use super::part::{PART_INDEX, Part, get_parts, put_parts};
 use super::texts::TextPage;
 use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed_u32, put_packed};
@@ -165,6 +165,20 @@ impl Label {
         (pages * size_of::<PageRef>() + columns + size_of::<Self>()) as u64 + self.firsts.memory_bytes()
     }
 
+    /// Fails for what [`Label::get`] refuses: a block must not be written that nobody reads.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.firsts.text_bytes() <= FIRSTS_BYTES_MAX {
+            return Ok(());
+        }
+        let (found, limit) = (self.firsts.text_bytes() as u64, FIRSTS_BYTES_MAX as u64);
+        Err(Error::TooLarge {
+            part: PART_INDEX,
+            what: "the first texts of the pages of a label",
+            found,
+            limit,
+        })
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_blob(out, self.name.as_bytes());
         put_varint(out, u64::from(self.values));
@@ -248,4 +262,19 @@ fn get_pages(reader: &mut Reader<'_>) -> Result<Vec<PageRef>, Error> {
         first = next.ok_or_else(|| reader.malformed("a page of a label holds nothing or too much"))?;
     }
     Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_that_no_reader_takes_is_not_written() {
+        let mut label = Label::default();
+        let text = "x".repeat(FIRSTS_BYTES_MAX / 4);
+        (0..4).for_each(|_| label.firsts.push(&text));
+        assert_eq!(label.check().err(), None);
+        label.firsts.push("x");
+        assert!(matches!(label.check(), Err(Error::TooLarge { .. })));
+    }
 }

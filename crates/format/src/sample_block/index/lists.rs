@@ -114,6 +114,11 @@ pub(super) fn put_page(out: &mut Vec<u8>, lists: &[ListDraft]) {
     lists.iter().for_each(|list| out.extend_from_slice(list.rest()));
 }
 
+/// Series of the longest of some lists.
+pub(super) fn longest(lists: &[ListDraft]) -> u32 {
+    lists.iter().map(ListDraft::count).max().unwrap_or(0)
+}
+
 /// A page of lists.
 #[derive(Clone, Debug)]
 pub struct ListPage {

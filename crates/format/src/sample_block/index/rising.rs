@@ -48,6 +48,8 @@ struct OpenLists {
 #[derive(Debug, Default)]
 struct Pages {
     refs: Vec<PageRef>,
+    /// How many texts or lists come before the next page.
+    before: u32,
     /// Pages from here on are in the run: their addresses count from its beginning.
     waiting: usize,
     run: PartRun,
@@ -131,12 +133,13 @@ impl RisingValues {
     fn end_lists(&mut self, level: i32) -> Result<(), Error> {
         let ended = std::mem::take(&mut self.open_lists);
         if self.first_lists.is_none() {
+            self.lists.before = 1 + ended.lists.len() as u32;
             self.first_lists = Some(ended);
             return Ok(());
         }
         let mut plain = Vec::new();
         lists::put_page(&mut plain, &ended.lists);
-        self.lists.put(&plain, (ended.lists.len() as u32, longest(&ended.lists)), level)
+        self.lists.put(&plain, (ended.lists.len() as u32, lists::longest(&ended.lists)), level)
     }
 
     /// Writes what is left.
@@ -158,13 +161,8 @@ impl RisingValues {
         let mut plain = Vec::new();
         lists::put_page(&mut plain, &first);
         let (part, count) = (writer.put(&plain, store)?, first.len() as u32);
-        let mut lists = vec![PageRef { part, first: 0, count, bytes: longest(&first) }];
+        let mut lists = vec![PageRef { part, first: 0, count, bytes: lists::longest(&first) }];
         lists.extend(self.lists.finish(writer, store));
-        let mut next = 0;
-        for page in &mut lists {
-            page.first = next;
-            next += page.count;
-        }
         let texts = self.texts.finish(writer, store);
         Ok(RisingPages { texts, firsts: self.firsts, lists })
     }
@@ -185,15 +183,11 @@ impl OpenLists {
     }
 }
 
-fn longest(lists: &[ListDraft]) -> u32 {
-    lists.iter().map(ListDraft::count).max().unwrap_or(0)
-}
-
 impl Pages {
     fn put(&mut self, plain: &[u8], (count, bytes): (u32, u32), level: i32) -> Result<(), Error> {
         let part = self.run.put(plain, level)?;
-        let first = self.refs.last().map_or(0, |last| last.first + last.count);
-        self.refs.push(PageRef { part, first, count, bytes });
+        self.refs.push(PageRef { part, first: self.before, count, bytes });
+        self.before += count;
         Ok(())
     }
 
