@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandur_base::job::spend;
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{BoundedRegex, Limits};
+use sandur_model::{BoundedRegex, Limits, group_span};
 use sandur_query::{
     Error, HeldSeries, LogSource, QueryContext, QueryResult, QueryStats, Sample, StepEvaluator, StepTimes,
     Windows, over_steps,
@@ -13,7 +13,7 @@ use sandur_query::{
 use crate::admission;
 use crate::ast::{Grouping, LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::binary;
-use crate::go_regex::{expand, span};
+use crate::go_regex::expand;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
@@ -390,7 +390,7 @@ impl Replacement {
         if !self.regex.find(source.as_bytes(), 0, &mut slots)? {
             return Ok(None);
         }
-        let group = |n: usize| span(&slots, n).map_or("", |(from, to)| &source[from..to]);
+        let group = |n: usize| group_span(&slots, n).map_or("", |(from, to)| &source[from..to]);
         let mut value = String::new();
         let written = expand(&self.regex, &self.replacement, group, |piece| {
             if value.len() + piece.len() > REPLACED_BYTES_MAX {

@@ -3,8 +3,7 @@
 use regex_syntax::hir::{Hir, literal};
 use sandur_base::job::spend;
 pub use sandur_model::go_regex::{reason, translate};
-use sandur_model::go_replacement::{Piece, pieces};
-use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots};
+use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots, go_replacement, group_span};
 
 /// Compiles an expression over bytes.
 pub fn compile_bytes(pattern: &str) -> Result<BoundedRegex, String> {
@@ -36,13 +35,6 @@ pub fn compile_hir(hir: &Hir) -> Result<BoundedRegex, RegexError> {
     BoundedRegex::new(hir, RegexOptions { utf8: false, prefilter: begins_rarely(hir), groups: false })
 }
 
-/// Where a group is, in bytes of the text.
-pub fn span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
-    let first = group.checked_mul(2)?;
-    let place = |n: usize| slots.get(n).copied().flatten().map(|place| place.get());
-    Some((place(first)?, place(first + 1)?))
-}
-
 /// Calls `f` with the places of each match, one after another, as many of them as `slots` says.
 pub fn each_match(
     regex: &BoundedRegex,
@@ -53,7 +45,7 @@ pub fn each_match(
     let mut slots = vec![None; slots];
     let (mut at, mut last) = (0, None);
     while at <= text.len() && regex.find(text.as_bytes(), at, &mut slots).map_err(|e| e.to_string())? {
-        let Some((from, to)) = span(&slots, 0) else { break };
+        let Some((from, to)) = group_span(&slots, 0) else { break };
         // No empty match right behind another one.
         if from == to && last == Some(to) {
             at += 1;
@@ -70,14 +62,10 @@ pub fn expand<'t>(
     regex: &BoundedRegex,
     replacement: &'t str,
     group: impl Fn(usize) -> &'t str,
-    mut write: impl FnMut(&'t str) -> Result<(), String>,
+    write: impl FnMut(&'t str) -> Result<(), String>,
 ) -> Result<(), String> {
     spend(replacement.len()).map_err(|stopped| stopped.to_string())?;
-    pieces(replacement).try_for_each(|piece| match piece {
-        Piece::Text(text) => write(text),
-        Piece::Group(number) => write(group(number)),
-        Piece::Named(name) => write(regex.group_of(name).map_or("", &group)),
-    })
+    go_replacement::expand(regex, replacement, group, write)
 }
 
 /// Whether the bytes that a match begins with are worth searching for. Digits and short pieces stand

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use sandur_model::group_span;
+
 use crate::ast::Expr;
-use crate::go_regex::{each_match, span};
+use crate::go_regex::each_match;
 use crate::parser::parse;
 use crate::stage::LineTest;
 
@@ -34,7 +36,7 @@ impl Highlights {
                 LineTest::Regex { regex, .. } => {
                     // Of a line that is shown: what cannot be searched is not marked.
                     _ = each_match(regex, line, 2, |slots| {
-                        found.extend(span(slots, 0).map(|(from, to)| from..to));
+                        found.extend(group_span(slots, 0).map(|(from, to)| from..to));
                         Ok(())
                     });
                 }

@@ -126,6 +126,13 @@ pub struct BoundedRegex {
 /// Where the groups of a match are: of group `n`, the places `2n` and `2n + 1`.
 pub type Slots = Vec<Option<NonMaxUsize>>;
 
+/// Where a group is, in bytes of the text; `None` when it took no part or is not there.
+pub fn group_span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
+    let first = group.checked_mul(2)?;
+    let place = |n: usize| slots.get(n).copied().flatten().map(|place| place.get());
+    Some((place(first)?, place(first + 1)?))
+}
+
 impl BoundedRegex {
     /// The syntax tree of an expression; `utf8`: over text.
     pub fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {

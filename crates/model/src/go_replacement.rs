@@ -5,6 +5,8 @@
 //! there are. `$$` is a dollar, and so is one behind which no name stands. A number has no leading zero and
 //! is below a billion, else it is a name; a group that is not there is empty.
 
+use crate::bounded_regex::BoundedRegex;
+
 /// Numbers from here on get no further digit: what is longer is no number.
 const LAST_NUMBER_WITH_MORE: usize = 100_000_000;
 
@@ -54,6 +56,20 @@ impl<'r> Iterator for Pieces<'r> {
         self.rest = behind;
         Some(number(name).map_or(Piece::Named(name), Piece::Group))
     }
+}
+
+/// Writes a replacement with what the groups of an expression have; a group that is not there is empty.
+pub fn expand<'t, E>(
+    regex: &BoundedRegex,
+    replacement: &'t str,
+    group: impl Fn(usize) -> &'t str,
+    mut write: impl FnMut(&'t str) -> Result<(), E>,
+) -> Result<(), E> {
+    pieces(replacement).try_for_each(|piece| match piece {
+        Piece::Text(text) => write(text),
+        Piece::Group(number) => write(group(number)),
+        Piece::Named(name) => write(regex.group_of(name).map_or("", &group)),
+    })
 }
 
 /// The name behind a dollar, and what comes after it.

@@ -63,7 +63,7 @@ pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomato
 pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
 pub use batch_parts::{EntryPlace, SamplePlace};
-pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots};
+pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots, group_span};
 pub use exemplar::Exemplar;
 pub use graphite_name::GraphiteName;
 pub use graphite_path::{

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sandur_model::{BoundedRegex, Slots};
+use sandur_model::{BoundedRegex, Slots, group_span};
 
 use crate::error::ParseError;
-use crate::go_regex::{compile_bytes, span};
+use crate::go_regex::compile_bytes;
 use crate::names::{NameId, Names};
 use crate::parser::Parser;
 use crate::row::Row;
@@ -96,7 +96,7 @@ impl Stage for Running {
             for (group, name) in &self.groups {
                 let name = row.free_name(*name);
                 if row.wants(name) {
-                    let (from, to) = span(&self.slots, *group).unwrap_or((0, 0));
+                    let (from, to) = group_span(&self.slots, *group).unwrap_or((0, 0));
                     row.set_with(name, to - from, |text| text.extend_from_slice(&line[from..to]));
                     if !row.passes_early(name) {
                         return;

@@ -2,8 +2,8 @@
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
-use sandur_model::go_replacement::{Piece, pieces};
-use sandur_model::{BoundedRegex, RegexOptions, go_regex};
+use sandur_model::go_replacement::expand;
+use sandur_model::{BoundedRegex, RegexOptions, go_regex, group_span};
 use sandur_query::Error;
 
 use crate::column::Column;
@@ -109,11 +109,15 @@ impl Relabel {
                     return Ok(());
                 }
                 let group = |n: usize| {
-                    let place = |n: usize| slots.get(n).copied().flatten().map(|at| at.get());
-                    let range = n.checked_mul(2).and_then(|n| place(n).zip(place(n + 1)));
-                    range.and_then(|(from, to)| text.get(from..to)).unwrap_or_default()
+                    group_span(&slots, n).and_then(|(from, to)| text.get(from..to)).unwrap_or_default()
                 };
-                (target, expand(regex, replacement, group)?)
+                let mut value = String::new();
+                expand(regex, replacement, group, |piece| {
+                    spend(16)?;
+                    value.push_str(piece);
+                    check_length("label_replace", value.len())
+                })?;
+                (target, value)
             }
         };
         let (target, value) = (pool.text_id(target), pool.text_id(&value));
@@ -123,25 +127,6 @@ impl Relabel {
         }
         Ok(pool.check()?)
     }
-}
-
-/// Puts groups into a replacement.
-fn expand<'t>(
-    regex: &BoundedRegex,
-    replacement: &'t str,
-    group: impl Fn(usize) -> &'t str,
-) -> Result<String, Error> {
-    let mut out = String::new();
-    for piece in pieces(replacement) {
-        spend(16)?;
-        out.push_str(match piece {
-            Piece::Text(text) => text,
-            Piece::Group(number) => group(number),
-            Piece::Named(name) => regex.group_of(name).map_or("", &group),
-        });
-        check_length("label_replace", out.len())?;
-    }
-    Ok(out)
 }
 
 /// Series of one label set become one; fails when two have a sample at one step.

@@ -1,7 +1,9 @@
 //! Text: case, trimming, cutting, padding, searching, replacing.
 
 use super::{Function, Site, Value, int_argument, text_argument};
-use crate::go_regex::{each_match, expand, span};
+use sandur_model::group_span;
+
+use crate::go_regex::{each_match, expand};
 
 pub const TABLE: &[Function] = &[
     Function {
@@ -344,8 +346,8 @@ fn regex_replace(site: &Site<'_>, arguments: &[Value], literal: bool) -> Made {
     site.results.text(|out| {
         let mut end = 0;
         each_match(&regex, text, slots, |slots| {
-            let group = |n: usize| span(slots, n).map_or("", |(from, to)| &text[from..to]);
-            let (from, to) = span(slots, 0).unwrap_or((end, end));
+            let group = |n: usize| group_span(slots, n).map_or("", |(from, to)| &text[from..to]);
+            let (from, to) = group_span(slots, 0).unwrap_or((end, end));
             out.write(&text[end..from])?;
             end = to;
             match literal {
