@@ -68,35 +68,46 @@ pub(crate) fn put_lines(
     out[start]
 }
 
-/// Opens a column of `rows` lines that stands at `offset` of its object for reading parts of it; `None` when
-/// its codec has no parts. The checksum was compared.
-pub(crate) fn open_lines(bytes: &Bytes, rows: u32, offset: u64) -> Result<Option<ShapedLines>, Error> {
-    let mut reader = Reader::new(PART_LINES, offset, bytes);
+/// What the directory of its block says of a column. A column that says more takes no memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    /// Where it stands in its object.
+    pub(crate) offset: u64,
+    /// Its lines.
+    pub(crate) rows: u32,
+    /// Bytes of its text at most, separators included.
+    pub(crate) text_bytes: u64,
+}
+
+impl Told {
+    fn text_length(self, reader: &mut Reader<'_>) -> Result<usize, Error> {
+        reader.count("text bytes of a page", self.text_bytes.min(u64::from(TEXT_BYTES_MAX)) as usize)
+    }
+}
+
+/// Opens a column for reading parts of it; `None` when its codec has no parts. The checksum was compared.
+pub(crate) fn open_lines(bytes: &Bytes, told: Told) -> Result<Option<ShapedLines>, Error> {
+    let mut reader = Reader::new(PART_LINES, told.offset, bytes);
     if reader.u8()? != SHAPES {
         return Ok(None);
     }
     if reader.u8()? != 0 {
         return Err(reader.malformed("shapes have no flags"));
     }
-    let length = reader.count("text bytes of a page", TEXT_BYTES_MAX as usize)?;
-    ShapedLines::open(&bytes.slice(reader.position()..), rows as usize, length).map(Some)
+    let length = told.text_length(&mut reader)?;
+    ShapedLines::open(&bytes.slice(reader.position()..), told.rows as usize, length).map(Some)
 }
 
-/// Decodes a column of `rows` lines that stands at `offset` of its object. The checksum was compared.
-pub(crate) fn get_lines(
-    bytes: &Bytes,
-    timestamps: &[i64],
-    rows: u32,
-    offset: u64,
-) -> Result<LineColumn, Error> {
-    let mut reader = Reader::new(PART_LINES, offset, bytes);
+/// Decodes a column. The checksum was compared.
+pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], told: Told) -> Result<LineColumn, Error> {
+    let mut reader = Reader::new(PART_LINES, told.offset, bytes);
     let codec = reader.u8()?;
     let flags = reader.u8()?;
-    let length = reader.count("text bytes of a page", TEXT_BYTES_MAX as usize)?;
+    let length = told.text_length(&mut reader)?;
     if flags & !HAS_LENGTHS != 0 {
         return Err(reader.malformed("an unknown flag is set"));
     }
-    let rows = rows as usize;
+    let rows = told.rows as usize;
     let stored_ends = match flags & HAS_LENGTHS {
         0 => None,
         _ => Some(ends_of(&mut reader, rows, length)?),
@@ -113,7 +124,7 @@ pub(crate) fn get_lines(
     let text = match codec {
         STORED => bytes.slice(at..),
         ZSTD => Bytes::from(compress::get_zstd(&bytes[at..], length, PART_LINES, reader.offset())?),
-        codec => return Err(Error::UnknownCodec { part: PART_LINES, offset, codec }),
+        codec => return Err(Error::UnknownCodec { part: PART_LINES, offset: told.offset, codec }),
     };
     if text.len() != length {
         return Err(reader.malformed("the text has another length than the stored one"));
@@ -149,6 +160,9 @@ fn found_ends(text: &[u8], rows: usize) -> Option<Vec<u32>> {
     // Every row has a separator, so a count beyond the text's length is a lie and takes no memory.
     let mut ends = Vec::with_capacity(rows.min(text.len()));
     for at in memchr::memchr_iter(b'\n', text) {
+        if ends.len() == rows {
+            return None;
+        }
         ends.push(at as u32);
     }
     let whole = ends.last().map_or(text.is_empty(), |&end| end as usize + 1 == text.len());

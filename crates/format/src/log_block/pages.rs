@@ -81,14 +81,20 @@ impl PageEntry {
     /// those of the page's rows: lines that repeat them are stored without.
     pub fn decode_lines(&self, bytes: &Bytes, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.lines.check(PART_LINES, bytes)?;
-        lines::get_lines(bytes, timestamps, self.rows, self.lines.offset)
+        lines::get_lines(bytes, timestamps, self.told_of_lines())
     }
 
     /// Opens the lines from the bytes of [`PageEntry::lines`], after comparing checksums, for reading parts
     /// of them; `None` when they are stored without parts.
     pub fn open_lines(&self, bytes: &Bytes) -> Result<Option<ShapedLines>, Error> {
         self.lines.check(PART_LINES, bytes)?;
-        lines::open_lines(bytes, self.rows, self.lines.offset)
+        lines::open_lines(bytes, self.told_of_lines())
+    }
+
+    fn told_of_lines(&self) -> lines::Told {
+        // Every line is followed by a separator.
+        let text_bytes = self.raw_bytes + u64::from(self.rows);
+        lines::Told { offset: self.lines.offset, rows: self.rows, text_bytes }
     }
 }
 

@@ -491,6 +491,32 @@ fn every_changed_byte_is_noticed_where_it_is() {
     }
 }
 
+/// Memory is reserved by what the entry says.
+#[test]
+fn a_line_column_that_is_longer_than_its_entry_says_is_refused() {
+    let plain = |line: &str| TestRow {
+        stream: 0,
+        timestamp: 1,
+        level: Level::None,
+        metadata: Vec::new(),
+        line: line.as_bytes().to_vec(),
+    };
+    for rows in [varied_rows(4, 150), vec![plain("one"), plain("t\nwo")]] {
+        let (_, block) = write(options(), &streams(4), &rows);
+        for entry in open(&block).pages() {
+            let bytes = cut(&block, entry.lines.range());
+            let times = vec![0; entry.rows as usize];
+            entry.decode_lines(&bytes, &times).unwrap();
+            let shorter = PageEntry { raw_bytes: entry.raw_bytes - 1, ..entry.clone() };
+            let too_large = |error| matches!(error, Error::TooLarge { .. });
+            assert!(too_large(shorter.decode_lines(&bytes, &times).unwrap_err()));
+            if entry.open_lines(&bytes).unwrap().is_some() {
+                assert!(shorter.open_lines(&bytes).is_err_and(too_large));
+            }
+        }
+    }
+}
+
 /// Any rows of a few streams, sorted as the writer wants them.
 fn any_rows() -> impl Strategy<Value = Vec<TestRow>> {
     let text = prop_oneof!["[a-c\n]{0,6}", ".{0,12}", Just(String::new())];
