@@ -14,7 +14,8 @@
 //! a type in a file of its own in [`text`], [`meta`] or [`binary`], found in the tables of [`commands`]:
 //! it reads words and calls an operation; the [`operations`] work on the cache and count. What a command
 //! leaves to do it tells the session by [`next`]. What needs the device leaves its place in the output
-//! free and wakes the connection when it is there.
+//! free and wakes the connection when it is there. Tests and fuzzers hold such conversations without sockets,
+//! by [`socketless`].
 //!
 //! **Invariants.** Workers never block. Answers are in the order of their requests. What a client
 //! can make the server hold is bounded: lines, values, answers, watchers, prefixes, connections.
@@ -49,6 +50,7 @@ mod server;
 mod session;
 mod settings;
 mod slab_classes;
+mod socketless;
 mod start;
 mod stats;
 mod survey;
@@ -67,4 +69,5 @@ pub use arguments::WrongArguments;
 pub use error::Error;
 pub use log::Log;
 pub use reference::reference;
+pub use socketless::{SocketlessClient, SocketlessServer};
 pub use start::run;

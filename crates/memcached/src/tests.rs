@@ -6,107 +6,25 @@
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 use proptest::prelude::*;
-use sandur_base::{Env, Shutdown};
 
-use super::command_context::CommandContext;
-use super::counters::Counters;
-use super::input::{Buffers, Input};
 use super::log::Log;
-use super::output::Output;
-use super::server::Server;
-use super::session::{Progress, Session};
 use super::settings::{Binding, Settings};
+use super::socketless::SocketlessServer;
 
-const NOW: u32 = 1_700_000_000;
-
-/// A server without sockets.
-struct Rig {
-    server: Arc<Server>,
-    counters: Arc<Counters>,
-}
-
-/// One client of it.
-struct Client<'a> {
-    rig: &'a Rig,
-    session: Session,
-    input: Input,
-    output: Output,
-    buffers: Buffers,
-    ended: bool,
-}
-
-fn rig(settings: Settings) -> Rig {
+fn rig(settings: Settings) -> SocketlessServer {
     rig_with_log(settings, Arc::new(|_: &str| ()))
 }
 
-fn rig_with_log(settings: Settings, log: Arc<dyn Log>) -> Rig {
-    let env = Env::simulated(1, i64::from(NOW) * 1_000_000_000);
-    let settings = Settings { threads: 1, ..settings };
-    let server = Arc::new(Server::new(env, settings, Shutdown::default(), log).unwrap());
-    let counters = Arc::clone(&server.workers[0]);
-    Rig { server, counters }
+fn rig_with_log(settings: Settings, log: Arc<dyn Log>) -> SocketlessServer {
+    SocketlessServer::serving(settings, log).unwrap()
 }
 
-impl Rig {
-    fn client(&self) -> Client<'_> {
-        let settings = &self.server.settings;
-        let authenticated = !settings.sasl && settings.auth_file.is_none();
-        Client {
-            rig: self,
-            session: Session::new(settings.protocol, authenticated),
-            input: Input::default(),
-            output: Output::default(),
-            buffers: Buffers::default(),
-            ended: false,
-        }
-    }
-
+impl SocketlessServer {
     /// What a fresh client is answered.
     fn ask(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.client().send(text.as_bytes())).into_owned()
-    }
-}
-
-impl Client<'_> {
-    /// Sends bytes and returns what comes back.
-    fn send(&mut self, mut bytes: &[u8]) -> Vec<u8> {
-        let mut answers = Vec::new();
-        while !self.ended {
-            let (server, counters) = (&self.rig.server, &self.rig.counters);
-            let context = CommandContext {
-                server,
-                counters,
-                waker: Waker::noop(),
-                now: NOW,
-                descriptor: 7,
-                may_slow_down: true,
-            };
-            self.output.poll(&mut Context::from_waker(Waker::noop()));
-            let progress = self.session.advance(&mut self.input, &mut self.output, &context);
-            while self.output.has_ready() {
-                let before = answers.len();
-                for slice in self.output.slices() {
-                    answers.extend_from_slice(&slice);
-                }
-                self.output.advance(answers.len() - before);
-            }
-            match progress {
-                Progress::NeedsInput if bytes.is_empty() => break,
-                Progress::NeedsInput => {
-                    let space = self.input.space(&mut self.buffers).unwrap();
-                    let count = bytes.len().min(space.capacity() - space.len());
-                    space.extend_from_slice(&bytes[..count]);
-                    bytes = &bytes[count..];
-                }
-                Progress::Ended(_) => self.ended = true,
-                Progress::Streams | Progress::Waits => break,
-                Progress::Yielded | Progress::Full => {}
-            }
-        }
-        answers
     }
 }
 
@@ -239,10 +157,10 @@ fn a_line_that_does_not_end_is_the_end() {
     let rig = rig(Settings::default());
     let mut client = rig.client();
     client.send(&[b'x'; 3000]);
-    assert!(client.ended);
+    assert!(client.has_ended());
     let mut client = rig.client();
     client.send(format!("get {}", "k ".repeat(3000)).as_bytes());
-    assert!(!client.ended, "a multiget may be long");
+    assert!(!client.has_ended(), "a multiget may be long");
 }
 
 #[test]
@@ -277,7 +195,7 @@ fn version_numbers_guard_writes() {
     assert_eq!(without.ask("set a 0 0 1\r\n1\r\ngets a\r\n"), "STORED\r\nVALUE a 0 1 0\r\n1\r\nEND\r\n");
 }
 
-fn rig_without_cas() -> Rig {
+fn rig_without_cas() -> SocketlessServer {
     rig(Settings { cas: false, ..Settings::default() })
 }
 

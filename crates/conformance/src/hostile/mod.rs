@@ -5,11 +5,14 @@
 //! fuzzer; `tests/it/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
 
 mod carbon;
+mod catalog;
 mod chains;
 mod codec;
 mod counted;
 mod graphite;
+mod log_block;
 mod logql;
+mod memcached;
 mod otlp;
 pub mod promql;
 mod push;
@@ -51,6 +54,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "whisper", run: whisper::run },
     Target { name: "whisper_compressed", run: whisper::run_compressed },
     Target { name: "sample_block", run: sample_block::run },
+    Target { name: "log_block", run: log_block::run },
+    Target { name: "catalog", run: catalog::run },
+    Target { name: "memcached", run: memcached::run },
 ];
 
 /// Runs the target with this name.
