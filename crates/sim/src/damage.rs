@@ -1,12 +1,13 @@
 //! Damage to copied stores: whatever happens to which object, no undamaged acknowledged row is lost, and
 //! nothing is called sound that is not.
 //!
-//! **Life of a run.** A few *bases* are made once: stores of every kind, with flushed and merged blocks, rows
-//! in the WAL, checkpoints, a boundary, heartbeats, writers that stopped, crashed and were adopted; one was a
-//! directory. For each base it is known which rows lie in which object. A seed chooses a base and a kind of
-//! damage: objects of one class are deleted, truncated, get a flipped bit, are swapped, or come back as they
-//! were yesterday; or all of the catalog is. Then the store is checked, started, queried, left to its garbage
-//! collection for hours, checked, repaired, started and queried again.
+//! **Life of a run.** A few *bases* are made once: stores of every kind, with flushed and merged blocks,
+//! rows in the WAL, checkpoints, a boundary, heartbeats, writers that stopped, crashed and were adopted;
+//! one was a directory, and in two there were two processes that wrote at the same time. For each base it
+//! is known which rows lie in which object. A seed chooses a base and a kind of damage: objects of one
+//! class are deleted, truncated, get a flipped bit, are swapped, or come back as they were yesterday; or
+//! all of the catalog is. Then the store is checked, started by as many processes as wrote it, queried,
+//! left to garbage collection for hours, checked, repaired, started and queried again.
 //!
 //! **Invariants.** A row that lies in an undamaged object is found exactly once by every query that gets an
 //! answer. No row is found twice, none that was not written. A start that is refused is possible after a
@@ -146,20 +147,26 @@ impl Run<'_> {
         Ok(is_sound)
     }
 
-    /// Starts a node, asks it, lets it collect garbage, asks it again. False when the start is refused.
+    /// Starts nodes, asks them, lets them collect garbage, asks them again. False when a start is refused.
     async fn live(&self, name: &str, is_sound: bool) -> Result<bool> {
-        let node = match Node::start_slow(name.to_owned(), &self.env, &self.world).await {
-            Ok(node) => node,
-            Err(error) => {
-                let text = format!("{error:#}");
-                ensure!(text.contains("sandur repair"), "a refusal without a remedy: {text}");
-                return Ok(false);
+        let mut nodes = Vec::new();
+        for number in 0..self.base.nodes {
+            match Node::start_slow(format!("{name}-{number}"), &self.env, &self.world).await {
+                Ok(node) => nodes.push(node),
+                Err(error) => {
+                    let text = format!("{error:#}");
+                    ensure!(text.contains("sandur repair"), "a refusal without a remedy: {text}");
+                    return Ok(false);
+                }
             }
-        };
-        self.env.sleep(SETTLE).await;
-        self.expect_rows(&node, is_sound).await.context("after the start")?;
-        self.env.sleep(COLLECT).await;
-        self.expect_rows(&node, is_sound).await.context("after garbage collection")?;
+        }
+        for (moment, pause) in [("after the start", SETTLE), ("after garbage collection", COLLECT)] {
+            self.env.sleep(pause).await;
+            for node in &nodes {
+                let asked = self.expect_rows(node, is_sound).await;
+                asked.with_context(|| format!("{moment}, asking {}", node.name))?;
+            }
+        }
         Ok(true)
     }
 

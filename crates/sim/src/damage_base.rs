@@ -37,6 +37,16 @@ enum End {
     Killed,
     /// The same, in a directory.
     KilledInDirectory,
+    /// Two that wrote at the same time, into one bucket, stop in good order one after the other.
+    TwoStopped,
+    /// Two that wrote at the same time are killed, with rows in both WALs.
+    TwoKilled,
+}
+
+impl End {
+    fn is_of_two(self) -> bool {
+        matches!(self, Self::TwoStopped | Self::TwoKilled)
+    }
 }
 
 /// A store to be damaged.
@@ -51,6 +61,8 @@ pub(crate) struct Base {
     pub rows: BTreeMap<Found, BTreeSet<String>>,
     /// The time at its end.
     pub ended_ns: i64,
+    /// How many processes open a copy of it at the same time.
+    pub nodes: usize,
 }
 
 impl Base {
@@ -63,6 +75,8 @@ impl Base {
             (3, End::KilledInDirectory),
             (4, End::Stopped),
             (5, End::Killed),
+            (6, End::TwoStopped),
+            (7, End::TwoKilled),
         ] {
             let mut builder = tokio::runtime::Builder::new_current_thread();
             builder.enable_time().start_paused(end != End::KilledInDirectory);
@@ -83,7 +97,11 @@ impl Base {
         for row in &written {
             ensure!(rows.contains_key(row), "the acknowledged row {row:?} is nowhere");
         }
-        Ok(Self { name: format!("base {seed} ({end:?})"), objects, yesterday, rows, ended_ns })
+        let writer = |path: &'_ String| Some(path.strip_prefix("wal/")?.split('/').next()?.to_owned());
+        let writers: BTreeSet<_> = rows.values().flatten().filter_map(writer).collect();
+        ensure!(end != End::TwoKilled || writers.len() == 2, "rows in the WAL of {writers:?}, not of two");
+        let nodes = 1 + usize::from(end.is_of_two());
+        Ok(Self { name: format!("base {seed} ({end:?})"), objects, yesterday, rows, ended_ns, nodes })
     }
 }
 
@@ -179,29 +197,45 @@ impl Maker {
         self.push(&first, 6).await?;
         self.rest(2).await;
         drop(first);
-        let second = self.node("second").await?;
+        let mut nodes = vec![self.node("second").await?];
+        if self.end.is_of_two() {
+            nodes.push(self.node("third").await?);
+        }
         self.rest(200).await;
-        self.flushes(&second, 6).await?;
+        self.flushes_in_turn(&nodes, 6).await?;
         self.rest(700).await;
         self.yesterday = copy(&self.store("yesterday").await?).await?;
-        self.flushes(&second, 7).await?;
+        self.flushes_in_turn(&nodes, 7).await?;
         for _ in 0..4 {
-            self.push(&second, 3).await?;
+            for node in &nodes {
+                self.push(node, 3).await?;
+            }
             self.rest(2).await;
         }
-        if self.end == End::Stopped {
-            second.engine.shutdown().await?;
+        if matches!(self.end, End::Stopped | End::TwoStopped) {
+            for node in &nodes {
+                node.engine.shutdown().await?;
+            }
         }
         self.rest(11).await;
-        drop(second);
+        drop(nodes);
         Ok(())
     }
 
     async fn flushes(&mut self, node: &Node, count: usize) -> Result<()> {
+        self.flushes_in_turn(std::slice::from_ref(node), count).await
+    }
+
+    /// Each node pushes, then each flushes, `count` times.
+    async fn flushes_in_turn(&mut self, nodes: &[Node], count: usize) -> Result<()> {
         for _ in 0..count {
-            self.push(node, 5).await?;
-            self.push(node, 4).await?;
-            node.engine.flush().await?;
+            for node in nodes {
+                self.push(node, 5).await?;
+                self.push(node, 4).await?;
+            }
+            for node in nodes {
+                node.engine.flush().await?;
+            }
             self.rest(40).await;
         }
         Ok(())
