@@ -202,6 +202,59 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err());
     }
 
+    /// Lets the server do what it can with what it has got.
+    async fn turns() {
+        for _ in 0..2_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_request_with_a_short_body_leaves_the_connection_to_the_next() {
+        let (address, _shutdown, _task) = start(|_| ()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").await.unwrap();
+        turns().await;
+        stream.write_all(b"some body").await.unwrap();
+        turns().await;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).await.unwrap();
+        assert!(answers.starts_with("HTTP/1.1 404") && answers.ends_with("hello"), "{answers}");
+    }
+
+    /// The socket was closed at once, and the client that was sending still was told nothing but a reset.
+    #[tokio::test]
+    async fn a_refused_request_with_a_long_body_is_told_why() {
+        const LENGTH: usize = 8 << 20;
+        let (address, _shutdown, _task) = start(|_| ()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: {LENGTH}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        turns().await;
+        for _ in 0..LENGTH / (64 << 10) {
+            stream.write_all(&[b'x'; 64 << 10]).await.unwrap();
+        }
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("connection: close"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_asks_first_is_refused_without_its_body() {
+        let (address, _shutdown, _task) = start(|_| ()).await;
+        let head = b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n";
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(head).await.unwrap();
+        let mut first = [0; 12];
+        stream.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 404");
+        stream.shutdown().await.unwrap();
+        let mut rest = String::new();
+        stream.read_to_string(&mut rest).await.unwrap();
+        assert!(rest.contains("connection: close"), "{rest}");
+    }
+
     /// 4,096 connections that did nothing kept all other clients out until their time was over.
     #[tokio::test]
     async fn idle_connections_keep_nobody_out() {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -135,7 +135,8 @@ impl Connections {
         table.next += 1;
         table.open.insert(number, Arc::clone(&seat));
         *table.by_address.entry(address).or_default() += 1;
-        Outcome::Admitted(Place { connections: self.clone(), number, seat })
+        let unread = AtomicBool::new(false);
+        Outcome::Admitted(Place { connections: self.clone(), number, seat, unread })
     }
 
     /// Closes the connection that has done nothing for longest, of this address or of the one with most.
@@ -200,6 +201,8 @@ pub struct Place {
     connections: Connections,
     number: u64,
     seat: Arc<Seat>,
+    /// Set when a request was answered that has not been read to its end.
+    unread: AtomicBool,
 }
 
 impl Place {
@@ -229,6 +232,16 @@ impl Place {
     /// Waits until the connection has to close in favour of another.
     pub async fn evicted(&self) {
         self.seat.evicted.notified().await;
+    }
+
+    /// Says that the latest request has not been read to its end: the connection closes behind its answer.
+    pub fn leave_unread(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client may be sending still when the connection closes.
+    pub fn is_left_unread(&self) -> bool {
+        self.unread.load(Ordering::Relaxed)
     }
 
     /// Where the memory of heads comes from.

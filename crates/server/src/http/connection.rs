@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -30,6 +30,7 @@ use super::sniffed::Sniffed;
 use super::streams::{InTask, Streams};
 use super::timed_stream::TimedStream;
 use super::tls::{ALPN_HTTP2, Tls};
+use super::unread_body::watched;
 use crate::config::Http;
 use crate::failed_request::Failure;
 
@@ -103,8 +104,7 @@ impl Connection {
     }
 
     /// What answers a request.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response> + Send + use<> {
-        let mut request = request.map(Body::new);
+    fn answer(&self, mut request: Request<Body>) -> impl Future<Output = Response> + Send + use<> {
         request.extensions_mut().insert(self.peer);
         let answering = match self.router.get() {
             Some(router) => Either::Left(router.clone().oneshot(request)),
@@ -121,10 +121,24 @@ impl Connection {
         let io = TimedStream::new(stream, self.env.clone(), &self.http, Arc::clone(&place));
         let service = service_fn(move |request: Request<Incoming>| {
             place.set(Phase::Request);
-            let (answering, place) = (self.answer(request), Arc::clone(&place));
+            let (head, body) = request.into_parts();
+            let waits_to_send = head.headers.contains_key(header::EXPECT);
+            let (body, rest) = watched(body);
+            let answering = self.answer(Request::from_parts(head, body));
+            let (env, place) = (self.env.clone(), Arc::clone(&place));
             async move {
-                let answer = answering.await;
+                let mut answer = answering.await;
                 let upgraded = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+                let is_read = match rest {
+                    None => true,
+                    // To read would be to ask for the body.
+                    Some(rest) if waits_to_send => !rest.is_there(),
+                    Some(rest) => rest.is_read(&env).await,
+                };
+                if !is_read {
+                    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    place.leave_unread();
+                }
                 place.set(if upgraded { Phase::Upgraded } else { Phase::Answer });
                 Ok::<_, Infallible>(answer)
             }
@@ -153,7 +167,7 @@ impl Connection {
         let builder = http2_builder(InTask(begin));
         let of_service = streams.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let (answering, stream) = (self.answer(request), of_service.begin());
+            let (answering, stream) = (self.answer(request.map(Body::new)), of_service.begin());
             async move { Ok::<_, Infallible>(answering.await.map(|body| stream.answers(body))) }
         });
         let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));

@@ -40,6 +40,7 @@ mod sniffed;
 mod streams;
 mod timed_stream;
 mod tls;
+mod unread_body;
 pub mod write;
 mod written;
 

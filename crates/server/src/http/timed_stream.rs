@@ -2,7 +2,8 @@
 //! an answer.
 //!
 //! An answer that the client holds up must leave at a least rate, so that no client keeps an answer in memory
-//! by reading a byte now and then.
+//! by reading a byte now and then. A connection that closes behind an answer to a request that was not read
+//! to its end goes on reading for a while ([`super::unread_body`] says why).
 
 use std::io;
 use std::pin::Pin;
@@ -17,6 +18,11 @@ use super::admission::{Phase, Place};
 use crate::config::Http;
 use crate::memory::RATE_WINDOW;
 
+/// How long a connection goes on reading, and throwing away, what the client sends behind the last answer.
+const LINGER: Duration = Duration::from_secs(5);
+/// Reads of [`DISCARDED`] bytes before others get their turn.
+const DISCARDS_PER_TURN: usize = 32;
+const DISCARDED: usize = 8 << 10;
 /// Bytes of a head that come with the connection; more are reserved.
 const HEAD_FREE: u64 = 8 << 10;
 
@@ -35,6 +41,8 @@ pub struct TimedStream<S> {
     writing: Option<BoxFuture<'static, ()>>,
     /// Since when the client holds an answer up, and the bytes that it took since then.
     held_up: Option<(Duration, u64)>,
+    /// Runs once nothing is sent any more, while what the client still sends is thrown away.
+    lingering: Option<BoxFuture<'static, ()>>,
     /// Bytes of the present head, and the memory of what is beyond [`HEAD_FREE`].
     head: (u64, Option<Reservation>),
 }
@@ -53,6 +61,7 @@ impl<S> TimedStream<S> {
             reading: None,
             writing: None,
             held_up: None,
+            lingering: None,
             head: (0, None),
         }
     }
@@ -153,6 +162,25 @@ impl<S> TimedStream<S> {
     }
 }
 
+impl<S: AsyncRead + Unpin> TimedStream<S> {
+    /// Throws away what comes until the client has closed its side, or for a while.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut buffer = [0; DISCARDED];
+        for _ in 0..DISCARDS_PER_TURN {
+            if self.lingering.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready()) {
+                return Poll::Ready(());
+            }
+            let mut discarded = ReadBuf::new(&mut buffer);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut discarded));
+            if read.is_err() || discarded.filled().is_empty() {
+                return Poll::Ready(());
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -173,7 +201,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.watch(cx, written)
@@ -201,7 +229,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        if self.lingering.is_none() {
+            ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+            if !self.place.is_left_unread() {
+                return Poll::Ready(Ok(()));
+            }
+            // It may be closed at any time, for a newcomer.
+            self.place.set(Phase::Idle);
+            self.lingering = Some(self.timer(LINGER));
+        }
+        self.poll_discard(cx).map(Ok)
     }
 }
 
