@@ -17,7 +17,7 @@ use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{AreaWriter, Part, WrittenArea};
 use super::rising::{RisingPages, RisingValues};
 use super::spans::{SeriesSpan, put_spans};
-use super::texts::{PAGE_TEXT_BYTES, PAGE_TEXTS, TextPage};
+use super::texts::{PAGE_TEXTS, TextPage, page_bytes};
 use super::value_set::ValueSet;
 use super::{Area, Areas, Index, PAGE_SERIES, SeriesPageRef};
 use crate::block::{BOUND_NAME, METRIC_NAME, compare_series};
@@ -358,11 +358,12 @@ impl LabelWriter<'_> {
         while let Some((text, number)) = texts.next() {
             bytes += text.len();
             page.push((text, number));
-            if page.len() < PAGE_TEXTS && bytes < PAGE_TEXT_BYTES && texts.peek().is_some() {
+            let most = page_bytes(firsts.text_bytes());
+            if page.len() < PAGE_TEXTS && bytes < most && texts.peek().is_some() {
                 continue;
             }
             let mut plain = Vec::new();
-            TextPage::put(&mut plain, page.iter().map(|(text, _)| *text));
+            TextPage::put_page(&mut plain, page.iter().map(|(text, _)| *text), bytes);
             if numbered {
                 put_packed(&mut plain, &page.iter().map(|(_, n)| u64::from(*n)).collect::<Vec<_>>());
             }

@@ -11,7 +11,7 @@ use super::gather::LabelWriter;
 use super::label::PageRef;
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{Area, AreaWriter, PartRun, WrittenArea};
-use super::texts::{PAGE_TEXT_BYTES, PAGE_TEXTS, TextPage};
+use super::texts::{PAGE_TEXTS, TextPage, page_bytes};
 use crate::error::Error;
 
 /// Pages leave memory when they have so many stored bytes together.
@@ -103,7 +103,8 @@ impl RisingValues {
     }
 
     fn begin(&mut self, value: &str, level: i32) -> Result<(), Error> {
-        if self.open_texts.len() >= PAGE_TEXTS || self.open_texts.text_bytes() >= PAGE_TEXT_BYTES {
+        let most = page_bytes(self.firsts.text_bytes());
+        if self.open_texts.len() >= PAGE_TEXTS || self.open_texts.text_bytes() >= most {
             self.end_texts(level)?;
         }
         self.open_lists.end_last();
@@ -122,9 +123,9 @@ impl RisingValues {
 
     fn end_texts(&mut self, level: i32) -> Result<(), Error> {
         let mut plain = Vec::new();
-        TextPage::put(&mut plain, self.open_texts.iter());
-        let (count, bytes) = (self.open_texts.len() as u32, self.open_texts.text_bytes() as u32);
-        self.texts.put(&plain, (count, bytes), level)?;
+        let (count, bytes) = (self.open_texts.len(), self.open_texts.text_bytes());
+        TextPage::put_page(&mut plain, self.open_texts.iter(), bytes);
+        self.texts.put(&plain, (count as u32, bytes as u32), level)?;
         self.firsts.push(self.open_texts.get(0));
         self.open_texts.clear();
         Ok(())

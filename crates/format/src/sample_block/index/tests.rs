@@ -111,6 +111,59 @@ fn some_series(n: u32) -> Vec<Pairs> {
     sorted((0..n).map(of).collect())
 }
 
+/// Half a gigabyte of names of 4 KiB made a block that no reader took: its first texts were too long.
+#[test]
+fn pages_of_many_long_texts_are_larger_and_read_as_any() {
+    const LENGTH: usize = 4 << 10;
+    let text = |n: u32| format!("{n:08}{}", "x".repeat(LENGTH - 8));
+    const NAMES: u32 = 17_000;
+    let mut writer = IndexWriter::new(1);
+    let mut object = Vec::new();
+    let mut store = |area: WrittenArea| {
+        let piece = Piece::of(object.len() as u64, &area.bytes);
+        object.extend_from_slice(&area.bytes);
+        Area { piece, address: area.address }
+    };
+    for n in 0..NAMES {
+        let (name, other) = (text(n), text(n * 7 % NAMES));
+        let ordinal = writer.push([("__name__", name.as_str()), ("a", other.as_str())].into_iter()).unwrap();
+        writer.count(ordinal, SeriesSpan { rows: 1, min_ms: 1, max_ms: 1 }).unwrap();
+        if let Some(area) = writer.full_area() {
+            let area = store(area);
+            writer.stored(area);
+        }
+    }
+    let index = writer.finish(store).unwrap();
+    let object = Bytes::from(object);
+    for label in index.labels() {
+        // The first texts of the first 2,048 pages have 8 MiB.
+        let counts: Vec<u32> = label.sorted_pages().iter().map(|page| page.count).collect();
+        assert_eq!((counts[0], counts[2_047], counts[2_048]), (8, 8, 16), "{}", label.name());
+        for wanted in [0, 9_999, 16_384, NAMES - 1].map(text) {
+            let at = label.sorted_page_of(&wanted).unwrap();
+            let bytes = plain_of(&index, &label.sorted_pages()[at].part, &object).unwrap();
+            let (texts, _) = index.sorted_texts(label, at, &bytes).unwrap();
+            assert!(texts.iter().any(|found| found == wanted));
+        }
+    }
+}
+
+/// A reader takes more than 64 KiB of shared bytes for a lie.
+#[test]
+fn a_large_page_of_texts_that_share_nearly_all_is_told_whole() {
+    let texts: Vec<String> = (0..40).map(|n| format!("{}{n}", "x".repeat(4_096))).collect();
+    let all = || texts.iter().map(String::as_str);
+    let bytes = texts.iter().map(String::len).sum::<usize>();
+    let page = PageRef { count: 40, bytes: bytes as u32, ..PageRef::default() };
+    let mut whole = Vec::new();
+    TextPage::put_page(&mut whole, all(), bytes);
+    let read = get_texts(&mut Reader::new("test", 0, &whole), &page).unwrap();
+    assert!(read.iter().eq(all()));
+    let mut shared = Vec::new();
+    TextPage::put(&mut shared, all());
+    assert!(get_texts(&mut Reader::new("test", 0, &shared), &page).is_err());
+}
+
 #[test]
 fn an_index_of_several_pages_tells_what_it_was_made_of() {
     let series = some_series(9_000);

@@ -1,8 +1,8 @@
 //! Pages of texts, each told by what it has in common with the text before it.
 //!
 //! Layout: per text the bytes that it shares with the one before (LEB128), then length and bytes of the rest.
-//! A page is decoded as a whole. **Invariant:** its texts take as many bytes as its entry announces, which is
-//! known before memory is taken for them.
+//! A page is decoded as a whole. **Invariants:** its texts take as many bytes as its entry announces, which
+//! is known before memory is taken for them; they share at most twice [`PAGE_TEXT_BYTES`] with others.
 
 use crate::codec::Reader;
 use crate::codec::varint::{put_blob, put_varint};
@@ -10,8 +10,18 @@ use crate::error::Error;
 
 /// Most texts of a page.
 pub(super) const PAGE_TEXTS: usize = 512;
-/// A page is closed when its texts have so many bytes.
+/// A page is closed when its texts have so many bytes, while few pages have come before.
 pub(super) const PAGE_TEXT_BYTES: usize = 1 << 15;
+/// Pages become twice as large whenever the first texts of those before have grown by so many bytes.
+const FIRSTS_STEP: usize = 1 << 23;
+/// How often they do.
+const DOUBLINGS_MAX: usize = 5;
+
+/// Bytes at which a page is closed that comes after pages whose first texts have `firsts` bytes. Footers hold
+/// first texts, and readers bound them: gigabytes of long texts are told by few.
+pub(super) fn page_bytes(firsts: usize) -> usize {
+    PAGE_TEXT_BYTES << (firsts / FIRSTS_STEP).min(DOUBLINGS_MAX)
+}
 
 /// Decoded texts, by position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +97,18 @@ impl TextPage {
         }
     }
 
+    /// A page of texts that have so many bytes together. Readers take more shared bytes for a lie, so a large
+    /// page tells each text whole; compression finds what they have in common.
+    pub(super) fn put_page<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>, bytes: usize) {
+        if bytes <= 2 * PAGE_TEXT_BYTES {
+            return Self::put(out, texts);
+        }
+        for text in texts {
+            put_varint(out, 0);
+            put_blob(out, text.as_bytes());
+        }
+    }
+
     /// Reads so many texts of so many bytes together; the caller bounds both. Memory is taken as texts come.
     pub(super) fn get_page(reader: &mut Reader<'_>, count: usize, bytes: usize) -> Result<Self, Error> {
         // Each takes two bytes at least.
@@ -159,6 +181,12 @@ mod tests {
         let read = |announced| TextPage::get_page(&mut Reader::new("test", 0, &bytes), 500, announced);
         assert_eq!(read(announced).unwrap().text_bytes(), announced);
         assert!(read(announced - 1).is_err() && read(announced + 1).is_err());
+    }
+
+    #[test]
+    fn pages_grow_with_the_first_texts_before_them() {
+        let sizes = [0, FIRSTS_STEP - 1, FIRSTS_STEP, 3 * FIRSTS_STEP, 99 * FIRSTS_STEP].map(page_bytes);
+        assert_eq!(sizes.map(|bytes| bytes / PAGE_TEXT_BYTES), [1, 1, 2, 8, 32]);
     }
 
     proptest! {
