@@ -9,7 +9,7 @@ use crate::ground::Ground;
 pub static ATTACK: Attack =
     Attack { name: "edge-numbers", about: "numbers at the edge of their types in every place", run };
 
-const NUMBERS: &[&str] = &[
+pub(super) const NUMBERS: &[&str] = &[
     "0",
     "-0",
     "-1",
@@ -38,7 +38,7 @@ const NUMBERS: &[&str] = &[
     "1_000",
     "٣",
 ];
-const DURATIONS: &[&str] = &[
+pub(super) const DURATIONS: &[&str] = &[
     "0s",
     "1ns",
     "292y",

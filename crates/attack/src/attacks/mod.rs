@@ -1,5 +1,6 @@
 //! The table of attacks. An attack is one file with its `ATTACK`, and one line here.
 
+mod any_requests;
 mod carbon_clients;
 mod chains;
 mod compressed_bodies;
@@ -42,6 +43,7 @@ pub static ATTACKS: &[&Attack] = &[
     &graphite_targets::ATTACK,
     &edge_numbers::ATTACK,
     &malformed_requests::ATTACK,
+    &any_requests::ATTACK,
     &nested_bodies::ATTACK,
     &regexes::ATTACK,
     &selectors::ATTACK,
