@@ -77,6 +77,7 @@ fn reads_as_written<T: PartialEq + std::fmt::Debug, E: std::fmt::Display>(
 mod tests {
     use sandur_format::codec::compress::get_zstd;
 
+    use super::super::seeds;
     use super::*;
 
     /// The bodies of the format's fixtures.
@@ -106,26 +107,12 @@ mod tests {
 
     #[test]
     fn fixtures_are_read_and_every_changed_byte_is_read_or_refused() {
-        for input in inputs() {
-            run(&input);
-            for at in 0..input.len() {
-                let mut hostile = input.clone();
-                hostile[at] ^= 1 << (at % 8);
-                run(&hostile);
-                hostile[at] = 0xff;
-                run(&hostile);
-                run(&input[..at]);
-            }
-        }
+        seeds::run_changed(run, inputs(), 0, |_| 1);
     }
 
     #[test]
     #[ignore = "writes what a fuzzer begins with"]
     fn write_the_inputs() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/catalog");
-        std::fs::create_dir_all(folder).unwrap();
-        for (n, input) in inputs().into_iter().enumerate() {
-            std::fs::write(format!("{folder}/object-{n}"), input).unwrap();
-        }
+        seeds::write("catalog", "object", inputs());
     }
 }

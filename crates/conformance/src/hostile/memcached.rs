@@ -52,6 +52,7 @@ fn conversation<'a>(arguments: &[&str], parts: impl IntoIterator<Item = &'a [u8]
 
 #[cfg(test)]
 mod tests {
+    use super::super::seeds;
     use super::*;
 
     const TEXT: &[&str] = &[
@@ -89,25 +90,12 @@ mod tests {
 
     #[test]
     fn conversations_are_answered_alike_in_pieces_and_with_any_byte_changed() {
-        for input in inputs() {
-            run(&input);
-            for at in (2..input.len()).step_by(3) {
-                let mut hostile = input.clone();
-                hostile[at] ^= 1 << (at % 8);
-                run(&hostile);
-                hostile[at] = 0xff;
-                run(&hostile);
-            }
-        }
+        seeds::run_changed(run, inputs(), 2, |_| 3);
     }
 
     #[test]
     #[ignore = "writes what a fuzzer begins with"]
     fn write_the_inputs() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/memcached");
-        std::fs::create_dir_all(folder).unwrap();
-        for (n, input) in inputs().into_iter().enumerate() {
-            std::fs::write(format!("{folder}/conversation-{n}"), input).unwrap();
-        }
+        seeds::write("memcached", "conversation", inputs());
     }
 }

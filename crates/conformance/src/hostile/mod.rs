@@ -18,6 +18,8 @@ pub mod promql;
 mod push;
 mod sample_block;
 mod samples;
+#[cfg(test)]
+mod seeds;
 mod stages;
 mod template;
 mod wal;

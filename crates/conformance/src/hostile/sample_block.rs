@@ -204,6 +204,7 @@ fn columns(body: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::seeds;
     use super::*;
 
     /// Parts of the fixture as inputs.
@@ -236,26 +237,12 @@ mod tests {
     #[test]
     fn parts_of_the_fixture_are_read_and_every_changed_byte_is_read_or_refused() {
         assert!(exemplars_of_plain(&inputs()[inputs().len() - 4][4..], (1, 1, 9 * 64)).is_ok());
-        for input in inputs() {
-            run(&input);
-            for at in 0..input.len() {
-                let mut hostile = input.clone();
-                hostile[at] ^= 1 << (at % 8);
-                run(&hostile);
-                hostile[at] = 0xff;
-                run(&hostile);
-                run(&input[..at]);
-            }
-        }
+        seeds::run_changed(run, inputs(), 0, |_| 1);
     }
 
     #[test]
     #[ignore = "writes what a fuzzer begins with"]
     fn write_the_inputs() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions/sample_block");
-        std::fs::create_dir_all(folder).unwrap();
-        for (n, input) in inputs().into_iter().enumerate() {
-            std::fs::write(format!("{folder}/part-{n}"), input).unwrap();
-        }
+        seeds::write("sample_block", "part", inputs());
     }
 }
