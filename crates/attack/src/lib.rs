@@ -19,6 +19,7 @@
 
 pub mod attacks;
 pub mod course;
+mod draws;
 mod free_address;
 pub mod ground;
 pub mod pause;

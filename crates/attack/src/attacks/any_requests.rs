@@ -13,6 +13,7 @@ use sandur_bench::http::{escaped, read_answer};
 
 use super::Attack;
 use super::edge_numbers::{DURATIONS, NUMBERS};
+use crate::draws::Draws;
 use crate::ground::Ground;
 use crate::raw;
 
@@ -61,7 +62,7 @@ struct Path {
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     let paths = paths(ground)?;
-    let mut draws = Draws(ground.seed | 1);
+    let mut draws = Draws::new(ground.seed);
     let mut open: Option<BufReader<TcpStream>> = None;
     for _ in 0..ground.pick(400, 40_000) {
         let (what, head, body) = request(&paths, &mut draws);
@@ -106,26 +107,29 @@ fn paths(ground: &Ground<'_>) -> Result<Vec<Path>> {
 
 /// What is asked, in words, and the head and the body of the request.
 fn request(paths: &[Path], draws: &mut Draws) -> (String, String, Vec<u8>) {
-    let path = draws.one(paths);
+    let path = &paths[draws.below(paths.len())];
     let mut pairs = Vec::new();
     for _ in 0..draws.below(7) {
         let name = match path.parameters.is_empty() {
             true => "query",
-            false => draws.one(&path.parameters).as_str(),
+            false => path.parameters[draws.below(path.parameters.len())].as_str(),
         };
-        pairs.push(format!("{}={}", escaped(name), escaped(draws.value())));
+        pairs.push(format!("{}={}", escaped(name), escaped(value(draws))));
     }
     let pairs = pairs.join("&");
-    let method = *draws.one(METHODS);
+    let method = draws.one(METHODS);
     let (mut query, mut body) = (format!("?{pairs}"), Vec::new());
     let mut headers = Vec::new();
     if matches!(method, "POST" | "PUT") {
-        headers.push(("Content-Type", *draws.one(TYPES)));
+        headers.push(("Content-Type", draws.one(TYPES)));
         if draws.below(4) == 0 {
-            headers.push(("Content-Encoding", *draws.one(ENCODINGS)));
+            headers.push(("Content-Encoding", draws.one(ENCODINGS)));
         }
         match draws.below(3) {
-            0 => body = (0..draws.below(60)).map(|_| draws.next() as u8).collect(),
+            0 => {
+                let length = draws.below(60);
+                body = draws.bytes(length);
+            }
             _ => (query, body) = (String::new(), pairs.into_bytes()),
         }
     }
@@ -140,7 +144,7 @@ fn filled(path: &str, draws: &mut Draws) -> String {
     let mut parts = path.split('{');
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        filled += &escaped(draws.value());
+        filled += &escaped(value(draws));
         filled += part.split_once('}').map_or("", |(_, rest)| rest);
     }
     filled
@@ -154,31 +158,12 @@ fn exchange(stream: &mut BufReader<TcpStream>, head: &str, body: &[u8]) -> io::R
     Ok((answer.status, keeps))
 }
 
-/// xorshift64.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 8
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
-    }
-
-    fn value(&mut self) -> &'static str {
-        let of = match self.below(4) {
-            0 | 1 => TEXTS,
-            2 => NUMBERS,
-            _ => DURATIONS,
-        };
-        of[self.below(of.len())]
-    }
+/// A value for any parameter.
+fn value(draws: &mut Draws) -> &'static str {
+    let of = match draws.below(4) {
+        0 | 1 => TEXTS,
+        2 => NUMBERS,
+        _ => DURATIONS,
+    };
+    draws.one(of)
 }

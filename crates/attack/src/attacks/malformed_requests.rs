@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use anyhow::Result;
 
 use super::Attack;
+use crate::draws::Draws;
 use crate::ground::Ground;
 
 /// This attack.
@@ -38,9 +39,9 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     send(ground, format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n").as_bytes());
     let many: String = (0..20_000).map(|n| format!("X-{n}: 1\r\n")).collect();
     send(ground, format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n").as_bytes());
-    let mut state = ground.seed | 1;
+    let mut draws = Draws::new(ground.seed);
     for _ in 0..ground.pick(50, 2_000) {
-        let bytes: Vec<u8> = (0..RANDOM_BYTES).map(|_| random_byte(&mut state)).collect();
+        let bytes = draws.bytes(RANDOM_BYTES);
         send(ground, &bytes);
         for path in ["/loki/api/v1/push", "/otlp/v1/logs"] {
             ground.ask("POST", path, &[("Content-Type", "application/x-protobuf")], &bytes);
@@ -61,12 +62,4 @@ fn send(ground: &Ground<'_>, bytes: &[u8]) {
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut answer = Vec::new();
     let _ = stream.take(1 << 20).read_to_end(&mut answer);
-}
-
-/// xorshift64.
-fn random_byte(state: &mut u64) -> u8 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    (*state >> 24) as u8
 }
