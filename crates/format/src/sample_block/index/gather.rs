@@ -17,7 +17,7 @@ use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{AreaWriter, Part, WrittenArea};
 use super::rising::{RisingPages, RisingValues};
 use super::spans::{SeriesSpan, put_spans};
-use super::texts::{PAGE_TEXTS, TextPage, page_bytes};
+use super::texts::{TextPage, is_page_full};
 use super::value_set::ValueSet;
 use super::{Area, Areas, Index, PAGE_SERIES, SeriesPageRef};
 use crate::block::{BOUND_NAME, METRIC_NAME, compare_series};
@@ -358,8 +358,7 @@ impl LabelWriter<'_> {
         while let Some((text, number)) = texts.next() {
             bytes += text.len();
             page.push((text, number));
-            let most = page_bytes(firsts.text_bytes());
-            if page.len() < PAGE_TEXTS && bytes < most && texts.peek().is_some() {
+            if !is_page_full(page.len(), bytes, &firsts) && texts.peek().is_some() {
                 continue;
             }
             let mut plain = Vec::new();

@@ -38,7 +38,7 @@ use crate::codec::{Piece, Reader};
 use crate::error::Error;
 use part::{get_parts, put_parts};
 use spans::PackedSpans;
-use texts::PAGE_TEXT_BYTES;
+use texts::SHARED_BYTES_MAX;
 
 /// Series of a page.
 pub const PAGE_SERIES: u32 = 1 << 12;
@@ -232,7 +232,7 @@ impl Index {
 
 /// The texts of a page. A writer closes a page before the bytes that its texts share are many.
 fn get_texts(reader: &mut Reader<'_>, page: &PageRef) -> Result<TextPage, Error> {
-    if page.bytes as usize > reader.remaining() + 2 * PAGE_TEXT_BYTES {
+    if page.bytes as usize > reader.remaining() + SHARED_BYTES_MAX {
         return Err(reader.malformed("a page of texts announces more bytes than it can hold"));
     }
     TextPage::get_page(reader, page.count as usize, page.bytes as usize)

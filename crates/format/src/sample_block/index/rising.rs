@@ -11,7 +11,7 @@ use super::gather::LabelWriter;
 use super::label::PageRef;
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
 use super::part::{Area, AreaWriter, PartRun, WrittenArea};
-use super::texts::{PAGE_TEXTS, TextPage, page_bytes};
+use super::texts::{TextPage, is_page_full};
 use crate::error::Error;
 
 /// Pages leave memory when they have so many stored bytes together.
@@ -103,8 +103,7 @@ impl RisingValues {
     }
 
     fn begin(&mut self, value: &str, level: i32) -> Result<(), Error> {
-        let most = page_bytes(self.firsts.text_bytes());
-        if self.open_texts.len() >= PAGE_TEXTS || self.open_texts.text_bytes() >= most {
+        if is_page_full(self.open_texts.len(), self.open_texts.text_bytes(), &self.firsts) {
             self.end_texts(level)?;
         }
         self.open_lists.end_last();

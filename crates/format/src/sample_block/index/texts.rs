@@ -2,24 +2,32 @@
 //!
 //! Layout: per text the bytes that it shares with the one before (LEB128), then length and bytes of the rest.
 //! A page is decoded as a whole. **Invariants:** its texts take as many bytes as its entry announces, which
-//! is known before memory is taken for them; they share at most twice [`PAGE_TEXT_BYTES`] with others.
+//! is known before memory is taken for them; they share at most [`SHARED_BYTES_MAX`] with others.
 
 use crate::codec::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
 
 /// Most texts of a page.
-pub(super) const PAGE_TEXTS: usize = 512;
+const PAGE_TEXTS: usize = 512;
 /// A page is closed when its texts have so many bytes, while few pages have come before.
-pub(super) const PAGE_TEXT_BYTES: usize = 1 << 15;
+const PAGE_TEXT_BYTES: usize = 1 << 15;
 /// Pages become twice as large whenever the first texts of those before have grown by so many bytes.
 const FIRSTS_STEP: usize = 1 << 23;
 /// How often they do.
 const DOUBLINGS_MAX: usize = 5;
 
-/// Bytes at which a page is closed that comes after pages whose first texts have `firsts` bytes. Footers hold
-/// first texts, and readers bound them: gigabytes of long texts are told by few.
-pub(super) fn page_bytes(firsts: usize) -> usize {
+/// Most bytes that the texts of a page share with others: readers take more for a lie.
+pub(super) const SHARED_BYTES_MAX: usize = 2 * PAGE_TEXT_BYTES;
+
+/// Whether a page with so many texts of so many bytes is closed; `firsts` are the first texts of the pages
+/// before it. Footers hold first texts, and readers bound them: gigabytes of long texts are told by few.
+pub(super) fn is_page_full(texts: usize, bytes: usize, firsts: &TextPage) -> bool {
+    texts >= PAGE_TEXTS || bytes >= page_bytes(firsts.text_bytes())
+}
+
+/// Bytes at which a page is closed that comes after pages whose first texts have `firsts` bytes.
+fn page_bytes(firsts: usize) -> usize {
     PAGE_TEXT_BYTES << (firsts / FIRSTS_STEP).min(DOUBLINGS_MAX)
 }
 
@@ -97,10 +105,10 @@ impl TextPage {
         }
     }
 
-    /// A page of texts that have so many bytes together. Readers take more shared bytes for a lie, so a large
-    /// page tells each text whole; compression finds what they have in common.
+    /// A page of texts that have so many bytes together. Those of a large page could share too much, so it
+    /// tells each whole; compression finds what they have in common.
     pub(super) fn put_page<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>, bytes: usize) {
-        if bytes <= 2 * PAGE_TEXT_BYTES {
+        if bytes <= SHARED_BYTES_MAX {
             return Self::put(out, texts);
         }
         for text in texts {
