@@ -4,9 +4,11 @@
 use bytes::Bytes;
 use sandur_format::block::BlockIndex;
 use sandur_format::codec::varint::put_varint;
-use sandur_format::codec::{Piece, Reader, crc32c};
+use sandur_format::codec::{Piece, Reader};
 use sandur_format::log_block::{Footer, PageEntry, VERSION, Wanted};
 use sandur_model::{AutomatonParts, LineAutomaton, MatchOp, Matcher};
+
+use super::block::{opened, with_trailer};
 
 /// A block of the format, whose parts inputs take the place of.
 const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/log-block-v5.bin");
@@ -29,11 +31,7 @@ pub fn run(input: &[u8]) {
 }
 
 fn fixture() -> (Bytes, Footer) {
-    let object = Bytes::from_static(FIXTURE);
-    let range = Footer::locate(&object, object.len() as u64);
-    let range = range.unwrap_or_else(|error| panic!("the fixture: {error}"));
-    let footer = Footer::open(object.slice(range.start as usize..));
-    (object, footer.unwrap_or_else(|error| panic!("the fixture: {error}")))
+    opened(FIXTURE)
 }
 
 /// A section of the fixture's footer: id, codec, bytes, plain length.
@@ -71,16 +69,9 @@ fn footer(section: u8, body: &[u8]) {
         put_varint(&mut bytes, *length);
     }
     all.iter().for_each(|(_, _, stored, _)| bytes.extend_from_slice(stored));
-    let mut trailer = sound.offset().to_le_bytes().to_vec();
-    trailer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    trailer.extend_from_slice(&crc32c(&bytes).to_le_bytes());
-    trailer.extend_from_slice(&(u16::from(*version) % (VERSION + 1)).to_le_bytes());
-    trailer.extend_from_slice(&[0; 2]);
-    let crc = crc32c(&trailer);
-    trailer.extend_from_slice(&crc.to_le_bytes());
-    trailer.extend_from_slice(&FIXTURE[FIXTURE.len() - 4..]);
-    bytes.extend_from_slice(&trailer);
-    if let Ok(footer) = Footer::open(Bytes::from(bytes)) {
+    let version = u16::from(*version) % (VERSION + 1);
+    let bytes = with_trailer(&bytes, sound.offset(), version, &FIXTURE[FIXTURE.len() - 4..]);
+    if let Ok(footer) = Footer::open(bytes) {
         check_footer(&footer);
     }
 }

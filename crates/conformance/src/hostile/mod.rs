@@ -4,6 +4,7 @@
 //! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
 //! fuzzer; `tests/it/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
 
+mod block;
 mod carbon;
 mod catalog;
 mod chains;

@@ -4,14 +4,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_format::block::{BlockIndex, TRAILER_LEN};
-use sandur_format::codec::{Piece, crc32c};
+use sandur_format::block::BlockIndex;
+use sandur_format::codec::Piece;
 use sandur_format::sample_block::index::SeriesColumns;
 use sandur_format::sample_block::{
     Footer, GroupEntry, OpenGroup, SamplePage, TimePageEntry, TimeTable, exemplars_of_plain,
     metadata_of_plain,
 };
 use sandur_model::{Exemplar, TimeRange};
+
+use super::block::{opened, with_trailer};
 
 /// A block of the format, whose parts inputs take the place of.
 const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/sample-block-v4.bin");
@@ -37,27 +39,15 @@ pub fn run(input: &[u8]) {
 }
 
 fn fixture() -> (Bytes, Footer) {
-    let object = Bytes::from_static(FIXTURE);
-    let range = Footer::locate(&object, object.len() as u64);
-    let range = range.unwrap_or_else(|error| panic!("the fixture: {error}"));
-    let footer = Footer::open(object.slice(range.start as usize..));
-    (object, footer.unwrap_or_else(|error| panic!("the fixture: {error}")))
+    opened(FIXTURE)
 }
 
 /// A footer with its trailer.
 fn footer(body: &[u8]) {
     let (_, sound) = fixture();
-    let mut bytes = body.to_vec();
-    let mut trailer = sound.offset().to_le_bytes().to_vec();
-    trailer.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    trailer.extend_from_slice(&crc32c(body).to_le_bytes());
-    trailer.extend_from_slice(&FIXTURE[FIXTURE.len() - 12..FIXTURE.len() - 8]);
-    let crc = crc32c(&trailer);
-    trailer.extend_from_slice(&crc.to_le_bytes());
-    trailer.extend_from_slice(&FIXTURE[FIXTURE.len() - 4..]);
-    assert_eq!(trailer.len(), TRAILER_LEN);
-    bytes.extend_from_slice(&trailer);
-    let Ok(footer) = Footer::open(Bytes::from(bytes)) else { return };
+    let version = sound.info().version;
+    let bytes = with_trailer(body, sound.offset(), version, &FIXTURE[FIXTURE.len() - 4..]);
+    let Ok(footer) = Footer::open(bytes) else { return };
     let covered: u64 = footer.pieces().iter().map(|(_, piece)| u64::from(piece.len)).sum();
     assert_eq!(covered + 8, footer.offset(), "pieces overlap or have gaps");
     let all = (0..footer.index().series().min(1 << 16)).collect();
@@ -204,6 +194,8 @@ fn columns(body: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use sandur_format::block::TRAILER_LEN;
+
     use super::super::seeds;
     use super::*;
 
