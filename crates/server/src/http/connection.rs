@@ -132,8 +132,8 @@ impl Connection {
                 let is_read = match rest {
                     None => true,
                     // To read would be to ask for the body.
-                    Some(rest) if waits_to_send => !rest.is_there(),
-                    Some(rest) => rest.is_read(&env).await,
+                    Some(rest) if waits_to_send => rest.leave(),
+                    Some(rest) => rest.read_out(&env).await,
                 };
                 if !is_read {
                     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -6,7 +6,6 @@
 //! still sending may then never see why it was refused (RFC 9112, 9.6).
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sandur_base::Env;
+use tokio::sync::oneshot;
 
 /// Most bytes of a rest that is read for the sake of the connection.
 const REST_BYTES_MAX: u64 = 256 << 10;
@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A body that hands itself back when it is dropped before its end.
 struct Watched<B: HttpBody + Unpin> {
     body: Option<B>,
-    rest: Arc<Mutex<Option<B>>>,
+    back: Option<oneshot::Sender<B>>,
 }
 
 /// What was not read of a body, once its reader is gone.
-pub struct Rest<B>(Arc<Mutex<Option<B>>>);
+pub struct Rest<B>(oneshot::Receiver<B>);
 
 /// A body as its request's handler gets it, and what it will leave. A body without bytes leaves nothing.
 pub fn watched<B>(body: B) -> (Body, Option<Rest<B>>)
@@ -39,15 +39,14 @@ where
     if body.is_end_stream() {
         return (Body::new(body), None);
     }
-    let rest = Arc::new(Mutex::new(None));
-    (Body::new(Watched { body: Some(body), rest: Arc::clone(&rest) }), Some(Rest(rest)))
+    let (back, rest) = oneshot::channel();
+    (Body::new(Watched { body: Some(body), back: Some(back) }), Some(Rest(rest)))
 }
 
 impl<B: HttpBody<Data = Bytes> + Unpin> Rest<B> {
     /// Whether nothing is left, after a short rest was read.
-    pub async fn is_read(&self, env: &Env) -> bool {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut body) = left else { return true };
+    pub async fn read_out(mut self, env: &Env) -> bool {
+        let Ok(mut body) = self.0.try_recv() else { return true };
         if body.size_hint().lower() > REST_BYTES_MAX {
             return false;
         }
@@ -65,9 +64,9 @@ impl<B: HttpBody<Data = Bytes> + Unpin> Rest<B> {
         env.timeout(PATIENCE, reading).await.unwrap_or(false)
     }
 
-    /// Whether something is left; none of it is read.
-    pub fn is_there(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    /// Whether nothing is left; no rest is read.
+    pub fn leave(mut self) -> bool {
+        self.0.try_recv().is_err()
     }
 }
 
@@ -98,8 +97,10 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Watched<B> {
 
 impl<B: HttpBody + Unpin> Drop for Watched<B> {
     fn drop(&mut self) {
-        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        let body = self.body.take().filter(|body| !body.is_end_stream());
+        if let Some((body, back)) = body.zip(self.back.take()) {
+            // Nobody waits for it when the connection is gone.
+            let _ = back.send(body);
         }
     }
 }
@@ -124,7 +125,7 @@ mod tests {
             }
             drop(body);
             let is_read = match rest {
-                Some(rest) => rest.is_read(&env).await,
+                Some(rest) => rest.read_out(&env).await,
                 None => true,
             };
             (is_read, env.monotonic())
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn a_body_that_is_read_still_when_the_answer_is_there_is_not_touched() {
         let (body, rest) = watched(pieces(1));
-        assert!(!rest.unwrap().is_there());
+        assert!(rest.unwrap().leave());
         assert_eq!(body.size_hint().lower(), 0);
     }
 }
