@@ -97,7 +97,7 @@ impl Base {
         for row in &written {
             ensure!(rows.contains_key(row), "the acknowledged row {row:?} is nowhere");
         }
-        let writer = |path: &'_ String| Some(path.strip_prefix("wal/")?.split('/').next()?.to_owned());
+        let writer = |path: &String| Some(path.strip_prefix("wal/")?.split('/').next()?.to_owned());
         let writers: BTreeSet<_> = rows.values().flatten().filter_map(writer).collect();
         ensure!(end != End::TwoKilled || writers.len() == 2, "rows in the WAL of {writers:?}, not of two");
         let nodes = 1 + usize::from(end.is_of_two());

@@ -1,8 +1,8 @@
 //! Text: case, trimming, cutting, padding, searching, replacing.
 
-use super::{Function, Site, Value, int_argument, text_argument};
 use sandur_model::group_span;
 
+use super::{Function, Site, Value, int_argument, text_argument};
 use crate::go_regex::{each_match, expand};
 
 pub const TABLE: &[Function] = &[
