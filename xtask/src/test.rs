@@ -2,7 +2,7 @@
 //!
 //! Builds the tests and, meanwhile, the real peers; starts a real S3 server on loopback; runs the test
 //! binaries overlapped ([`crate::test_binaries`]), meanwhile the examples in documentation, then `tidy`. The
-//! last line is the sum: `N passed, N failed`.
+//! last lines are what failed, then the sum: `N passed, N failed`.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -11,25 +11,26 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::process::{root, with_tools};
 use crate::s3::TestBucket;
-use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Counts, TestBinary};
+use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
 use crate::{rivals, tidy};
 
 /// Runs everything. `--quick`: the tests beside the code and `tidy`, without peers, simulations and examples.
 /// Other arguments choose tests as they do for `cargo test`.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let counts = match arguments {
+    let results = match arguments {
         [] => whole()?,
         [only] if only == "--quick" => quick()?,
         chosen => selected(chosen)?,
     };
-    println!("{} passed, {} failed", counts.passed, counts.failed);
-    if counts.failed > 0 {
+    print!("{}", results.failures);
+    println!("{} passed, {} failed", results.passed, results.failed);
+    if results.failed > 0 {
         std::process::exit(1);
     }
     Ok(())
 }
 
-fn whole() -> Result<Counts> {
+fn whole() -> Result<Results> {
     let binaries = thread::scope(|scope| {
         let peers = scope.spawn(|| rivals::ensure(rivals::FOR_TESTS));
         let binaries = test_binaries::build(&BUILT_ONCE);
@@ -37,49 +38,46 @@ fn whole() -> Result<Counts> {
         binaries
     })?;
     let server = TestBucket::start()?;
-    let mut counts = thread::scope(|scope| {
+    let mut results = thread::scope(|scope| {
         let examples = scope.spawn(|| cargo_test(&["--workspace", "--doc"], &BUILT_ONCE, &server));
-        let mut counts = test_binaries::run_all(binaries, |command| {
+        let mut results = test_binaries::run_all(binaries, |command| {
             with_tools(command);
             server.apply(command);
         })?;
-        counts.add(examples.join().map_err(|_| anyhow!("running the examples panicked"))??);
-        anyhow::Ok(counts)
+        results.add(examples.join().map_err(|_| anyhow!("running the examples panicked"))??);
+        anyhow::Ok(results)
     })?;
-    counts.add(tidied());
-    Ok(counts)
+    results.add(tidied());
+    Ok(results)
 }
 
-fn quick() -> Result<Counts> {
+fn quick() -> Result<Results> {
     let binaries: Vec<TestBinary> = test_binaries::build(&BUILT_OFTEN)?;
     let units = binaries.into_iter().filter(|binary| binary.is_unit).collect();
-    let mut counts = test_binaries::run_all(units, with_tools)?;
-    counts.add(tidied());
-    Ok(counts)
+    let mut results = test_binaries::run_all(units, with_tools)?;
+    results.add(tidied());
+    Ok(results)
 }
 
-fn selected(arguments: &[String]) -> Result<Counts> {
+fn selected(arguments: &[String]) -> Result<Results> {
     rivals::ensure(rivals::FOR_TESTS)?;
     let server = TestBucket::start()?;
     let mut all = vec!["--workspace"];
     all.extend(arguments.iter().map(String::as_str));
-    let mut counts = cargo_test(&all, &BUILT_OFTEN, &server)?;
-    counts.add(tidied());
-    Ok(counts)
+    let mut results = cargo_test(&all, &BUILT_OFTEN, &server)?;
+    results.add(tidied());
+    Ok(results)
 }
 
-fn tidied() -> Counts {
+fn tidied() -> Results {
     match tidy::run(&[]) {
-        Ok(()) => Counts { passed: 1, failed: 0 },
-        Err(problems) => {
-            eprintln!("{problems:#}");
-            Counts { passed: 0, failed: 1 }
-        }
+        Ok(()) => Results { passed: 1, ..Results::default() },
+        Err(problems) => Results { failed: 1, failures: format!("{problems:#}\n"), ..Results::default() },
     }
 }
 
 /// Runs `cargo test` and prints what it prints.
-fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Counts> {
+fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Results> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
     command.envs(how.iter().copied());
@@ -88,5 +86,6 @@ fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> 
     let output = command.output().context("cargo cannot be started")?;
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}");
-    Ok(Counts::of_output(&text).ended(output.status.success()))
+    let name = format!("cargo test {}", arguments.join(" "));
+    Ok(Results::of_output(&name, &text).ended(&name, output.status))
 }

@@ -6,7 +6,7 @@
 //! Invariant: a binary that ends badly counts as a failure even if it said nothing.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
@@ -28,35 +28,52 @@ pub struct TestBinary {
 }
 
 /// Tests that passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Results {
     /// Passed.
     pub passed: u64,
     /// Failed, binaries that crashed included.
     pub failed: u64,
+    /// What failed and what it said, to be shown behind everything: the end of a long log is what is read.
+    pub failures: String,
 }
 
-impl Counts {
+impl Results {
     /// Adds others.
     pub fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.failures += &other.failures;
     }
 
-    /// The sums of the `test result:` lines of an output.
-    pub fn of_output(output: &str) -> Self {
-        let mut counts = Self::default();
-        for result in output.lines().filter_map(|line| line.strip_prefix("test result:")) {
-            counts.passed += number_before(result, " passed");
-            counts.failed += number_before(result, " failed");
+    /// The sums of the `test result:` lines of what `name` printed, and its parts `failures:`.
+    pub fn of_output(name: &str, output: &str) -> Self {
+        let mut results = Self::default();
+        let mut is_failure = false;
+        for line in output.lines() {
+            if let Some(result) = line.strip_prefix("test result:") {
+                results.passed += number_before(result, " passed");
+                results.failed += number_before(result, " failed");
+                is_failure = false;
+            }
+            if line == "failures:" && !is_failure {
+                is_failure = true;
+                results.failures += &format!("failed in {name}:\n");
+            } else if is_failure {
+                results.failures += line;
+                results.failures.push('\n');
+            }
         }
-        counts
+        results
     }
 
-    /// What a process counted that ended so: at least one failure if it ended badly.
-    pub fn ended(self, is_success: bool) -> Self {
-        let failed = if is_success { self.failed } else { self.failed.max(1) };
-        Self { failed, ..self }
+    /// The results of a process that ended so: at least one failure if it ended badly.
+    pub fn ended(mut self, name: &str, status: ExitStatus) -> Self {
+        if !status.success() {
+            self.failed = self.failed.max(1);
+            self.failures += &format!("{name} ended with {status}\n");
+        }
+        self
     }
 }
 
@@ -127,10 +144,10 @@ fn binary_of(message: &Value) -> Option<TestBinary> {
 }
 
 /// Runs binaries, prints what they print, and counts; `prepare` sets what their processes need.
-pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync) -> Result<Counts> {
+pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync) -> Result<Results> {
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     let waiting = Mutex::new(binaries.into_iter());
-    let sum = Mutex::new(Counts::default());
+    let sum = Mutex::new(Results::default());
     let lane = || -> Result<()> {
         loop {
             let next = waiting.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?.next();
@@ -141,13 +158,10 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             prepare(&mut command);
             let output = command.output().with_context(|| format!("{} cannot be started", binary.name))?;
             let text = String::from_utf8_lossy(&output.stdout);
-            let counts = Counts::of_output(&text).ended(output.status.success());
+            let results = Results::of_output(&binary.name, &text).ended(&binary.name, output.status);
             let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
             println!("     Running {}\n{text}", binary.name);
-            if !output.status.success() {
-                println!("{} ended with {}", binary.name, output.status);
-            }
-            sum.add(counts);
+            sum.add(results);
         }
     };
     thread::scope(|scope| -> Result<()> {
@@ -162,6 +176,8 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use serde_json::json;
 
     use super::*;
@@ -169,12 +185,20 @@ mod tests {
     #[test]
     fn results_are_summed_and_a_crash_is_a_failure() {
         let output = "x\ntest result: ok. 3 passed; 0 failed; 1 ignored\n\
-                      test result: FAILED. 2 passed; 4 failed; 0 ignored\n";
-        let counts = Counts::of_output(output);
-        assert_eq!(counts, Counts { passed: 5, failed: 4 });
-        assert_eq!(counts.ended(false), counts);
-        assert_eq!(Counts::of_output("").ended(false), Counts { passed: 0, failed: 1 });
-        assert_eq!(Counts::of_output("").ended(true), Counts::default());
+                      failures:\n\n---- a stdout ----\nleft: 1\n\nfailures:\n    a\n\n\
+                      test result: FAILED. 2 passed; 4 failed; 0 ignored\nfailed\n";
+        let results = Results::of_output("base it", output);
+        assert_eq!((results.passed, results.failed), (5, 4));
+        assert_eq!(
+            results.failures,
+            "failed in base it:\n\n---- a stdout ----\nleft: 1\n\nfailures:\n    a\n\n"
+        );
+        let (well, badly) = (ExitStatus::from_raw(0), ExitStatus::from_raw(101 << 8));
+        assert_eq!(results.ended("base it", badly).failed, 4);
+        let crashed = Results::of_output("base it", "").ended("base it", badly);
+        assert_eq!((crashed.passed, crashed.failed), (0, 1));
+        assert!(crashed.failures.starts_with("base it ended with"));
+        assert_eq!(Results::default().ended("base it", well), Results::default());
     }
 
     #[test]
