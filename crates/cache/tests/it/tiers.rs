@@ -11,7 +11,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use sandur_base::Env;
 use sandur_cache::device::FilePart;
-use sandur_cache::flash::{FlashOptions, Journaling, SegmentState, Warm};
+use sandur_cache::flash::{FlashOptions, FlashStats, Journaling, SegmentState, Warm};
 use sandur_cache::policy::Refusal;
 use sandur_cache::{
     Applied, Cache, CacheOptions, Change, Condition, Hint, Item, ItemMeta, Lookup, Put, Read, Revision,
@@ -44,17 +44,27 @@ fn put(cache: &Cache, key: &str, value: Vec<u8>, put: &Put) -> Stored {
     wait(cache.put(key.as_bytes(), Bytes::from(value), put).wait())
 }
 
-/// Lets the device take what was written, as a slower writer would, until what leaves memory next finds room
-/// in the write buffers: beyond them values are dropped, how many depends on who runs when.
-fn drain(cache: &Cache) {
-    let queued = || cache.stats().flash.unwrap().device.queued_writes;
-    while cache.backpressure().is_some() || queued() > QUEUED {
-        std::thread::yield_now();
-    }
+fn device(cache: &Cache) -> FlashStats {
+    cache.stats().flash.unwrap().device
 }
 
 /// Writes that may wait, a fraction of the buffers.
 const QUEUED: u64 = 4;
+
+/// Lets the device take what was written, as a slower writer would, until what leaves memory next finds room
+/// in the write buffers: beyond them values are dropped, how many depends on who runs when.
+fn drain(cache: &Cache) {
+    while cache.backpressure().is_some() || device(cache).queued_writes > QUEUED {
+        std::thread::yield_now();
+    }
+}
+
+/// Waits until everything is written.
+fn write_out(cache: &Cache) {
+    while device(cache).unwritten_bytes > 0 {
+        std::thread::yield_now();
+    }
+}
 
 /// Segments that a small device keeps free: one for each of four classes, and two.
 const KEPT_FREE: usize = 6;
@@ -63,7 +73,7 @@ const KEPT_FREE: usize = 6;
 /// flash holds more than it can, and what it has to evict for the next value is not known.
 fn settle(cache: &Cache) {
     let is_settled = || {
-        let device = cache.stats().flash.unwrap().device;
+        let device = device(cache);
         let free = device.segments.iter().filter(|segment| segment.state == SegmentState::Free).count();
         device.unwritten_bytes == 0 && device.queued_writes == 0 && free >= KEPT_FREE
     };
@@ -148,9 +158,7 @@ fn items_of_both_tiers_are_counted_once_each() {
         }
         drain(&cache);
     }
-    while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
-        std::thread::yield_now();
-    }
+    write_out(&cache);
     let quiet = Read { quiet: true, ..Read::default() };
     let find = |key: u64| wait(cache.get(key.to_string().as_bytes(), &quiet).wait());
     // Segments may still be freed, which are counted before or after.
@@ -207,7 +215,7 @@ fn a_multiget_over_both_tiers_keeps_the_order_of_its_keys() {
 fn hints_decide_what_is_written_at_once() {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 16 << 20, 64 << 20)).unwrap();
-    let records = || cache.stats().flash.unwrap().device.records;
+    let records = || device(&cache).records;
     let with = |hint| Put { hint, ..Put::default() };
     put(&cache, "point", value(1, 1, 1000), &with(Hint::Point));
     assert_eq!(records(), 0, "an ordinary value waits");
@@ -524,11 +532,9 @@ fn values_that_no_buffer_holds_wait_and_are_written_piece_by_piece() {
     for key in 0..8 {
         put(&cache, &name(key), large(key), &hint);
         assert!(*get(&cache, &name(key)).unwrap().value == *large(key), "it is there while it waits");
-        while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
-            std::thread::yield_now();
-        }
+        write_out(&cache);
     }
-    let device = cache.stats().flash.unwrap().device;
+    let device = device(&cache);
     assert_eq!(device.counts.dropped.iter().sum::<u64>(), 0);
     cache.remove(name(3).as_bytes());
     put(&cache, &name(4), large(40), &hint);
@@ -563,9 +569,7 @@ fn a_burst_is_written_or_counted() {
             cache.remove((key - 1).to_string().as_bytes());
         }
     }
-    while cache.stats().flash.unwrap().device.unwritten_bytes > 0 {
-        std::thread::yield_now();
-    }
+    write_out(&cache);
     let mut missing = 0;
     for key in 0..count {
         match get(&cache, &key.to_string()) {
@@ -573,7 +577,7 @@ fn a_burst_is_written_or_counted() {
             None => missing += u64::from(key % 50 != 48),
         }
     }
-    let dropped = cache.stats().flash.unwrap().device.counts.dropped.iter().sum::<u64>();
+    let dropped = device(&cache).counts.dropped.iter().sum::<u64>();
     assert!(missing <= dropped, "{missing} missing, {dropped} of them counted");
     assert!(missing < count, "{missing} of {count} missing");
 }
