@@ -79,6 +79,7 @@ fn tidied() -> Results {
 /// Runs `cargo test` and prints what it prints.
 fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Results> {
     let mut command = Command::new(env!("CARGO"));
+    // What cargo itself says is shown while it builds.
     command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
     command.envs(how.iter().copied());
     with_tools(&mut command);
@@ -87,5 +88,5 @@ fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> 
     let text = String::from_utf8_lossy(&output.stdout);
     println!("{text}");
     let name = format!("cargo test {}", arguments.join(" "));
-    Ok(Results::of_output(&name, &text).ended(&name, output.status))
+    Ok(Results::of_output(&name, &text).ended(&name, output.status, ""))
 }

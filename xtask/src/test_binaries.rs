@@ -3,8 +3,10 @@
 //! Most tests wait for timers, disks and servers more than they compute, so binaries overlap: as many run at
 //! once as there are processors. The output of each is printed whole when it ends, so that it can be read.
 //!
-//! Invariant: a binary that ends badly counts as a failure even if it said nothing.
+//! Invariant: a binary that ends badly counts as a failure even if it said nothing. What one that crashed said
+//! last, which names the test it died in, is among its failures.
 
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -67,14 +69,26 @@ impl Results {
         results
     }
 
-    /// The results of a process that ended so: at least one failure if it ended badly.
-    pub fn ended(mut self, name: &str, status: ExitStatus) -> Self {
+    /// The results of a process that ended so: at least one failure if it ended badly. If no test failed, then
+    /// the process died in one, and `errors`, what it wrote to stderr, says in which.
+    pub fn ended(mut self, name: &str, status: ExitStatus, errors: &str) -> Self {
         if !status.success() {
-            self.failed = self.failed.max(1);
             self.failures += &format!("{name} ended with {status}\n");
+            if self.failed == 0 {
+                self.failed = 1;
+                self.failures += &last_lines(errors, LAST_WORDS);
+            }
         }
         self
     }
+}
+
+/// How many lines of a crashed process's stderr are repeated.
+const LAST_WORDS: usize = 20;
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("{line}\n")).collect()
 }
 
 fn number_before(text: &str, word: &str) -> u64 {
@@ -154,13 +168,17 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let Some(binary) = next else { return Ok(()) };
             let mut command = Command::new(&binary.path);
             command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
-            command.stderr(Stdio::inherit());
             prepare(&mut command);
+            // A file, not a pipe: a server that a crashed test left behind would hold a pipe open for ever.
+            let stderr = binary.path.with_extension("stderr");
+            command.stderr(File::create(&stderr).with_context(|| stderr.display().to_string())?);
             let output = command.output().with_context(|| format!("{} cannot be started", binary.name))?;
             let text = String::from_utf8_lossy(&output.stdout);
-            let results = Results::of_output(&binary.name, &text).ended(&binary.name, output.status);
+            let errors = fs::read(&stderr).with_context(|| stderr.display().to_string())?;
+            let errors = String::from_utf8_lossy(&errors);
+            let results = Results::of_output(&binary.name, &text).ended(&binary.name, output.status, &errors);
             let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
-            println!("     Running {}\n{text}", binary.name);
+            println!("     Running {}\n{text}{errors}", binary.name);
             sum.add(results);
         }
     };
@@ -194,11 +212,16 @@ mod tests {
             "failed in base it:\n\n---- a stdout ----\nleft: 1\n\nfailures:\n    a\n\n"
         );
         let (well, badly) = (ExitStatus::from_raw(0), ExitStatus::from_raw(101 << 8));
-        assert_eq!(results.ended("base it", badly).failed, 4);
-        let crashed = Results::of_output("base it", "").ended("base it", badly);
+        let failed = results.ended("base it", badly, "no crash\n");
+        assert_eq!(failed.failed, 4);
+        assert!(!failed.failures.contains("no crash"));
+        let overflow = "a line\n".repeat(LAST_WORDS) + "thread 'a::test' has overflowed its stack\n";
+        let crashed = Results::of_output("base it", "").ended("base it", ExitStatus::from_raw(6), &overflow);
         assert_eq!((crashed.passed, crashed.failed), (0, 1));
         assert!(crashed.failures.starts_with("base it ended with"));
-        assert_eq!(Results::default().ended("base it", well), Results::default());
+        assert!(crashed.failures.ends_with("a line\nthread 'a::test' has overflowed its stack\n"));
+        assert_eq!(crashed.failures.lines().count(), 1 + LAST_WORDS);
+        assert_eq!(Results::default().ended("base it", well, "said"), Results::default());
     }
 
     #[test]
