@@ -5,7 +5,8 @@
 //! of it or not. A thread has one account at a time: a future carries its own with [`Account::charge`], the
 //! CPU pool hands the caller's on to its jobs. What a thread allocates is added to its account, what it frees
 //! is subtracted; sums are kept per thread and handed over when they reach [`BATCH_BYTES`], so that counting
-//! costs an addition.
+//! costs an addition. What a job allocates counts as its work as well, so that a job which allocates much is
+//! soon asked whether it may (see [`job`]).
 //!
 //! **What it is not.** Memory that one account allocates and another frees stays with the first and is
 //! missing in the second: accounts are right for work that cleans up after itself, and about right for all
@@ -20,6 +21,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
+
+use crate::job;
 
 /// Bytes that a thread counts before it hands them to the account.
 pub const BATCH_BYTES: i64 = 64 << 10;
@@ -77,7 +80,9 @@ fn hand_over() {
         if let Ok(current) = current.try_borrow()
             && let Some(account) = &*current
         {
-            account.0.add(PENDING.replace(0));
+            let bytes = PENDING.replace(0);
+            account.0.add(bytes);
+            job::allocated(u64::try_from(bytes).unwrap_or(0));
         }
     });
 }
@@ -205,6 +210,7 @@ mod tests {
     use std::alloc::System;
 
     use super::*;
+    use crate::budget::{MemoryBudget, OverBudget};
     use crate::cpu::{CpuPool, Lane};
 
     #[global_allocator]
@@ -227,6 +233,38 @@ mod tests {
         account.run(|| drop(kept.0));
         assert_eq!((account.used(), other.used()), (0, 300_000));
         drop((kept.1, unrelated));
+    }
+
+    struct Bounded {
+        account: Account,
+        budget: MemoryBudget,
+    }
+
+    impl job::Owner for Bounded {
+        fn goes_on(&self) -> bool {
+            self.account.used() <= self.budget.limit()
+        }
+        fn budget(&self) -> &MemoryBudget {
+            &self.budget
+        }
+        fn refused(&self, _: OverBudget) {}
+    }
+
+    /// Goal: a job that tells of steps alone is asked when it has allocated much.
+    #[test]
+    fn what_a_job_allocates_counts_as_its_work() {
+        let (account, budget) = (Account::default(), MemoryBudget::root("job", 1 << 20));
+        let owner = Arc::new(Bounded { account: account.clone(), budget });
+        let mut pieces: Vec<Vec<u8>> = Vec::with_capacity(1_000);
+        let outcome = account.run(|| {
+            job::run(owner, || {
+                while pieces.len() < 1_000 && job::spend(1).is_ok() {
+                    pieces.push(vec![1; 100_000]);
+                }
+            })
+        });
+        assert_eq!(outcome, Err(job::Stopped));
+        assert!((10..20).contains(&pieces.len()), "{} pieces of a tenth of the budget", pieces.len());
     }
 
     #[test]

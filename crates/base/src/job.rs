@@ -4,7 +4,8 @@
 //! Code that loops over data tells with [`spend`] how much work it does, in units of about a nanosecond or a
 //! byte that is looked at. Most calls subtract a number; once in [`UNITS`] units the job's [`Owner`] is
 //! asked, which looks at the clock and at whether a caller still waits. **Invariants:** between two calls lie
-//! at most some milliseconds, whatever the input is. A job that is stopped stays stopped: every later call
+//! at most some milliseconds, whatever the input is, and at most [`UNITS`] bytes that were allocated on an
+//! [`account`](crate::account): a byte is a unit, too. A job that is stopped stays stopped: every later call
 //! fails at once, so that code that cannot hand the failure on may give any answer, and who runs the job
 //! discards it.
 //!
@@ -34,7 +35,6 @@ pub trait Owner: Send + Sync {
 pub struct Stopped;
 
 struct Current {
-    left: Cell<u64>,
     stopped: Cell<bool>,
     uncounted: Cell<bool>,
     owner: RefCell<Option<Arc<dyn Owner>>>,
@@ -42,9 +42,12 @@ struct Current {
 
 thread_local! {
     static CURRENT: Current = const {
-        let (left, stopped, uncounted) = (Cell::new(UNITS), Cell::new(false), Cell::new(false));
-        Current { left, stopped, uncounted, owner: RefCell::new(None) }
+        let (stopped, uncounted) = (Cell::new(false), Cell::new(false));
+        Current { stopped, uncounted, owner: RefCell::new(None) }
     };
+    /// Units until the owner is asked again. Without a destructor, so that the allocator may use it at any
+    /// time.
+    static LEFT: Cell<u64> = const { Cell::new(UNITS) };
 }
 
 /// Puts the job around this one back, also when it panics.
@@ -54,7 +57,7 @@ impl Drop for Around {
     fn drop(&mut self) {
         CURRENT.with(|current| {
             *current.owner.borrow_mut() = self.0.take();
-            current.left.set(self.1);
+            LEFT.set(self.1);
             current.stopped.set(self.2);
         });
     }
@@ -64,7 +67,7 @@ impl Drop for Around {
 pub fn run<T>(owner: Arc<dyn Owner>, job: impl FnOnce() -> T) -> Result<T, Stopped> {
     let _around = CURRENT.with(|current| {
         let before = current.owner.borrow_mut().replace(owner);
-        Around(before, current.left.replace(UNITS), current.stopped.replace(false))
+        Around(before, LEFT.replace(UNITS), current.stopped.replace(false))
     });
     look()?;
     let outcome = job();
@@ -74,13 +77,19 @@ pub fn run<T>(owner: Arc<dyn Owner>, job: impl FnOnce() -> T) -> Result<T, Stopp
 /// Notes work that was done or begins now; fails when the job is to end.
 #[inline]
 pub fn spend(units: usize) -> Result<(), Stopped> {
-    CURRENT.with(|current| match current.left.get().checked_sub(units as u64) {
+    match LEFT.get().checked_sub(units as u64) {
         Some(rest) => {
-            current.left.set(rest);
+            LEFT.set(rest);
             Ok(())
         }
-        None => ask(current),
-    })
+        None => CURRENT.with(ask),
+    }
+}
+
+/// Notes bytes that the allocator gave to the work of this thread: the next [`spend`] asks when they are many.
+pub(crate) fn allocated(bytes: u64) {
+    // A thread that ends has no locals any more.
+    let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(bytes)));
 }
 
 /// Asks whether the job is to end, whatever was spent.
@@ -93,7 +102,7 @@ fn ask(current: &Current) -> Result<(), Stopped> {
     // What runs while the owner is asked is not of the job.
     let owner = current.owner.borrow().clone();
     if !current.stopped.get() && owner.is_none_or(|owner| owner.goes_on()) {
-        current.left.set(UNITS);
+        LEFT.set(UNITS);
         return Ok(());
     }
     stop();
@@ -121,7 +130,7 @@ pub fn is_stopped() -> bool {
 fn stop() {
     CURRENT.with(|current| {
         current.stopped.set(true);
-        current.left.set(0);
+        LEFT.set(0);
     });
 }
 

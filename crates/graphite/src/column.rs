@@ -29,7 +29,7 @@ impl Column {
     /// An empty column with room for so many values.
     pub fn with_room(count: usize) -> Result<Self, Stopped> {
         job::spend(count)?;
-        let held = job::reserve_exactly(count as u64 * 8)?;
+        let held = job::reserve_exactly((count as u64).saturating_mul(8))?;
         Ok(Self { values: Vec::with_capacity(count), whole: false, _held: held })
     }
 
@@ -140,7 +140,29 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn a_length_at_the_edge_of_its_type_is_refused() {
+        let owner = Arc::new(Small(MemoryBudget::root("query", 1 << 20)));
+        for count in [usize::MAX, usize::MAX / 8 + 1, 1 << 61, 1 << 40] {
+            assert!(job::run(owner.clone(), || Column::with_room(count).is_err()).is_err(), "{count}");
+        }
+    }
+
+    struct Small(MemoryBudget);
+
+    impl job::Owner for Small {
+        fn goes_on(&self) -> bool {
+            true
+        }
+        fn budget(&self) -> &MemoryBudget {
+            &self.0
+        }
+        fn refused(&self, _: OverBudget) {}
+    }
 
     #[test]
     fn a_value_that_is_not_a_number_is_a_value() {

@@ -95,7 +95,7 @@ pub(crate) fn quotient(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 /// What series were asked for with, each once, in their order.
 pub(crate) fn path_expressions<'a>(list: impl IntoIterator<Item = &'a Series>) -> String {
     let mut seen = foldhash::HashSet::default();
-    let texts = list.into_iter().map(|series| series.path_expression.as_str());
+    let texts = list.into_iter().map(|series| &*series.path_expression);
     let once: Vec<&str> = texts.filter(|text| seen.insert(*text)).collect();
     once.join(",")
 }

@@ -2,12 +2,17 @@
 //!
 //! Arguments are evaluated before their function. Functions that need other times have their first argument
 //! evaluated again, so a request counts its calls and ends at [`CALLS_MAX`]. Functions over values run as
-//! jobs of the query on the CPU pool.
+//! jobs of the query on the CPU pool, and so does what reads texts of requests.
+//!
+//! **Invariant.** What a function may repeat for each series, the texts of its arguments, is reserved for all
+//! of them before it runs.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use sandur_base::nesting::Nested;
 use sandur_query::QueryContext;
 
 use crate::call::Call;
@@ -15,9 +20,10 @@ use crate::error::{Error, Result};
 use crate::function::{Again, Body, Computation, Evaluate, Function, Target};
 use crate::functions;
 use crate::glob::Pattern;
-use crate::grammar::{self, Expr, Template, TemplateValue, parse};
+use crate::grammar::{self, Expr, TARGET_BYTES_MAX, Template, TemplateValue, parse};
 use crate::number::{Number, parse_float};
 use crate::parameter::Argument;
+use crate::pattern;
 use crate::scope::Scope;
 use crate::series::Series;
 use crate::source::{Fetched, Selector, Source, Window};
@@ -29,8 +35,10 @@ pub const CALLS_MAX: u32 = 10_000;
 const WRITTEN_MAX: u16 = 8;
 /// Most series that a request may hold in one list.
 pub const SERIES_MAX: usize = 1_000_000;
-/// Fewer values than this are computed where they are.
+/// Fewer values than this are computed where they are; and fewer bytes of texts are read where they are.
 const LITTLE: usize = 4096;
+/// Bytes that a text makes of each series beside its own.
+const AROUND_TEXT: usize = 64;
 
 /// Evaluates the targets of one request.
 pub struct Evaluator<'a> {
@@ -52,6 +60,12 @@ impl<'a> Evaluator<'a> {
     /// The series of a target; a blank one has none.
     pub async fn series(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.target(Target::Text(target), scope).await
+    }
+
+    /// Reads a target in the name of the query.
+    async fn read(&self, text: &str) -> Result<Nested<Expr>> {
+        let (is_little, text) = (text.len() < LITTLE, text.to_owned());
+        self.context.compute_sized(is_little, move || Ok(parse(&text))).await?
     }
 
     fn evaluate<'b>(
@@ -101,9 +115,7 @@ impl<'a> Evaluator<'a> {
                 TemplateValue::Number(number) => number.to_string(),
                 TemplateValue::Text(text) => text.clone(),
             };
-            if path.contains(&place) {
-                path = path.replace(&place, &text);
-            }
+            path = pattern::replaced(&path, &place, &text, TARGET_BYTES_MAX)?;
         }
         self.fetch_path(&path, scope).await.map(Argument::Series)
     }
@@ -119,22 +131,15 @@ impl<'a> Evaluator<'a> {
     async fn fetch(&self, selector: Selector<'_>, path: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.context.check()?;
         let window = Window { from: scope.from.epoch, until: scope.until.epoch, now: scope.now };
-        let mut found = self.source.fetch(self.context, selector, window).await?;
+        let found = self.source.fetch(self.context, selector, window).await?;
         if found.len() > SERIES_MAX {
             let count = found.len();
             let message = format!("'{path}' has {count} series, more than {SERIES_MAX}; narrow the pattern");
             return Err(Error::Limit(message));
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        found.dedup_by(|a, b| a.name == b.name);
-        let share = scope.x_files_factor();
-        let series = |fetched: Fetched| {
-            let Fetched { name, start, end, step, values } = fetched;
-            let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
-            series.path_expression = path.to_owned();
-            series
-        };
-        Ok(found.into_iter().map(series).collect())
+        let (share, path): (f64, Arc<str>) = (scope.x_files_factor(), path.into());
+        let is_little = found.len() < LITTLE / 16;
+        Ok(self.context.compute_sized(is_little, move || Ok(in_order(found, &path, share))).await?)
     }
 
     async fn by_tags(&self, call: &grammar::Call, scope: &Scope) -> Result<Argument> {
@@ -143,7 +148,7 @@ impl<'a> Evaluator<'a> {
             _ => None,
         };
         let texts: Vec<String> = call.arguments.iter().filter_map(|argument| text(argument)).collect();
-        let expressions = TagExpression::parse_all(texts.iter().map(String::as_str))?;
+        let expressions = TagExpression::parse_for(self.context, texts).await?;
         self.fetch(Selector::Tags(&expressions), &call.raw, scope).await.map(Argument::Series)
     }
 
@@ -174,6 +179,11 @@ impl<'a> Evaluator<'a> {
             by_name.push((name.clone(), self.evaluate(argument, scope, replacements).await?));
         }
         let points = by_place.iter().map(size).sum::<usize>();
+        let texts =
+            by_place.iter().chain(by_name.iter().map(|(_, value)| value)).map(text_bytes).sum::<usize>();
+        let repeated = texts.saturating_mul(by_place.iter().map(series_count).sum());
+        let _held = self.context.budget().reserve(repeated as u64).map_err(sandur_query::Error::from)?;
+        let points = points.max(repeated);
         let bound = Call::bind(function, scope.clone(), by_place, by_name)?;
         let first = call.arguments.first().map_or(Target::First, |first| Target::Expr(first));
         self.run(function, bound, first, points).await
@@ -197,6 +207,37 @@ impl<'a> Evaluator<'a> {
             Body::SeriesByTag => return Err(Error::invalid("seriesByTag takes texts")),
         };
         self.context.compute_sized(points < LITTLE, move || Ok(run())).await?
+    }
+}
+
+/// The series that were found, each once, in the order of their names. In a job that was stopped they are of
+/// no use and are dropped.
+fn in_order(mut found: Vec<Fetched>, path: &Arc<str>, share: f64) -> Vec<Series> {
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by(|a, b| a.name == b.name);
+    let series = |fetched: Fetched| {
+        let Fetched { name, start, end, step, values } = fetched;
+        let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
+        series.path_expression = Arc::clone(path);
+        series
+    };
+    found.into_iter().map(series).collect()
+}
+
+/// What a text of an argument takes when it stands in a name.
+fn text_bytes(argument: &Argument) -> usize {
+    match argument {
+        Argument::Text(text) => text.len() + AROUND_TEXT,
+        _ => 0,
+    }
+}
+
+/// How many series there are in an argument.
+fn series_count(argument: &Argument) -> usize {
+    match argument {
+        Argument::Series(list) => list.len(),
+        Argument::Lists(lists) => lists.iter().map(Vec::len).sum(),
+        _ => 0,
     }
 }
 
@@ -240,7 +281,7 @@ impl Evaluate for Evaluator<'_> {
                             format!("more than {WRITTEN_MAX} functions write targets within each other");
                         return Err(Error::Limit(message));
                     }
-                    parsed = parse(text)?;
+                    parsed = self.read(text).await?;
                     &*parsed
                 }
             };
@@ -256,6 +297,10 @@ impl Evaluate for Evaluator<'_> {
 
     fn events<'b>(&'b self, tags: &'b [String], from: i64, until: i64) -> BoxFuture<'b, Result<Vec<i64>>> {
         async move { Ok(self.source.events(self.context, tags, from, until).await?) }.boxed()
+    }
+
+    fn check(&self) -> Result<()> {
+        Ok(self.context.check()?)
     }
 
     fn compute<'b>(&'b self, job: Computation) -> BoxFuture<'b, Result<Vec<Series>>> {

@@ -130,6 +130,11 @@ pub trait Evaluate: Send + Sync {
     /// A random number from 0 to 1.
     fn random(&self) -> f64;
 
+    /// Fails when the query is to end: called between pieces of work that are no jobs.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Runs computation over values in the name of the query.
     fn compute<'a>(&'a self, job: Computation) -> BoxFuture<'a, Result<Vec<Series>>>;
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use foldhash::{HashSet, HashSetExt};
+use sandur_base::Stopped;
+use sandur_base::job::spend;
 use sandur_model::{FormPiece, SignSet, TextForm, TextForms};
 
 use crate::error::{Error, Result};
@@ -27,6 +29,8 @@ const LEVELS_MAX: usize = 3;
 pub struct Pattern {
     text: String,
     nodes: Vec<NodePattern>,
+    /// Nodes that were asked for with an escaped sign, without their backslashes, by place.
+    escaped: Vec<(usize, String)>,
 }
 
 /// The pattern of one node of a path.
@@ -86,7 +90,11 @@ impl Pattern {
         if matches!(nodes.last(), Some(NodePattern::Levels)) {
             nodes.push(NodePattern::parse("*", &mut room)?);
         }
-        Ok(Self { text: text.to_owned(), nodes })
+        let is_escaped = |asked: &str| ["\\*", "\\?", "\\[", "\\{"].iter().any(|sign| asked.contains(sign));
+        let asked = text.split('.').zip(clean.split('.')).enumerate();
+        let escaped = asked.filter(|(_, (asked, _))| is_escaped(asked));
+        let escaped = escaped.map(|(place, (_, clean))| (place, clean.to_owned())).collect();
+        Ok(Self { text: text.to_owned(), nodes, escaped })
     }
 
     /// The pattern as it was written.
@@ -122,17 +130,21 @@ impl Pattern {
     }
 
     /// The path that a client is told for one that was found: nodes that were asked for with an escaped sign
-    /// keep the sign.
-    pub fn shown(&self, path: &str) -> String {
+    /// keep the sign. In a job that was stopped (see [`sandur_base::job`]) there is none.
+    pub fn shown(&self, path: String) -> String {
+        if self.escaped.is_empty() {
+            return path;
+        }
         let mut nodes: Vec<&str> = path.split('.').collect();
-        let plain = self.text.replace('\\', "");
-        for (place, (asked, plain)) in self.text.split('.').zip(plain.split('.')).enumerate() {
-            let is_escaped = ["\\*", "\\?", "\\[", "\\{"].iter().any(|sign| asked.contains(sign));
-            if let Some(node) = nodes.get_mut(place).filter(|_| is_escaped) {
-                *node = plain;
+        for (place, asked) in &self.escaped {
+            if let Some(node) = nodes.get_mut(*place) {
+                *node = asked;
             }
         }
-        nodes.join(".")
+        match spend(nodes.iter().map(|node| node.len() + 1).sum()) {
+            Ok(()) => nodes.join("."),
+            Err(Stopped) => String::new(),
+        }
     }
 }
 
@@ -419,6 +431,6 @@ mod tests {
     #[test]
     fn an_escaped_sign_is_shown_as_it_was_asked() {
         let pattern = Pattern::parse(r"a.b\*.c").unwrap();
-        assert_eq!(pattern.shown("a.bx.c"), "a.b*.c");
+        assert_eq!(pattern.shown("a.bx.c".to_owned()), "a.b*.c");
     }
 }

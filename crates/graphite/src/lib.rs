@@ -38,6 +38,8 @@ mod functions;
 mod glob;
 mod grammar;
 mod listing;
+#[cfg(test)]
+mod memory_tests;
 mod number;
 mod parameter;
 mod pattern;

@@ -15,7 +15,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 /// Most memory of a compiled expression.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Longest text that a replacement may make.
-const REPLACED_BYTES_MAX: usize = 64 << 10;
+pub(crate) const REPLACED_BYTES_MAX: usize = 64 << 10;
 
 /// An expression that tells [`sandur_base::job`] of what a search may take.
 pub(crate) struct PythonRegex {
@@ -170,9 +170,12 @@ enum Part {
 impl Replacement {
     /// Reads a replacement; its groups must be those of the expression.
     pub(crate) fn parse(text: &str, regex: &Regex) -> Result<Self> {
+        if text.len() > REPLACED_BYTES_MAX {
+            return Err(Error::Limit(format!("the replacement is longer than {REPLACED_BYTES_MAX} bytes")));
+        }
         let wrong = |what: &str| Error::invalid(format!("the replacement '{text}' has {what}"));
         let (mut parts, mut plain) = (Vec::new(), String::new());
-        let mut signs = text.chars().peekable();
+        let mut signs = text.chars();
         while let Some(sign) = signs.next() {
             if sign != '\\' {
                 plain.push(sign);
@@ -180,10 +183,9 @@ impl Replacement {
             }
             let group = match signs.next() {
                 Some('g') => {
-                    let rest: String = signs.clone().collect();
-                    let inner = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
-                    let (name, _) = inner.ok_or_else(|| wrong(r"\g without <name>"))?;
-                    (0..name.chars().count() + 2).for_each(|_| _ = signs.next());
+                    let inner = signs.as_str().strip_prefix('<').and_then(|rest| rest.split_once('>'));
+                    let (name, rest) = inner.ok_or_else(|| wrong(r"\g without <name>"))?;
+                    signs = rest.chars();
                     match name.parse() {
                         Ok(number) => Part::Group(number),
                         Err(_) => Part::Named(name.to_owned()),
@@ -191,7 +193,7 @@ impl Replacement {
                 }
                 Some(digit) if digit.is_ascii_digit() && digit != '0' => {
                     let mut number = digit.to_digit(10).unwrap_or_default() as usize;
-                    if let Some(second) = signs.peek().and_then(|sign| sign.to_digit(10)) {
+                    if let Some(second) = signs.clone().next().and_then(|sign| sign.to_digit(10)) {
                         number = number * 10 + second as usize;
                         signs.next();
                     }
@@ -227,15 +229,11 @@ impl Replacement {
         // As Python does, an empty match right behind another match counts.
         while let Some(captures) = regex.captures_at(text, from) {
             let Some(whole) = captures.get(0) else { break };
-            out.push_str(&text[done..whole.start()]);
-            self.write(&captures, &mut out);
+            push_within(&mut out, &text[done..whole.start()])?;
+            self.write(&captures, &mut out)?;
             done = whole.end();
             let next = text[done..].chars().next().map_or(1, char::len_utf8);
             from = if whole.is_empty() { done + next } else { done };
-            if out.len() > REPLACED_BYTES_MAX {
-                let message = format!("a replaced name is longer than {REPLACED_BYTES_MAX} bytes");
-                return Err(Error::Limit(message));
-            }
             if from > text.len() {
                 break;
             }
@@ -244,15 +242,37 @@ impl Replacement {
         Ok(out)
     }
 
-    fn write(&self, captures: &Captures<'_>, out: &mut String) {
+    fn write(&self, captures: &Captures<'_>, out: &mut String) -> Result<()> {
         for part in &self.0 {
             let text = match part {
                 Part::Text(text) => Some(text.as_str()),
                 Part::Group(number) => captures.get(*number).map(|group| group.as_str()),
                 Part::Named(name) => captures.name(name).map(|group| group.as_str()),
             };
-            out.push_str(text.unwrap_or_default());
+            push_within(out, text.unwrap_or_default())?;
         }
+        Ok(())
+    }
+}
+
+/// Appends a text that a replacement has room for.
+fn push_within(out: &mut String, text: &str) -> Result<()> {
+    if out.len() + text.len() > REPLACED_BYTES_MAX {
+        return Err(Error::Limit(format!("a replaced name is longer than {REPLACED_BYTES_MAX} bytes")));
+    }
+    out.push_str(text);
+    Ok(())
+}
+
+/// A text with another one wherever `place` stands, if that has at most `most` bytes.
+pub(crate) fn replaced(text: &str, place: &str, with: &str, most: usize) -> Result<String> {
+    let places = text.matches(place).count();
+    let length = (text.len() - places * place.len()).saturating_add(places.saturating_mul(with.len()));
+    match length > most {
+        true => Err(Error::Limit(format!(
+            "a text in which '{place}' is replaced would have {length} bytes, more than {most}"
+        ))),
+        false => Ok(text.replace(place, with)),
     }
 }
 
@@ -294,6 +314,28 @@ mod tests {
             assert!(replace(search, with, "a").is_err(), "{search} {with}");
         }
         assert!(replace("", &"x".repeat(1000), &"a".repeat(1000)).is_err());
+    }
+
+    /// Goal: neither a replacement of many groups nor the reading of one takes what its text does not say.
+    #[test]
+    fn a_replacement_is_refused_before_it_is_written() {
+        let name = "A".repeat(REPLACED_BYTES_MAX / 2);
+        let error =
+            Substitution::new("(.*)", &r"\1".repeat(20_000)).and_then(|s| s.apply(&name)).unwrap_err();
+        assert!(matches!(error, Error::Limit(_)), "{error}");
+        let mut out = String::new();
+        push_within(&mut out, &name).unwrap();
+        push_within(&mut out, &name).unwrap();
+        assert!(push_within(&mut out, "A").is_err() && out.len() == REPLACED_BYTES_MAX);
+        let groups = r"\g<1>".repeat(REPLACED_BYTES_MAX / 5);
+        assert!(Substitution::new("(a)", &groups).is_ok());
+        assert!(matches!(Substitution::new("(a)", &(groups + "12345")), Err(Error::Limit(_))));
+        assert_eq!(replaced("a%%", "%", "bc", 5).unwrap(), "abcbc");
+        assert!(matches!(replaced("a%%", "%", "bc", 4), Err(Error::Limit(_))));
+        assert!(matches!(
+            replaced(&"%".repeat(1 << 20), "%", &"x".repeat(1 << 20), 1 << 20),
+            Err(Error::Limit(_))
+        ));
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! A series of a target: values at equal steps, a name, and how it is drawn and consolidated.
+//!
+//! **Invariant.** Names are told to the job that makes them, byte by byte, so that one that makes many long
+//! ones is asked whether it may. Where the job was stopped there are no names: its answer is dropped.
+
+use std::sync::Arc;
 
 use sandur_base::Stopped;
+use sandur_base::job::spend;
 
 use crate::column::Column;
 use crate::number::Number;
@@ -88,7 +94,7 @@ pub struct Series {
     /// What clients show and match on.
     pub name: String,
     /// What the series was asked for with; names of sums are made of these.
-    pub path_expression: String,
+    pub path_expression: Arc<str>,
     /// Its tags.
     pub tags: Tags,
     /// Time of the first value.
@@ -120,10 +126,19 @@ fn is_call(name: &str) -> bool {
         && name.len() > open + 2
 }
 
+/// A name of the job; nothing when the job was stopped.
+fn told(name: String) -> String {
+    // The name is kept twice, and its tags may repeat it.
+    match spend(name.len().saturating_mul(4)) {
+        Ok(()) => name,
+        Err(Stopped) => String::new(),
+    }
+}
+
 impl Series {
     /// A series with the tags that its name has.
     pub fn new(name: impl Into<String>, start: i64, end: i64, step: i64, values: Column) -> Self {
-        let name = name.into();
+        let name = told(name.into());
         let parsed = if is_call(&name) { None } else { parse_name(&name).ok() };
         let tags = parsed.unwrap_or_else(|| Tags::of_name(&name));
         Self::tagged(name, tags, (start, end, step), values)
@@ -136,7 +151,8 @@ impl Series {
         (start, end, step): (i64, i64, i64),
         values: Column,
     ) -> Self {
-        let path_expression = name.clone();
+        let name = told(name);
+        let path_expression = name.as_str().into();
         Self { name, path_expression, tags, start, end, step, values, values_per_point: 1, ..Self::default() }
     }
 
@@ -148,22 +164,23 @@ impl Series {
 
     /// The series with other values and another name, by which it is asked for from now on.
     pub(crate) fn derived(self, name: String, values: Column) -> Self {
-        let path_expression = name.clone();
+        let name = told(name);
+        let path_expression = name.as_str().into();
         let (options, color) = (Vec::new(), None);
         Self { name, path_expression, values, values_per_point: 1, options, color, ..self }
     }
 
     /// Gives it the name of a call with it; it is asked for by that name from now on.
     pub(crate) fn rename(&mut self, name: String) {
-        self.path_expression.clone_from(&name);
-        self.name = name;
+        self.name = told(name);
+        self.path_expression = self.name.as_str().into();
     }
 
     /// A second series with the same values.
     pub(crate) fn copied(&self) -> Result<Self, Stopped> {
         Ok(Self {
-            name: self.name.clone(),
-            path_expression: self.path_expression.clone(),
+            name: told(self.name.clone()),
+            path_expression: Arc::clone(&self.path_expression),
             tags: self.tags.clone(),
             values: self.values.copied()?,
             options: self.options.clone(),

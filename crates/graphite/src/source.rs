@@ -98,9 +98,11 @@ pub(crate) mod testing {
     use super::*;
     use crate::column::Column;
 
-    /// One series of ones, and so many nodes of which every other one is a series; no tags, no events.
+    /// Series of ones, one at least, and so many nodes of which every other one is a series; no tags, no
+    /// events.
     #[derive(Default)]
     pub(crate) struct Made {
+        pub(crate) series: usize,
         pub(crate) nodes: usize,
     }
 
@@ -114,8 +116,13 @@ pub(crate) mod testing {
             async move {
                 let (start, end) = (window.from, window.until);
                 let count = usize::try_from((end - start) / 60).unwrap_or(0);
-                let values = Column::in_budget(context.budget(), std::iter::repeat_n(Some(1.0), count))?;
-                Ok(vec![Fetched { name: "a.b".to_owned(), start, end, step: 60, values }])
+                let fetched = |name| {
+                    let values = std::iter::repeat_n(Some(1.0), count);
+                    let values = Column::in_budget(context.budget(), values)?;
+                    Ok(Fetched { name, start, end, step: 60, values })
+                };
+                let others = (1..self.series).map(|n| format!("a.b{n}"));
+                std::iter::once("a.b".to_owned()).chain(others).map(fetched).collect()
             }
             .boxed()
         }

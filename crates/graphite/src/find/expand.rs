@@ -62,21 +62,24 @@ pub async fn expand(
     context: &QueryContext,
     request: &ExpandRequest,
 ) -> std::result::Result<Rendered, Error> {
-    let mut groups: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for query in &request.queries {
         let pattern = Pattern::parse(query)?;
         let found = source.find(context, &pattern, None).await?;
-        let wanted = found.into_iter().filter(|node| node.is_leaf || !request.leaves_only);
-        groups.entry(query).or_default().extend(wanted.map(|node| pattern.shown(&node.path)));
+        let (leaves_only, mut group) = (request.leaves_only, groups.remove(query).unwrap_or_default());
+        let job = move || {
+            let wanted = found.into_iter().filter(|node| node.is_leaf || !leaves_only);
+            group.extend(wanted.map(|node| pattern.shown(node.path)));
+            Ok(group)
+        };
+        groups.insert(query.clone(), context.compute(job).await?);
     }
-    let groups: Vec<(String, BTreeSet<String>)> =
-        groups.into_iter().map(|(query, paths)| (query.to_owned(), paths)).collect();
     let request = request.clone();
     context.compute(move || Ok(write(&request, groups))).await?
 }
 
-fn write(request: &ExpandRequest, groups: Vec<(String, BTreeSet<String>)>) -> Result<Rendered> {
-    let size = groups.iter().flat_map(|(_, paths)| paths).map(|path| 64 + 3 * path.len()).sum::<usize>();
+fn write(request: &ExpandRequest, groups: BTreeMap<String, BTreeSet<String>>) -> Result<Rendered> {
+    let size = groups.values().flatten().map(|path| 64 + 3 * path.len()).sum::<usize>();
     let _held = reserve_exactly(size as u64)?;
     let layout = Layout::new(request.pretty);
     let list = |paths: BTreeSet<String>, depth| {
@@ -90,7 +93,7 @@ fn write(request: &ExpandRequest, groups: Vec<(String, BTreeSet<String>)>) -> Re
             };
             layout.join(('{', '}'), 1, &groups.into_iter().map(group).collect::<Vec<String>>())
         }
-        false => list(groups.into_iter().flat_map(|(_, paths)| paths).collect(), 1),
+        false => list(groups.into_values().flatten().collect(), 1),
     };
     let body = layout.join(('{', '}'), 0, &[format!("\"results\": {results}")]);
     Ok(wrapped("application/json", body.into_bytes(), request.jsonp.as_deref()))

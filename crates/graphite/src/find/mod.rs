@@ -66,7 +66,7 @@ pub(crate) struct Node {
 
 impl Node {
     fn of(found: Found, pattern: &Pattern) -> Self {
-        let path = pattern.shown(&found.path);
+        let path = pattern.shown(found.path);
         let name_at = path.rfind('.').map_or(0, |at| at + 1);
         Self { path, name_at, is_leaf: found.is_leaf }
     }
@@ -132,7 +132,7 @@ mod tests {
         let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         let request = FindRequest::read(&pairs, 1000, &Zone::utc())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let answer = runtime.block_on(find(&Made { nodes: count }, &context, &request));
+        let answer = runtime.block_on(find(&Made { nodes: count, ..Made::default() }, &context, &request));
         assert_eq!(budget.used(), 0);
         answer.map(|rendered| rendered.body)
     }

@@ -32,6 +32,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let substitution = Substitution::new(&search, &replace)?;
     let scope = again.call.scope.written();
     for series in &mut list {
+        again.evaluator.check()?;
         let query = substitution.apply(&series.name)?;
         let found = again.written(&query, &scope).await?;
         let first =

@@ -1,11 +1,15 @@
 //! `applyByNode`: evaluates a target for each path up to a node, which stands where the target has `%`.
 
-use super::keys::bound_in;
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 
+use super::keys::bound_in;
 use crate::error::{Error, Result};
 use crate::function::{Again, Body, Function, Group, Origin};
+use crate::grammar::TARGET_BYTES_MAX;
 use crate::parameter::{Kind, optional, required};
+use crate::pattern::{REPLACED_BYTES_MAX, replaced};
 use crate::series::Series;
 
 pub(super) const FUNCTION: Function = Function {
@@ -39,11 +43,16 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let scope = again.call.scope.written();
     let mut results = Vec::new();
     for prefix in prefixes {
-        for mut series in again.written(&target.replace('%', &prefix), &scope).await? {
-            if let Some(name) = name.as_ref().filter(|name| !name.is_empty()) {
-                series.name = name.replace('%', &prefix);
+        let written = replaced(&target, "%", &prefix, TARGET_BYTES_MAX)?;
+        let name = name.as_ref().filter(|name| !name.is_empty());
+        let name = name.map(|name| replaced(name, "%", &prefix, REPLACED_BYTES_MAX)).transpose()?;
+        let prefix: Arc<str> = prefix.into();
+        for mut series in again.written(&written, &scope).await? {
+            again.evaluator.check()?;
+            if let Some(name) = &name {
+                series.name.clone_from(name);
             }
-            series.path_expression.clone_from(&prefix);
+            series.path_expression = Arc::clone(&prefix);
             (series.start, series.end) = times;
             results.push(series);
         }

@@ -95,7 +95,7 @@ fn of_total(mut list: Vec<Series>, total: Argument, share: f64) -> Result<Vec<Se
     let total = Series { values: total, values_per_point: 1, ..Series::default() };
     let one = |series: Series| {
         let values = pairs(&series, &total, percent)?;
-        let of = if text.is_empty() { &series.path_expression } else { &text };
+        let of = if text.is_empty() { &*series.path_expression } else { text.as_str() };
         let name = format!("asPercent({},{of})", series.name);
         Ok(Series::new(name, series.start, series.end, series.step, values).with_share(share))
     };

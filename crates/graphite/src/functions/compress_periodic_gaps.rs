@@ -1,5 +1,7 @@
 //! `compressPeriodicGaps`: gives series that have a value at every so many steps that longer step.
 
+use std::sync::Arc;
+
 use super::summaries::summarized;
 use crate::call::Call;
 use crate::error::Result;
@@ -45,7 +47,7 @@ fn compress(series: Series) -> Result<Series> {
     let start = series.start.saturating_add(series.step.saturating_mul(first as i64));
     let (values, _) = summarized(&series, "last", interval, (start, series.end))?;
     let end = start + interval * (values.len() as i64 - 1);
-    let (path, name) = (series.path_expression.clone(), series.name.clone());
+    let (path, name) = (Arc::clone(&series.path_expression), series.name.clone());
     let compressed = series.derived(name, values);
     Ok(Series { path_expression: path, start, end, step: interval, ..compressed })
 }

@@ -22,7 +22,7 @@ pub(super) const FUNCTION: Function = Function {
 fn run(call: Call) -> Result<Vec<Series>> {
     let value = call.number(0)?;
     let mut series = constant(&call.scope, Some(value.value()), value.to_string())?;
-    series.path_expression = format!("constantLine({value})");
+    series.path_expression = format!("constantLine({value})").into();
     Ok(vec![series])
 }
 

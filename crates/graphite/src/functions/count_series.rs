@@ -23,7 +23,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let lists = call.rest_lists()?;
     if lists.is_empty() {
         let mut series = constant(&call.scope, Some(0.0), "0".to_owned())?;
-        series.path_expression = "countSeries()".to_owned();
+        series.path_expression = "countSeries()".into();
         return Ok(vec![series]);
     }
     let mut list: Vec<Series> = lists.into_iter().flatten().collect();

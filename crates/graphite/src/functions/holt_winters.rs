@@ -1,6 +1,7 @@
 //! Triple exponential smoothing: what a series is expected to be, and how far it strays.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::attime::parse_offset;
 use crate::column::Column;
@@ -140,6 +141,6 @@ fn band(found: &Analysis, delta: f64, name: &str, tags: &Tags) -> Result<Series>
     let name = format!("{name}({})", series.name);
     let times = (found.start, series.end, series.step);
     let mut made = Series::tagged(name, tags.clone(), times, values).with_share(series.x_files_factor);
-    made.path_expression.clone_from(&series.path_expression);
+    made.path_expression = Arc::clone(&series.path_expression);
     Ok(made)
 }

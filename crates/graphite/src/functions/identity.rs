@@ -24,7 +24,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let count = usize::try_from(end - start).unwrap_or(0).div_ceil(60);
     let times = (start..end).step_by(60).map(|time| Some(time as f64));
     let values = Column::collect(count, times)?.of_integers();
-    let path_expression = format!("identity(\"{name}\")");
+    let path_expression = format!("identity(\"{name}\")").into();
     let series = Series::new(name, start, end, 60, values).with_share(call.scope.x_files_factor());
     Ok(vec![Series { path_expression, ..series }])
 }

@@ -30,7 +30,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
         return Err(Error::invalid("The requested percent is required to be greater than 0"));
     }
     let Some(grid) = normalize(&mut list)? else { return Ok(Vec::new()) };
-    let path = list.first().map_or("", |series| series.path_expression.as_str());
+    let path = list.first().map_or("", |series| &*series.path_expression);
     let name = format!("percentileOfSeries({path},{})", general(n));
     let values = rows(&list, |row| percentile(row.iter().copied(), n, interpolate))?;
     let (start, end, step) = grid.times();

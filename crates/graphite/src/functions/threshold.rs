@@ -25,7 +25,7 @@ pub(super) const FUNCTION: Function = Function {
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (value, label, color) = (call.number(0)?, call.maybe_text(1)?, call.maybe_text(2)?);
     let mut series = constant(&call.scope, Some(value.value()), value.to_string())?;
-    series.path_expression = format!("constantLine({value})");
+    series.path_expression = format!("constantLine({value})").into();
     if let Some(label) = label.filter(|label| !label.is_empty()) {
         series.name = label;
     }

@@ -3,10 +3,13 @@
 use futures_util::FutureExt;
 
 use crate::attime::parse_offset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::function::{Again, Body, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, optional, required};
 use crate::series::Series;
+
+/// Most times that one call looks at, each of which reads its series again.
+const TIMES_MAX: i64 = 1_000;
 
 pub(super) const FUNCTION: Function = Function {
     name: "timeStack",
@@ -30,6 +33,12 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let (first, last) = (call.integer(2)?, call.integer(3)?);
     let text = if text.starts_with(|sign: char| sign.is_ascii_digit()) { format!("-{text}") } else { text };
     let delta = parse_offset(&text)?;
+    if last.saturating_sub(first) > TIMES_MAX {
+        return Err(Error::Limit(format!(
+            "timeStack would look at {} times; {TIMES_MAX} are allowed in one call",
+            last.saturating_sub(first)
+        )));
+    }
     let Some((start, end)) = list.first().map(|series| (series.start, series.end)) else {
         return Ok(Vec::new());
     };

@@ -29,19 +29,25 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, value, search, replace) = (call.series()?, call.float(1)?, call.text(2)?, call.text(3)?);
     let substitution = Substitution::new(&search, &replace)?;
-    let mut names = Vec::new();
-    for series in &list {
-        let name = substitution.apply(&series.name)?;
-        // Series with gaps have no largest value here.
-        let is_whole = series.points().all(|value| value.is_some());
-        let most = Aggregation::Max.of(series.points()).filter(|_| is_whole);
-        if most.is_some_and(|most| most > value) {
-            names.push(name);
+    let named = again.compute(move || {
+        let mut named = Vec::new();
+        for mut series in list {
+            let name = substitution.apply(&series.name)?;
+            // Series with gaps have no largest value here.
+            let is_whole = series.points().all(|value| value.is_some());
+            let most = Aggregation::Max.of(series.points()).filter(|_| is_whole);
+            if most.is_some_and(|most| most > value) {
+                series.rename(name);
+                named.push(series);
+            }
         }
-    }
-    if names.is_empty() {
+        Ok(named)
+    });
+    let named = named.await?;
+    if named.is_empty() {
         return Ok(Vec::new());
     }
+    let names: Vec<&str> = named.iter().map(|series| series.name.as_str()).collect();
     let scope = again.call.scope.written();
     let mut found = again.written(&format!("group({})", names.join(",")), &scope).await?;
     found.retain(|series| !series.values.is_empty());

@@ -34,8 +34,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     }
     let share = call.scope.x_files_factor();
     let paths = |list: &[Series]| {
-        let paths: std::collections::BTreeSet<&str> =
-            list.iter().map(|s| s.path_expression.as_str()).collect();
+        let paths: std::collections::BTreeSet<&str> = list.iter().map(|s| &*s.path_expression).collect();
         paths.into_iter().collect::<Vec<_>>().join(",")
     };
     let shown: Vec<String> = nodes.iter().map(NodeOrTag::text).collect();

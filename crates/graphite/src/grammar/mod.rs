@@ -9,6 +9,7 @@ use sandur_base::nesting::{Extent, Nested, Node};
 
 use crate::number::Number;
 
+pub(crate) use parser::TARGET_BYTES_MAX;
 pub use parser::parse;
 
 /// A target, or a part of one.

@@ -1,5 +1,6 @@
 //! The reader of targets.
 
+use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, Nested};
 
 use super::{Call, Expr, Template, TemplateValue};
@@ -7,10 +8,13 @@ use crate::error::{Error, Result};
 use crate::number::Number;
 
 /// Longest target.
-const TARGET_BYTES_MAX: usize = 1 << 20;
+pub(crate) const TARGET_BYTES_MAX: usize = 1 << 20;
 /// Most expressions that are tried: a tree may have a tenth of it, and reading that takes few attempts. Calls
 /// of `template` that are not closed are read in two ways at each level.
 const ATTEMPTS_MAX: u32 = 20_000;
+/// Most bytes that are looked at, those that are read in several ways included: sixteen times the longest
+/// target.
+const LOOKED_AT_MAX: usize = 16 * TARGET_BYTES_MAX;
 /// Signs that a path has with a backslash before them.
 const SYMBOLS: &[u8] = b"(){},.'\"\\|";
 
@@ -19,7 +23,7 @@ pub fn parse(text: &str) -> Result<Nested<Expr>> {
     if text.len() > TARGET_BYTES_MAX {
         return Err(Error::Limit(format!("the target is longer than {TARGET_BYTES_MAX} bytes")));
     }
-    let mut reader = Reader { text, at: 0, depth: Depth::default(), attempts: 0 };
+    let mut reader = Reader { text, at: 0, depth: Depth::default(), attempts: 0, looked_at: 0, untold: 0 };
     let expr = reader.expression()?.ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
         Error::invalid(format!("'{shown}' is not a target: a path or a function call is expected"))
@@ -33,6 +37,9 @@ struct Reader<'a> {
     at: usize,
     depth: Depth,
     attempts: u32,
+    /// Bytes that were looked at, and those of them that the job was not told of.
+    looked_at: usize,
+    untold: usize,
 }
 
 fn is_word_start(byte: u8) -> bool {
@@ -50,7 +57,9 @@ impl<'a> Reader<'a> {
 
     fn space(&mut self) {
         let bytes = self.rest().bytes();
-        self.at += bytes.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+        let count = bytes.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+        self.at += count;
+        self.note(count + 1);
     }
 
     fn sign(&mut self, sign: char) -> bool {
@@ -74,18 +83,32 @@ impl<'a> Reader<'a> {
         }
         let length = rest.bytes().take_while(|byte| is_word(*byte)).count();
         self.at += length;
+        self.note(length);
         Some(&rest[..length])
+    }
+
+    /// Counts what was tried and looked at.
+    fn attempt(&mut self) -> Result<()> {
+        self.attempts += 1;
+        spend(std::mem::take(&mut self.untold))?;
+        if self.attempts > ATTEMPTS_MAX || self.looked_at > LOOKED_AT_MAX {
+            return Err(Error::Limit(
+                "the target takes too many attempts to read; close its brackets".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Notes that so many bytes were looked at.
+    fn note(&mut self, bytes: usize) {
+        self.looked_at += bytes;
+        self.untold += bytes;
     }
 
     /// `(template | call | path) ('|' call)*`
     fn expression(&mut self) -> Result<Option<Expr>> {
         self.depth.enter()?;
-        self.attempts += 1;
-        if self.attempts > ATTEMPTS_MAX {
-            return Err(Error::Limit(
-                "the target takes too many attempts to read; close its brackets".to_owned(),
-            ));
-        }
+        self.attempt()?;
         let first = match self.template()? {
             Some(template) => Some(template),
             None => match self.call()? {
@@ -319,7 +342,11 @@ impl<'a> Reader<'a> {
         self.space();
         let rest = self.rest();
         let found = match rest.as_bytes().first() {
-            Some(quote @ (b'"' | b'\'')) => closing(rest, *quote),
+            Some(quote @ (b'"' | b'\'')) => {
+                let end = closing(rest, *quote);
+                self.note(end.unwrap_or(rest.len()));
+                end
+            }
             _ => None,
         };
         match found {
@@ -388,6 +415,7 @@ impl<'a> Reader<'a> {
             path.push(sign);
             self.at += sign.len_utf8();
         }
+        self.note(self.at - start);
         self.at > start
     }
 
@@ -493,5 +521,10 @@ mod tests {
         for levels in [5, 90, 5000] {
             assert!(parse(&"template(".repeat(levels)).is_ok() == (levels < 50));
         }
+        let long = "template(".repeat(14) + &"a".repeat(900_000);
+        assert!(matches!(parse(&long), Err(Error::Limit(_))), "each way reads the path again");
+        assert!(parse(&"a".repeat(TARGET_BYTES_MAX)).is_ok());
+        let paths = vec!["a".repeat(10_000); 100].join(",");
+        assert!(parse(&format!("f(g(h({paths})),'{}')", "x".repeat(40_000))).is_ok());
     }
 }

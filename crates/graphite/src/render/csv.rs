@@ -8,7 +8,13 @@ use crate::error::Result;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format = Format { name: "csv", content_type: "text/csv", is_json: false, write };
+pub(super) const FORMAT: Format = Format {
+    name: "csv",
+    content_type: "text/csv",
+    is_json: false,
+    bytes: |_, series| super::bytes_of(series, 48 + series.name.len()),
+    write,
+};
 
 fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {
@@ -19,6 +25,7 @@ fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Res
             false => series.name.clone(),
         };
         for (place, value) in series.points().enumerate() {
+            spend(name.len())?;
             let epoch = series.start.saturating_add(series.step.saturating_mul(place as i64));
             let time = request.zone.moment(epoch).civil();
             let time = time.map_or_else(String::new, |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string());

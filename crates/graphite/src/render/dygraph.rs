@@ -7,8 +7,13 @@ use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format =
-    Format { name: "dygraph", content_type: "application/json", is_json: true, write };
+pub(super) const FORMAT: Format = Format {
+    name: "dygraph",
+    content_type: "application/json",
+    is_json: true,
+    bytes: |_, series| super::bytes_of(series, 600),
+    write,
+};
 
 fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     let Some(first) = list.first() else {
@@ -26,8 +31,8 @@ fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()
         line.push(format!("{}000", start + step * place as i64));
     }
     for series in list.iter() {
-        spend(series.values.len())?;
         for (line, value) in lines.iter_mut().zip(series.points()) {
+            spend(1)?;
             line.push(match value {
                 None => "null".to_owned(),
                 Some(value) if value.is_nan() => "null".to_owned(),

@@ -12,7 +12,7 @@ use sandur_base::job::{Held, spend};
 use sandur_model::decimal::push_signed;
 
 pub(super) const FORMAT: Format =
-    Format { name: "json", content_type: "application/json", is_json: true, write };
+    Format { name: "json", content_type: "application/json", is_json: true, bytes: super::with_name, write };
 
 fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     if list.iter().all(|series| series.values.is_empty()) {

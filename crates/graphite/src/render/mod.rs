@@ -37,6 +37,8 @@ pub struct Format {
     pub content_type: &'static str,
     /// Whether `jsonp` may wrap it.
     pub(crate) is_json: bool,
+    /// Bytes that a series takes at most while it is written, about.
+    pub(crate) bytes: fn(&RenderRequest, &Series) -> usize,
     pub(crate) write: fn(&RenderRequest, &mut [Series], &mut Vec<u8>) -> Result<()>,
 }
 
@@ -44,6 +46,22 @@ impl Format {
     fn is_picture(&self) -> bool {
         self.content_type.starts_with("image/")
     }
+}
+
+/// A series that is written with its name, and so many bytes for each value.
+fn bytes_of(series: &Series, each: usize) -> usize {
+    series.values.len().saturating_mul(each).saturating_add(256 + series.name.len())
+}
+
+/// Most formats, with forty bytes for a value.
+fn with_name(_: &RenderRequest, series: &Series) -> usize {
+    bytes_of(series, 40)
+}
+
+/// Formats that tell what each series was asked for with.
+fn with_expression(request: &RenderRequest, series: &Series) -> usize {
+    let asked = request.path_expression.as_deref().map_or(0, str::len);
+    with_name(request, series).saturating_add(series.path_expression.len().max(asked))
 }
 
 /// All formats.
@@ -89,8 +107,7 @@ pub async fn render(
 
 fn write(request: &RenderRequest, mut list: Vec<Series>) -> Result<Rendered> {
     let format = request.format;
-    // The longest of the forms takes about forty bytes for a value.
-    let guess = list.iter().map(|series| 256 + series.name.len() + 40 * series.values.len()).sum::<usize>();
+    let guess = list.iter().map(|series| (format.bytes)(request, series)).fold(0, usize::saturating_add);
     if guess > ANSWER_BYTES_MAX {
         return Err(Error::Limit(format!(
             "the answer would have about {guess} bytes, more than {ANSWER_BYTES_MAX}; ask for fewer series, \

@@ -6,8 +6,13 @@ use crate::error::Result;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format =
-    Format { name: "msgpack", content_type: "application/x-msgpack", is_json: false, write };
+pub(super) const FORMAT: Format = Format {
+    name: "msgpack",
+    content_type: "application/x-msgpack",
+    is_json: false,
+    bytes: super::with_expression,
+    write,
+};
 
 fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     msgpack::list(out, list.len())?;

@@ -8,8 +8,13 @@ use crate::error::Result;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format =
-    Format { name: "pickle", content_type: "application/pickle", is_json: false, write };
+pub(super) const FORMAT: Format = Format {
+    name: "pickle",
+    content_type: "application/pickle",
+    is_json: false,
+    bytes: super::with_expression,
+    write,
+};
 
 fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     begin(out);

@@ -5,11 +5,21 @@ use crate::error::Result;
 use crate::picture::{self, PictureOptions};
 use crate::series::Series;
 
-pub(super) const SVG: Format =
-    Format { name: "svg", content_type: "image/svg+xml", is_json: false, write: write_svg };
+pub(super) const SVG: Format = Format {
+    name: "svg",
+    content_type: "image/svg+xml",
+    is_json: false,
+    bytes: super::with_name,
+    write: write_svg,
+};
 
-pub(super) const PNG: Format =
-    Format { name: "png", content_type: "image/png", is_json: false, write: write_png };
+pub(super) const PNG: Format = Format {
+    name: "png",
+    content_type: "image/png",
+    is_json: false,
+    bytes: super::with_name,
+    write: write_png,
+};
 
 fn options(request: &RenderRequest) -> Result<PictureOptions> {
     request.picture.clone().map_or_else(|| PictureOptions::read(&[]), Ok)

@@ -12,6 +12,7 @@ pub(super) const OLDER: Format = Format {
     name: "carbonapi_v2_pb",
     content_type: "application/x-protobuf",
     is_json: false,
+    bytes: super::with_expression,
     write: write_older,
 };
 
@@ -22,6 +23,7 @@ pub(super) const NEWER: Format = Format {
     name: "carbonapi_v3_pb",
     content_type: "application/x-carbonapi-v3-pb",
     is_json: false,
+    bytes: super::with_expression,
     write: write_newer,
 };
 

@@ -8,7 +8,8 @@ use crate::number::repr;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format = Format { name: "raw", content_type: "text/plain", is_json: false, write };
+pub(super) const FORMAT: Format =
+    Format { name: "raw", content_type: "text/plain", is_json: false, bytes: super::with_name, write };
 
 fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {

@@ -7,20 +7,25 @@ use crate::number::repr;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format =
-    Format { name: "rickshaw", content_type: "application/json", is_json: true, write };
+pub(super) const FORMAT: Format = Format {
+    name: "rickshaw",
+    content_type: "application/json",
+    is_json: true,
+    bytes: |_, series| super::bytes_of(series, 250),
+    write,
+};
 
 fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     let layout = Layout::new(request.pretty);
     let mut parts = Vec::with_capacity(list.len());
     for series in list.iter() {
-        spend(series.values.len())?;
         let mut points = Vec::with_capacity(series.points().len());
         let mut time = series.start;
         for point in series.points() {
             if time >= series.end {
                 break;
             }
+            spend(1)?;
             let y = match point {
                 None => "null".to_owned(),
                 Some(value) if value.is_nan() => "NaN".to_owned(),

@@ -4,6 +4,7 @@
 //! request at a time.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use sandur_query::QueryContext;
 
@@ -87,11 +88,12 @@ async fn written(context: &QueryContext, request: &RenderRequest, found: Vec<Fet
         return Ok(Vec::new());
     }
     let (request, share) = (request.clone(), request.x_files_factor);
+    let path: Arc<str> = request.targets[0].as_str().into();
     let write = move || {
         let series = |fetched: Fetched| {
             let Fetched { name, start, end, step, values } = fetched;
             let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
-            request.targets[0].clone_into(&mut series.path_expression);
+            series.path_expression = Arc::clone(&path);
             series
         };
         Ok(write(&request, found.into_iter().map(series).collect()))

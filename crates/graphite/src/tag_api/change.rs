@@ -9,8 +9,12 @@ use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::tags::{canonical_name, parse_name};
 
-fn canonical(path: &str) -> Result<String> {
-    parse_name(path).map(|tags| canonical_name(&tags))
+/// The canonical names of these, made in the name of the query.
+async fn canonical(context: &QueryContext, paths: Vec<String>) -> Result<Vec<String>> {
+    let is_little = paths.iter().map(String::len).sum::<usize>() < 4096;
+    let canonical = |path: &String| parse_name(path).map(|tags| canonical_name(&tags));
+    let job = move || Ok(paths.iter().map(canonical).collect::<Result<Vec<String>>>());
+    context.compute_sized(is_little, job).await?
 }
 
 /// Makes a series known and answers its canonical name.
@@ -21,7 +25,8 @@ pub async fn tag_series(
 ) -> std::result::Result<Rendered, Error> {
     let parameters = Parameters(pairs);
     let path = parameters.last("path").filter(|path| !path.is_empty());
-    let series = [canonical(path.ok_or_else(|| Error::invalid("no path specified"))?)?];
+    let path = path.ok_or_else(|| Error::invalid("no path specified"))?;
+    let series = canonical(context, vec![path.to_owned()]).await?;
     names.add(context, &series).await?;
     Ok(parameters.answer(quoted(&series[0])))
 }
@@ -33,10 +38,9 @@ pub async fn tag_multi_series(
     pairs: &[(String, String)],
 ) -> std::result::Result<Rendered, Error> {
     let parameters = Parameters(pairs);
-    let series = all(parameters, "no paths specified")?;
+    let series = all(context, parameters, "no paths specified").await?;
     names.add(context, &series).await?;
-    let parts: Vec<String> = series.iter().map(|name| quoted(name)).collect();
-    Ok(parameters.answer(parameters.layout().join(('[', ']'), 0, &parts)))
+    parameters.list(context, series).await
 }
 
 /// Forgets series.
@@ -46,15 +50,15 @@ pub async fn delete_series(
     pairs: &[(String, String)],
 ) -> std::result::Result<Rendered, Error> {
     let parameters = Parameters(pairs);
-    let series = all(parameters, "no path specified")?;
+    let series = all(context, parameters, "no path specified").await?;
     names.remove(context, &series).await?;
     Ok(parameters.answer("true".to_owned()))
 }
 
-fn all(parameters: Parameters<'_>, missing: &str) -> Result<Vec<String>> {
+async fn all(context: &QueryContext, parameters: Parameters<'_>, missing: &str) -> Result<Vec<String>> {
     let paths = parameters.all("path")?;
     if paths.is_empty() {
         return Err(Error::invalid(missing));
     }
-    paths.into_iter().map(canonical).collect()
+    canonical(context, paths.into_iter().map(str::to_owned).collect()).await
 }

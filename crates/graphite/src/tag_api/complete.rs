@@ -4,7 +4,6 @@
 use sandur_query::QueryContext;
 
 use super::{COMPLETED, LIMIT_MAX, Names, Parameters, Wanted};
-use crate::encoding::json::quoted;
 use crate::error::Error;
 use crate::render::Rendered;
 use crate::tags::TagExpression;
@@ -17,7 +16,7 @@ pub async fn complete_tags(
 ) -> Result<Rendered, Error> {
     let parameters = Parameters(pairs);
     let (texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
-    let expressions = if texts.is_empty() { Vec::new() } else { TagExpression::parse_all(texts)? };
+    let expressions = read(context, texts).await?;
     let filter = parameters.prefix("tagPrefix");
     // Those that were asked for are found too.
     let most = limit.saturating_add(expressions.len()).min(LIMIT_MAX);
@@ -25,7 +24,7 @@ pub async fn complete_tags(
     let mut tags = names.tags(context, wanted).await?;
     tags.retain(|tag| expressions.iter().all(|one| one.tag != *tag));
     tags.truncate(limit);
-    Ok(written(parameters, &tags))
+    parameters.list(context, tags).await
 }
 
 /// Values that a tag has in series which fit.
@@ -35,24 +34,21 @@ pub async fn complete_values(
     pairs: &[(String, String)],
 ) -> Result<Rendered, Error> {
     let parameters = Parameters(pairs);
-    let (mut texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
+    let (texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
     let tag = parameters.last("tag").filter(|tag| !tag.is_empty());
     let tag = tag.ok_or_else(|| Error::invalid("no tag specified"))?;
     let has_tag = format!("{tag}!=");
-    let expressions = match texts.is_empty() {
-        true => Vec::new(),
-        false => {
-            texts.push(&has_tag);
-            TagExpression::parse_all(texts)?
-        }
-    };
+    let has_tag = (!texts.is_empty()).then_some(has_tag.as_str());
+    let expressions = read(context, texts.into_iter().chain(has_tag).collect()).await?;
     let filter = parameters.prefix("valuePrefix");
     let wanted = Wanted { expressions: &expressions, filter: &filter, limit };
     let values = names.values(context, tag, wanted).await?;
-    Ok(written(parameters, &values))
+    parameters.list(context, values).await
 }
 
-fn written(parameters: Parameters<'_>, names: &[String]) -> Rendered {
-    let parts: Vec<String> = names.iter().map(|name| quoted(name)).collect();
-    parameters.answer(parameters.layout().join(('[', ']'), 0, &parts))
+async fn read(context: &QueryContext, texts: Vec<&str>) -> Result<Vec<TagExpression>, Error> {
+    match texts.is_empty() {
+        true => Ok(Vec::new()),
+        false => TagExpression::parse_for(context, texts.into_iter().map(str::to_owned).collect()).await,
+    }
 }

@@ -15,7 +15,7 @@ pub async fn tag_details(
     pairs: &[(String, String)],
 ) -> Result<Rendered, Error> {
     let parameters = Parameters(pairs);
-    let filter = parameters.filter()?;
+    let filter = parameters.filter(context).await?;
     let wanted = Wanted { expressions: &[], filter: &filter, limit: parameters.limit(LIMIT_MAX)? };
     let values = names.counted_values(context, tag, wanted).await?;
     if values.is_empty() {

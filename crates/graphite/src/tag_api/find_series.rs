@@ -3,7 +3,6 @@
 use sandur_query::QueryContext;
 
 use super::Parameters;
-use crate::encoding::json::quoted;
 use crate::error::Error;
 use crate::evaluate::SERIES_MAX;
 use crate::render::Rendered;
@@ -21,12 +20,12 @@ pub async fn find_series(
     if expressions.is_empty() {
         return Err(Error::invalid("no tag expressions specified"));
     }
-    let expressions = TagExpression::parse_all(expressions)?;
+    let expressions = expressions.into_iter().map(str::to_owned).collect();
+    let expressions = TagExpression::parse_for(context, expressions).await?;
     let found = source.tagged(context, &expressions).await?;
     if found.len() > SERIES_MAX {
         let message = format!("more than {SERIES_MAX} series fit; add an expression that fits fewer");
         return Err(Error::Limit(message));
     }
-    let parts: Vec<String> = found.iter().map(|name| quoted(name)).collect();
-    Ok(parameters.answer(parameters.layout().join(('[', ']'), 0, &parts)))
+    parameters.list(context, found).await
 }

@@ -14,7 +14,7 @@ pub async fn list_tags(
     pairs: &[(String, String)],
 ) -> Result<Rendered, Error> {
     let parameters = Parameters(pairs);
-    let filter = parameters.filter()?;
+    let filter = parameters.filter(context).await?;
     let wanted = Wanted { expressions: &[], filter: &filter, limit: parameters.limit(LIMIT_MAX)? };
     let layout = parameters.layout();
     let part = |tag: &String| layout.join(('{', '}'), 1, &[format!("\"tag\": {}", quoted(tag))]);

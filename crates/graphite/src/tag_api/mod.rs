@@ -11,10 +11,11 @@ mod functions;
 mod list;
 
 use futures_util::future::BoxFuture;
+use sandur_base::job::reserve_exactly;
 use sandur_model::TextPattern;
 use sandur_query::QueryContext;
 
-use crate::encoding::json::{Layout, wrapped};
+use crate::encoding::json::{Layout, quoted, wrapped};
 use crate::error::{Error, Result};
 use crate::number::parse_int;
 use crate::pattern::python_beginning;
@@ -32,6 +33,8 @@ pub use list::list_tags;
 pub const LIMIT_MAX: usize = 100_000;
 /// Names that are offered to complete one that is being typed, when the request does not say.
 const COMPLETED: usize = 100;
+/// Fewer names than this are written where they are.
+const LITTLE: usize = 256;
 /// Most expressions or series of a request.
 const PARTS_MAX: usize = 10_000;
 
@@ -156,11 +159,13 @@ impl<'a> Parameters<'a> {
         Ok(usize::try_from(limit).unwrap_or(LIMIT_MAX).min(LIMIT_MAX))
     }
 
-    fn filter(self) -> Result<NameFilter> {
-        match self.last("filter").filter(|text| !text.is_empty()) {
-            Some(text) => Ok(NameFilter::Regex(python_beginning(text)?)),
-            None => Ok(NameFilter::Prefix(String::new())),
-        }
+    /// The expression that names shall begin with, compiled in the name of the query.
+    async fn filter(self, context: &QueryContext) -> Result<NameFilter> {
+        let Some(text) = self.last("filter").filter(|text| !text.is_empty()) else {
+            return Ok(NameFilter::Prefix(String::new()));
+        };
+        let text = text.to_owned();
+        Ok(NameFilter::Regex(context.compute(move || Ok(python_beginning(&text))).await??))
     }
 
     fn prefix(self, name: &str) -> NameFilter {
@@ -169,6 +174,18 @@ impl<'a> Parameters<'a> {
 
     fn layout(self) -> Layout {
         Layout::new(self.last("pretty").is_some_and(|text| !text.is_empty()))
+    }
+
+    /// A list of names as the answer.
+    async fn list(self, context: &QueryContext, names: Vec<String>) -> Result<Rendered> {
+        let (layout, is_little) = (self.layout(), names.len() < LITTLE);
+        let job = move || {
+            let bytes = names.iter().map(|name| 64 + 3 * name.len()).sum::<usize>();
+            let _held = reserve_exactly(bytes as u64)?;
+            let parts: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+            Ok(layout.join(('[', ']'), 0, &parts))
+        };
+        Ok(self.answer(context.compute_sized(is_little, job).await?))
     }
 
     /// The answer, which is JSON.

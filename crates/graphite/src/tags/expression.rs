@@ -6,6 +6,7 @@
 use std::fmt;
 
 use sandur_model::TextPattern;
+use sandur_query::QueryContext;
 
 use crate::error::{Error, Result};
 use crate::pattern::python_beginning;
@@ -80,6 +81,15 @@ impl TagExpression {
             true => Err(Error::invalid("At least one tagspec must not match the empty string")),
             false => Ok(all),
         }
+    }
+
+    /// The same as a job of a query, in whose name the compiled expressions are held.
+    pub(crate) async fn parse_for(context: &QueryContext, texts: Vec<String>) -> Result<Vec<Self>> {
+        // A few bytes of a regex may take long to compile.
+        let has_regex = texts.iter().any(|text| text.contains("=~"));
+        let is_little = !has_regex && texts.len() < 64;
+        let job = move || Ok(Self::parse_all(texts.iter().map(String::as_str)));
+        context.compute_sized(is_little, job).await?
     }
 
     /// Whether a value fits; a missing tag has the empty value. In a job that was stopped (see

@@ -2,11 +2,16 @@
 
 use std::fmt::Write;
 
+use sandur_base::job::spend;
+
 use super::set::Tags;
 use crate::error::{Error, Result};
 
 /// Signs that no name of a tag has.
 const FORBIDDEN: [char; 4] = [';', '!', '^', '='];
+
+/// Most tags of a name: a series that is stored has far fewer.
+const TAGS_MAX: usize = 1_000;
 
 /// The tags of a name; an untagged path has the tag `name` alone.
 pub fn parse_name(path: &str) -> Result<Tags> {
@@ -31,7 +36,7 @@ fn with_semicolons(path: &str) -> Result<Tags> {
         let (tag, value) =
             segment.split_once('=').ok_or_else(|| wrong(path, "a segment is not tag=value"))?;
         check(tag, value)?;
-        tags.set(tag, value);
+        set(&mut tags, tag, value)?;
     }
     named(tags, metric)
 }
@@ -48,7 +53,7 @@ fn with_braces(path: &str, brace: usize) -> Result<Tags> {
             rest.split_once("=\"").ok_or_else(|| wrong(path, "a segment is not tag=\"value\""))?;
         let (value, after) = quoted(after).ok_or_else(|| wrong(path, "a quote is not closed"))?;
         check(tag, &value)?;
-        tags.set(tag, value);
+        set(&mut tags, tag, &value)?;
         rest = match after.strip_prefix(',') {
             Some(after) => after,
             None if after.is_empty() => after,
@@ -80,6 +85,16 @@ fn check(tag: &str, value: &str) -> Result<()> {
         () if value.contains(';') => wrong("has a semicolon in its value"),
         () if value.starts_with('~') => wrong("has a value that begins with ~"),
         () => Ok(()),
+    }
+}
+
+/// Sets a tag, each of which is compared with all before it.
+fn set(tags: &mut Tags, tag: &str, value: &str) -> Result<()> {
+    spend(tags.len())?;
+    tags.set(tag, value);
+    match tags.len() > TAGS_MAX {
+        true => Err(Error::Limit(format!("a name has more than {TAGS_MAX} tags"))),
+        false => Ok(()),
     }
 }
 
@@ -117,5 +132,8 @@ mod tests {
         for wrong in ["", ";a=b", "m;a", "m;a=", "m;=b", "m;a=~b", "~~", "m{\"}"] {
             assert!(parse_name(wrong).is_err(), "{wrong}");
         }
+        let many = |count| (0..count).fold("m".to_owned(), |name, n| format!("{name};t{n}=v"));
+        assert!(parse_name(&many(TAGS_MAX)).is_ok());
+        assert!(matches!(parse_name(&many(TAGS_MAX + 1)), Err(Error::Limit(_))));
     }
 }

@@ -41,6 +41,11 @@ impl Tags {
         self.0.retain(|(name, value)| other.get(name) == Some(value));
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

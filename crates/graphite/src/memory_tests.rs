@@ -1,0 +1,144 @@
+//! What requests take of memory, counted by the allocator: names and other texts that a request repeats for
+//! each series are bounded by the budget of the query as values are.
+
+use std::alloc::System;
+use std::time::Duration;
+
+use sandur_base::account::Counting;
+use sandur_base::{Env, MemoryBudget};
+use sandur_model::TenantId;
+use sandur_query::QueryContext;
+
+use crate::error::{Error, Result};
+use crate::find::{ExpandRequest, FindRequest, expand, find};
+use crate::render::{RenderRequest, render};
+use crate::source::testing::Made;
+use crate::zone::Zone;
+
+#[global_allocator]
+static ALLOCATOR: Counting<System> = Counting(System);
+
+const MIB: u64 = 1 << 20;
+/// Memory of each query; an account may exceed it by eight MiB.
+const BUDGET: u64 = 8 * MIB;
+
+/// Runs a request in a query of its own; what it answered, and the most bytes that were held for it.
+fn run<T>(request: impl AsyncFnOnce(&Made, &QueryContext) -> Result<T>) -> (Result<T>, u64) {
+    let (env, tenant) = (Env::system(1), TenantId::default_tenant());
+    let budget = MemoryBudget::root("query", BUDGET);
+    let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(3_600));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let source = Made { series: 3_000, nodes: 3_000 };
+    let work = context.account().charge(request(&source, &context));
+    let answer = runtime.block_on(work);
+    assert_eq!(budget.used(), 0);
+    (answer, context.account().peak())
+}
+
+fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn rendered(target: &str, others: &[(&str, &str)]) -> (Result<usize>, u64) {
+    let mut all = vec![("target", target), ("from", "40"), ("until", "100"), ("format", "json")];
+    all.extend(others);
+    let all = pairs(&all);
+    run(async move |source, context| {
+        let request = RenderRequest::read(&all, 200, &Zone::utc())?;
+        Ok(render(source, context, &request).await?.body.len())
+    })
+}
+
+/// Goal: no function makes more of names than the query may hold, whatever repeats them.
+#[test]
+fn texts_that_are_repeated_for_each_series_are_bounded_as_values_are() {
+    let long = "A".repeat(400_000);
+    let words = vec!["'last'"; 1_500].join(",");
+    let matchers: Vec<String> = (0..1_900).map(|n| format!("'m{n}'")).collect();
+    let matchers = matchers.join(",");
+    let percents = "%".repeat(20_000);
+    for (target, others) in [
+        (format!("alias(a.*,'{long}')"), &[][..]),
+        (format!("asPercent(a.*,alias(constantLine(1),'{long}'))"), &[]),
+        (format!("divideSeries(a.*,alias(constantLine(1),'{long}'))"), &[]),
+        (format!("legendValue(a.*,{words})"), &[]),
+        (format!("aliasSub(a.*,'(.*)','{}')", "x".repeat(60_000)), &[]),
+        (
+            format!(
+                "aliasSub(alias(constantLine(1),'{}'),'(.*)','{}')",
+                "A".repeat(200_000),
+                r"\1".repeat(30_000)
+            ),
+            &[],
+        ),
+        (format!("applyByNode(alias(constantLine(1),'{}'),0,'b','{percents}')", &long[..30_000]), &[]),
+        (format!("applyByNode(a.*,0,'a.*','{}')", &long[..60_000]), &[]),
+        (format!("applyByNode(alias(constantLine(1),'{}'),0,'{percents}')", &long[..30_000]), &[]),
+        (
+            format!("reduceSeries(mapSeries(aliasSub(a.*,'a.(.*)','\\1.a'),0),'sumSeries',1,'a',{matchers})"),
+            &[],
+        ),
+        (format!("seriesByTag('name=a',{}'name=b')", " ".repeat(400_000)), &[("format", "pickle")]),
+        (
+            format!("alias(constantLine(1),'{long}')|group({})", vec!["time('x',1)"; 500].join(",")),
+            &[("format", "csv")],
+        ),
+        (format!("template('{}')", "$x".repeat(100_000)), &[("template[x]", &long)]),
+        (format!("template({})", "$x".repeat(100_000)), &[("template[x]", &long)]),
+    ] {
+        let (answer, peak) = rendered(&target, others);
+        assert!(peak < 32 * MIB, "{peak} bytes for {:.60}", target);
+        if let Err(error) = answer {
+            let is_memory =
+                matches!(error, Error::Query(sandur_query::Error::OverBudget(_)) | Error::Limit(_));
+            assert!(is_memory || matches!(error, Error::Invalid(_)), "{target:.60}: {error:.300}");
+        }
+    }
+    for (target, format) in
+        [(format!("alias(time('x',1),'{}')", &long[..60_000]), "csv"), ("time('x',1)".to_owned(), "dygraph")]
+    {
+        let (answer, peak) = rendered(&target, &[("format", format), ("from", "0"), ("until", "40000")]);
+        let is_memory = |error: &Error| matches!(error, Error::Query(_) | Error::Limit(_));
+        assert!(answer.as_ref().is_err_and(is_memory), "{format}: {answer:?}");
+        assert!(peak < 32 * MIB, "{peak} bytes for {format}");
+    }
+}
+
+/// Goal: a pattern that lists many hosts, as dashboards write them, costs its length once and not per series.
+#[test]
+fn a_long_pattern_of_many_series_is_held_once() {
+    let hosts: Vec<String> = (0..3_000).map(|n| format!("host{n}")).collect();
+    let (answer, peak) = rendered(&format!("a.{{{}}}", hosts.join(",")), &[]);
+    assert!(answer.unwrap() > 100_000);
+    assert!(peak < 14 * MIB, "{peak}");
+}
+
+#[test]
+fn nodes_that_are_shown_as_they_were_asked_for_are_bounded() {
+    let pattern = format!("a.{{\\*{},*}}", "A".repeat(60_000));
+    let (answer, peak) = run(async |source, context| {
+        let request = FindRequest::read(&pairs(&[("query", &pattern)]), 200, &Zone::utc())?;
+        find(source, context, &request).await
+    });
+    assert!(matches!(answer, Err(Error::Query(sandur_query::Error::OverBudget(_)))));
+    assert!(peak < 32 * MIB, "{peak}");
+    // All of them are the same text here.
+    let (answer, peak) = run(async |source, context| {
+        expand(source, context, &ExpandRequest::read(&pairs(&[("query", &pattern)]))?).await
+    });
+    assert!(answer.is_ok_and(|answer| answer.body.len() < 70_000));
+    assert!(peak < 32 * MIB, "{peak}");
+}
+
+#[test]
+fn expressions_over_tags_are_held_in_the_name_of_the_query() {
+    let many = |count| -> Vec<(String, String)> {
+        let one = |n| ("expr".to_owned(), format!("name=~(a|b|c)*[a-z]{{1,40}}x{n}\\w{{20}}"));
+        (0..count).map(one).collect()
+    };
+    let (answer, peak) = run(async |source, context| crate::find_series(source, context, &many(3_000)).await);
+    assert!(matches!(answer, Err(Error::Query(sandur_query::Error::OverBudget(_)))));
+    assert!(peak < 32 * MIB, "{peak}");
+    let (answer, _) = run(async |source, context| crate::find_series(source, context, &many(1)).await);
+    assert!(answer.is_ok());
+}
