@@ -183,7 +183,10 @@ impl<'a> Evaluator<'a> {
             by_place.iter().chain(by_name.iter().map(|(_, value)| value)).map(text_bytes).sum::<usize>();
         let repeated = texts.saturating_mul(by_place.iter().map(series_count).sum());
         let _held = self.context.budget().reserve(repeated as u64).map_err(sandur_query::Error::from)?;
-        let points = points.max(repeated);
+        let points = match function.takes_regex() {
+            true => usize::MAX,
+            false => points.max(repeated),
+        };
         let bound = Call::bind(function, scope.clone(), by_place, by_name)?;
         let first = call.arguments.first().map_or(Target::First, |first| Target::Expr(first));
         self.run(function, bound, first, points).await
@@ -241,11 +244,12 @@ fn series_count(argument: &Argument) -> usize {
     }
 }
 
-/// How many values there are in an argument.
+/// How many values and bytes of names there are in an argument.
 fn size(argument: &Argument) -> usize {
+    let of = |series: &Series| series.values.len() + series.name.len() / 8;
     match argument {
-        Argument::Series(list) => list.iter().map(|series| series.values.len()).sum(),
-        Argument::Lists(lists) => lists.iter().flatten().map(|series| series.values.len()).sum(),
+        Argument::Series(list) => list.iter().map(of).sum(),
+        Argument::Lists(lists) => lists.iter().flatten().map(of).sum(),
         _ => 0,
     }
 }

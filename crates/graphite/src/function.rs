@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::grammar::Expr;
-use crate::parameter::Parameter;
+use crate::parameter::{Kind, Parameter};
 use crate::scope::Scope;
 use crate::series::Series;
 
@@ -90,6 +90,13 @@ pub struct Function {
     pub doc: &'static str,
     /// How it is evaluated.
     pub(crate) body: Body,
+}
+
+impl Function {
+    /// Whether it takes a regular expression, of which a few bytes may take long.
+    pub(crate) fn takes_regex(&self) -> bool {
+        self.parameters.iter().any(|parameter| parameter.kind == Kind::Regex)
+    }
 }
 
 /// How a function is evaluated.

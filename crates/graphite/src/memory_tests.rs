@@ -56,6 +56,7 @@ fn texts_that_are_repeated_for_each_series_are_bounded_as_values_are() {
     let words = vec!["'last'"; 1_500].join(",");
     let matchers: Vec<String> = (0..1_900).map(|n| format!("'m{n}'")).collect();
     let matchers = matchers.join(",");
+    let zeros = vec!["0"; 1_900].join(",");
     let percents = "%".repeat(20_000);
     for (target, others) in [
         (format!("alias(a.*,'{long}')"), &[][..]),
@@ -78,6 +79,12 @@ fn texts_that_are_repeated_for_each_series_are_bounded_as_values_are() {
             format!("reduceSeries(mapSeries(aliasSub(a.*,'a.(.*)','\\1.a'),0),'sumSeries',1,'a',{matchers})"),
             &[],
         ),
+        ("asPercent(scale(a.*,1))".to_owned(), &[]),
+        (format!("aliasByNode(alias(constantLine(1),'{long}'),{zeros})"), &[]),
+        (format!("aliasByTags(alias(constantLine(1),'{long}'),{zeros})"), &[]),
+        (format!("groupByNodes(alias(constantLine(1),'{long}'),'sum',{zeros})"), &[]),
+        (format!("cactiStyle(group(a.*,alias(constantLine(1),'{long}')))"), &[]),
+        (format!("cactiStyle(a.*,'si','{}')", &long[..70_000]), &[]),
         (format!("seriesByTag('name=a',{}'name=b')", " ".repeat(400_000)), &[("format", "pickle")]),
         (
             format!("alias(constantLine(1),'{long}')|group({})", vec!["time('x',1)"; 500].join(",")),
@@ -141,4 +148,37 @@ fn expressions_over_tags_are_held_in_the_name_of_the_query() {
     assert!(peak < 32 * MIB, "{peak}");
     let (answer, _) = run(async |source, context| crate::find_series(source, context, &many(1)).await);
     assert!(answer.is_ok());
+}
+
+/// Goal: a width that formats cannot have is none that panics.
+#[test]
+fn names_of_any_length_are_padded() {
+    let (answer, _) = rendered(&format!("cactiStyle(alias(constantLine(1),'{}'))", "A".repeat(70_000)), &[]);
+    assert!(answer.unwrap() > 70_000);
+    let (answer, _) = rendered(&format!("cactiStyle(constantLine(1),'si','{}')", "M".repeat(70_000)), &[]);
+    assert!(answer.unwrap() > 70_000);
+}
+
+/// Goal: a search that may take long, however few names there are, does not run on a thread that others wait
+/// for.
+#[test]
+fn searches_in_names_are_jobs_of_the_pool() {
+    for target in [
+        "aliasSub(constantLine(1),'x*y|x','')",
+        "grep(constantLine(1),'[ab]*a[ab]{400}[^ab]')",
+        "exclude(constantLine(1),'[ab]*a[ab]{400}[^ab]')",
+        "aliasQuery(constantLine(1),'x*y|x','','%d')",
+        "useSeriesAbove(constantLine(1),0,'x*y|x','')",
+    ] {
+        let pairs = pairs(&[("target", target), ("from", "40"), ("until", "100")]);
+        let (answer, _) = run(async |source, context| {
+            let request = RenderRequest::read(&pairs, 200, &Zone::utc())?;
+            let mut rendering = std::pin::pin!(render(source, context, &request));
+            let is_away = futures_util::poll!(&mut rendering).is_pending();
+            context.cancel();
+            assert!(is_away, "{target}");
+            rendering.await
+        });
+        assert!(matches!(answer, Err(Error::Query(sandur_query::Error::Cancelled))), "{target}");
+    }
 }

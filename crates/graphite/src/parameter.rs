@@ -39,6 +39,9 @@ pub enum Kind {
     SeriesLists,
     /// A text.
     Text,
+    /// A regular expression; Graphite calls it a text. Functions that take one run on the CPU pool, however
+    /// few values they have.
+    Regex,
     /// The name of a tag.
     Tag,
 }
@@ -61,7 +64,7 @@ impl Kind {
             Self::NodeOrTag => "nodeOrTag",
             Self::SeriesList => "seriesList",
             Self::SeriesLists => "seriesLists",
-            Self::Text => "string",
+            Self::Text | Self::Regex => "string",
             Self::Tag => "tag",
         }
     }

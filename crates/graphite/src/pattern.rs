@@ -17,10 +17,12 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// Longest text that a replacement may make.
 pub(crate) const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// An expression that tells [`sandur_base::job`] of what a search may take.
+/// An expression whose searches tell [`sandur_base::job`] of what they take, and end with it.
 pub(crate) struct PythonRegex {
+    /// What finds places and groups, in texts that are short.
     regex: Regex,
-    steps_per_byte: usize,
+    /// What says whether there is a match, piece by piece.
+    bounded: BoundedRegex,
 }
 
 impl PythonRegex {
@@ -28,21 +30,19 @@ impl PythonRegex {
     pub(crate) fn new(text: &str) -> Result<Self> {
         let regex = python_regex(text)?;
         let options = RegexOptions { utf8: true, prefilter: false, groups: false };
-        let measured =
+        let bounded =
             BoundedRegex::parse(regex.as_str(), true).and_then(|hir| BoundedRegex::new(&hir, options));
-        let steps_per_byte = measured.map_err(|error| refused(text, &error))?.steps_per_byte();
-        Ok(Self { regex, steps_per_byte })
+        Ok(Self { regex, bounded: bounded.map_err(|error| refused(text, &error))? })
     }
 
     /// Whether a text has a match.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
-        self.tell(text)?;
-        Ok(self.regex.is_match(text))
+        Ok(self.bounded.is_match(text.as_bytes())?)
     }
 
-    /// Tells of a search.
-    fn tell(&self, text: &str) -> Result<()> {
-        Ok(spend((text.len() + 1).saturating_mul(self.steps_per_byte))?)
+    /// Tells of a search in so many bytes.
+    fn tell(&self, bytes: usize) -> Result<()> {
+        Ok(spend((bytes + 1).saturating_mul(self.bounded.steps_per_byte()))?)
     }
 }
 
@@ -224,10 +224,19 @@ impl Replacement {
     }
 
     /// The text with every match replaced.
-    pub(crate) fn apply(&self, regex: &Regex, text: &str) -> Result<String> {
+    fn apply(&self, regex: &PythonRegex, text: &str) -> Result<String> {
+        if text.len() > REPLACED_BYTES_MAX {
+            return Err(Error::Limit(format!(
+                "a name of {} bytes is too long to replace parts of; at most {REPLACED_BYTES_MAX}",
+                text.len()
+            )));
+        }
         let (mut out, mut done, mut from) = (String::with_capacity(text.len()), 0, 0);
         // As Python does, an empty match right behind another match counts.
-        while let Some(captures) = regex.captures_at(text, from) {
+        loop {
+            // Each search may look at all that is left.
+            regex.tell(text.len() - from)?;
+            let Some(captures) = regex.regex.captures_at(text, from) else { break };
             let Some(whole) = captures.get(0) else { break };
             push_within(&mut out, &text[done..whole.start()])?;
             self.write(&captures, &mut out)?;
@@ -289,13 +298,18 @@ impl Substitution {
 
     /// The text with every match replaced.
     pub(crate) fn apply(&self, text: &str) -> Result<String> {
-        self.0.tell(text)?;
-        self.1.apply(&self.0.regex, text)
+        self.1.apply(&self.0, text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use sandur_base::job::{Owner, run};
+    use sandur_base::{MemoryBudget, OverBudget};
+
     use super::*;
 
     #[test]
@@ -320,6 +334,8 @@ mod tests {
     #[test]
     fn a_replacement_is_refused_before_it_is_written() {
         let name = "A".repeat(REPLACED_BYTES_MAX / 2);
+        let long = name.repeat(3);
+        assert!(matches!(Substitution::new("A*B|A", "").and_then(|s| s.apply(&long)), Err(Error::Limit(_))));
         let error =
             Substitution::new("(.*)", &r"\1".repeat(20_000)).and_then(|s| s.apply(&name)).unwrap_err();
         assert!(matches!(error, Error::Limit(_)), "{error}");
@@ -336,6 +352,41 @@ mod tests {
             replaced(&"%".repeat(1 << 20), "%", &"x".repeat(1 << 20), 1 << 20),
             Err(Error::Limit(_))
         ));
+    }
+
+    struct Patient {
+        looks: AtomicUsize,
+        budget: MemoryBudget,
+    }
+
+    impl Owner for Patient {
+        fn goes_on(&self) -> bool {
+            self.looks.fetch_add(1, Ordering::Relaxed) < 3
+        }
+        fn budget(&self) -> &MemoryBudget {
+            &self.budget
+        }
+        fn refused(&self, _: OverBudget) {}
+    }
+
+    /// Goal: what looks at the rest of a name for each of its matches ends when its query does.
+    #[test]
+    fn searches_end_with_their_job() {
+        let name = "x".repeat(REPLACED_BYTES_MAX);
+        let job = |search: &dyn Fn() -> bool| {
+            let budget = MemoryBudget::root("query", 64 << 20);
+            run(Arc::new(Patient { looks: AtomicUsize::new(0), budget }), || assert!(search()))
+        };
+        let replaces = || {
+            let substitution = Substitution::new("x*y|x", "").unwrap();
+            matches!(substitution.apply(&name), Err(Error::Stopped(_)))
+        };
+        assert_eq!(job(&replaces), Err(Stopped));
+        let greps = || {
+            let regex = PythonRegex::new("[ax]*a[ax]{100}[^ax]").unwrap();
+            matches!(regex.is_match(&name.repeat(10)), Err(Error::Stopped(_)))
+        };
+        assert_eq!(job(&greps), Err(Stopped));
     }
 
     #[test]

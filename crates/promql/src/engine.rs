@@ -107,7 +107,8 @@ pub async fn query_parsed(
         let (found, windows) = (FoundSeries::default(), Vec::new());
         Ok(Box::new(State { run, plan, found, windows, kind, times }))
     };
-    let mut state = context.compute_sized(request.query.len() <= SHORT_TEXT, planned).await?;
+    let is_little = request.query.len() <= SHORT_TEXT && !request.query.contains(REGEX_FUNCTION);
+    let mut state = context.compute_sized(is_little, planned).await?;
     let mut sets = Sets::new(source, context);
     let text: Arc<str> = request.query.as_str().into();
     // The only selector is what is needed first.
@@ -152,6 +153,8 @@ pub async fn query_parsed(
 
 /// A query with so little text is planned in no time at all.
 const SHORT_TEXT: usize = 256;
+/// The function whose regular expression is compiled with the plan, which may take long for a short text.
+const REGEX_FUNCTION: &str = "label_replace";
 
 /// A range query answers series with a sample at each step.
 fn check_range(kind: Type, times: Times) -> Result<(), Error> {

@@ -102,6 +102,8 @@ pub struct Run {
     pub samples_read: u64,
     /// Steps of all operators of the plan.
     pub planned_steps: u64,
+    /// Whether a step may take long, however few there are: labels are searched by regular expressions.
+    pub has_dear_steps: bool,
     bytes: u64,
     held: Held,
 }
@@ -119,6 +121,7 @@ impl Run {
             options,
             samples_read: 0,
             planned_steps: 0,
+            has_dear_steps: false,
             bytes: 0,
             held: Held::default(),
         }

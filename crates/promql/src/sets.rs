@@ -122,6 +122,6 @@ impl<'a> Sets<'a> {
         let fresh = self.fresh.replace(0);
         let series = if std::mem::take(&mut self.has_ended) { self.series } else { fresh };
         let steps = series.map(|series| (series + 1).saturating_mul(run.planned_steps));
-        steps.is_some_and(|steps| steps <= LITTLE_STEPS)
+        !run.has_dear_steps && steps.is_some_and(|steps| steps <= LITTLE_STEPS)
     }
 }

@@ -63,6 +63,14 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             ground.form(path, &[("query", &pattern)]);
         }
     }
+    for (path, form) in repeated() {
+        let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| ground.form(path, &form));
+            }
+        });
+    }
     parameters(ground);
     pictures(ground);
     Ok(())
@@ -90,7 +98,7 @@ fn call(function: &Function, inner: &str, number: &str, length: &str) -> String 
         Kind::AggFunc | Kind::AggOrSeriesFunc => "\"sum\"".to_owned(),
         Kind::Boolean => "true".to_owned(),
         Kind::Interval | Kind::Date => format!("\"{length}\""),
-        Kind::Text | Kind::Tag | Kind::Any => "\"(a|b)*.{{x}}\\\\1\"".to_owned(),
+        Kind::Text | Kind::Regex | Kind::Tag | Kind::Any => "\"(a|b)*.{{x}}\\\\1\"".to_owned(),
         Kind::Float | Kind::Integer | Kind::IntOrInf | Kind::IntOrInterval | Kind::Node | Kind::NodeOrTag => {
             number.to_owned()
         }
@@ -148,6 +156,55 @@ fn patterns() -> Vec<String> {
         "(".repeat(100_000),
         "a(".repeat(50_000),
         "\"".repeat(50_001),
+    ]
+}
+
+/// Requests whose texts are repeated: for each series, for each value, for each place of a text, or by reading
+/// them again.
+fn repeated() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let long = |bytes| "A".repeat(bytes);
+    let all = "attack.graphite.*.*";
+    let one = |bytes| format!("alias(constantLine(1),'{}')", long(bytes));
+    let zeros = vec!["0"; 1_900].join(",");
+    let tags: String = (0..60_000).map(|n| format!(";{n}=b")).collect();
+    let render = |target: String| ("/render", vec![("target", target)]);
+    let render_as = |target: String, format: &str| {
+        ("/render", vec![("target", target), ("format", format.to_owned()), ("from", "-20000s".to_owned())])
+    };
+    let expressions = |name, count: usize| -> Vec<(&'static str, String)> {
+        (0..count).map(|n| (name, format!("name=~(?:a{{1,99}}){{1,99}}z{n}"))).collect()
+    };
+    let by_tags = expressions("", 900).iter().map(|(_, text)| format!("'{text}'")).collect::<Vec<_>>();
+    vec![
+        render(format!("alias({all},'{}')", long(400_000))),
+        render(format!("asPercent(scale({all},1))")),
+        render(format!("divideSeries({all},{})", one(400_000))),
+        render(format!("aliasByNode({},{zeros})", one(400_000))),
+        render(format!("aliasByTags({},{zeros})", one(200_000))),
+        render(format!("groupByNodes({},'sum',{zeros})", one(200_000))),
+        render(format!("cactiStyle(group({all},{}))", one(300_000))),
+        render(format!("cactiStyle({all},'si','{}')", long(70_000))),
+        render(format!("aliasSub({},'(.*)','{}')", one(200_000), r"\1".repeat(30_000))),
+        render(format!("aliasSub({},'x*y|A','')", one(400_000))),
+        render(format!("aliasSub(constantLine(1),'(a)','{}')", r"\g<1>".repeat(60_000))),
+        render(format!("grep({},'[AB]*A[AB]{{400}}[^AB]')", one(400_000))),
+        render(format!("applyByNode({},0,'constantLine(1)','{}')", one(30_000), "%".repeat(20_000))),
+        render(format!("timeStack({all},'1s',0,9000000000000000000)")),
+        render(format!("movingAverage(group(time('b',3),time('a',6920)),{})", 999_642_923_069_520_u64)),
+        render(format!("seriesByTag({})", by_tags.join(","))),
+        render("template(".repeat(14) + &long(500_000)),
+        render(format!("a{tags}")),
+        render_as(format!("alias(time('x',1),'{}')", long(60_000)), "csv"),
+        render_as("time('x',1)".to_owned(), "dygraph"),
+        (
+            "/render",
+            vec![("target", format!("template({})", "$x".repeat(100_000))), ("template[x]", long(100_000))],
+        ),
+        ("/metrics/find", vec![("query", format!("attack.graphite.{{\\*{},*}}.*", long(60_000)))]),
+        ("/tags/tagSeries", vec![("path", format!("a{tags}"))]),
+        ("/tags/findSeries", expressions("expr", 900)),
+        ("/tags/autoComplete/tags", expressions("expr", 900)),
+        ("/tags/autoComplete/values", expressions("expr", 900)),
     ]
 }
 

@@ -62,7 +62,25 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             }
         });
     }
+    labels(ground);
     Ok(())
+}
+
+/// Labels that PromQL makes long, and searches many times.
+fn labels(ground: &Ground<'_>) {
+    let mut long = "label_replace(vector(1), \"a\", \"xayazaxayazaxaya\", \"\", \"\")".to_owned();
+    for _ in 0..ground.pick(6, 12) {
+        long = format!("label_join({long}, \"a\", \"\", \"a\", \"a\")");
+    }
+    let expression = "((?:[a-y]{1,30}){1,30}|(?:[a-x]{1,29}){1,30})*z.*";
+    for _ in 0..ground.pick(10, 60) {
+        long = format!("label_replace({long}, \"b\", \"$1\", \"a\", \"{expression}\")");
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| ground.form("/api/v1/query", &[("query", &long)]));
+        }
+    });
 }
 
 /// Asks and leaves before the answer.

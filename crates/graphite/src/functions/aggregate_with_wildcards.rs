@@ -1,5 +1,7 @@
 //! `aggregateWithWildcards`: one series for all that differ in some nodes alone, by a function.
 
+use sandur_base::job::spend;
+
 use crate::call::{Call, NodeOrTag};
 use crate::combine::{Groups, aggregate};
 use crate::error::Result;
@@ -32,6 +34,7 @@ pub(super) fn wildcards(call: &mut Call, list: Vec<Series>, function: &str) -> R
     let positions = call.nodes()?;
     let mut groups = Groups::<Vec<Series>>::new();
     for series in list {
+        spend(series.name.len() * (positions.len() + 1))?;
         let nodes = series.name.split('.').enumerate();
         let kept = nodes.filter(|(place, _)| !positions.contains(&NodeOrTag::Node(*place as i64)));
         let key = kept.map(|(_, node)| node).collect::<Vec<_>>().join(".");

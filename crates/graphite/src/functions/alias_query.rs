@@ -4,11 +4,13 @@ use futures_util::FutureExt;
 
 use super::python_format::python_format;
 use crate::aggregation::Aggregation;
+use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::function::{Again, Body, Function, Group, Origin};
 use crate::parameter::{Kind, required};
 use crate::pattern::Substitution;
 use crate::series::Series;
+use crate::tags::Tags;
 
 pub(super) const FUNCTION: Function = Function {
     name: "aliasQuery",
@@ -18,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
     aggregates: false,
     parameters: &[
         required("seriesList", Kind::SeriesList),
-        required("search", Kind::Text),
+        required("search", Kind::Regex),
         required("replace", Kind::Text),
         required("newName", Kind::Text),
     ],
@@ -29,11 +31,10 @@ pub(super) const FUNCTION: Function = Function {
 async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (mut list, search, replace, name) = (call.series()?, call.text(1)?, call.text(2)?, call.text(3)?);
-    let substitution = Substitution::new(&search, &replace)?;
+    let queries = queries(&again, &list, (search, replace)).await?;
     let scope = again.call.scope.written();
-    for series in &mut list {
+    for (series, query) in list.iter_mut().zip(queries) {
         again.evaluator.check()?;
-        let query = substitution.apply(&series.name)?;
         let found = again.written(&query, &scope).await?;
         let first =
             found.first().ok_or_else(|| Error::invalid(format!("No series found with query: {query}")))?;
@@ -43,4 +44,22 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         series.name = python_format(&name, current)?;
     }
     Ok(list)
+}
+
+/// What a substitution makes of the names of series, computed in the name of the query.
+async fn queries(
+    again: &Again<'_>,
+    list: &[Series],
+    (search, replace): (String, String),
+) -> Result<Vec<String>> {
+    let names: Vec<String> = list.iter().map(|series| series.name.clone()).collect();
+    let named = again.compute(move || {
+        let substitution = Substitution::new(&search, &replace)?;
+        let named = |name: &String| {
+            let query = substitution.apply(name)?;
+            Ok(Series::tagged(query, Tags::default(), (0, 0, 1), Column::default()))
+        };
+        names.iter().map(named).collect()
+    });
+    Ok(named.await?.into_iter().map(|series| series.name).collect())
 }

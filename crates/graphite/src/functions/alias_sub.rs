@@ -1,7 +1,5 @@
 //! `aliasSub`: changes names by a regular expression.
 
-use sandur_base::job::spend;
-
 use crate::call::Call;
 use crate::error::Result;
 use crate::function::{Body, Function, Group, Origin};
@@ -17,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     aggregates: false,
     parameters: &[
         required("seriesList", Kind::SeriesList),
-        required("search", Kind::Text),
+        required("search", Kind::Regex),
         required("replace", Kind::Text),
     ],
     doc: "Changes names by a regular expression.",
@@ -28,7 +26,6 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, search, replace) = (call.series()?, call.text(1)?, call.text(2)?);
     let substitution = Substitution::new(&search, &replace)?;
     for series in &mut list {
-        spend(series.name.len())?;
         series.name = substitution.apply(&series.name)?;
     }
     Ok(list)

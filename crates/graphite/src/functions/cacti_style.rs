@@ -1,5 +1,7 @@
 //! `cactiStyle`: names series with their last, largest and smallest value in columns.
 
+use sandur_base::job::{reserve_exactly, spend};
+
 use super::si_units::units_of;
 use crate::aggregation::Aggregation;
 use crate::call::Call;
@@ -53,17 +55,29 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
             *width = shown(value.trunc() + 0.0)?.chars().count().max(*width);
         }
     }
+    let columns_width = widths.iter().map(|width| width + 16).sum::<usize>();
+    // All names become as long as the longest.
+    let _held = reserve_exactly((list.len() as u64).saturating_mul((name_width + columns_width) as u64))?;
     for series in &mut list {
-        let mut name = format!("{:<name_width$}", series.name);
+        spend(name_width)?;
+        let mut name = padded(&series.name, name_width);
         for ((label, column), width) in ["Current", "Max", "Min"].iter().zip(columns).zip(widths) {
             let value = match column.of(series.points()) {
                 Some(value) => shown(value)?,
                 None => "nan".to_owned(),
             };
-            let width = width + 3;
-            name.push_str(&format!(" {label}:{value:<width$}"));
+            name.push_str(&format!(" {label}:{}", padded(&value, width + 3)));
         }
         series.name = name + " ";
     }
     Ok(list)
+}
+
+/// A text with spaces up to a width, which may be more than the 65,535 that formats can have.
+fn padded(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(text.chars().count());
+    let mut out = String::with_capacity(text.len() + missing);
+    out.push_str(text);
+    out.extend(std::iter::repeat_n(' ', missing));
+    out
 }

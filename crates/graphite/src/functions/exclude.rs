@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::FilterSeries,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[required("seriesList", Kind::SeriesList), required("pattern", Kind::Text)],
+    parameters: &[required("seriesList", Kind::SeriesList), required("pattern", Kind::Regex)],
     doc: "Series whose name a regular expression does not match.",
     body: Body::Series(run),
 };

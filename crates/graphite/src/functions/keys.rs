@@ -1,5 +1,7 @@
 //! Keys that series are grouped and named by: nodes of their paths and their tags.
 
+use sandur_base::job::spend;
+
 use crate::call::NodeOrTag;
 use crate::combine::Groups;
 use crate::error::{Error, Result};
@@ -24,16 +26,18 @@ pub(super) fn take_first<T>(mut list: Vec<T>, count: i64) -> Vec<T> {
     list
 }
 
-fn node_or_tag<'a>(series: &'a Series, path: &'a str, wanted: &NodeOrTag) -> &'a str {
+fn node_or_tag<'a>(series: &'a Series, nodes: &[&'a str], wanted: &NodeOrTag) -> &'a str {
     match wanted {
         NodeOrTag::Node(place) => {
-            let nodes: Vec<&str> = path.split(';').next().unwrap_or_default().split('.').collect();
             let node = place_in(nodes.len(), *place).map(|place| nodes[place]);
             node.unwrap_or_else(|| series.tags.get(&place.to_string()).unwrap_or_default())
         }
         NodeOrTag::Tag(tag) => series.tags.get(tag).unwrap_or_default(),
     }
 }
+
+/// Longest name that nodes and tags make: a request may name the same ones many times.
+const KEY_BYTES_MAX: usize = 64 << 10;
 
 /// The nodes and tags of a series, joined by points. Of a name that looks like a call the first path in it
 /// counts.
@@ -47,7 +51,15 @@ pub(super) fn aggregation_key(series: &Series, nodes: &[NodeOrTag]) -> Result<St
         parsed = parse(path)?;
         path = parsed.first_path().unwrap_or(path);
     }
-    let parts: Vec<&str> = nodes.iter().map(|wanted| node_or_tag(series, path, wanted)).collect();
+    spend(path.len() + nodes.len() * (series.tags.len() + 1))?;
+    let of_path: Vec<&str> = path.split(';').next().unwrap_or_default().split('.').collect();
+    let parts: Vec<&str> = nodes.iter().map(|wanted| node_or_tag(series, &of_path, wanted)).collect();
+    let bytes = parts.iter().map(|part| part.len() + 1).sum::<usize>();
+    if bytes > KEY_BYTES_MAX {
+        return Err(Error::Limit(format!(
+            "nodes and tags make a name of {bytes} bytes, more than {KEY_BYTES_MAX}"
+        )));
+    }
     Ok(parts.join("."))
 }
 

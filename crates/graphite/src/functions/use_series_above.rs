@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
     parameters: &[
         required("seriesList", Kind::SeriesList),
         required("value", Kind::Float),
-        required("search", Kind::Text),
+        required("search", Kind::Regex),
         required("replace", Kind::Text),
     ],
     doc: "Other series, named after those whose largest value is above a number.",
@@ -28,9 +28,8 @@ pub(super) const FUNCTION: Function = Function {
 async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, value, search, replace) = (call.series()?, call.float(1)?, call.text(2)?, call.text(3)?);
-    let substitution = Substitution::new(&search, &replace)?;
     let named = again.compute(move || {
-        let mut named = Vec::new();
+        let (substitution, mut named) = (Substitution::new(&search, &replace)?, Vec::new());
         for mut series in list {
             let name = substitution.apply(&series.name)?;
             // Series with gaps have no largest value here.

@@ -258,6 +258,7 @@ impl Planner<'_> {
     #[inline(never)]
     fn relabel(&mut self, special: Special, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
         let change = relabeling(special, call)?;
+        self.run.has_dear_steps = true;
         let inner = self.operator(&call.args.0[0], grid, None)?;
         Ok(Box::new(Relabel { inner, gathered: Gathered::default(), change, outbox: None }))
     }
@@ -416,5 +417,23 @@ impl crate::run::Operator for TimesOf {
             column.values.copy_from_slice(self.time.values());
         }
         Ok(Pull::Batch(columns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Times, plan};
+    use crate::run::{Options, Run};
+
+    #[test]
+    fn what_searches_labels_is_never_computed_between_io() {
+        let is_dear = |query: &str| {
+            let (expr, mut run) = (crate::parser::parse(query).unwrap(), Run::new(Options::default()));
+            plan(&expr, Times { start: 0, end: 0, step: 0 }, &mut run).unwrap();
+            run.has_dear_steps
+        };
+        assert!(is_dear(r#"sum(label_replace(up, "a", "$1", "b", "(.*)"))"#));
+        assert!(is_dear(r#"label_join(up, "a", ",", "b", "c") > 0"#));
+        assert!(!is_dear("sum by (a) (rate(up[5m]))"));
     }
 }
