@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_catalog::{DeleteRecord, Snapshot};
-use sandur_model::{Dataset, DeletionMode, Signal, TenantId, TimeRange};
+use sandur_model::{
+    Dataset, DeletionMode, Labels, Matcher, Signal, TenantId, TimeRange, is_graphite_label, matches_all,
+};
 use sandur_query::{Error as QueryError, QueryContext, RowSelector, SelectorCompiler};
 
 use crate::needles::NeedleKeys;
@@ -61,6 +63,23 @@ pub(crate) struct Rule {
     pub selector: Arc<dyn RowSelector>,
     /// What each of their lines holds.
     pub needles: Arc<NeedleKeys>,
+}
+
+impl Rule {
+    /// Whether a series is of those that it names.
+    pub fn names_series(&self, labels: &Labels) -> bool {
+        let matchers = self.selector.matchers();
+        let is_other = |name: &str| self.names_without(name).is_some();
+        matches_all(matchers, labels) && !labels.iter().any(|(name, _)| is_other(name))
+    }
+
+    /// What series with a label have to fulfil beside the matchers, when the request leaves other labels out:
+    /// not to have it.
+    pub fn names_without(&self, label: &str) -> Option<Matcher> {
+        let is_named = || self.selector.matchers().iter().any(|matcher| matcher.name() == label);
+        let is_other = self.selector.is_exact() && !is_graphite_label(label) && !is_named();
+        is_other.then(|| Matcher::equal(label, ""))
+    }
 }
 
 /// The open requests of a tenant.

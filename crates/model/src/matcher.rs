@@ -86,6 +86,11 @@ impl Matcher {
         Ok(Self { name, op, value, pattern })
     }
 
+    /// A matcher of exactly this value; of series without the label when it is empty.
+    pub fn equal(name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
+    }
+
     /// The label it looks at.
     pub fn name(&self) -> &str {
         &self.name

@@ -13,6 +13,12 @@ pub trait RowSelector: Send + Sync {
     /// Conditions on the stream.
     fn matchers(&self) -> &[Matcher];
 
+    /// Whether series that have other labels than those of the matchers are left out, apart from labels that
+    /// Graphite's paths are kept in (see [`sandur_model::is_graphite_label`]).
+    fn is_exact(&self) -> bool {
+        false
+    }
+
     /// Whether rows of a matching stream differ: their lines or metadata decide.
     fn looks_at_rows(&self) -> bool;
 
@@ -25,18 +31,31 @@ pub trait RowSelector: Send + Sync {
 }
 
 /// Series as a whole: what deletes of samples name.
-pub struct SeriesSelector(Vec<Matcher>, Needles);
+pub struct SeriesSelector {
+    matchers: Vec<Matcher>,
+    is_exact: bool,
+    needles: Needles,
+}
 
 impl SeriesSelector {
     /// The series that all matchers fit.
     pub fn new(matchers: Vec<Matcher>) -> Self {
-        Self(matchers, Needles::default())
+        Self { matchers, is_exact: false, needles: Needles::default() }
+    }
+
+    /// Those of them that have no other label.
+    pub fn exactly(matchers: Vec<Matcher>) -> Self {
+        Self { is_exact: true, ..Self::new(matchers) }
     }
 }
 
 impl RowSelector for SeriesSelector {
     fn matchers(&self) -> &[Matcher] {
-        &self.0
+        &self.matchers
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_exact
     }
 
     fn looks_at_rows(&self) -> bool {
@@ -44,7 +63,7 @@ impl RowSelector for SeriesSelector {
     }
 
     fn needles(&self) -> &Needles {
-        &self.1
+        &self.needles
     }
 
     fn select(&self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {

@@ -12,7 +12,7 @@ use roaring::RoaringBitmap;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::SeriesExemplars;
 use sandur_format::sample_block::index::SeriesSpan;
-use sandur_model::{Exemplar, Labels, MILLISECOND_NS, TimeRange, matches_all};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, TimeRange};
 
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
@@ -25,6 +25,21 @@ const PAGES_AT_ONCE: usize = 64;
 /// Times in milliseconds, both ends included.
 pub(super) type Times = (i64, i64);
 
+/// The series of a block that a rule names.
+async fn named(reader: &IndexReader, rule: &Rule) -> Result<RoaringBitmap, IndexError> {
+    let matchers = rule.selector.matchers();
+    let series = reader.select(matchers).await?;
+    if !rule.selector.is_exact() || series.is_empty() {
+        return Ok(series);
+    }
+    let names = reader.names(&series).await?;
+    let others: Vec<Matcher> = names.iter().filter_map(|name| rule.names_without(name)).collect();
+    match others.is_empty() {
+        true => Ok(series),
+        false => reader.select(&[matchers, &others].concat()).await,
+    }
+}
+
 /// Whether one of these times holds a sample's.
 pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
     times.iter().any(|(first, last)| (*first..=*last).contains(&time_ms))
@@ -32,7 +47,7 @@ pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
 
 /// The times of a series that rules hide.
 pub(super) fn times_of<'a>(rules: impl Iterator<Item = &'a Arc<Rule>>, labels: &Labels) -> Vec<Times> {
-    let of_series = rules.filter(|rule| matches_all(rule.selector.matchers(), labels));
+    let of_series = rules.filter(|rule| rule.names_series(labels));
     of_series.map(|rule| rule.range.milliseconds()).collect()
 }
 
@@ -71,7 +86,7 @@ impl HiddenSamples {
             if block.footer.exemplars().iter().any(|page| page.may_hold(matchers, rule.range)) {
                 hidden.rules.push(Arc::clone(rule));
             }
-            let series = reader.select(matchers).await?;
+            let series = named(reader, rule).await?;
             let series = reader.touching(series, range).await?;
             for some in reader.pages_of(&series).chunks(PAGES_AT_ONCE) {
                 let is_covered = move |span: &SeriesSpan| span.is_covered_by(range);

@@ -411,6 +411,64 @@ async fn neither_signal_sees_nor_hinders_the_other() {
     engine.shutdown().await.unwrap();
 }
 
+/// Pushes a sample each second of a series whose labels are given; adds them to what is expected.
+async fn push_labels(
+    engine: &Engine,
+    pairs: &[(&str, &str)],
+    seconds: Range<i64>,
+    expected: Option<&mut Samples>,
+) {
+    let labels = Arc::new(Labels::from_pairs(pairs.iter().copied()));
+    let mut batch = SampleBatch::new(TenantId::default_tenant());
+    batch.push(Arc::clone(&labels), seconds.clone().map(|n| (START_MS + n * 1_000, 1.0)));
+    engine.push(batch).await.unwrap();
+    let Some(expected) = expected else { return };
+    let of = seconds.map(|n| (START_MS + n * 1_000, 1.0f64.to_bits()));
+    expected.entry(labels.to_string()).or_default().extend(of);
+}
+
+/// Goal: to delete a series by exactly its labels takes no series with more of them, neither one that is known
+/// nor one that comes later with samples of before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_that_is_deleted_alone_takes_none_with_more_labels() {
+    let directory = TempDir::new().unwrap();
+    let exactly = |text: &str| -> Result<Arc<dyn sandur_query::RowSelector>, sandur_query::Error> {
+        let matchers = vec![Matcher::equal("__name__", "m"), Matcher::equal("a", text)];
+        Ok(Arc::new(sandur_query::SeriesSelector::exactly(matchers)))
+    };
+    let mut options = options();
+    options.deletes.compile_samples = Some(Arc::new(exactly));
+    let env = Env::system(2);
+    let url = directory.path().to_str().unwrap();
+    let store = Store::open(url, env.clone(), StoreOptions::default()).await.unwrap();
+    let engine = Engine::open(store, env, options).await.unwrap();
+    let alone = [("__name__", "m"), ("a", "1"), ("__g0__", "m")];
+    let more = [&alone[..2], &[("b", "2")]].concat();
+    let mut expected = Samples::new();
+    // In a block and in the head.
+    push_labels(&engine, &alone, 0..3, None).await;
+    push_labels(&engine, &more, 0..3, Some(&mut expected)).await;
+    engine.flush().await.unwrap();
+    push_labels(&engine, &alone, 3..6, None).await;
+    push_labels(&engine, &more, 3..6, Some(&mut expected)).await;
+    let id = engine.create_delete(&metrics(), "1", START_MS, START_MS + 60_000).await.unwrap();
+    assert_eq!(all(&engine).await, expected, "hidden at once, and nothing else");
+    // Tags that nobody knew.
+    push_labels(&engine, &[&alone[..2], &[("c", "3")]].concat(), 1..5, Some(&mut expected)).await;
+    push_labels(&engine, &more, 6..8, Some(&mut expected)).await;
+    assert_eq!(all(&engine).await, expected);
+    engine.flush().await.unwrap();
+    until(&engine, |snapshot| {
+        let record = snapshot.delete(&metrics(), id).map(|record| record.progress);
+        matches!(record, Some(DeleteProgress::Processed { .. }))
+    })
+    .await;
+    assert_eq!(all(&engine).await, expected);
+    let rows: u64 = engine.view().snapshot.blocks(&metrics(), TimeRange::ALL).map(|block| block.rows).sum();
+    assert_eq!(rows, expected.values().map(|samples| samples.len() as u64).sum::<u64>(), "removed for good");
+    engine.shutdown().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn engines_of_a_bucket_answer_for_each_others_samples() {
     let env = Env::simulated(3, START_NS);

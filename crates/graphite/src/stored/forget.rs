@@ -1,26 +1,25 @@
 //! Series that are deleted by their name.
 //!
-//! **Invariant.** What is deleted has exactly the tags of the name: each other tag that any of the series has
-//! is named as missing.
+//! **Invariant.** What is deleted has exactly the tags of the name, whatever else is known of series now or
+//! comes later: who deletes is told to leave out what has other labels.
 
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use sandur_model::{MatchOp, Matcher, TimeRange};
+use sandur_model::{Matcher, TimeRange};
 use sandur_query::{Error, QueryContext};
 
 use super::StoredSeries;
-use super::matchers::{label_of, tag_of};
+use super::matchers::label_of;
 use crate::tags::parse_name;
 
 /// Most names of one request.
 const NAMES_MAX: usize = 1_000;
-/// Most tags of other series that one name is told apart by.
-const OTHERS_MAX: usize = 1_000;
 
 /// Deletes series with their values.
 pub trait Forget: Send + Sync {
-    /// The values until now of the series that match.
+    /// The values until now of the series that match and have no other label, apart from those that paths are
+    /// kept in.
     fn forget<'a>(&'a self, matchers: Vec<Matcher>) -> BoxFuture<'a, Result<(), Error>>;
 }
 
@@ -62,23 +61,9 @@ impl StoredSeries<'_> {
         let mut matchers = Vec::new();
         for (tag, value) in tags.iter() {
             let Some(label) = label_of(tag) else { return Ok(None) };
-            matchers.push(Matcher::new(label, MatchOp::Equal, value).map_err(|error| invalid(&error))?);
+            matchers.push(Matcher::equal(label, value));
         }
         let labels = self.samples.label_names(context, matchers.clone(), TimeRange::ALL).await?;
-        if labels.is_empty() {
-            return Ok(None);
-        }
-        let is_other = |label: &&String| tag_of(label).is_some_and(|tag| tags.get(tag).is_none());
-        let others: Vec<&String> = labels.iter().filter(is_other).collect();
-        if others.len() > OTHERS_MAX {
-            return Err(Error::Limit(format!(
-                "series with the tags of '{name:.200}' have more than {OTHERS_MAX} other tags; delete it \
-                 with /api/v1/admin/tsdb/delete_series"
-            )));
-        }
-        for label in others.into_iter().map(String::as_str) {
-            matchers.push(Matcher::new(label, MatchOp::Equal, "").map_err(|error| invalid(&error))?);
-        }
-        Ok(Some(matchers))
+        Ok((!labels.is_empty()).then_some(matchers))
     }
 }

@@ -148,9 +148,7 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
         cancel_period: settings.compaction.delete_request_cancel_period,
         mode_of: Arc::new(move |tenant| limits.of(tenant).deletion_mode),
         compile: Arc::new(|text| Ok(Arc::new(DeleteQuery::new(text)?))),
-        compile_samples: Some(Arc::new(|text| {
-            Ok(Arc::new(SeriesSelector::new(promql::parse_selector(text)?)))
-        })),
+        compile_samples: Some(Arc::new(|text| Ok(Arc::new(promql::series_selector(text)?)))),
     }
 }
 

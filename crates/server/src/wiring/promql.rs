@@ -5,7 +5,7 @@ pub use sandur_promql::{
     Answer, Expr, Options, Point, Request, Series, Times, Value, parse_duration, parse_selector, pretty,
     query_parsed, to_json, windows,
 };
-use sandur_query::{Error, QueryContext};
+use sandur_query::{Error, QueryContext, SeriesSelector};
 
 /// Names of all functions.
 pub fn function_names() -> impl Iterator<Item = &'static str> {
@@ -39,6 +39,22 @@ pub fn selector_text(matchers: &[Matcher]) -> String {
         format!("{name}{}{}", matcher.op().as_str(), sandur_logql::quote(matcher.value()))
     };
     format!("{{{}}}", matchers.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
+/// What stands before the selector of a request that leaves series with other labels out.
+const EXACTLY: &str = "exactly ";
+
+/// A selector of the series that have these labels and no others, as delete requests keep it.
+pub fn exact_selector_text(matchers: &[Matcher]) -> String {
+    format!("{EXACTLY}{}", selector_text(matchers))
+}
+
+/// The selector of a delete request.
+pub fn series_selector(text: &str) -> Result<SeriesSelector, Error> {
+    Ok(match text.strip_prefix(EXACTLY) {
+        Some(text) => SeriesSelector::exactly(parse_selector(text)?),
+        None => SeriesSelector::new(parse_selector(text)?),
+    })
 }
 
 /// What is wrong with the text of a query: the bytes that are meant, and the words for people.

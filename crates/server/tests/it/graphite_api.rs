@@ -257,12 +257,12 @@ async fn a_series_is_deleted_by_exactly_its_tags() {
         deleted("path=disk.used;host=a;dc=eu&path=servers.web1.load&path=none").await;
     assert_eq!((status, body.as_str()), (200, "true"));
     let selectors: Vec<&str> = requests.iter().map(|(selector, ..)| selector.as_str()).collect();
-    let tagged = r#"{"dc"="eu","host"="a","__name__"="disk.used"}"#;
-    assert_eq!(selectors, [tagged, r#"{"__name__"="servers.web1.load"}"#]);
+    let tagged = r#"exactly {"dc"="eu","host"="a","__name__"="disk.used"}"#;
+    assert_eq!(selectors, [tagged, r#"exactly {"__name__"="servers.web1.load"}"#]);
     assert!(requests.iter().all(|(_, from, until)| *from < 0 && *until / 1_000 == NOW), "{requests:?}");
-    // The series with more tags stays.
+    // Series with more tags stay, those that come later as well.
     let (_, _, requests) = deleted("path=up").await;
-    assert_eq!(requests[0].0, r#"{"__name__"="up","dc"=""}"#);
+    assert_eq!(requests[0].0, r#"exactly {"__name__"="up"}"#);
     assert_eq!(deleted("").await.0, 400);
     assert_eq!(deleted("path=;a=b").await.0, 400);
     let many: String = (0..1_001).map(|n| format!("path=a.n{n}&")).collect();

@@ -17,7 +17,7 @@ use crate::http::loki::deletes;
 use crate::http::prometheus::delete_series::EARLIEST_MS;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 use crate::wiring::graphite::{Forget, delete_series as answered};
-use crate::wiring::promql::selector_text;
+use crate::wiring::promql::exact_selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -58,7 +58,7 @@ impl Forget for Requests {
     fn forget<'a>(&'a self, matchers: Vec<Matcher>) -> BoxFuture<'a, Result<(), sandur_query::Error>> {
         Box::pin(async move {
             let Self { requests, tenant, until_ms } = self;
-            let selector = selector_text(&matchers);
+            let selector = exact_selector_text(&matchers);
             let id = requests.create(tenant, &selector, EARLIEST_MS, *until_ms).await.map_err(|failure| {
                 let text = failure.message.trim_end().to_owned();
                 match failure.status.is_server_error() {
