@@ -3,8 +3,8 @@
 //! Most tests wait for timers, disks and servers more than they compute, so binaries overlap: as many run at
 //! once as there are processors. The output of each is printed whole when it ends, so that it can be read.
 //!
-//! Invariant: a binary that ends badly counts as a failure even if it said nothing. What one that crashed said
-//! last, which names the test it died in, is among its failures.
+//! Invariant: a binary that ends badly counts as a failure even if it said nothing. What one that crashed
+//! said last, which names the test it died in, is among its failures.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -69,8 +69,8 @@ impl Results {
         results
     }
 
-    /// The results of a process that ended so: at least one failure if it ended badly. If no test failed, then
-    /// the process died in one, and `errors`, what it wrote to stderr, says in which.
+    /// The results of a process that ended so: at least one failure if it ended badly. If no test failed,
+    /// then the process died in one, and `errors`, what it wrote to stderr, says in which.
     pub fn ended(mut self, name: &str, status: ExitStatus, errors: &str) -> Self {
         if !status.success() {
             self.failures += &format!("{name} ended with {status}\n");

@@ -86,7 +86,8 @@ pub fn spend(units: usize) -> Result<(), Stopped> {
     }
 }
 
-/// Notes bytes that the allocator gave to the work of this thread: the next [`spend`] asks when they are many.
+/// Notes bytes that the allocator gave to the work of this thread: when they are many, the next [`spend`]
+/// asks.
 pub(crate) fn allocated(bytes: u64) {
     // A thread that ends has no locals any more.
     let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(bytes)));

@@ -159,8 +159,8 @@ fn patterns() -> Vec<String> {
     ]
 }
 
-/// Requests whose texts are repeated: for each series, for each value, for each place of a text, or by reading
-/// them again.
+/// Requests whose texts are repeated: for each series, for each value, for each place of a text, or by
+/// reading them again.
 fn repeated() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let long = |bytes| "A".repeat(bytes);
     let all = "attack.graphite.*.*";

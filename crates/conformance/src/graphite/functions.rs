@@ -157,7 +157,7 @@ fn difference_in(function: &str, expected: &Value, found: &[&Series]) -> Option<
         expected.iter().zip(found).find_map(|(expected, found)| {
             let expected = expected.get("$series").unwrap_or(expected);
             let path = expected["pathExpression"].as_str().unwrap_or(string(expected, "name"));
-            let is_same = found.path_expression == path;
+            let is_same = *found.path_expression == *path;
             (!is_same).then(|| format!("path expression {:?}, not {path:?}", found.path_expression))
         })
     })

@@ -38,7 +38,7 @@ pub(super) fn series(recorded: &Value) -> Option<Series> {
         series.tags.set(tag, value.as_str().unwrap_or_default());
     }
     if let Some(path) = recorded["pathExpression"].as_str() {
-        series.path_expression = path.to_owned();
+        series.path_expression = path.into();
     }
     if let Some(found) = recorded["consolidationFunc"].as_str().and_then(Consolidation::named) {
         series.consolidation = found;

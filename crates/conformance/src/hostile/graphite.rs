@@ -43,7 +43,7 @@ pub fn find_target(input: &[u8]) {
         _ = find(&Made, context, &request).await;
         let Ok(pattern) = Pattern::parse(&request.query) else { return };
         for (name, _) in SERIES {
-            let shown = pattern.shown(name);
+            let shown = pattern.shown((*name).to_owned());
             assert_eq!(shown.split('.').count(), name.split('.').count(), "{}", pattern.text());
         }
     });

@@ -124,7 +124,7 @@ fn plain(random: &mut Random, function: &str, parameter: &Parameter) -> String {
         }
         Kind::NodeOrTag | Kind::Tag => text(random, &["name", "host", "dc", "none"]),
         Kind::SeriesList | Kind::SeriesLists => "total".to_owned(),
-        Kind::Text => words(random, function, parameter),
+        Kind::Text | Kind::Regex => words(random, function, parameter),
     }
 }
 

@@ -427,8 +427,8 @@ async fn push_labels(
     expected.entry(labels.to_string()).or_default().extend(of);
 }
 
-/// Goal: to delete a series by exactly its labels takes no series with more of them, neither one that is known
-/// nor one that comes later with samples of before.
+/// Goal: to delete a series by exactly its labels takes no series with more of them, neither one that is
+/// known nor one that comes later with samples of before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_series_that_is_deleted_alone_takes_none_with_more_labels() {
     let directory = TempDir::new().unwrap();

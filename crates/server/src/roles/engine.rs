@@ -13,7 +13,7 @@ use sandur_engine::{
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, SampleBatch, Signal, TenantId, TimeRange};
-use sandur_query::{SeriesSelector, Sources};
+use sandur_query::Sources;
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::block_cache;
