@@ -12,8 +12,9 @@
 //! While others wait, a claim that has been receiving from a client for longer than the grace is given up
 //! too.
 //!
-//! **Invariants.** The sum of all claims never exceeds the limit. A wait ends: by memory, by its time, or
-//! because the claim was given up.
+//! **Invariants.** The sum of all claims never exceeds the limit. What others hold of the budget, or of one
+//! above it, is as little free as what claims hold. A wait ends: by memory, by its time, or because the claim
+//! was given up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,7 +87,8 @@ struct Inner {
 struct State {
     /// What all claims hold.
     whole: Reservation,
-    limit: u64,
+    /// What `whole` is reserved from; others may hold of it too.
+    budget: MemoryBudget,
     by_party: HashMap<u64, u64>,
     /// By age.
     claims: BTreeMap<u64, Standing>,
@@ -115,10 +117,9 @@ impl FairMemory {
     /// A budget whose claims wait like that.
     pub fn new(env: Env, budget: MemoryBudget, patience: Patience) -> Self {
         let whole = budget.reserve(0).expect("nothing fits every budget");
-        let limit = budget.limit();
         let state = State {
             whole,
-            limit,
+            budget: budget.clone(),
             by_party: HashMap::new(),
             claims: BTreeMap::new(),
             next: 0,
@@ -184,9 +185,7 @@ impl State {
         if self.paused {
             return Some(None);
         }
-        let Some(free) = self.limit.checked_sub(self.whole.bytes().saturating_add(more)) else {
-            return Some(None);
-        };
+        let Some(free) = self.budget.available().checked_sub(more) else { return Some(None) };
         let over = standing.parties.iter().find(|party| {
             let held = self.by_party.get(&party.key).copied().unwrap_or(0);
             held.saturating_add(more) > party.multiple.saturating_mul(free)
@@ -194,8 +193,12 @@ impl State {
         over.map(|party| Some(party.key))
     }
 
-    fn grant(&mut self, ticket: u64, more: u64) {
-        let Some(standing) = self.claims.get_mut(&ticket) else { return };
+    /// Gives a claim `more` bytes; false when others than claims took them since they were seen to be free.
+    fn grant(&mut self, ticket: u64, more: u64) -> bool {
+        if self.whole.grow(more).is_err() {
+            return false;
+        }
+        let standing = self.claims.get_mut(&ticket).expect("a claim stands until it is dropped");
         standing.held += more;
         if standing.wants > 0 {
             standing.wants = 0;
@@ -205,10 +208,7 @@ impl State {
         for party in standing.parties {
             *self.by_party.entry(party.key).or_default() += more;
         }
-        let now_held = self.whole.bytes() + more;
-        self.whole
-            .resize(now_held)
-            .expect("the budget is this one's alone, and it was compared with its limit");
+        true
     }
 
     fn release(&mut self, ticket: u64, less: u64) {
@@ -255,9 +255,11 @@ impl State {
         let mut shortage = None;
         for (is_new, _, ticket) in queue {
             let standing = &self.claims[&ticket];
-            match self.obstacle(standing, standing.wants) {
-                None => self.grant(ticket, standing.wants),
-                Some(obstacle) => {
+            let wants = standing.wants;
+            match self.obstacle(standing, wants) {
+                None if self.grant(ticket, wants) => {}
+                obstacle => {
+                    let obstacle = obstacle.flatten();
                     shortage.get_or_insert((ticket, is_new, obstacle));
                     if obstacle.is_none() {
                         break; // those behind must not take what this one waits for
@@ -320,10 +322,10 @@ impl Claim {
         let mut state = self.memory.state();
         let standing = &state.claims[&self.ticket];
         // Waiting parties are served first: otherwise small steps of many would starve a large one.
-        if standing.given_up || state.waiting > 0 || state.obstacle(standing, more).is_some() {
+        let is_refused = standing.given_up || state.waiting > 0 || state.obstacle(standing, more).is_some();
+        if is_refused || !state.grant(self.ticket, more) {
             return Err(self.memory.busy());
         }
-        state.grant(self.ticket, more);
         self.held += more;
         Ok(())
     }

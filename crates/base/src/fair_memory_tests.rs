@@ -127,6 +127,24 @@ fn a_slow_sender_is_given_up_while_others_wait() {
 }
 
 #[test]
+fn claims_wait_for_what_others_hold_of_the_budget() {
+    run(async |env, memory| {
+        let others = memory.budget().child("others", 450);
+        let held = others.reserve(450).unwrap();
+        let mut claims: Vec<Claim> = (0..9).map(|n| memory.claim(of(n, n))).collect();
+        claims.iter_mut().for_each(|claim| _ = claim.try_grow(100));
+        assert_eq!(memory.budget().used(), 850, "four claims beside the others");
+        drop(claims.drain(1..));
+        let mut large = memory.claim(of(10, 10));
+        let waiting = env.spawn("waiter", async move { large.grow(400).await.map(|()| large) });
+        env.sleep(Duration::from_secs(2)).await;
+        assert_eq!(memory.waiting(), 1);
+        drop(held);
+        assert_eq!(waiting.join().await.unwrap().unwrap().bytes(), 400);
+    });
+}
+
+#[test]
 fn random_claims_never_exceed_the_budget_and_all_end() {
     for seed in 0..8 {
         run(async |_, memory| {
