@@ -35,6 +35,7 @@
 //! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
 
 pub mod account;
+mod address;
 mod backoff;
 mod budget;
 mod cpu;
@@ -55,6 +56,7 @@ pub mod spelling;
 mod task;
 pub mod units;
 
+pub use address::party_of;
 pub use backoff::{Backoff, Pauses};
 pub use budget::{MemoryBudget, OverBudget, Reservation};
 pub use cpu::{CpuPool, Lane};

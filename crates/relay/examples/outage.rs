@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use sandur_base::{Env, MemoryBudget, Shutdown};
+use sandur_base::{Env, Shutdown};
 use sandur_relay::config::read;
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
+use sandur_relay::memory::Memory;
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 
@@ -49,7 +50,7 @@ fn main() -> Result<()> {
 fn relay(config: &Path, spool: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let (env, memory) = (Env::system(2), MemoryBudget::root("relay", 1 << 40));
+        let (env, memory) = (Env::system(2), Memory::alone());
         let routing = read(config, None, None)?;
         let listeners = routing.listeners.clone();
         let open = |name: &str| {
@@ -61,7 +62,7 @@ fn relay(config: &Path, spool: &Path) -> Result<()> {
         let shutdown = Shutdown::default();
         let mut accepting = Vec::new();
         for listener in &listeners {
-            accepting.push(listen(&env, &running.relay, listener, shutdown.signal()).await?);
+            accepting.push(listen(&running.senders, listener, shutdown.signal()).await?);
         }
         std::future::pending::<()>().await;
         Ok(())

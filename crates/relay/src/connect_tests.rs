@@ -9,7 +9,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::Env;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::read;
 use crate::connect::{Connector, Network};
 use crate::delivery::RESEND_BYTES;
+use crate::memory::Memory;
 use crate::model::{Packing, Routing, Target};
 use crate::node::Node;
 use crate::relay::Running;
@@ -90,7 +91,7 @@ fn routing(port: u16, packing: &str, tls: Tls, trusted: &Certified, shown: &Cert
 
 fn start(routing: Routing) -> Running {
     let network = Network::of(&routing).unwrap();
-    let memory = MemoryBudget::root("relay", 1 << 30);
+    let memory = Memory::alone();
     Running::start((&Env::system(1), &memory), routing, Arc::new(network), &|_| Ok(None), "h").unwrap()
 }
 

@@ -45,11 +45,17 @@ pub struct Counters {
     pub computed: Counter,
     /// Points that came too late for their interval, or for which there was no room.
     pub not_computed: Counter,
+    /// Connections that found no place, or none within the share of their address.
+    pub refused_connections: Counter,
+    /// Connections that were closed because there was no memory for what they sent.
+    pub connections_over_memory: Counter,
+    /// Connections that were closed because a line or pickle was not whole in time.
+    pub slow_connections: Counter,
 }
 
 impl Counters {
     /// Counters by their names, carbon's where carbon has them.
-    pub fn named(&self) -> [(&'static str, &Counter); 7] {
+    pub fn named(&self) -> [(&'static str, &Counter); 10] {
         [
             ("metricsReceived", &self.received),
             ("invalidMetrics", &self.rejected),
@@ -58,6 +64,9 @@ impl Counters {
             ("unroutedMetrics", &self.unrouted),
             ("aggregateDatapointsSent", &self.computed),
             ("aggregateDatapointsDropped", &self.not_computed),
+            ("refusedConnections", &self.refused_connections),
+            ("connectionsOverMemory", &self.connections_over_memory),
+            ("slowConnections", &self.slow_connections),
         ]
     }
 }

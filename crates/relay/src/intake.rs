@@ -1,161 +1,178 @@
 //! Lines and pickles from connections and datagrams into the relay.
 //!
-//! **Invariants.** A connection costs at most its buffer, or one pickle of [`FRAME_BYTES_MAX`]; a line that
-//! is longer than [`LINE_BYTES_MAX`] is counted and skipped up to its end. A connection that says nothing for
-//! [`IDLE`] is closed.
+//! **Invariants.** A connection holds what its place's memory gives ([`crate::senders`]), at most one pickle
+//! of [`FRAME_BYTES_MAX`]; a longer line than [`LINE_BYTES_MAX`] is counted and skipped up to its end. A
+//! connection that says nothing for [`IDLE`] is closed, and so is one whose line or pickle is not whole
+//! within [`MESSAGE_TIMEOUT`].
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sandur_base::{Env, ShutdownSignal, Task};
 use sandur_carbon::{FRAME_BYTES_MAX, PICKLE};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::net::{TcpListener, UdpSocket};
-use tokio::sync::Semaphore;
 
+use crate::buffer::Buffer;
 use crate::model::{Listener, Protocol, Transport};
 use crate::relay::{Relay, Sorter};
+use crate::senders::{Closed, MESSAGE_TIMEOUT, Place, Senders};
 
 /// Bytes of a line.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long a connection may say nothing.
 pub const IDLE: Duration = Duration::from_secs(600);
-/// Connections at a time.
-pub const CONNECTIONS_MAX: usize = 4_096;
-const BUFFER_BYTES: usize = 32 << 10;
 /// Bytes of the largest datagram.
 const DATAGRAM_BYTES: usize = 64 << 10;
 
-/// Takes lines of a stream until it ends.
-pub async fn take_stream(
-    env: &Env,
-    relay: &Relay,
-    mut stream: impl AsyncRead + Unpin,
+/// Takes what a connection sends until it ends, has to be closed, or the relay stops.
+pub async fn take(
+    place: Place,
+    protocol: Protocol,
+    stream: impl AsyncRead + Unpin,
     stopping: ShutdownSignal,
 ) {
-    let mut lines = Lines::new(relay.sorter());
-    relay.connections().fetch_add(1, Ordering::Relaxed);
-    loop {
-        let room = lines.room();
-        let read = tokio::select! {
-            biased;
-            () = stopping.triggered() => break,
-            read = env.timeout(IDLE, stream.read(room)) => read,
-        };
-        match read {
-            Some(Ok(more)) if more > 0 => lines.took(more, relay),
-            _ => break,
-        }
+    let received = tokio::select! {
+        biased;
+        () = stopping.triggered() => Ok(()),
+        received = receive(&place, protocol, stream) => received,
+    };
+    if let Err(reason) = received {
+        place.closed(&reason);
     }
-    lines.finish();
-    relay.connections().fetch_sub(1, Ordering::Relaxed);
 }
 
-/// What came of a stream and is not yet a whole line.
-struct Lines {
-    sorter: Sorter,
-    buffer: Vec<u8>,
-    filled: usize,
+async fn receive(
+    place: &Place,
+    protocol: Protocol,
+    mut stream: impl AsyncRead + Unpin,
+) -> Result<(), Closed> {
+    let (senders, env) = (place.senders(), place.senders().env());
+    let mut buffer = Buffer::new(place.claim()).await?;
+    let mut messages = Messages { protocol, is_skipping: false };
+    let (mut heard, mut incomplete) = (env.monotonic(), None);
+    loop {
+        let until = incomplete.map_or(heard + IDLE, |since: Duration| since + MESSAGE_TIMEOUT);
+        let patience = until.saturating_sub(env.monotonic());
+        // A sender of single bytes has always one ready, so that a timeout alone would never end it.
+        let read = match patience.is_zero() {
+            true => None,
+            false => env.timeout(patience, buffer.read(&mut stream)).await.transpose()?,
+        };
+        match read {
+            Some(Ok(more)) if more > 0 => heard = env.monotonic(),
+            Some(_) => return Ok(()),
+            None => return incomplete.map_or(Ok(()), |_| Err(Closed::Slow)),
+        }
+        let taken = senders.sort(|sorter| messages.take(&mut buffer.bytes, sorter, senders.relay()));
+        let Some(taken) = taken else { return Ok(()) };
+        if taken.was_whole || !taken.is_incomplete {
+            incomplete = None;
+        }
+        if taken.is_incomplete {
+            incomplete = incomplete.or(Some(heard));
+        }
+        if incomplete.is_none_or(|since| since == heard) {
+            buffer.set_incomplete(taken.is_incomplete);
+        }
+        buffer.fit(taken.next).await?;
+    }
+}
+
+/// How messages of a connection are told apart.
+struct Messages {
+    protocol: Protocol,
+    /// Whether the line that has begun is too long.
     is_skipping: bool,
 }
 
-impl Lines {
-    fn new(sorter: Sorter) -> Self {
-        Self { sorter, buffer: vec![0; BUFFER_BYTES], filled: 0, is_skipping: false }
-    }
+/// What was found in a buffer.
+struct Taken {
+    /// Whether a message ended.
+    was_whole: bool,
+    /// Whether one has begun that has not ended.
+    is_incomplete: bool,
+    /// Bytes of the one that has begun, as far as that is known.
+    next: usize,
+}
 
-    fn room(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.filled..]
-    }
-
-    fn took(&mut self, more: usize, relay: &Relay) {
-        let end = self.filled + more;
-        let mut start = 0;
-        for at in memchr::memchr_iter(b'\n', &self.buffer[..end]) {
-            let line = &self.buffer[start..at];
-            start = at + 1;
-            if !std::mem::take(&mut self.is_skipping) {
-                self.sorter.take(line.strip_suffix(b"\r").unwrap_or(line));
-            }
+impl Messages {
+    /// Takes the whole messages out; nothing when the rest of the connection cannot be read.
+    fn take(&mut self, bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Option<Taken> {
+        match self.protocol {
+            Protocol::Line => Some(self.take_lines(bytes, sorter, relay)),
+            Protocol::Pickle => take_pickles(bytes, sorter, relay),
         }
-        self.buffer.copy_within(start..end, 0);
-        self.filled = end - start;
-        if self.filled > LINE_BYTES_MAX {
-            if !std::mem::replace(&mut self.is_skipping, true) {
-                relay.counters().rejected.add(1);
-            }
-            self.filled = 0;
-        }
-        self.sorter.flush();
     }
 
     /// What has no end is no line: it may have been cut.
-    fn finish(&mut self) {
-        self.sorter.flush();
+    fn take_lines(&mut self, bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Taken {
+        let mut start = 0;
+        for at in memchr::memchr_iter(b'\n', bytes) {
+            let line = &bytes[start..at];
+            start = at + 1;
+            if !std::mem::take(&mut self.is_skipping) {
+                sorter.take(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+        }
+        bytes.drain(..start);
+        if bytes.len() > LINE_BYTES_MAX && !std::mem::replace(&mut self.is_skipping, true) {
+            relay.counters().rejected.add(1);
+        }
+        if self.is_skipping {
+            bytes.clear();
+        }
+        let is_incomplete = self.is_skipping || !bytes.is_empty();
+        Taken { was_whole: start > 0, is_incomplete, next: LINE_BYTES_MAX }
     }
 }
 
-/// Takes pickles of a stream until it ends, or one of them is announced to be too long.
-pub async fn take_pickles(
-    env: &Env,
-    relay: &Relay,
-    mut stream: impl AsyncRead + Unpin,
-    stopping: ShutdownSignal,
-) {
-    let (mut sorter, mut buffer) = (relay.sorter(), Vec::new());
-    relay.connections().fetch_add(1, Ordering::Relaxed);
-    loop {
-        buffer.reserve(BUFFER_BYTES);
-        let read = tokio::select! {
-            biased;
-            () = stopping.triggered() => break,
-            read = env.timeout(IDLE, stream.read_buf(&mut buffer)) => read,
-        };
-        if !matches!(read, Some(Ok(more)) if more > 0) {
-            break;
-        }
-        let (whole, is_endless) = match PICKLE.framing.cut(&buffer, FRAME_BYTES_MAX) {
-            Ok(cut) => (cut.whole, false),
-            Err(endless) => (endless.whole, true),
-        };
-        sorter.take_messages(&PICKLE, &buffer[..whole]);
-        sorter.flush();
-        buffer.drain(..whole);
-        if is_endless {
-            relay.counters().rejected.add(1);
-            break;
-        }
-    }
-    relay.connections().fetch_sub(1, Ordering::Relaxed);
+fn take_pickles(bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Option<Taken> {
+    let cut = PICKLE.framing.cut(bytes, FRAME_BYTES_MAX);
+    let whole = match cut {
+        Ok(cut) => cut.whole,
+        Err(endless) => endless.whole,
+    };
+    sorter.take_messages(&PICKLE, &bytes[..whole]);
+    bytes.drain(..whole);
+    let Ok(cut) = cut else {
+        relay.counters().rejected.add(1);
+        return None;
+    };
+    Some(Taken { was_whole: whole > 0, is_incomplete: !bytes.is_empty(), next: cut.next })
 }
 
 /// A listener of the system; the address is the one that it got.
 pub async fn listen(
-    env: &Env,
-    relay: &Relay,
+    senders: &Senders,
     listener: &Listener,
     stopping: ShutdownSignal,
 ) -> std::io::Result<(SocketAddr, Task<()>)> {
+    let env = senders.env();
     match (listener.transport, listener.protocol) {
         (Transport::Udp, Protocol::Pickle) => Err(std::io::Error::other("pickles come by TCP alone")),
         (Transport::Tcp, protocol) => {
             let socket = TcpListener::bind(&listener.address).await?;
             let address = socket.local_addr()?;
-            let accepting = accept(env.clone(), relay.clone(), socket, protocol, stopping);
+            let accepting = accept(env.clone(), senders.clone(), socket, protocol, stopping);
             Ok((address, env.spawn("connections of the relay", accepting)))
         }
         (Transport::Udp, Protocol::Line) => {
             let socket = UdpSocket::bind(&listener.address).await?;
             let address = socket.local_addr()?;
-            Ok((address, env.spawn("datagrams of the relay", datagrams(relay.clone(), socket, stopping))))
+            let receiving = datagrams(senders.relay().clone(), socket, stopping);
+            Ok((address, env.spawn("datagrams of the relay", receiving)))
         }
     }
 }
 
-async fn accept(env: Env, relay: Relay, socket: TcpListener, protocol: Protocol, stopping: ShutdownSignal) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+async fn accept(
+    env: Env,
+    senders: Senders,
+    socket: TcpListener,
+    protocol: Protocol,
+    stopping: ShutdownSignal,
+) {
     let mut connections: Vec<Task<()>> = Vec::new();
     loop {
         let accepted = tokio::select! {
@@ -164,17 +181,11 @@ async fn accept(env: Env, relay: Relay, socket: TcpListener, protocol: Protocol,
         };
         connections.retain(|connection| !connection.is_finished());
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // One that finds no place is closed at once.
-                let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-                let (own, relay, stopping) = (env.clone(), relay.clone(), stopping.clone());
-                connections.push(env.spawn("a connection of the relay", async move {
-                    match protocol {
-                        Protocol::Line => take_stream(&own, &relay, stream, stopping).await,
-                        Protocol::Pickle => take_pickles(&own, &relay, stream, stopping).await,
-                    }
-                    drop(place);
-                }));
+                let Some(place) = senders.admit(peer.ip()) else { continue };
+                let taking = take(place, protocol, stream, stopping.clone());
+                connections.push(env.spawn("a connection of the relay", taking));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be accepted");

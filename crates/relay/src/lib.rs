@@ -9,13 +9,13 @@
 //!
 //! **What it is not.** It stores no metrics and knows no engine, no tenants and no HTTP.
 //!
-//! **Life of a line.** [`intake`] cuts a stream into lines and gives each to a [`relay::Sorter`], which
-//! parses it, walks the stages and appends it to the buffer of each target's lane. After every read the
-//! buffers go into the lanes. A worker writes its lane to the target; while it cannot, it moves what waits to
-//! the spool, and writes the spool first once it can.
+//! **Life of a line.** A connection gets a place of [`senders`]. [`intake`] cuts its stream into lines and
+//! gives each to a [`relay::Sorter`], which parses it, walks the stages and appends it to the buffer of each
+//! target's lane. After every read the buffers go into the lanes. A worker writes its lane to the target;
+//! while it cannot, it moves what waits to the spool, and writes the spool first once it can.
 //!
 //! **Invariants.** Taking a line never waits for a target. A name's points stay in their order on each
-//! target. Memory and disk are bounded, and what is dropped is counted.
+//! target. Memory ([`memory`]) and disk are bounded, and what is dropped is counted.
 
 pub mod aggregation;
 pub mod clean;
@@ -25,14 +25,17 @@ pub mod counters;
 pub mod intake;
 pub mod line;
 pub mod lookup;
+pub mod memory;
 pub mod model;
 pub mod node;
 pub mod relay;
 pub mod replicas;
 pub mod ring;
 pub mod router;
+pub mod senders;
 pub mod spool;
 
+mod buffer;
 mod delivery;
 mod hash;
 mod lane;
@@ -42,5 +45,7 @@ pub use node::Node;
 
 #[cfg(test)]
 mod connect_tests;
+#[cfg(test)]
+mod intake_tests;
 #[cfg(test)]
 mod relay_tests;

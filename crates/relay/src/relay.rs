@@ -1,15 +1,15 @@
 //! A relay that runs: lines come in, are routed and wait in lanes; workers deliver them.
 //!
 //! **Invariants.** Taking a line never waits for a target: what finds no room in memory or on disk is dropped
-//! and counted, so a dead target slows down no other. Memory is bounded by the lanes, the connections and the
-//! open intervals of aggregation rules.
+//! and counted, so a dead target slows down no other. Lanes and connections each hold memory of a budget
+//! ([`Memory`]); open intervals of aggregation rules are bounded by their number.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget, OverBudget, Shutdown, Task};
+use sandur_base::{Env, OverBudget, Shutdown, Task};
 use sandur_carbon::{Refusal, Sink};
 
 use crate::aggregation::{Aggregation, Computed};
@@ -20,9 +20,11 @@ use crate::delivery::{Delivery, Store, WORKER_BYTES};
 use crate::hash::jump::{bucket, rehash};
 use crate::lane::{CHUNK_BYTES, Lane};
 use crate::line::{Point, parse};
+use crate::memory::Memory;
 use crate::model::aggregate::Output;
 use crate::model::{NAME_BYTES_MAX, Routing, Stage};
 use crate::router::{BadCluster, End, Hands, Router, Scratch};
+use crate::senders::Senders;
 use crate::spool::Spool;
 
 /// Bytes of a lane's queue in memory, unless the configuration says otherwise.
@@ -80,16 +82,18 @@ struct Outgoing {
 pub struct Running {
     /// What takes lines.
     pub relay: Relay,
+    /// Those who send to it.
+    pub senders: Senders,
     shutdown: Shutdown,
     workers: Vec<Task<()>>,
     background: Vec<Task<()>>,
 }
 
 impl Running {
-    /// Starts the workers of every target, whose queues are reserved from `memory`. `host` stands in the
-    /// names of the relay's own metrics.
+    /// Starts the workers of every target; all that the relay holds is reserved from `memory`. `host` stands
+    /// in the names of the relay's own metrics.
     pub fn start(
-        (env, memory): (&Env, &MemoryBudget),
+        (env, memory): (&Env, &Memory),
         routing: Routing,
         connector: Arc<dyn Connector>,
         open_spool: OpenSpool<'_>,
@@ -105,8 +109,8 @@ impl Running {
             let counters = Arc::new(TargetCounters::default());
             let mut lanes = Vec::new();
             for number in 0..target.connections.max(1) {
-                let lane =
-                    Arc::new(Lane::new(limit, memory.reserve(WORKER_BYTES + target.wrapping_bytes())?));
+                let held = memory.queues.reserve(WORKER_BYTES + target.wrapping_bytes())?;
+                let lane = Arc::new(Lane::new(limit, held));
                 let name = spool_name(&target.metric_name(), number);
                 let spool = if target.spools { open_spool(&name) } else { Ok(None) };
                 let spool =
@@ -139,7 +143,8 @@ impl Running {
             env.spawn("aggregation", relay.clone().aggregate()),
             env.spawn("own metrics of the relay", relay.clone().report()),
         ];
-        Ok(Self { relay, shutdown, workers, background })
+        let senders = Senders::new(env, &relay, &memory.senders);
+        Ok(Self { relay, senders, shutdown, workers, background })
     }
 
     /// Writes what waits, for some seconds, and puts the rest on disk.

@@ -10,7 +10,9 @@ use sandur_base::{BoxFuture, Env, MemoryBudget};
 
 use crate::config::{Format, read};
 use crate::connect::{Connection, Connector};
-use crate::model::{Routing, Target};
+use crate::intake::take;
+use crate::memory::Memory;
+use crate::model::{Protocol, Routing, Target};
 use crate::relay::{Running, Sorter};
 use crate::spool::tests::MemoryDisk;
 use crate::spool::{Disk, Options, Spool};
@@ -27,7 +29,7 @@ struct Remote {
 
 /// Targets by their hosts.
 #[derive(Clone)]
-struct Remotes {
+pub(crate) struct Remotes {
     env: Env,
     all: Arc<Mutex<HashMap<String, Remote>>>,
 }
@@ -41,12 +43,12 @@ impl Remotes {
         change(self.all.lock().unwrap().entry(host.to_owned()).or_default())
     }
 
-    fn set_up(&self, host: &str, is_up: bool) {
+    pub(crate) fn set_up(&self, host: &str, is_up: bool) {
         self.with(host, |remote| remote.is_up = is_up);
     }
 
     /// Values that came, by name.
-    fn values(&self, host: &str) -> BTreeMap<String, Vec<u64>> {
+    pub(crate) fn values(&self, host: &str) -> BTreeMap<String, Vec<u64>> {
         let text = self.with(host, |remote| String::from_utf8(remote.received.clone()).unwrap());
         let mut values = BTreeMap::<String, Vec<u64>>::new();
         for line in text.lines() {
@@ -112,19 +114,23 @@ fn routing(text: &str) -> Routing {
     read(&path, Some(Format::CarbonCRelay), None).unwrap()
 }
 
-struct World {
-    env: Env,
-    remotes: Remotes,
+pub(crate) struct World {
+    pub(crate) env: Env,
+    pub(crate) remotes: Remotes,
     disks: Arc<Mutex<HashMap<String, Arc<MemoryDisk>>>>,
     options: Options,
 }
 
-fn memory() -> MemoryBudget {
-    MemoryBudget::root("relay", 1 << 30)
+pub(crate) fn memory() -> Memory {
+    Memory::within(&MemoryBudget::root("process", 4 << 30))
 }
 
 impl World {
     fn start(&self, text: &str) -> Running {
+        self.start_within(text, &memory())
+    }
+
+    pub(crate) fn start_within(&self, text: &str, memory: &Memory) -> Running {
         let disks = Arc::clone(&self.disks);
         let options = self.options;
         let open = move |name: &str| {
@@ -133,16 +139,16 @@ impl World {
         };
         let mut routing = routing(text);
         (routing.statistics.every, routing.queue_bytes) = (None, Some(1 << 20));
-        Running::start((&self.env, &memory()), routing, Arc::new(self.remotes.clone()), &open, "host.example")
+        Running::start((&self.env, memory), routing, Arc::new(self.remotes.clone()), &open, "host.example")
             .unwrap()
     }
 
-    async fn seconds(&self, seconds: f64) {
+    pub(crate) async fn seconds(&self, seconds: f64) {
         self.env.sleep(Duration::from_secs_f64(seconds)).await;
     }
 }
 
-fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+pub(crate) fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(async {
         let env = Env::simulated(7, 1_600_000_000_000_000_000);
@@ -425,9 +431,10 @@ fn pickles_and_numbers_as_python_writes_them_are_taken() {
         bytes.extend_from_slice(&[0xff; 4]);
         let stopping = sandur_base::Shutdown::default();
         let stream = bytes.as_slice();
-        crate::intake::take_pickles(&world.env, &running.relay, stream, stopping.signal()).await;
+        let place = || running.senders.admit([10, 0, 0, 1].into()).unwrap();
+        take(place(), Protocol::Pickle, stream, stopping.signal()).await;
         let lines: &[u8] = b"a.d 1_000 5\na.e nan 5\n\na.f 1 -1\r\ncut";
-        crate::intake::take_stream(&world.env, &running.relay, lines, stopping.signal()).await;
+        take(place(), Protocol::Line, lines, stopping.signal()).await;
         world.seconds(1.0).await;
         let values = world.remotes.values("h1");
         let expected = [("a.b", 7), ("a.c", 8), ("a.d", 1_000), ("a.f", 1)];
@@ -447,7 +454,8 @@ fn an_endless_line_costs_itself_alone() {
         let mut bytes = vec![b'x'; 1 << 20];
         bytes.extend_from_slice(b" 1 2\na.b 3 4\n");
         let stopping = sandur_base::Shutdown::default();
-        crate::intake::take_stream(&world.env, &running.relay, bytes.as_slice(), stopping.signal()).await;
+        let place = running.senders.admit([10, 0, 0, 1].into()).unwrap();
+        take(place, Protocol::Line, bytes.as_slice(), stopping.signal()).await;
         world.seconds(1.0).await;
         assert_eq!(world.remotes.values("h1").into_iter().collect::<Vec<_>>(), [("a.b".to_owned(), vec![3])]);
         assert_eq!(running.relay.counters().rejected.get(), 1);
@@ -554,7 +562,8 @@ fn names_are_cleaned_before_they_are_routed_and_tags_follow_them() {
 #[test]
 fn queues_take_no_more_than_the_memory_of_the_relay() {
     in_world(|world| async move {
-        let memory = MemoryBudget::root("relay", 3 << 20);
+        let queues = MemoryBudget::root("relay", 3 << 20);
+        let memory = Memory { queues: queues.clone(), ..memory() };
         let mut routing = routing("cluster main forward h1; match * send to main;");
         routing.statistics.every = None;
         let remotes = Arc::new(world.remotes.clone());
@@ -570,7 +579,7 @@ fn queues_take_no_more_than_the_memory_of_the_relay() {
             sorter.take(line.as_bytes());
         }
         sorter.flush();
-        assert!(memory.used() > 2 << 20 && memory.used() <= 3 << 20, "{memory:?}");
+        assert!(queues.used() > 2 << 20 && queues.used() <= 3 << 20, "{queues:?}");
         let dropped = running.relay.target_counters(0).unwrap().dropped.get();
         assert!((1_000..3_000).contains(&dropped), "{dropped}");
         drop(running);

@@ -9,13 +9,13 @@
 //! Invariant: a [`Place`] counts until it is dropped or its connection was told to close, whichever is first.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use futures_util::task::AtomicWaker;
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::{Env, MemoryBudget, party_of};
 use tokio::sync::Notify;
 
 use crate::server_metrics::ServerMetrics;
@@ -185,17 +185,6 @@ impl Seat {
     }
 }
 
-/// Whom an address belongs to: one host has all addresses of a /64.
-pub fn party_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-        }
-        v4 => v4,
-    }
-}
-
 /// The right to be connected; dropping it makes room for another.
 pub struct Place {
     connections: Connections,
@@ -321,13 +310,5 @@ mod tests {
             drop(busy);
             assert!(waiting.now_or_never().is_some());
         });
-    }
-
-    #[test]
-    fn one_host_has_a_network_of_addresses() {
-        let party = |text: &str| party_of(text.parse().unwrap());
-        assert_eq!(party("2001:db8::1"), party("2001:db8::ffff:0:1"));
-        assert_ne!(party("2001:db8::1"), party("2001:db8:0:1::1"));
-        assert_eq!(party("::ffff:10.0.0.1"), party("10.0.0.1"));
     }
 }

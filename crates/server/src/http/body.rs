@@ -13,10 +13,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Short};
+use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Short, party_of};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::admission::party_of;
 use crate::failed_request::Failure;
 use crate::memory::RATE_WINDOW;
 

@@ -13,6 +13,7 @@ use sandur_relay::config::read;
 use sandur_relay::connect::{Connection, Network, WithSelf};
 use sandur_relay::intake::listen;
 use sandur_relay::line::parse;
+use sandur_relay::memory::Memory;
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 
@@ -59,8 +60,8 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     }
     let budget = app.request_memory.budget();
     let memory = budget.child("relay", budget.limit() / 4);
-    // A share of their own: full queues must not keep points from the store, which empties them.
-    let queues = budget.child("relay queues", budget.limit() / 4);
+    // Shares of their own: full queues must not keep points from the store, which empties them.
+    let held = Memory::within(budget);
     let own = Own { app: App::clone(app), tenant, memory };
     let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
     let network = Network::of(&routing).map_err(|error| wrong(error.to_string()))?;
@@ -74,11 +75,11 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
         }
     };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let running = Running::start((&app.env, &queues), routing, Arc::new(connector), &open_spool, &host)
+    let running = Running::start((&app.env, &held), routing, Arc::new(connector), &open_spool, &host)
         .map_err(|error| wrong(error.to_string()))?;
     let (mut accepting, mut listening) = (Vec::new(), Vec::new());
     for listener in &listeners {
-        let bound = listen(&app.env, &running.relay, listener, app.stopping.clone()).await;
+        let bound = listen(&running.senders, listener, app.stopping.clone()).await;
         let (address, task) = bound.map_err(|error| wrong(format!("{}: {error}", listener.address)))?;
         tracing::info!(%address, "the relay listens");
         accepting.push(task);

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use sandur_base::units::{self, ByteSize};
-use sandur_base::{Env, MemoryBudget, Shutdown};
+use sandur_base::{Env, Shutdown};
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
+use sandur_relay::memory::Memory;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool, Sync};
@@ -19,9 +20,6 @@ use crate::config::Log;
 use crate::failed_command::Failed;
 use crate::logging;
 use crate::roles::{self, Signals};
-
-/// Bytes of all queues: more than any relay has, whose connections are bounded each.
-const MEMORY_MAX: u64 = 1 << 40;
 
 /// Options of the command without a subcommand.
 pub(super) fn arguments() -> Vec<Arg> {
@@ -79,7 +77,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
         }
     };
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let memory = MemoryBudget::root("relay", MEMORY_MAX);
+    let memory = Memory::alone();
     let (listening, targets) = (routing.listeners.clone(), routing.targets.len());
     let network = Network::of(&routing).map_err(|error| Failed::new(format!("{path}: {error}")))?;
     let started = Running::start((env, &memory), routing, Arc::new(network), &open, &host);
@@ -88,7 +86,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     let _signals = env.spawn("signals", Signals::catch().watch(shutdown.clone()));
     let mut accepting = Vec::new();
     for listener in &listening {
-        let bound = listen(env, &running.relay, listener, shutdown.signal()).await;
+        let bound = listen(&running.senders, listener, shutdown.signal()).await;
         let (address, task) =
             bound.map_err(|error| Failed::new(format!("cannot listen on {}: {error}", listener.address)))?;
         let kind = match (listener.transport, listener.protocol) {

@@ -1,0 +1,141 @@
+//! Goal: what senders hold is bounded, whoever sends and however slowly, and honest senders are taken.
+//!
+//! Method: paused time; connections in memory that send a part and then nothing, or a byte at a time.
+
+use std::net::IpAddr;
+
+use sandur_base::{MemoryBudget, Shutdown, Task};
+use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+
+use crate::intake::take;
+use crate::memory::Memory;
+use crate::model::Protocol;
+use crate::relay::Running;
+use crate::relay_tests::{World, in_world, memory};
+use crate::senders::{CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
+
+const FRAME: usize = 1 << 20;
+const ONE: &str = "cluster main forward h1; match * send to main;";
+
+/// A relay whose senders may hold this, and what counts it.
+fn start(world: &World, senders: u64) -> (Running, MemoryBudget) {
+    world.remotes.set_up("h1", true);
+    let senders = MemoryBudget::root("senders", senders);
+    let memory = Memory { senders: senders.clone(), ..memory() };
+    (world.start_within(ONE, &memory), senders)
+}
+
+fn address(last: u8) -> IpAddr {
+    [10, 0, 0, last].into()
+}
+
+/// A connection that was taken on: its other end.
+fn connect(world: &World, running: &Running, last: u8, protocol: Protocol) -> (DuplexStream, Task<()>) {
+    let (sender, stream) = duplex(FRAME);
+    let place = running.senders.admit(address(last)).unwrap();
+    let taking = async move {
+        // Kept until the end: a signal whose owner is gone stops the connection.
+        let shutdown = Shutdown::default();
+        take(place, protocol, stream, shutdown.signal()).await;
+    };
+    (sender, world.env.spawn("a connection", taking))
+}
+
+/// The length of a megabyte, and all but its last bytes.
+fn begun() -> Vec<u8> {
+    [&(FRAME as u32).to_be_bytes()[..], &vec![b'x'; FRAME - 10]].concat()
+}
+
+#[test]
+fn pickles_that_have_begun_hold_no_more_than_the_memory_of_senders_and_end() {
+    in_world(|world| async move {
+        let (running, senders) = start(&world, 8 << 20);
+        let mut hostile = Vec::new();
+        for _ in 0..100 {
+            let (mut sender, task) = connect(&world, &running, 1, Protocol::Pickle);
+            let sending = world.env.spawn("a sender", async move {
+                _ = sender.write_all(&begun()).await;
+                sender
+            });
+            hostile.push((sending, task));
+        }
+        world.seconds(1.0).await;
+        assert!(senders.used() > 1 << 20 && senders.used() <= 6 << 20, "a third is for others: {senders:?}");
+        // Another address is taken, with a pickle that does not fit in one read.
+        let (mut sender, _task) = connect(&world, &running, 2, Protocol::Pickle);
+        let lines: Vec<String> = (0..200).map(|n| format!("a.{n:0500} 7 100")).collect();
+        let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        let mut pickle = Vec::new();
+        crate::pickle::message(&lines, 0, &mut pickle);
+        sender.write_all(&pickle).await.unwrap();
+        world.seconds(1.0).await;
+        assert_eq!(world.remotes.values("h1").len(), 200);
+        // Nothing is left after the time of a message, long before that of an idle connection.
+        world.seconds(60.0).await;
+        let counters = running.relay.counters();
+        let (over, slow) = (counters.connections_over_memory.get(), counters.slow_connections.get());
+        assert!(over > 50 && slow > 0 && over + slow == 100, "{over} {slow}");
+        assert!(hostile.iter().all(|(_, task)| task.is_finished()));
+        assert!(senders.used() < 10 << 10, "one idle connection is left: {senders:?}");
+        assert!(senders.peak() <= 8 << 20);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_pickle_or_line_that_comes_byte_by_byte_ends_with_the_time_of_a_message() {
+    for protocol in [Protocol::Pickle, Protocol::Line] {
+        in_world(|world| async move {
+            let (running, _) = start(&world, 8 << 20);
+            let (mut sender, task) = connect(&world, &running, 1, protocol);
+            sender.write_all(&[0, 0, 1, 0]).await.unwrap();
+            let mut sent = 0;
+            while !task.is_finished() && sender.write_all(b"x").await.is_ok() {
+                world.seconds(1.0).await;
+                sent += 1;
+            }
+            assert!((55..=65).contains(&sent), "{sent} s");
+            assert_eq!(running.relay.counters().slow_connections.get(), 1);
+            running.stop().await;
+        });
+    }
+}
+
+#[test]
+fn a_sender_that_pauses_between_messages_is_no_slow_one() {
+    in_world(|world| async move {
+        let (running, senders) = start(&world, 8 << 20);
+        let (mut sender, task) = connect(&world, &running, 1, Protocol::Line);
+        for value in 0..5 {
+            let padding = "x".repeat(2_000);
+            let lines: String = (0..10).map(|n| format!("a.{padding}.{n} {value} 100\n")).collect();
+            sender.write_all(lines.as_bytes()).await.unwrap();
+            world.seconds(500.0).await;
+            assert!(senders.used() <= 4 << 10, "an idle connection: {senders:?}");
+        }
+        assert!(world.remotes.values("h1").values().all(|values| values.iter().copied().eq(0..5)));
+        assert_eq!(world.remotes.values("h1").len(), 10);
+        world.seconds(101.0).await;
+        assert!(task.is_finished(), "it was idle for too long");
+        let counters = running.relay.counters();
+        assert_eq!(counters.slow_connections.get() + counters.connections_over_memory.get(), 0);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn one_address_leaves_places_for_others() {
+    in_world(|world| async move {
+        let (running, _) = start(&world, 8 << 20);
+        let admit = |last| running.senders.admit(address(last));
+        let mut places: Vec<_> = (0..CONNECTIONS_MAX).map_while(|_| admit(1)).collect();
+        assert_eq!(places.len(), CONNECTIONS_PER_ADDRESS_MAX);
+        places.extend((0..CONNECTIONS_MAX).map_while(|_| admit(2)));
+        assert_eq!(places.len(), CONNECTIONS_MAX);
+        assert!(admit(3).is_none());
+        assert_eq!(running.relay.counters().refused_connections.get(), 3);
+        drop(places.swap_remove(0));
+        assert!(admit(3).is_some());
+        running.stop().await;
+    });
+}
