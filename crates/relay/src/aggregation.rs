@@ -1,10 +1,14 @@
 //! Series that are computed of others: intervals that are open, and what is due.
 //!
 //! **Invariants.** At most [`SERIES_MAX`] series, [`INTERVALS_MAX`] intervals and [`VALUES_MAX`] kept values
-//! are held; what would go beyond is refused and counted by the caller.
+//! are held, and no more bytes of them and of their names than the budget gives; what would go beyond is
+//! refused and counted by the caller.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
+
+use sandur_base::{MemoryBudget, Reservation};
 
 use crate::model::aggregate::{Aggregate, Closing, Function, Stamp};
 
@@ -14,6 +18,13 @@ pub const SERIES_MAX: usize = 200_000;
 pub const INTERVALS_MAX: usize = 1_000_000;
 /// Values that quantiles and deviations keep.
 pub const VALUES_MAX: usize = 4_000_000;
+/// Bytes of a series beside its name: 72 of its slot in a table that is half empty after it grew, 192 of the
+/// first node of its intervals, and what the allocator adds to three pieces.
+const SERIES_BYTES: u64 = 512;
+/// Bytes of an interval: 128 of itself, and 16 of a place in nodes that may be half empty.
+const INTERVAL_BYTES: u64 = 192;
+/// Bytes of a kept value, in a list that may be half empty.
+const VALUE_BYTES: u64 = 16;
 
 /// A computed point.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +32,7 @@ pub struct Computed {
     /// The stage that computed it.
     pub stage: usize,
     /// Its name.
-    pub name: Vec<u8>,
+    pub name: Arc<[u8]>,
     /// Its value.
     pub value: f64,
     /// Its timestamp.
@@ -44,22 +55,58 @@ struct Interval {
 
 struct Series {
     function: Function,
-    intervals: BTreeMap<i64, Interval>,
+    /// Boxed, because a node of the map has room for eleven and most series have one or two.
+    intervals: BTreeMap<i64, Box<Interval>>,
     /// When open intervals are computed again.
     due: i64,
 }
 
-type Key = (u32, u32, Box<[u8]>);
+type Key = (u32, u32, Arc<[u8]>);
 
 /// Everything that is open.
-#[derive(Default)]
 pub struct Aggregation {
     series: HashMap<Key, Series, foldhash::fast::RandomState>,
     intervals: usize,
     values: usize,
+    held: Reservation,
+}
+
+/// Points that are due, taken out of what is open; not all of them are computed yet.
+pub struct Due {
+    points: Vec<(Computed, Value)>,
+    /// Memory of what was taken out.
+    _held: Reservation,
+}
+
+enum Value {
+    Known(f64),
+    Of(Function, Box<Interval>),
+}
+
+impl Due {
+    /// Hands the points on, in the order of stages, names and times.
+    pub fn compute(self, out: &mut Vec<Computed>) {
+        let first = out.len();
+        out.extend(self.points.into_iter().filter_map(|(point, value)| {
+            let value = match value {
+                Value::Known(value) => value,
+                Value::Of(function, mut interval) => interval.value(function)?,
+            };
+            Some(Computed { value, ..point })
+        }));
+        out[first..].sort_by(|one, other| {
+            (one.stage, &one.name, one.time).cmp(&(other.stage, &other.name, other.time))
+        });
+    }
 }
 
 impl Aggregation {
+    /// Nothing, which will hold memory of this budget.
+    pub fn new(memory: &MemoryBudget) -> Self {
+        let held = memory.reserve(0).expect("nothing fits every budget");
+        Self { series: HashMap::default(), intervals: 0, values: 0, held }
+    }
+
     /// Adds a value to a series; false when it is too late, too far ahead, or there is no room.
     pub fn add(
         &mut self,
@@ -77,13 +124,18 @@ impl Aggregation {
         if !fits(rule, start, now) {
             return false;
         }
-        let key = (stage as u32, compute as u32, Box::from(name));
+        let key = (stage as u32, compute as u32, Arc::from(name));
+        let known = self.series.get(&key);
+        let is_open = known.is_some_and(|series| series.intervals.contains_key(&start));
         let is_full = self.series.len() >= SERIES_MAX || self.intervals >= INTERVALS_MAX;
-        if is_full && !self.series.get(&key).is_some_and(|series| series.intervals.contains_key(&start)) {
+        let keeps = keeps_values(own.function);
+        if (is_full && !is_open) || (keeps && self.values >= VALUES_MAX) {
             return false;
         }
-        let keeps = keeps_values(own.function);
-        if keeps && self.values >= VALUES_MAX {
+        let mut more = if keeps { VALUE_BYTES } else { 0 };
+        more += if is_open { 0 } else { INTERVAL_BYTES };
+        more += if known.is_some() { 0 } else { SERIES_BYTES + name.len() as u64 };
+        if more > 0 && self.held.grow(more).is_err() {
             return false;
         }
         let due = match rule.closing {
@@ -94,7 +146,7 @@ impl Aggregation {
         let series = self.series.entry(key).or_insert_with(new);
         let interval = series.intervals.entry(start).or_insert_with(|| {
             self.intervals += 1;
-            Interval::empty()
+            Box::new(Interval::empty())
         });
         interval.add(point.0, value);
         if keeps {
@@ -104,18 +156,19 @@ impl Aggregation {
         true
     }
 
-    /// Hands on what is due at `now`, in the order of stages, names and times, and forgets what is over.
-    pub fn compute(&mut self, rules: &dyn Fn(usize) -> Option<Aggregate>, now: i64, out: &mut Vec<Computed>) {
-        let first = out.len();
+    /// Takes out what is due at `now`, and forgets what is over. Only intervals that stay are computed here,
+    /// because values may come to them again.
+    pub fn take_due(&mut self, rules: &dyn Fn(usize) -> Option<Aggregate>, now: i64) -> Due {
+        let mut points = Vec::new();
         let mut known: HashMap<u32, Option<Aggregate>> = HashMap::new();
-        let (mut intervals, mut values) = (0, 0);
+        let (mut intervals, mut values, mut bytes) = (0, 0, 0);
         self.series.retain(|(stage, _, name), series| {
             let rule = known.entry(*stage).or_insert_with(|| rules(*stage as usize));
             let Some(rule) = rule else { return false };
-            let mut emit = |start: i64, value: Option<f64>| {
-                let Some(value) = value else { return };
+            let mut emit = |start: i64, value: Value| {
                 let time = start.saturating_add(shift(rule));
-                out.push(Computed { stage: *stage as usize, name: name.to_vec(), value, time });
+                let name = Arc::clone(name);
+                points.push((Computed { stage: *stage as usize, name, value: 0.0, time }, value));
             };
             match rule.closing {
                 Closing::After(after) => close(series, seconds(after), now, &mut emit),
@@ -128,12 +181,17 @@ impl Aggregation {
             }
             intervals += series.intervals.len();
             values += series.intervals.values().map(|interval| interval.values.len()).sum::<usize>();
-            !series.intervals.is_empty()
+            let stays = !series.intervals.is_empty();
+            bytes += if stays { SERIES_BYTES + name.len() as u64 } else { 0 };
+            stays
         });
         (self.intervals, self.values) = (intervals, values);
-        out[first..].sort_by(|one, other| {
-            (one.stage, &one.name, one.time).cmp(&(other.stage, &other.name, other.time))
-        });
+        bytes += intervals as u64 * INTERVAL_BYTES + values as u64 * VALUE_BYTES;
+        if self.series.len() < self.series.capacity() / 4 {
+            self.series.shrink_to(self.series.len() * 2);
+        }
+        let over = self.held.bytes().saturating_sub(bytes);
+        Due { points, _held: self.held.split(over) }
     }
 
     /// Series that are open.
@@ -170,25 +228,27 @@ fn shift(rule: &Aggregate) -> i64 {
     }
 }
 
-fn close(series: &mut Series, after: i64, now: i64, emit: &mut dyn FnMut(i64, Option<f64>)) {
+fn close(series: &mut Series, after: i64, now: i64, emit: &mut dyn FnMut(i64, Value)) {
     while let Some(first) = series.intervals.first_entry() {
         if first.key().saturating_add(after) > now {
             return;
         }
-        let (start, mut interval) = first.remove_entry();
-        emit(start, interval.value(series.function));
+        let (start, interval) = first.remove_entry();
+        emit(start, Value::Of(series.function, interval));
     }
 }
 
 /// As carbon computes: every interval that got values, also the one that is still open.
-fn repeat(series: &mut Series, length: u32, kept: u32, now: i64, emit: &mut dyn FnMut(i64, Option<f64>)) {
+fn repeat(series: &mut Series, length: u32, kept: u32, now: i64, emit: &mut dyn FnMut(i64, Value)) {
     let length = i64::from(length);
     let current = now - now.rem_euclid(length);
     let threshold = current.saturating_sub(i64::from(kept).saturating_mul(length));
     let function = series.function;
     series.intervals.retain(|start, interval| match interval.computed {
         None => {
-            emit(*start, interval.value(function));
+            if let Some(value) = interval.value(function) {
+                emit(*start, Value::Known(value));
+            }
             interval.computed = Some(current);
             true
         }
@@ -306,7 +366,7 @@ mod tests {
 
     fn computed(aggregation: &mut Aggregation, rule: &Aggregate, now: i64) -> Vec<(i64, f64)> {
         let mut out = Vec::new();
-        aggregation.compute(&|_| Some(rule.clone()), now, &mut out);
+        aggregation.take_due(&|_| Some(rule.clone()), now).compute(&mut out);
         out.into_iter().map(|computed| (computed.time, computed.value)).collect()
     }
 
@@ -331,7 +391,7 @@ mod tests {
         ];
         for (function, value) in expected {
             let rule = rule(function, Closing::After(Duration::from_secs(20)));
-            let mut aggregation = Aggregation::default();
+            let mut aggregation = Aggregation::new(&MemoryBudget::root("aggregations", 1 << 20));
             for (time, value) in [(100.0, 5.0), (101.0, 3.0), (102.0, 1.0), (103.0, 2.0)] {
                 assert!(aggregation.add((0, 0), &rule, b"x", (time, value), 105));
             }
@@ -347,7 +407,7 @@ mod tests {
     fn carbon_computes_again_what_late_values_change() {
         let every = Duration::from_secs(10);
         let rule = rule(Function::Sum, Closing::Repeated { every, intervals: 2 });
-        let mut aggregation = Aggregation::default();
+        let mut aggregation = Aggregation::new(&MemoryBudget::root("aggregations", 1 << 20));
         let add = |aggregation: &mut Aggregation, time, now| {
             assert!(aggregation.add((0, 0), &rule, b"x", (time, 1.0), now));
         };
@@ -364,5 +424,31 @@ mod tests {
         }
         computed(&mut aggregation, &rule, 210);
         assert_eq!(aggregation.intervals, 4, "intervals beyond those that are kept are forgotten");
+    }
+
+    #[test]
+    fn long_names_and_kept_values_take_no_more_than_the_memory_of_aggregations() {
+        let memory = MemoryBudget::root("aggregations", 1 << 20);
+        let mut aggregation = Aggregation::new(&memory);
+        let after = Closing::After(Duration::from_secs(20));
+        let (sum, median) = (rule(Function::Sum, after), rule(Function::Quantile(0.5), after));
+        let name = |number: usize| format!("{number:04000}").into_bytes();
+        let add = |aggregation: &mut Aggregation, number: usize, time: f64| {
+            aggregation.add((0, 0), &sum, &name(number), (time, 1.0), 105)
+        };
+        let taken = (0..1_000).filter(|number| add(&mut aggregation, *number, 100.0)).count();
+        assert_eq!((taken, memory.used()), (222, 222 * (4_000 + SERIES_BYTES + INTERVAL_BYTES)));
+        assert!(add(&mut aggregation, 0, 101.0), "an interval that is open takes no more");
+        let names: usize = aggregation.series.keys().map(|(_, _, name)| name.len()).sum();
+        assert!(names < 1 << 20, "{names} bytes of names");
+        // What is taken out counts until it was computed.
+        let due = aggregation.take_due(&|_| Some(sum.clone()), 120);
+        assert!(memory.used() > 1 << 19 && aggregation.is_empty());
+        let mut out = Vec::new();
+        due.compute(&mut out);
+        assert_eq!((out.len(), memory.used()), (222, 0));
+        let add = |aggregation: &mut Aggregation| aggregation.add((0, 0), &median, b"x", (100.0, 1.0), 105);
+        let values = (0..100_000).filter(|_| add(&mut aggregation)).count() as u64;
+        assert_eq!(values, ((1 << 20) - SERIES_BYTES - INTERVAL_BYTES - 1) / VALUE_BYTES);
     }
 }

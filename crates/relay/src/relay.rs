@@ -1,8 +1,8 @@
 //! A relay that runs: lines come in, are routed and wait in lanes; workers deliver them.
 //!
 //! **Invariants.** Taking a line never waits for a target: what finds no room in memory or on disk is dropped
-//! and counted, so a dead target slows down no other. Lanes and connections each hold memory of a budget
-//! ([`Memory`]); open intervals of aggregation rules are bounded by their number.
+//! and counted, so a dead target slows down no other. Lanes, connections and open intervals of aggregation
+//! rules each hold memory of a budget ([`Memory`]).
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,7 +136,7 @@ impl Running {
             targets,
             counters: Counters::default(),
             connections: Default::default(),
-            aggregation: Mutex::default(),
+            aggregation: Mutex::new(Aggregation::new(&memory.aggregations)),
             host: host.replace('.', "_"),
         }));
         let background = vec![
@@ -335,8 +335,11 @@ impl Sorter {
             Some(Stage::Aggregate(aggregate)) => Some(aggregate.clone()),
             _ => None,
         };
-        let open = &relay.0.aggregation;
-        open.lock().unwrap_or_else(PoisonError::into_inner).compute(&rule, now, &mut computed);
+        // All sources add to what is open, so that the lock is not held while values are computed and sorted.
+        let mut open = relay.0.aggregation.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = open.take_due(&rule, now);
+        drop(open);
+        due.compute(&mut computed);
         for Computed { stage, name, value, time } in computed {
             let Some(Stage::Aggregate(rule)) = stages.get(stage) else { continue };
             relay.0.counters.computed.add(1);
