@@ -109,7 +109,7 @@ impl Drop for Pending {
             499 => "the client went away",
             _ => "failed",
         };
-        tracing::info!(target: "audit", who, tenant, peer, route, what, outcome, status, "carried out");
+        tracing::info!(target: "audit", who, tenant, peer, route, what, outcome, status, "ended");
     }
 }
 

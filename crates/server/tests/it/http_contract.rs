@@ -518,6 +518,23 @@ async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
     assert!(answer.body.starts_with("ready (flushes fail for 2m30s: "), "{}", answer.body);
 }
 
+/// Goal: a disk that is full or read-only takes no reads away, and whoever looks at `/ready` sees it; a WAL
+/// that was lost does, since its process has to be started again.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_cannot_write_is_ready_and_says_why() {
+    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
+    let reason = "no space left on device";
+    *server.intake.read_only.lock().unwrap() = Some(Failure::new(ErrorKind::Unavailable, reason));
+    for path in ["/ready", "/-/ready"] {
+        let answer = server.get(path, &[]).await;
+        assert_eq!((answer.status, answer.body), (200, format!("ready (read-only: {reason})\n")));
+    }
+    *server.intake.read_only.lock().unwrap() = None;
+    assert_eq!(server.get("/ready", &[]).await.body, "ready\n", "by itself");
+    *server.intake.read_only.lock().unwrap() = Some(Failure::new(ErrorKind::Internal, "the WAL is lost"));
+    assert_eq!(server.get("/ready", &[]).await.status, 503);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_process_is_prepared_and_shut_down_by_requests() {
     let server = server();

@@ -16,7 +16,7 @@ use futures_util::StreamExt;
 use http_body_util::BodyExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -131,6 +131,8 @@ fn certificates(folder: &Path) -> Files {
     let authority_key = KeyPair::generate().unwrap();
     let mut parameters = CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // With one name for all, OpenSSL takes the others for signed by themselves.
+    parameters.distinguished_name.push(DnType::CommonName, "authority");
     let authority = parameters.self_signed(&authority_key).unwrap();
     let issuer = Issuer::new(parameters, authority_key);
     let file = |name: &str, text: String| {
@@ -140,8 +142,9 @@ fn certificates(folder: &Path) -> Files {
     };
     let signed = |name: &str, of: &str| {
         let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(vec![of.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let mut parameters = CertificateParams::new(vec![of.to_owned()]).unwrap();
+        parameters.distinguished_name.push(DnType::CommonName, of);
+        let certificate = parameters.signed_by(&key, &issuer).unwrap();
         let path = file(&format!("{name}.crt"), certificate.pem());
         (path, file(&format!("{name}.key"), key.serialize_pem()))
     };
@@ -219,6 +222,37 @@ async fn tls_is_spoken_with_both_versions_of_http_and_certificates_are_asked_for
         assert!(!plain.contains("200"), "without TLS there is no answer: {plain}");
         server.stop().await.unwrap();
     }
+}
+
+/// Goal: curl reaches a server that asks for certificates with one, and not without.
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_shows_its_certificate() {
+    if std::process::Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("skipped: curl is not on PATH");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let files = certificates(folder.path());
+    let (env, server) = start(|s| {
+        (s.tls.cert_file, s.tls.key_file) = files.server.clone();
+        s.tls.client_ca_file = files.authority.clone();
+        s.tls.client_auth = "require".to_owned();
+    })
+    .await;
+    let curl = async |with: Vec<String>| {
+        let port = server.address.port();
+        let mut command = std::process::Command::new("curl");
+        command.args(["--silent", "--show-error", "--max-time", "60", "--cacert", &files.authority]);
+        command.args(["--resolve", &format!("localhost:{port}:127.0.0.1")]).args(with);
+        command.arg(format!("https://localhost:{port}/ready"));
+        env.run_blocking(move || command.output().unwrap()).await
+    };
+    let (certificate, key) = files.client.clone();
+    let shown = curl(vec!["--cert".to_owned(), certificate, "--key".to_owned(), key]).await;
+    assert_eq!(String::from_utf8_lossy(&shown.stdout), "ready\n", "{shown:?}");
+    let none = curl(Vec::new()).await;
+    assert!(!none.status.success() && none.stdout.is_empty(), "{none:?}");
+    server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -258,3 +258,33 @@ fn deletions_are_asked_listed_and_cancelled() {
     let unknown = bench.refused(&["delete", "cancel", "--request-id=nosuch"]);
     assert!(unknown.contains("could not find delete request with given id"), "{unknown}");
 }
+
+/// Goal: a token reads what it may, and nothing else does.
+#[test]
+fn a_token_is_heeded() {
+    let Some(bench) = bench() else { return };
+    let file = bench.folder.path().join("auth.toml");
+    let listed = |name: &str, scope: &str| {
+        let hash = sandur_server::auth::token_hash(name);
+        format!("[tokens.{name}]\nhash = '{hash}'\ntenants = ['fake']\nscopes = ['{scope}']\n")
+    };
+    std::fs::write(&file, listed("reader", "read") + &listed("writer", "write")).unwrap();
+    let store = format!("file://{}", bench.folder.path().join("guarded").display());
+    let setup = Setup::new(store, bench.folder.path()).with(&["--auth-file", file.to_str().unwrap()]);
+    let bench = Bench { server: setup.start(), ..bench };
+    let labels = |token: &'static str| ["labels".to_owned(), format!("--bearer-token={token}")];
+    let labels_by = |token| {
+        let all = labels(token);
+        bench.command(&all.each_ref().map(String::as_str)).output().unwrap()
+    };
+    assert!(labels_by("reader").status.success());
+    for token in ["writer", "nobody"] {
+        let output = labels_by(token);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            !output.status.success() && (said.contains("401") || said.contains("403")),
+            "{token}: {said}"
+        );
+    }
+    assert!(bench.refused(&["labels"]).contains("401"));
+}

@@ -265,3 +265,49 @@ fn a_server_whose_log_nobody_reads_serves_and_stops() {
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0), "it stops, whether the log is read or not");
 }
+
+/// Goal: whoever reads the log sees who was turned away, and who deleted or changed what with which outcome.
+#[test]
+fn what_is_refused_and_what_destroys_stands_in_the_audit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("auth.toml");
+    let listed = |name: &str, scopes: &str| {
+        let hash = sandur_server::auth::token_hash(name);
+        format!("[tokens.{name}]\nhash = '{hash}'\ntenants = ['fake']\nscopes = [{scopes}]\n")
+    };
+    std::fs::write(&file, listed("reader", "'read'") + &listed("chief", "'delete', 'admin'")).unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let arguments = ["--auth-file", file.to_str().unwrap(), "--log-format", "json"];
+    let server = Setup::new(store, folder.path()).with(&arguments).start();
+    let ask = |token: Option<&str>, path: &str| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+        request(server.address, "POST", path, &headers, b"").unwrap().0
+    };
+    let delete = format!("/loki/api/v1/delete?query={}&start=1700000000", encode("{app=\"shop\"}"));
+    let wrong = format!("/loki/api/v1/delete?query={}&start=1700000000", encode("{app="));
+    assert_eq!((ask(None, "/flush"), ask(Some("nobody"), "/flush")), (401, 401));
+    assert_eq!((ask(Some("reader"), "/flush"), ask(Some("reader"), &delete)), (403, 403));
+    assert_eq!((ask(Some("chief"), &delete), ask(Some("chief"), &wrong)), (204, 400));
+    assert!(ask(Some("chief"), "/flush") < 300);
+    assert_eq!(server.get("/ready").0, 200);
+    // The line of a request comes behind its answer.
+    server.prints("\"what\":\"/flush\",\"outcome\":\"done\"");
+    let log = server.log_text();
+    let audit: Vec<&str> = log.lines().filter(|line| line.contains("\"target\":\"audit\"")).collect();
+    let of = |who: &str, route: &str, outcome: &str| {
+        let texts = [
+            format!("\"who\":\"{who}\""),
+            format!("\"route\":\"POST {route}\""),
+            format!("\"outcome\":\"{outcome}\""),
+        ];
+        audit.iter().filter(|line| texts.iter().all(|text| line.contains(text))).count()
+    };
+    assert_eq!(of("anonymous", "/flush", "refused"), 2, "{log}");
+    assert_eq!(of("token reader", "/flush", "refused"), 1, "{log}");
+    assert_eq!(of("token reader", "/loki/api/v1/delete", "refused"), 1, "{log}");
+    assert_eq!(of("token chief", "/loki/api/v1/delete", "done"), 1, "{log}");
+    assert_eq!(of("token chief", "/loki/api/v1/delete", "failed"), 1, "{log}");
+    assert_eq!(of("token chief", "/flush", "done"), 1, "{log}");
+    assert!(!log.contains("nobody"), "no secret is logged: {log}");
+}

@@ -6,6 +6,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -95,6 +96,20 @@ fn promtool(server: &Server, end_ms: i64) {
     assert_eq!(run("promtool", &["query", "labels", &url, "instance"]), "1\n2\n");
     run("promtool", &["check", "healthy", &format!("--url={url}")]);
     run("promtool", &["check", "ready", &format!("--url={url}")]);
+    check_metrics(server);
+}
+
+/// Names, types and helps as Prometheus wants them, of what the server says of itself.
+fn check_metrics(server: &Server) {
+    let (status, text) = server.get("/metrics");
+    assert_eq!(status, 200);
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = promtool.spawn().unwrap();
+    running.stdin.take().unwrap().write_all(&text).unwrap();
+    let output = running.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}");
 }
 
 fn own_commands(server: &Server) {

@@ -37,6 +37,8 @@ pub struct Recorder {
     /// What every push, flush and shutdown answers.
     pub failure: Mutex<Option<Failure>>,
     pub flushes_fail_for: Mutex<Option<Duration>>,
+    /// Why nothing can be written now.
+    pub read_only: Mutex<Option<Failure>>,
     /// Whether flushes and shutdowns wait for `go_on`.
     pub slow: AtomicBool,
     /// Whether pushes wait for `go_on`.
@@ -105,6 +107,10 @@ impl Intake for Recorder {
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(self.end())
+    }
+
+    fn writable(&self) -> Result<(), Failure> {
+        self.read_only.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
     fn flushes_fail_for(&self) -> Option<Duration> {
