@@ -10,7 +10,8 @@
 //! **Progress.** Claims that began go before those that hold nothing, the oldest first. When everyone who
 //! could give memory back waits for some, the youngest of them is given up, so that the oldest always ends.
 //! While others wait, a claim that has been receiving from a client for longer than the grace is given up
-//! too.
+//! too. A claim that lasts (the buffers of a connection that stays) does not count as one that ends by
+//! itself; it is given up for its slow client alone, and pushes nothing out but others that last.
 //!
 //! **Invariants.** The sum of all claims never exceeds the limit. What others hold of the budget, or of one
 //! above it, is as little free as what claims hold. A wait ends: by memory, by its time, or because the claim
@@ -103,6 +104,8 @@ struct Standing {
     /// Bytes that it waits for; 0: it does not wait.
     wants: u64,
     receiving_since: Option<Duration>,
+    /// Whether its end is not in sight.
+    lasts: bool,
     given_up: bool,
     news: Arc<Notify>,
 }
@@ -140,6 +143,7 @@ impl FairMemory {
             held: 0,
             wants: 0,
             receiving_since: None,
+            lasts: false,
             given_up: false,
             news: Arc::clone(&news),
         };
@@ -252,22 +256,23 @@ impl State {
             })
             .collect();
         queue.sort_unstable();
-        let mut shortage = None;
+        let (mut shortage, mut lasting) = (None, None);
         for (is_new, _, ticket) in queue {
             let standing = &self.claims[&ticket];
-            let wants = standing.wants;
+            let (wants, lasts) = (standing.wants, standing.lasts);
             match self.obstacle(standing, wants) {
                 None if self.grant(ticket, wants) => {}
                 obstacle => {
                     let obstacle = obstacle.flatten();
-                    shortage.get_or_insert((ticket, is_new, obstacle));
-                    if obstacle.is_none() {
+                    let before = if lasts { &mut lasting } else { &mut shortage };
+                    before.get_or_insert((ticket, is_new, obstacle));
+                    if obstacle.is_none() && !lasts {
                         break; // those behind must not take what this one waits for
                     }
                 }
             }
         }
-        if let Some((ticket, is_new, obstacle)) = shortage.filter(|_| !self.paused) {
+        if let Some((ticket, is_new, obstacle)) = shortage.or(lasting).filter(|_| !self.paused) {
             self.make_room(ticket, is_new, obstacle, now.saturating_sub(receive_max));
         }
     }
@@ -278,16 +283,18 @@ impl State {
         if others().any(|(_, s)| s.given_up) {
             return; // a claim is being given up already
         }
+        let lasts = self.claims.get(&for_ticket).is_some_and(|s| s.lasts);
         let slow = others().filter(|(_, s)| s.receiving_since.is_some_and(|since| since < before));
-        if let Some((&ticket, _)) = slow.max_by_key(|(_, s)| s.held) {
+        if let Some((&ticket, _)) = slow.filter(|(_, s)| s.lasts || !lasts).max_by_key(|(_, s)| s.held) {
             return self.give_up(ticket);
         }
-        if is_new || others().any(|(_, s)| s.wants == 0) {
-            return; // a party ends by itself
+        if is_new || lasts || others().any(|(_, s)| s.wants == 0 && !s.lasts) {
+            return; // a party ends by itself, or the one that waits does not go before others
         }
         // Shares shrink with what is free, so any end helps; one of the same party helps most.
         let same = |s: &Standing| s.parties.iter().any(|p| Some(p.key) == obstacle);
-        let youngest = others().max_by_key(|(ticket, s)| (same(s), **ticket)).map(|(ticket, _)| *ticket);
+        let ending = others().filter(|(_, s)| !s.lasts);
+        let youngest = ending.max_by_key(|(ticket, s)| (same(s), **ticket)).map(|(ticket, _)| *ticket);
         if let Some(ticket) = youngest {
             self.give_up(ticket);
         }
@@ -386,8 +393,17 @@ impl Claim {
         state.settle(now, receive);
     }
 
+    /// Says that the claim stays for as long as its owner likes: nobody waits for its end.
+    #[must_use]
+    pub fn lasting(self) -> Self {
+        if let Some(standing) = self.memory.state().claims.get_mut(&self.ticket) {
+            standing.lasts = true;
+        }
+        self
+    }
+
     /// Says whether the bytes come from a client, who may be slow.
-    pub fn set_receiving(&mut self, receiving: bool) {
+    pub fn set_receiving(&self, receiving: bool) {
         let now = self.memory.0.env.monotonic();
         let mut state = self.memory.state();
         if let Some(standing) = state.claims.get_mut(&self.ticket) {

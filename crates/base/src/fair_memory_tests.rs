@@ -172,3 +172,41 @@ fn random_claims_never_exceed_the_budget_and_all_end() {
         });
     }
 }
+
+/// The buffers of carbon's connections stood for parties that end by themselves, so that nobody was given up.
+#[test]
+fn claims_that_last_are_not_waited_for_and_push_nobody_out() {
+    run(async |env, memory| {
+        let mut lasting = memory.claim(of(9, 9)).lasting();
+        lasting.grow(300).await.unwrap();
+        let mut claims = vec![memory.claim(of(1, 1)), memory.claim(of(2, 2))];
+        for claim in &mut claims {
+            claim.grow(200).await.unwrap();
+        }
+        let began = env.monotonic();
+        assert_eq!(
+            grow_all(&env, claims, 200).await,
+            [true, false],
+            "the youngest of those that end gives way"
+        );
+        assert!(env.monotonic() - began < PATIENCE.wait, "nobody waited for the one that lasts");
+        let mut held = memory.claim(of(1, 1));
+        held.grow(300).await.unwrap();
+        assert!(lasting.grow(140).await.is_err() && held.try_grow(10).is_ok(), "it waits, and that is all");
+    });
+}
+
+#[test]
+fn a_claim_that_lasts_is_given_up_when_its_client_is_silent_and_others_wait() {
+    run(async |env, memory| {
+        let mut silent = memory.claim(of(1, 1)).lasting();
+        silent.grow(400).await.unwrap();
+        silent.set_receiving(true);
+        env.sleep(PATIENCE.receive * 2).await;
+        let mut next = memory.claim(of(1, 1)).lasting();
+        let waiting = env.spawn("waiter", async move { next.grow(400).await });
+        silent.given_up().await;
+        drop(silent);
+        assert_eq!(waiting.join().await.unwrap(), Ok(()));
+    });
+}

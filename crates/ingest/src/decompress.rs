@@ -22,9 +22,14 @@ const ZSTD_BYTES: u64 = 320 << 10;
 /// A block of the framing format, and what it becomes.
 const SNAPPY_BYTES: u64 = 160 << 10;
 
+/// Plain bytes that so many compressed ones may become: 100 times as many, and 8 MiB in any case.
+pub fn plain_bytes_max(compressed: u64) -> u64 {
+    compressed.saturating_mul(RATIO_MAX).max(RATIO_FREE)
+}
+
 /// Plain bytes that a compressed body may become.
 fn allowed(compressed: usize, limit: u64) -> u64 {
-    (compressed as u64 * RATIO_MAX).max(RATIO_FREE).min(limit)
+    plain_bytes_max(compressed as u64).min(limit)
 }
 
 /// Opens a gzip body (all its members).

@@ -75,6 +75,7 @@ mod service_name;
 mod snappy;
 mod text;
 
+pub use decompress::plain_bytes_max;
 pub use delta::{Added, DELTA_STALE_AFTER, DeltaStreams};
 pub use error::Error;
 pub use level_keys::LEVEL_KEYS;

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Claim;
-use sandur_model::TenantId;
 
-use crate::http::{App, parties};
+use crate::http::{App, lasting_parties};
 
 /// Room of the first read: what a sender of a few lines needs.
 const ROOM_MIN: usize = 16 << 10;
@@ -18,6 +17,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub struct Buffer {
     pub bytes: Vec<u8>,
     claim: Claim,
+    /// Whether what stood in it is with a block that will bring it back.
+    is_lent: bool,
     /// Room that the next buffer begins with: what the last one held.
     room: usize,
     most: usize,
@@ -26,19 +27,25 @@ pub struct Buffer {
 /// Bytes that were handed on, and the memory that they hold.
 pub struct Block {
     pub bytes: Bytes,
-    pub claim: Claim,
+    pub rest: Rest,
+}
+
+/// The memory of a block, and what stands behind it if that found no other.
+pub struct Rest {
+    bytes: Option<Bytes>,
+    claim: Claim,
 }
 
 impl Buffer {
     /// An empty one that grows to at most `most` bytes.
-    pub fn new(app: &App, tenant: &TenantId, peer: Option<SocketAddr>, most: usize) -> Self {
-        let claim = app.request_memory.claim(parties(tenant.as_str(), peer));
-        Self { bytes: Vec::new(), claim, room: ROOM_MIN, most }
+    pub fn new(app: &App, peer: Option<SocketAddr>, most: usize) -> Self {
+        let claim = app.request_memory.claim(lasting_parties(peer)).lasting();
+        Self { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most }
     }
 
     /// Whether more may be received.
     pub fn has_room(&self) -> bool {
-        self.bytes.len() < self.most
+        !self.is_lent && self.bytes.len() < self.most
     }
 
     /// Whether it holds memory.
@@ -48,31 +55,69 @@ impl Buffer {
 
     /// Makes room for `needed` bytes in all at least; waits for memory as long as it takes.
     pub async fn make_room(&mut self, app: &App, needed: usize) {
-        if self.bytes.capacity() > self.bytes.len() && self.bytes.capacity() >= needed {
-            return;
-        }
-        let capacity = (self.bytes.capacity() * 2).max(self.room).max(needed).min(self.most.max(needed));
-        let wanted = (self.bytes.capacity() + capacity) as u64;
-        while let Some(more) = wanted.checked_sub(self.claim.bytes()).filter(|more| *more > 0) {
+        let Some(capacity) = self.capacity_for(needed) else { return };
+        while let Some(more) = self.missing(capacity) {
             if self.claim.grow(more).await.is_err() {
                 app.env.sleep(PAUSE).await;
             }
         }
+        self.widen(capacity);
+    }
+
+    /// The same without waiting; whether there was memory.
+    fn try_make_room(&mut self, needed: usize) -> bool {
+        let Some(capacity) = self.capacity_for(needed) else { return true };
+        if self.missing(capacity).is_some_and(|more| self.claim.try_grow(more).is_err()) {
+            return false;
+        }
+        self.widen(capacity);
+        true
+    }
+
+    /// How large it has to become; nothing when it is large enough.
+    fn capacity_for(&self, needed: usize) -> Option<usize> {
+        let now = self.bytes.capacity();
+        let is_enough = now > self.bytes.len() && now >= needed;
+        (!is_enough).then(|| (now * 2).max(self.room).max(needed).min(self.most.max(needed)))
+    }
+
+    /// Bytes to claim before it may have this capacity: what it has now is there until the new room is.
+    fn missing(&self, capacity: usize) -> Option<u64> {
+        let wanted = (self.bytes.capacity() + capacity) as u64;
+        wanted.checked_sub(self.claim.bytes()).filter(|more| *more > 0)
+    }
+
+    fn widen(&mut self, capacity: usize) {
         self.bytes.reserve_exact(capacity - self.bytes.len());
         let unused = self.claim.bytes().saturating_sub(self.bytes.capacity() as u64);
         self.claim.shrink(unused);
     }
 
-    /// Takes the first `whole` bytes out; what stands behind them stays.
-    pub async fn split(&mut self, app: &App, mut next: Buffer, whole: usize) -> Block {
+    /// Takes the first `whole` bytes out. What stands behind them moves to new memory; where there is none at
+    /// once it stays with the block and nothing is received until that comes back: waiting here for what only
+    /// stored blocks give back, many connections would wait for each other.
+    pub fn split(&mut self, mut next: Buffer, whole: usize) -> Block {
         next.room = whole.clamp(ROOM_MIN, self.most);
-        if whole < self.bytes.len() {
-            next.make_room(app, self.bytes.len() - whole + 1).await;
+        let behind = self.bytes.len() - whole;
+        next.is_lent = behind > 0 && !next.try_make_room(behind + 1);
+        if !next.is_lent {
             next.bytes.extend_from_slice(&self.bytes[whole..]);
+            self.bytes.truncate(whole);
         }
-        let Buffer { mut bytes, claim, .. } = std::mem::replace(self, next);
-        bytes.truncate(whole);
-        Block { bytes: bytes.into(), claim }
+        let Buffer { bytes, claim, .. } = std::mem::replace(self, next);
+        let bytes = Bytes::from(bytes);
+        let rest = self.is_lent.then(|| bytes.slice(whole..));
+        Block { bytes: bytes.slice(..whole), rest: Rest { bytes: rest, claim } }
+    }
+
+    /// Takes back what a block had with it, once the block is stored.
+    pub fn take_back(&mut self, rest: Rest) {
+        if let Some(bytes) = rest.bytes {
+            // Nobody else has the bytes any more, so that they move within their memory.
+            self.bytes = bytes.into();
+            self.claim = rest.claim;
+            self.is_lent = false;
+        }
     }
 
     /// Gives memory back that nothing stands in.
@@ -81,5 +126,38 @@ impl Buffer {
             self.bytes = Vec::new();
             self.claim.shrink(self.claim.bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_base::{Env, FairMemory, MemoryBudget};
+
+    use super::*;
+    use crate::memory::BODY_PATIENCE;
+
+    fn buffer(memory: &FairMemory) -> Buffer {
+        let claim = memory.claim(lasting_parties(None)).lasting();
+        Buffer { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most: 1 << 20 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_message_needs_no_memory_that_others_have() {
+        let budget = MemoryBudget::root("bodies", 1 << 20);
+        let memory = FairMemory::new(Env::simulated(1, 0), budget, BODY_PATIENCE);
+        let mut full = buffer(&memory);
+        assert!(full.try_make_room(100));
+        full.bytes.extend_from_slice(b"whole\nhalf");
+        let before = memory.budget().used();
+        memory.set_paused(true);
+        let block = full.split(buffer(&memory), 6);
+        assert_eq!((&*block.bytes, full.bytes.len(), full.has_room()), (&b"whole\n"[..], 0, false));
+        drop(block.bytes);
+        full.take_back(block.rest);
+        assert_eq!((&*full.bytes, full.has_room(), memory.budget().used()), (&b"half"[..], true, before));
+        assert!(full.bytes.capacity() >= ROOM_MIN, "in the same memory");
+        memory.set_paused(false);
+        let block = full.split(buffer(&memory), 2);
+        assert_eq!((&*block.bytes, &*full.bytes, full.has_room()), (&b"ha"[..], &b"lf"[..], true));
     }
 }

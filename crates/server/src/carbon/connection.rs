@@ -1,6 +1,5 @@
 //! One connection of carbon's: reads while its bytes that are not durable are within the window.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,9 +8,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-use super::buffer::Buffer;
-use super::intake::{Source, reject, store};
-use super::unpacked::{Beginning, Unpacked, beginning};
+use super::buffer::{Buffer, Rest};
+use super::intake::{Source, reject, store, tell};
+use super::unpacked::{Beginning, Broken, Packed, Unpacked, beginning};
 use crate::http::{App, Phase, Place};
 
 /// How long a connection that was told to stop is read on, as long as bytes come.
@@ -34,34 +33,56 @@ pub struct Connection {
 
 enum Input {
     Plain(TcpStream),
+    /// Compressed, and waits for memory.
+    Opening(BoxFuture<'static, Result<Unpacked, Broken>>),
     Unpacked(Unpacked),
 }
 
 /// What happened next.
 enum Event {
-    Stored,
-    Read(io::Result<usize>),
+    Stored(Rest),
+    Read(Result<usize, Broken>),
     Late(&'static str),
     Stop,
 }
 
 impl Input {
     /// Reads into the room of a buffer; 0 at the end.
-    async fn read(&mut self, app: &App, buffer: &mut Buffer) -> io::Result<usize> {
+    async fn read(&mut self, app: &App, buffer: &mut Buffer) -> Result<usize, Broken> {
+        if let Self::Opening(opening) = self {
+            *self = Self::Unpacked(opening.await?);
+        }
         match self {
             Self::Plain(stream) => {
                 if buffer.is_released() {
                     stream.readable().await?;
                 }
                 buffer.make_room(app, 0).await;
-                stream.read_buf(&mut buffer.bytes).await
+                Ok(stream.read_buf(&mut buffer.bytes).await?)
             }
             Self::Unpacked(unpacked) => {
-                buffer.make_room(app, 0).await;
+                make_room(app, buffer).await?;
                 unpacked.read(&mut buffer.bytes).await
             }
+            Self::Opening(_) => Ok(0),
         }
     }
+}
+
+/// Waits for room with a window in hand. While resident memory is short that has an end, so that no number of
+/// windows keeps it short; where blocks of others hold the memory, storing them gives it back.
+async fn make_room(app: &App, buffer: &mut Buffer) -> Result<(), Broken> {
+    let patience = app.settings.carbon.message_timeout;
+    while app.env.timeout(patience, buffer.make_room(app, 0)).await.is_none() {
+        if app.pressure.is_high() {
+            let text = format!(
+                "the server was short of memory (--memory-limit) for {patience:?} (carbon.message_timeout), \
+                 and the stream holds a window"
+            );
+            return Err(Broken::by_us("memory", text));
+        }
+    }
+    Ok(())
 }
 
 struct Running {
@@ -70,7 +91,7 @@ struct Running {
     input: Option<Input>,
     has_ended: bool,
     buffer: Buffer,
-    storing: Option<BoxFuture<'static, ()>>,
+    storing: Option<BoxFuture<'static, Rest>>,
     /// Whether it is known that the stream is plain or how it is compressed.
     is_clear: bool,
     /// When the last bytes came.
@@ -99,7 +120,7 @@ impl Connection {
     }
 
     fn empty(&self) -> Buffer {
-        Buffer::new(&self.app, self.source.tenancy.fallback(), self.source.peer, self.half())
+        Buffer::new(&self.app, self.source.peer, self.half())
     }
 
     /// Serves it to its end: everything that came whole is stored.
@@ -124,16 +145,16 @@ impl Running {
     async fn run(mut self) {
         loop {
             match self.next().await {
-                Event::Stored => self.storing = None,
+                Event::Stored(rest) => {
+                    self.storing = None;
+                    self.buffer.take_back(rest);
+                }
                 Event::Read(Ok(0)) => self.end(None),
                 Event::Read(Ok(_)) => {
                     self.heard = self.connection.app.env.monotonic();
                     self.connection.place.set(Phase::Request);
                 }
-                Event::Read(Err(error)) => {
-                    tracing::debug!(%error, "a connection of carbon's ended");
-                    self.end((error.kind() == io::ErrorKind::InvalidData).then_some("compression"));
-                }
+                Event::Read(Err(broken)) => self.break_off(broken),
                 Event::Late(reason) => self.end(Some(reason)),
                 Event::Stop => {
                     let now = self.connection.app.env.monotonic();
@@ -145,7 +166,7 @@ impl Running {
                 self.look_at_beginning();
             }
             if self.storing.is_none() && self.is_clear {
-                self.store_whole().await;
+                self.store_whole();
             }
             if self.storing.is_none() {
                 if self.has_ended {
@@ -173,6 +194,16 @@ impl Running {
         }
     }
 
+    /// Nothing more is read, and people can see why.
+    fn break_off(&mut self, Broken { reason, text }: Broken) {
+        tracing::debug!(text, "a connection of carbon's ended");
+        if let Some(reason) = reason {
+            let Connection { app, source, .. } = &self.connection;
+            tell(app, source, reason, text);
+        }
+        self.end(reason);
+    }
+
     async fn next(&mut self) -> Event {
         let Self { connection, input, buffer, storing, stopped, has_ended, .. } = self;
         let Connection { app, place, .. } = &*connection;
@@ -180,7 +211,7 @@ impl Running {
         let is_open = !*has_ended;
         let (patience, late) = patience(app, (self.heard, self.incomplete, *stopped), storing.is_some());
         tokio::select! {
-            () = ended(storing), if storing.is_some() => Event::Stored,
+            rest = ended(storing), if storing.is_some() => Event::Stored(rest),
             read = input.read(app, buffer), if is_open && buffer.has_room() => Event::Read(read),
             () = app.env.sleep(patience), if is_open => Event::Late(late),
             () = app.stopping.triggered(), if is_open && stopped.is_none() => Event::Stop,
@@ -198,52 +229,50 @@ impl Running {
                 (self.is_clear, self.incomplete) = (true, None);
                 let first = std::mem::take(&mut self.buffer.bytes);
                 let Some(Input::Plain(stream)) = self.input.take() else { return };
-                let Connection { app, unpacking, .. } = &self.connection;
-                match Unpacked::open(&app.env, unpacking, packing, first, stream) {
-                    Some(unpacked) => self.input = Some(Input::Unpacked(unpacked)),
-                    None => self.end(Some("too_many_compressed")),
-                }
+                let Connection { app, source, unpacking, .. } = &self.connection;
+                let packed = Packed { packing, first, stream, peer: source.peer };
+                let opening = Unpacked::open(app.clone(), Arc::clone(unpacking), packed);
+                self.input = Some(Input::Opening(Box::pin(opening)));
             }
         }
     }
 
     /// Begins to store the whole messages that have come.
-    async fn store_whole(&mut self) {
+    fn store_whole(&mut self) {
         let Connection { app, source, .. } = &self.connection;
         let frame_max = usize::try_from(app.settings.carbon.max_frame_bytes).unwrap_or(usize::MAX);
-        let cut = source.protocol.framing.cut(&self.buffer.bytes, frame_max);
-        let whole = match cut {
-            Ok(cut) => cut.whole,
-            Err(endless) => endless.whole,
+        let (whole, endless) = match source.protocol.framing.cut(&self.buffer.bytes, frame_max) {
+            Ok(cut) => (cut.whole, None),
+            Err(endless) => (endless.whole, Some(endless.reason)),
         };
+        if let Some(reason) = endless {
+            let text = sandur_carbon::Refusal::of(reason).to_string();
+            reject(app, source, reason.name(), text, &self.buffer.bytes[whole..]);
+            self.buffer.bytes.truncate(whole);
+            self.end(Some(reason.name()));
+        }
         let is_incomplete = whole < self.buffer.bytes.len();
+        let Connection { app, source, .. } = &self.connection;
         if whole > 0 {
-            let block = self.buffer.split(app, self.connection.empty(), whole).await;
+            let block = self.buffer.split(self.connection.empty(), whole);
             let (app, source) = (app.clone(), source.clone());
             self.storing = Some(Box::pin(async move {
                 store(app, source, block.bytes).await;
-                drop(block.claim);
+                block.rest
             }));
             self.incomplete = None;
         }
         if is_incomplete && self.incomplete.is_none() {
             self.incomplete = Some(self.connection.app.env.monotonic());
         }
-        if let Err(endless) = cut {
-            let Connection { app, source, .. } = &self.connection;
-            let reason = endless.reason.name();
-            let text = sandur_carbon::Refusal::of(endless.reason).to_string();
-            reject(app, source, reason, text, &self.buffer.bytes);
-            self.buffer.bytes.clear();
-            self.end(Some(reason));
-        }
     }
 }
 
 /// The end of what is being stored.
-async fn ended(storing: &mut Option<BoxFuture<'static, ()>>) {
-    if let Some(storing) = storing {
-        storing.await;
+async fn ended(storing: &mut Option<BoxFuture<'static, Rest>>) -> Rest {
+    match storing {
+        Some(storing) => storing.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -17,21 +17,27 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 /// Receives until the server stops; then stores what came.
 pub async fn receive(app: App, source: Source, socket: UdpSocket) {
     let half = usize::try_from(app.settings.carbon.window / 2).unwrap_or(usize::MAX).max(2 * DATAGRAM_MAX);
-    let empty = || Buffer::new(&app, source.tenancy.fallback(), None, half);
+    let empty = || Buffer::new(&app, None, half);
     let (mut buffer, mut storing): (Buffer, Option<BoxFuture<'static, ()>>) = (empty(), None);
     let (mut datagram, mut is_stopping, mut has_ended) = (vec![0; DATAGRAM_MAX], false, false);
+    // The length of a datagram that waits for memory, while blocks are stored on, which give some back.
+    let mut waiting = None;
     loop {
-        let has_room = buffer.bytes.len() + DATAGRAM_MAX < half;
+        let takes_more = buffer.bytes.len() + DATAGRAM_MAX < half && waiting.is_none() && !has_ended;
         tokio::select! {
             () = async { if let Some(storing) = &mut storing { storing.await } }, if storing.is_some() => {
                 storing = None;
             }
-            received = socket.recv(&mut datagram), if has_room && !has_ended => match received {
-                Ok(length) => {
-                    // A line feed more, and a character that ends a line may be two bytes.
-                    buffer.make_room(&app, buffer.bytes.len() + 2 * length + 1).await;
-                    sandur_carbon::append_datagram(&datagram[..length], &mut buffer.bytes);
-                }
+            () = async {
+                // A line feed more, and a character that ends a line may be two bytes.
+                let needed = buffer.bytes.len() + 2 * waiting.unwrap_or(0) + 1;
+                buffer.make_room(&app, needed).await;
+            }, if waiting.is_some() => {
+                let length = waiting.take().unwrap_or(0);
+                sandur_carbon::append_datagram(&datagram[..length], &mut buffer.bytes);
+            }
+            received = socket.recv(&mut datagram), if takes_more => match received {
+                Ok(length) => waiting = Some(length),
                 Err(error) => {
                     tracing::debug!(%error, "cannot receive a datagram");
                     app.env.sleep(LAST_PAUSE).await;
@@ -42,11 +48,11 @@ pub async fn receive(app: App, source: Source, socket: UdpSocket) {
         }
         if storing.is_none() && !buffer.bytes.is_empty() {
             let whole = buffer.bytes.len();
-            let block = buffer.split(&app, empty(), whole).await;
+            let block = buffer.split(empty(), whole);
             let (app, source) = (app.clone(), source.clone());
             storing = Some(Box::pin(async move {
                 store(app, source, block.bytes).await;
-                drop(block.claim);
+                drop(block.rest);
             }));
         }
         if storing.is_none() && has_ended {

@@ -139,6 +139,15 @@ fn show(app: &App, source: &Source, message: RejectedMessage) {
     app.carbon.rejected.add(RejectedOf { at_ns, protocol, peer, message });
 }
 
+/// Shows and logs why the server ended a connection. The log has the first one of a minute.
+pub fn tell(app: &App, source: &Source, reason: &'static str, text: String) {
+    if app.carbon.is_new_minute(app.env.monotonic()) {
+        let (protocol, peer) = (source.protocol.name, source.peer);
+        tracing::warn!(protocol, ?peer, reason, text, "ended a connection of carbon's; others are counted");
+    }
+    show(app, source, RejectedMessage { reason, text, message: String::new() });
+}
+
 /// Counts a message that a connection cannot go on behind.
 pub fn reject(app: &App, source: &Source, reason: &'static str, text: String, message: &[u8]) {
     let message = String::from_utf8_lossy(&message[..message.len().min(256)]).into_owned();
@@ -183,7 +192,8 @@ async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progr
 fn turns(app: &App) -> &Semaphore {
     app.carbon.decoding.get_or_init(|| {
         let block = (app.settings.carbon.window / 2).max(TURN_MIN as u64) * DECODED_BYTES;
-        let most = app.request_memory.claim_max() / block.max(1);
+        // What connections hold may leave a third of the memory, two thirds of which one address gets.
+        let most = app.request_memory.claim_max() * 4 / 9 / block.max(1);
         Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS))
     })
 }

@@ -54,11 +54,6 @@ impl Tenancy {
         Self { fallback: tenant, prefixes: Vec::new(), by_first_node: false }
     }
 
-    /// The tenant of the listener.
-    pub fn fallback(&self) -> &TenantId {
-        &self.fallback
-    }
-
     /// Whose a name is.
     pub fn tenant_of(&self, name: &str) -> TenantId {
         if let Some((_, tenant)) = self.prefixes.iter().find(|(prefix, _)| name.starts_with(&**prefix)) {

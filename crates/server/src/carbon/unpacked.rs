@@ -1,26 +1,36 @@
 //! Compressed connections, as relays make them: gzip, lz4 and zstd, told by how they begin.
 //!
 //! A stream of compressed bytes is opened on a thread of its own, which waits for bytes as a file's reader
-//! would. **Invariants.** At most [`STREAMS_MAX`] connections are compressed at a time; each holds a few
-//! pieces of [`PIECE_BYTES`] on either side of its thread and the window of its compression.
+//! would. **Invariants.** At most [`STREAMS_MAX`] connections are compressed at a time. What one holds (its
+//! window, and pieces of [`PIECE_BYTES`] on either side of its thread) is claimed from the memory of request
+//! bodies before it is allocated, and given up when the sender is silent while others wait for memory. A
+//! stream becomes at most [`plain_bytes_max`] of what came of it.
 
+use std::cell::Cell;
 use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{Env, Task};
+use sandur_base::units::ByteSize;
+use sandur_base::{Claim, Task};
+use sandur_ingest::plain_bytes_max;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
+use crate::http::{App, lasting_parties};
+
 /// Compressed connections at a time.
 pub const STREAMS_MAX: usize = 64;
 /// Bytes of a piece of a stream.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 32 << 10;
 /// Pieces that wait on either side.
 const PIECES: usize = 2;
-/// The largest window of zstd, as a power of two: 8 MiB, as its own program takes without asking.
-const ZSTD_WINDOW_LOG: u32 = 23;
+/// Bytes of all pieces of a stream: on either side those that wait, one that is made and one that is used.
+const PIECES_BYTES: u64 = (2 * (PIECES + 2) * PIECE_BYTES) as u64;
 
 /// How a stream is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,16 +49,44 @@ pub enum Beginning {
     Packed(Packing),
 }
 
-const MAGICS: [(&[u8], Packing); 3] = [
-    (&[0x1F, 0x8B], Packing::Gzip),
-    (&[0x04, 0x22, 0x4D, 0x18], Packing::Lz4),
-    (&[0x28, 0xB5, 0x2F, 0xFD], Packing::Zstd),
-];
+/// Why a connection is not read on.
+#[derive(Debug)]
+pub struct Broken {
+    /// What it is called where the server ends it; nothing when the sender did.
+    pub reason: Option<&'static str>,
+    pub text: String,
+}
+
+impl Broken {
+    /// The server ends it.
+    pub fn by_us(reason: &'static str, text: String) -> Self {
+        Self { reason: Some(reason), text }
+    }
+
+    /// What a decoder says; a stream that ends too early is the sender's matter.
+    fn by_decoder(error: &io::Error) -> Self {
+        let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
+        Self { reason: (!is_cut).then_some("compression"), text: error.to_string() }
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self { reason: None, text: error.to_string() }
+    }
+}
+
+const MAGICS: [(&[u8], Packing); 3] =
+    [(&[0x1F, 0x8B], Packing::Gzip), (&LZ4_MAGIC, Packing::Lz4), (&[0x28, 0xB5, 0x2F, 0xFD], Packing::Zstd)];
+const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
 /// What the first bytes are.
 pub fn beginning(bytes: &[u8]) -> Beginning {
     if let Some((_, packing)) = MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        return Beginning::Packed(*packing);
+        return match window(*packing, bytes) {
+            Err(NoWindow::Unclear) => Beginning::Unclear,
+            _ => Beginning::Packed(*packing),
+        };
     }
     match MAGICS.iter().any(|(magic, _)| magic.starts_with(bytes)) {
         true => Beginning::Unclear,
@@ -56,40 +94,91 @@ pub fn beginning(bytes: &[u8]) -> Beginning {
     }
 }
 
+/// A stream that is to be opened.
+pub struct Packed {
+    pub packing: Packing,
+    /// What was read of it.
+    pub first: Vec<u8>,
+    pub stream: TcpStream,
+    pub peer: Option<SocketAddr>,
+}
+
 /// Bytes of a connection, opened.
 pub struct Unpacked {
-    pieces: mpsc::Receiver<io::Result<Bytes>>,
+    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
     current: Bytes,
+    /// Until the end was read.
+    memory: Option<Arc<Claim>>,
     _receiving: Task<()>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Unpacked {
-    /// Opens a stream whose first bytes were read; `None` when there are too many of them.
-    pub fn open(
-        env: &Env,
-        places: &Arc<Semaphore>,
-        packing: Packing,
-        first: Vec<u8>,
-        stream: TcpStream,
-    ) -> Option<Self> {
-        let place = Arc::clone(places).try_acquire_owned().ok()?;
-        let (packed, packed_pieces) = mpsc::channel(PIECES);
+    /// Opens a stream when there is memory for its window; waits for that as long as a body would.
+    pub async fn open(app: App, places: Arc<Semaphore>, packed: Packed) -> Result<Self, Broken> {
+        let full = |_| {
+            let text = format!("{STREAMS_MAX} connections are compressed already");
+            Broken::by_us("too_many_compressed", text)
+        };
+        let place = places.try_acquire_owned().map_err(full)?;
+        let window = window(packed.packing, &packed.first).map_err(|no| {
+            let asked = if let NoWindow::TooLarge(bytes) = no { bytes } else { 0 };
+            let most = ByteSize(1 << WINDOW_LOG_MAX);
+            let text = format!("a window of {}, at most {most}; compress with less", ByteSize(asked));
+            Broken::by_us("compression", text)
+        })?;
+        let bytes = window.bytes + PIECES_BYTES;
+        let mut memory = app.request_memory.claim(lasting_parties(packed.peer)).lasting();
+        memory.grow(bytes).await.map_err(|short| {
+            let bytes = ByteSize(bytes);
+            let text = format!("opening the stream takes {bytes}: {short} (--memory-limit)");
+            Broken::by_us("memory", text)
+        })?;
+        Ok(Self::start(&app, (window, Arc::new(memory)), packed, place))
+    }
+
+    fn start(
+        app: &App,
+        (window, memory): (Window, Arc<Claim>),
+        packed: Packed,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let Packed { packing, first, mut stream, .. } = packed;
+        let (sender, receiver) = mpsc::channel(PIECES);
         let (opened, pieces) = mpsc::channel(PIECES);
-        let world = env.clone();
-        let receiving = env.spawn("carbon stream", async move {
-            let opening = world.run_blocking(move || open(packing, packed_pieces, &opened));
-            tokio::join!(receive(first, stream, packed), opening);
+        let (world, watched, failing) = (app.env.clone(), Arc::clone(&memory), opened.clone());
+        let source = Pieces::new(receiver, Arc::clone(&memory));
+        let receiving = app.env.spawn("carbon stream", async move {
+            {
+                let opening = world.run_blocking(move || open((packing, window), source, &opened));
+                let both = async { tokio::join!(receive(first, &mut stream, sender), opening) };
+                tokio::select! {
+                    _ = both => {}
+                    short = watched.given_up() => {
+                        let text = format!("the sender was silent while others needed memory: {short}");
+                        // The other side may have gone.
+                        let _ = failing.send(Err(Broken::by_us("memory", text))).await;
+                    }
+                }
+            }
+            drop((watched, failing));
+            // At its end the stream stays open until the connection is done with.
+            std::future::pending::<()>().await;
+            drop(stream);
         });
-        Some(Self { pieces, current: Bytes::new(), _receiving: receiving, _place: place })
+        let memory = Some(memory);
+        Self { pieces, current: Bytes::new(), memory, _receiving: receiving, _place: place }
     }
 
     /// Reads into the room of a buffer; 0 at the end.
-    pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    pub async fn read(&mut self, buffer: &mut Vec<u8>) -> Result<usize, Broken> {
         if self.current.is_empty() {
             match self.pieces.recv().await {
                 Some(piece) => self.current = piece?,
-                None => return Ok(0),
+                None => {
+                    self.memory = None;
+                    return Ok(0);
+                }
             }
         }
         let room = buffer.capacity() - buffer.len();
@@ -99,8 +188,8 @@ impl Unpacked {
     }
 }
 
-/// Hands bytes on; at their end the stream stays open until the connection is done with.
-async fn receive(first: Vec<u8>, mut stream: TcpStream, packed: mpsc::Sender<Bytes>) {
+/// Hands bytes on until their end.
+async fn receive(first: Vec<u8>, stream: &mut TcpStream, packed: mpsc::Sender<Bytes>) {
     if packed.send(first.into()).await.is_err() {
         return;
     }
@@ -111,36 +200,48 @@ async fn receive(first: Vec<u8>, mut stream: TcpStream, packed: mpsc::Sender<Byt
             () = packed.closed() => return,
         };
         match read {
-            Ok(0) => break,
-            Ok(_) if packed.send(piece.into()).await.is_ok() => {}
+            Ok(count) if count > 0 && packed.send(piece.into()).await.is_ok() => {}
             _ => return,
         }
     }
-    drop(packed);
-    std::future::pending::<()>().await;
 }
 
+type Opened = mpsc::Sender<Result<Bytes, Broken>>;
+
 /// Runs on a thread of its own until either side ends.
-fn open(packing: Packing, pieces: mpsc::Receiver<Bytes>, opened: &mpsc::Sender<io::Result<Bytes>>) {
-    let packed = Pieces { pieces, current: Bytes::new() };
+fn open((packing, window): (Packing, Window), packed: Pieces, opened: &Opened) {
+    let came = Rc::new(Cell::new(0));
+    let packed = Counted { packed, came: Rc::clone(&came) };
     let outcome = match packing {
-        Packing::Gzip => copy(flate2::read::MultiGzDecoder::new(packed), opened),
-        Packing::Lz4 => copy(Frames(lz4_flex::frame::FrameDecoder::new(packed)), opened),
-        Packing::Zstd => zstd::stream::read::Decoder::new(packed).and_then(|mut decoder| {
-            decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-            copy(decoder, opened)
-        }),
+        Packing::Gzip => copy(flate2::read::MultiGzDecoder::new(packed), &came, opened),
+        Packing::Lz4 => {
+            let decoder = lz4_flex::frame::FrameDecoder::new(packed);
+            copy(Frames { decoder, most: window.bytes }, &came, opened)
+        }
+        Packing::Zstd => {
+            let decoder = zstd::stream::read::Decoder::new(packed).and_then(|mut decoder| {
+                decoder.window_log_max(window.log)?;
+                Ok(decoder)
+            });
+            decoder.map_err(Broken::from).and_then(|decoder| copy(decoder, &came, opened))
+        }
     };
-    if let Err(error) = outcome {
+    if let Err(broken) = outcome {
         // The other side may have gone.
-        let _ = opened.blocking_send(Err(error));
+        let _ = opened.blocking_send(Err(broken));
     }
 }
 
-fn copy(mut decoder: impl Read, opened: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
+fn copy(mut decoder: impl Read, came: &Cell<u64>, opened: &Opened) -> Result<(), Broken> {
+    let mut plain = 0;
     loop {
         let mut piece = vec![0; PIECE_BYTES];
-        let read = decoder.read(&mut piece)?;
+        let read = decoder.read(&mut piece).map_err(|error| Broken::by_decoder(&error))?;
+        plain += read as u64;
+        if plain > plain_bytes_max(came.get()) {
+            let text = format!("{} became more than {}", ByteSize(came.get()), ByteSize(plain));
+            return Err(Broken::by_us("compression_ratio", text));
+        }
         piece.truncate(read);
         if read == 0 || opened.blocking_send(Ok(piece.into())).is_err() {
             return Ok(());
@@ -152,41 +253,85 @@ fn copy(mut decoder: impl Read, opened: &mpsc::Sender<io::Result<Bytes>>) -> io:
 struct Pieces {
     pieces: mpsc::Receiver<Bytes>,
     current: Bytes,
+    memory: Arc<Claim>,
 }
 
 impl Pieces {
+    fn new(pieces: mpsc::Receiver<Bytes>, memory: Arc<Claim>) -> Self {
+        Self { pieces, current: Bytes::new(), memory }
+    }
+
+    /// The next piece; while it waits for one the stream's memory is that of a client who may be silent.
+    fn next(&mut self) -> Option<Bytes> {
+        if let Ok(piece) = self.pieces.try_recv() {
+            return Some(piece);
+        }
+        self.memory.set_receiving(true);
+        let piece = self.pieces.blocking_recv();
+        self.memory.set_receiving(false);
+        piece
+    }
+
     /// Whether there are no more; waits for some.
     fn is_at_end(&mut self) -> bool {
         while self.current.is_empty() {
-            match self.pieces.blocking_recv() {
+            match self.next() {
                 Some(piece) => self.current = piece,
                 None => return true,
             }
         }
         false
     }
+
+    /// So many bytes that come next, or fewer at the end; they are read again.
+    fn peek(&mut self, count: usize) -> &[u8] {
+        while self.current.len() < count {
+            let Some(piece) = self.next() else { break };
+            self.current = [&self.current[..], &piece[..]].concat().into();
+        }
+        &self.current[..count.min(self.current.len())]
+    }
 }
 
-impl Read for Pieces {
+/// Counts what a decoder took.
+struct Counted {
+    packed: Pieces,
+    came: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() || self.is_at_end() {
+        if out.is_empty() || self.packed.is_at_end() {
             return Ok(0);
         }
-        let part = self.current.split_to(self.current.len().min(out.len()));
+        let current = &mut self.packed.current;
+        let part = current.split_to(current.len().min(out.len()));
         out[..part.len()].copy_from_slice(&part);
+        self.came.set(self.came.get() + part.len() as u64);
         Ok(part.len())
     }
 }
 
-/// Frames of lz4 that follow each other: the decoder ends with the first one.
-struct Frames(lz4_flex::frame::FrameDecoder<Pieces>);
+/// Frames of lz4 that follow each other: the decoder ends with the first one, and takes blocks of any size.
+struct Frames {
+    decoder: lz4_flex::frame::FrameDecoder<Counted>,
+    /// Bytes of memory that a frame may take.
+    most: u64,
+}
 
 impl Read for Frames {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            let read = self.0.read(out)?;
-            if read > 0 || out.is_empty() || self.0.get_mut().is_at_end() {
+            let read = self.decoder.read(out)?;
+            let packed = &mut self.decoder.get_mut().packed;
+            if read > 0 || out.is_empty() || packed.is_at_end() {
                 return Ok(read);
+            }
+            let next = packed.peek(LZ4_MAGIC.len() + 2);
+            let fits = window(Packing::Lz4, next).is_ok_and(|window| window.bytes <= self.most);
+            if !next.starts_with(&LZ4_MAGIC) || !fits {
+                let text = "behind a frame of lz4 stands none, or one with larger blocks";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
         }
     }
@@ -201,6 +346,8 @@ mod tests {
         assert_eq!(beginning(b""), Beginning::Unclear);
         assert_eq!(beginning(&[0x28, 0xB5]), Beginning::Unclear);
         assert_eq!(beginning(&[0x1F, 0x8B, 8]), Beginning::Packed(Packing::Gzip));
+        assert_eq!(beginning(&[0x28, 0xB5, 0x2F, 0xFD]), Beginning::Unclear, "not how large its window is");
+        assert_eq!(beginning(&[0x28, 0xB5, 0x2F, 0xFD, 0, 0x58]), Beginning::Packed(Packing::Zstd));
         assert_eq!(beginning(b"a"), Beginning::Plain);
         assert_eq!(beginning(&[0x28, b'x']), Beginning::Plain);
     }

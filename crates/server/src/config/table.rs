@@ -186,9 +186,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Bytes of a pickle or protobuf message; a longer one ends its connection.",
         |s| Slot::Size(&mut s.carbon.max_frame_bytes),
     ),
-    option("carbon.message_timeout", "How long a line or message may take to come whole.", |s| {
-        Slot::Duration(&mut s.carbon.message_timeout)
-    }),
+    option(
+        "carbon.message_timeout",
+        "How long a line or message may take to come whole, and how long a compressed connection waits while \
+         resident memory is short.",
+        |s| Slot::Duration(&mut s.carbon.message_timeout),
+    ),
     option("carbon.idle_timeout", "How long a connection may be silent.", |s| {
         Slot::Duration(&mut s.carbon.idle_timeout)
     }),

@@ -61,6 +61,17 @@ pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
     ]
 }
 
+/// Who shares memory with what connections hold that last for hours (buffers, windows of compression): one
+/// address gets as much as it leaves free, half; all together two thirds. What they hold is opened and
+/// decoded in the rest, which they would otherwise keep from themselves.
+pub fn lasting_parties(peer: Option<SocketAddr>) -> [Party; 2] {
+    let address = peer.map(|peer| format!("connections of {}", party_of(peer.ip()))).unwrap_or_default();
+    [
+        Party { key: xxh3_64(b"connections that last"), multiple: 2 },
+        Party { key: xxh3_64(format!("lasting {address}").as_bytes()), multiple: 1 },
+    ]
+}
+
 impl BodyLimits<'_> {
     /// Reads the whole body.
     pub async fn read(&self, headers: &HeaderMap, mut body: Body) -> Result<Received, Failure> {

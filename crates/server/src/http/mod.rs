@@ -49,7 +49,7 @@ pub use crate::server_metrics::ServerMetrics;
 pub use accept::Acceptor;
 pub use admission::{Connections, Phase, Place};
 pub use app::{App, AppState, BlockShown, Followers, Intake};
-pub(crate) use body::{Received, parties};
+pub(crate) use body::{Received, lasting_parties, parties};
 pub(crate) use decoding::{BodyHeaders, Decoded, decode_in_memory, receive};
 pub use delete_requests::{DeleteShown, Deletes, no_such_delete};
 pub use gate::Gate;

@@ -26,6 +26,11 @@ impl Pressure {
     pub fn is_high(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// Says whether it is too close.
+    pub fn set(&self, high: bool) {
+        self.0.store(high, Ordering::Relaxed);
+    }
 }
 
 /// Queries that run, for the code that has to end one. Cheap to clone.
@@ -95,7 +100,7 @@ pub async fn govern(env: Env, governed: Governed) {
         }
         metrics.resident_bytes.set(resident as i64);
         if let Some(high) = judge.decide(resident) {
-            pressure.0.store(high, Ordering::Relaxed);
+            pressure.set(high);
             bodies.set_paused(high);
             let (resident, limit) = (ByteSize(resident).to_string(), ByteSize(limit).to_string());
             if high {

@@ -232,3 +232,68 @@ async fn bodies_are_stored_and_answered() {
     );
     assert_eq!(post("application/json", b"{}").await.status, 415);
 }
+
+/// A frame of zstd that asks for a window of 8 MiB and holds `blocks` times 128 KiB of line feeds in 4 bytes.
+fn bomb(blocks: usize) -> Vec<u8> {
+    let block = ((128u32 << 10 << 3) | 2).to_le_bytes();
+    let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x68];
+    for _ in 0..blocks {
+        frame.extend_from_slice(&[block[0], block[1], block[2], b'\n']);
+    }
+    frame
+}
+
+/// Sends bytes over a connection that stays open; whether the server ended it.
+async fn is_ended(env: &Env, address: SocketAddr, bytes: &[u8]) -> bool {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    env.timeout(Duration::from_secs(60), stream.read_to_end(&mut Vec::new())).await.is_some()
+}
+
+/// 64 connections that had sent 294 bytes each took 512 MiB that no budget counted, and no push was accepted
+/// any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_of_compressed_streams_are_memory_of_the_budget() {
+    let (env, server) = start(|settings| settings.memory_limit = 128 << 20).await;
+    assert!(
+        is_ended(&env, server.listening[1], &bomb(72)).await,
+        "a window is more than one request may have"
+    );
+    assert_eq!(counter(&server, "sandur_carbon_ended_connections_total{reason=\"memory\"}").await, "1");
+    let told = get(&server, "/graphite/rejected", "").await;
+    assert!(told.contains("\"reason\":\"memory\"") && told.contains("--memory-limit"), "{told}");
+    server.stop().await.unwrap();
+
+    // A stream of a usual window is memory that is counted while it is open.
+    let (env, server) = start(|_| ()).await;
+    let mut packed = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    packed.write_all(format!("window.a 1 {}\n", now(&env)).as_bytes()).unwrap();
+    packed.flush().unwrap();
+    let mut stream = TcpStream::connect(server.listening[1]).await.unwrap();
+    stream.write_all(packed.get_ref()).await.unwrap();
+    let until = async |what: &str, is_so: &dyn Fn(u64) -> bool| {
+        let name = "sandur_memory_budget_used_bytes{budget=\"request bodies\"";
+        for _ in 0..3_000 {
+            if is_so(counter(&server, name).await.parse().unwrap()) {
+                return;
+            }
+            env.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{what}");
+    };
+    until("its window is counted", &|used| used >= 2 << 20).await;
+    drop(stream);
+    until("and given back", &|used| used == 0).await;
+    assert_eq!(value(&server, "window.a", "").await.as_deref(), Some("1"));
+    server.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_stream_becomes_no_more_than_its_ratio() {
+    let (env, server) = start(|_| ()).await;
+    let lines = server.listening[1];
+    assert!(is_ended(&env, lines, &bomb(72)).await);
+    let ended = counter(&server, "sandur_carbon_ended_connections_total{reason=\"compression_ratio\"}").await;
+    assert_eq!(ended, "1");
+    server.stop().await.unwrap();
+}

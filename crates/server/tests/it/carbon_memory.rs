@@ -8,6 +8,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -100,5 +101,40 @@ fn new_names_of_carbon_stay_under_the_least_limit() {
     let peak = server.peak_resident_bytes();
     println!("{sent} new names, peak {} MiB", peak >> 20);
     assert!(peak <= LIMIT + LIMIT / 10, "peak {} MiB\n{}", peak >> 20, server.log_text());
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// What connections had received took all the memory that decoding it needs, and each waited for the others:
+/// neither their points were stored nor a push from their address any more.
+#[test]
+fn many_connections_that_send_at_once_do_not_wait_for_each_other_for_ever() {
+    const CONNECTIONS: u64 = 90;
+    const NAMES: u64 = 270;
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let carbon = free_address().unwrap();
+    let listen = format!("--carbon-listen={carbon}");
+    let server = Setup::new(store, folder.path()).with(&["--memory-limit=128MiB", &listen]).start();
+    let (second, filler) = (now_ns() / 1_000_000_000, "x".repeat(700));
+    let together = Barrier::new(CONNECTIONS as usize);
+    std::thread::scope(|scope| {
+        for sender in 0..CONNECTIONS {
+            let (filler, together) = (&filler, &together);
+            scope.spawn(move || {
+                let line = |n: u64| format!("many.h{sender}.{filler}.m{n} 1 {second}\n");
+                let text: String = (0..NAMES).map(line).collect();
+                let mut stream = TcpStream::connect(carbon).unwrap();
+                // The failure of a server that never answers.
+                stream.set_read_timeout(Some(RUN_MAX)).unwrap();
+                stream.set_write_timeout(Some(RUN_MAX)).unwrap();
+                together.wait();
+                stream.write_all(text.as_bytes()).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+                stream.read_to_end(&mut Vec::new()).unwrap();
+            });
+        }
+    });
+    assert_eq!(durable(&server), CONNECTIONS * NAMES);
+    assert_eq!(counted(&server, "sandur_carbon_rejected_points_total"), 0);
     assert_eq!(server.terminate(), Some(0));
 }
