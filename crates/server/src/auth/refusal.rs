@@ -35,6 +35,12 @@ pub enum Refusal {
     /// A page of another process asks.
     #[error("a page of '{0}' may not ask this (Origin); add its host to http.allowed_hosts if it may")]
     ForeignOrigin(String),
+    /// A page of another site would read the answer as a script.
+    #[error(
+        "{0} may not read this by <script> (jsonp): ask with fetch() and without jsonp, or add the host of \
+         the page to http.allowed_hosts and let the browser say it (Referer)"
+    )]
+    ForeignScript(String),
 }
 
 impl Refusal {
@@ -49,6 +55,7 @@ impl Refusal {
             Self::Tenant(_) | Self::NoTenant => "tenant",
             Self::ForeignHost(_) => "host",
             Self::ForeignOrigin(_) => "origin",
+            Self::ForeignScript(_) => "jsonp",
         }
     }
 }

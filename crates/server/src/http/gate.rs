@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sandur_base::Env;
+use url::form_urlencoded;
 
 use super::host::OwnNames;
 use super::route::{Access, Route};
@@ -64,9 +65,12 @@ impl Gate {
     async fn check(&self, access: Access, request: &mut Request, asked: &mut Asked) -> Result<(), Refusal> {
         let (uri, headers) = (request.uri(), request.headers());
         self.names.check_host(uri, headers)?;
-        // A websocket is not kept from foreign pages by the browser, other reads are.
+        // Websockets and scripts are not kept from foreign pages by the browser, other reads are.
         if access.changes() || headers.contains_key(header::UPGRADE) {
             self.names.check_origin(uri, headers)?;
+        }
+        if asks_for_script(uri) {
+            self.names.check_script(uri, headers)?;
         }
         let Some(authority) = self.authority.as_ref().filter(|_| access != Access::Open) else {
             return Ok(());
@@ -90,6 +94,13 @@ impl Gate {
         }
         response
     }
+}
+
+/// Whether the answer may be JSONP, whatever the route: a new one has to do nothing for foreign pages to be
+/// kept out. A page loads scripts by GET, so that bodies of requests are not looked at.
+fn asks_for_script(uri: &Uri) -> bool {
+    let query = uri.query().unwrap_or("").as_bytes();
+    form_urlencoded::parse(query).any(|(name, value)| name == "jsonp" && !value.is_empty())
 }
 
 /// Leaves in the headers the tenant that the credential acts for.
@@ -142,9 +153,11 @@ fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Missing | Refusal::Malformed | Refusal::Unknown => StatusCode::UNAUTHORIZED,
         Refusal::Busy => StatusCode::TOO_MANY_REQUESTS,
         Refusal::NoTenant => StatusCode::BAD_REQUEST,
-        Refusal::Scope(_) | Refusal::Tenant(_) | Refusal::ForeignHost(_) | Refusal::ForeignOrigin(_) => {
-            StatusCode::FORBIDDEN
-        }
+        Refusal::Scope(_)
+        | Refusal::Tenant(_)
+        | Refusal::ForeignHost(_)
+        | Refusal::ForeignOrigin(_)
+        | Refusal::ForeignScript(_) => StatusCode::FORBIDDEN,
     }
 }
 

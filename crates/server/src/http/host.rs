@@ -4,7 +4,8 @@
 //! *DNS rebinding*: a page's own name is made to point to loopback, so that the browser takes the server for
 //! that page's. The request still carries that name in `Host`. *Forged requests*: a page sends a form, or
 //! opens a websocket, to an address that it knows. The browser says whose page it is in `Origin`.
-//! Programs send no `Origin` and are not affected.
+//! *Scripts*: a page reads an answer that is a script (JSONP) by `<script src>`, and the browser says whose
+//! page it is in `Sec-Fetch-Site` and `Referer`. Programs send none of these and are not affected.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -48,6 +49,34 @@ impl OwnNames {
         match foreign {
             None => Ok(()),
             Some(origin) => Err(Refusal::ForeignOrigin(shown(&String::from_utf8_lossy(origin.as_bytes())))),
+        }
+    }
+
+    /// Whether an answer that is a script may be given: to our own pages, to those of `others`, and to what
+    /// is no browser. Each header that is there has to say so.
+    ///
+    /// Over plain HTTP a browser says `Sec-Fetch-Site` to loopback only, and a page can keep it from sending
+    /// `Referer`. One that says nothing of the page is told from programs by the name that browsers have.
+    pub fn check_script(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let refused = |who: String| Err(Refusal::ForeignScript(who));
+        let pages = [header::ORIGIN, header::REFERER];
+        let pages: Vec<_> = pages.iter().flat_map(|name| headers.get_all(name)).collect();
+        let foreign = pages.iter().find(|page| !page.to_str().is_ok_and(|p| self.is_own(p, uri, headers)));
+        if let Some(page) = foreign {
+            return refused(format!("a page of '{}'", shown(&String::from_utf8_lossy(page.as_bytes()))));
+        }
+        let site = headers.get("sec-fetch-site").map(|site| site.to_str().unwrap_or(""));
+        let is_browser = || {
+            let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or("");
+            agent.starts_with("Mozilla/") || agent.starts_with("Opera/")
+        };
+        match site {
+            Some("same-origin" | "none") => Ok(()),
+            // A page whose host was allowed is of another site all the same.
+            _ if !pages.is_empty() => Ok(()),
+            Some(_) => refused("a page of another site".to_owned()),
+            None if is_browser() => refused("a page that the browser does not name".to_owned()),
+            None => Ok(()),
         }
     }
 
@@ -140,6 +169,42 @@ mod tests {
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
         assert!(local.check_host(&Uri::from_static("/x"), &two).is_err());
         assert!(local.check_host(&Uri::from_static("http://evil.example/x"), &HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn scripts_are_for_our_own_pages_and_for_programs() {
+        let check = |pairs: &[(&'static str, &'static str)]| {
+            let headers = headers(&[&[("host", "localhost:3100")], pairs].concat());
+            names("127.0.0.1:3100", false).check_script(&Uri::from_static("/render?jsonp=f"), &headers)
+        };
+        let (site, agent) = ("sec-fetch-site", ("user-agent", "Mozilla/5.0 (X11)"));
+        for ours in [
+            &[][..],
+            &[("user-agent", "curl/8.5.0")],
+            &[(site, "same-origin"), agent],
+            &[(site, "none"), agent],
+            &[("referer", "http://localhost:3100/a?b"), agent],
+            &[("origin", "http://localhost:3100"), (site, "same-origin"), agent],
+            &[("referer", "https://logs.example.org/dashboard"), (site, "cross-site"), agent],
+        ] {
+            assert_eq!(check(ours), Ok(()), "{ours:?}");
+        }
+        for foreign in [
+            &[(site, "cross-site")][..],
+            &[(site, "same-site")],
+            &[(site, "new-word")],
+            &[(site, "cross-site"), ("origin", "http://evil.example")],
+            &[("origin", "null")],
+            &[("referer", "http://evil.example/page")],
+            &[("referer", "http://localhost:8080/")],
+            &[("referer", "http://localhost:3100/"), ("origin", "http://evil.example")],
+            &[("referer", "http://localhost:3100/"), ("referer", "http://evil.example/")],
+            &[(site, "none"), ("referer", "http://evil.example/")],
+            &[agent],
+        ] {
+            let refused = check(foreign).unwrap_err();
+            assert!(refused.to_string().contains("http.allowed_hosts"), "{foreign:?}: {refused}");
+        }
     }
 
     #[test]

@@ -78,10 +78,12 @@ pub fn empty() -> Response {
     response
 }
 
-/// Any body with status 200.
+/// Any body with status 200. Clients choose parts of it: no browser shall take it for another type.
 pub fn with_type(kind: HeaderValue, body: Bytes) -> Response {
     let mut response = Response::new(Body::from(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

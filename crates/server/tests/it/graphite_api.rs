@@ -316,3 +316,53 @@ async fn an_event_is_stored_as_a_line_and_answered_by_its_tags() {
     let answer = get(&server, "/render?target=events('web')&from=-2min&format=raw").await;
     assert_eq!((answer.status, answer.body.matches(",2,").count()), (200, 1), "{}", answer.body);
 }
+
+/// A page of another site that the operator opened read everything by `<script src>`, and chose the script.
+#[tokio::test(start_paused = true)]
+async fn jsonp_is_a_script_for_own_pages_alone_and_wraps_by_a_name() {
+    let server = server();
+    let ask = async |path: &str, callback: &str, headers: &[(&str, &str)]| {
+        let headers = [&[("host", "127.0.0.1:3100")], headers].concat();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let mut pairs: Vec<(&str, &str)> = query.split('&').filter_map(|pair| pair.split_once('=')).collect();
+        pairs.push(("jsonp", callback));
+        server.get_with(path, &pairs, &headers).await
+    };
+    for path in [
+        "/metrics/find?query=*",
+        "/graphite/metrics/find/?query=*",
+        "/metrics/expand?query=*",
+        "/metrics/index.json",
+        "/render?target=servers.*.load&format=json",
+        "/events/get_data",
+        "/functions",
+        "/functions/absolute",
+        "/tags",
+        "/tags/dc",
+        "/tags/findSeries?expr=dc=eu",
+        "/tags/autoComplete/tags",
+        "/tags/autoComplete/values?tag=dc",
+    ] {
+        let good = ask(path, "a.b[0]", &[]).await;
+        assert_eq!((good.status, good.kind.as_str()), (200, "text/javascript"), "{path}: {}", good.body);
+        assert!(good.body.starts_with("a.b[0]("), "{path}: {}", good.body);
+        assert_eq!(good.headers["x-content-type-options"], "nosniff", "{path}");
+        let own = [("sec-fetch-site", "same-origin"), ("referer", "http://127.0.0.1:3100/")];
+        assert_eq!(ask(path, "f", &own).await.status, 200, "{path}");
+        for foreign in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "http://evil.example"),
+            ("referer", "http://evil.example/page"),
+            ("user-agent", "Mozilla/5.0 (X11; Linux x86_64)"),
+        ] {
+            let refused = ask(path, "f", &[foreign]).await;
+            assert_eq!(refused.status, 403, "{path} {foreign:?}: {}", refused.body);
+            assert!(refused.body.contains("http.allowed_hosts"), "{}", refused.body);
+        }
+        assert_eq!(ask(path, "alert(document.domain)//", &[]).await.status, 400, "{path}");
+    }
+    let foreign = [("host", "127.0.0.1:3100"), ("sec-fetch-site", "cross-site")];
+    let plain = server.get_with("/metrics/find", &[("query", "*")], &foreign).await;
+    assert_eq!(plain.status, 200, "the browser keeps JSON from the page");
+}

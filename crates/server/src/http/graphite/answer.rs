@@ -20,7 +20,10 @@ use crate::wiring::graphite::{
 };
 
 /// How JSON is wrapped.
-pub const JSONP: Parameter = parameter("jsonp", "a function that JSON is wrapped in");
+pub const JSONP: Parameter = parameter(
+    "jsonp",
+    "a function that JSON is wrapped in, `name` or `a.b[0]`, at most 128 bytes; 403 for pages of other sites",
+);
 /// First time.
 pub const FROM: Parameter =
     parameter("from", "values after this: seconds since 1970, `-1h`, `noon yesterday`, ..");

@@ -14,6 +14,7 @@ pub mod function;
 pub mod functions;
 pub mod index;
 pub mod info;
+pub mod jsonp;
 pub mod kept_events;
 pub mod metric_details;
 pub mod metric_list;

@@ -7,6 +7,7 @@ use axum::http::header;
 use bytes::Bytes;
 use serde_json::Value;
 
+use super::jsonp::check_callback;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::{Call, body_of, tenant};
@@ -57,7 +58,9 @@ impl FromRequest<App> for GraphiteCall {
         } else {
             rest = Bytes::copy_from_slice(&received.bytes);
         }
-        Ok(Self { call: Call::without_parameters(tenant, &parts), pairs, body: rest })
+        let call = Self { call: Call::without_parameters(tenant, &parts), pairs, body: rest };
+        check_callback(call.last("jsonp").unwrap_or(""))?;
+        Ok(call)
     }
 }
 
