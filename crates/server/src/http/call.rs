@@ -6,13 +6,12 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use bytes::Bytes;
-use sandur_base::ErrorKind;
+use sandur_base::{Claim, ErrorKind};
 use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
 
 use super::app::App;
-use super::body::{BodyLimits, Received, parties};
+use super::body::{BodyLimits, Received, memory_short, parties};
 use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
@@ -33,6 +32,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Where the client is.
     pub peer: Option<SocketAddr>,
+    /// What parameters of a form take.
+    _memory: Option<Claim>,
 }
 
 /// Largest form: a query has at most 128 KiB, escaped at most three times as many.
@@ -62,7 +63,7 @@ impl Call {
     pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
         let peer = parts.extensions.get::<SocketAddr>().copied();
         let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        Self { tenant, params: Params::default(), tags, headers: parts.headers.clone(), peer }
+        Self { tenant, params: Params::default(), tags, headers: parts.headers.clone(), peer, _memory: None }
     }
 }
 
@@ -94,16 +95,22 @@ pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, F
     limits.read(&parts.headers, body).await
 }
 
-/// Parameters of the URL and, as in Go, of the form that a POST or a PUT carries.
-async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<Params, Failure> {
+/// Parameters of the URL and, as in Go, of the form that a POST or a PUT carries; with a form the memory of
+/// all of them, which is claimed before they are read.
+async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<(Params, Option<Claim>), Failure> {
+    let query = parts.uri.query().unwrap_or("").as_bytes();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let may_carry = matches!(parts.method, Method::POST | Method::PUT);
-    let form = if may_carry && kind.starts_with("application/x-www-form-urlencoded") {
-        body_of(app, parts, body).await?.bytes
-    } else {
-        Bytes::new()
-    };
-    Ok(Params::read(&form, parts.uri.query().unwrap_or("").as_bytes()))
+    if !may_carry || !kind.starts_with("application/x-www-form-urlencoded") {
+        return Ok((Params::read(b"", query), None));
+    }
+    let Received { bytes, mut memory } = body_of(app, parts, body).await?;
+    let weight = Params::weight(&bytes, query);
+    memory.grow(weight).await.map_err(|short| memory_short(&short))?;
+    let params = Params::read(&bytes, query);
+    drop(bytes);
+    memory.shrink(memory.bytes().saturating_sub(weight));
+    Ok((params, Some(memory)))
 }
 
 /// For what is no tenant's matter: the tenant is not looked at.
@@ -112,7 +119,8 @@ impl FromRequest<App> for Params {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        read_params(app, &parts, body).await
+        // Those who take parameters alone are done with them at once.
+        Ok(read_params(app, &parts, body).await?.0)
     }
 }
 
@@ -125,10 +133,10 @@ impl FromRequest<App> for Call {
             Some(several) => several,
             None => tenant(app, &parts.headers)?,
         };
-        let params = read_params(app, &parts, body).await?;
+        let (params, memory) = read_params(app, &parts, body).await?;
         let peer = parts.extensions.get::<SocketAddr>().copied();
         let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        Ok(Self { tenant, params, tags, headers: parts.headers, peer })
+        Ok(Self { tenant, params, tags, headers: parts.headers, peer, _memory: memory })
     }
 }
 

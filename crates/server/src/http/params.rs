@@ -11,6 +11,13 @@ use sandur_query::Direction;
 
 use crate::failed_request::Failure;
 
+/// Memory of a name and a value that are texts of their own, and of their place in a list. The allocator's
+/// steps are at most 16 bytes or a quarter.
+pub fn pair_bytes(name: &str, value: &str) -> u64 {
+    let text = |text: &str| text.len() + text.len() / 4 + 16;
+    (size_of::<(String, String)>() + text(name) + text(value)) as u64
+}
+
 /// Names and values of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Vec<(String, String)>);
@@ -44,8 +51,17 @@ const POINTS_MAX: i64 = 11_000;
 impl Params {
     /// Reads the body of a form and the query string of a URL.
     pub fn read(form: &[u8], query: &[u8]) -> Self {
+        let pairs = || url::form_urlencoded::parse(form).chain(url::form_urlencoded::parse(query));
+        // Counted before, so that the list takes what `weight` says.
+        let mut all = Vec::with_capacity(pairs().count());
+        all.extend(pairs().map(|(n, v)| (n.into_owned(), v.into_owned())));
+        Self(all)
+    }
+
+    /// Bytes that [`Params::read`] makes of these.
+    pub fn weight(form: &[u8], query: &[u8]) -> u64 {
         let pairs = url::form_urlencoded::parse(form).chain(url::form_urlencoded::parse(query));
-        Self(pairs.map(|(n, v)| (n.into_owned(), v.into_owned())).collect())
+        pairs.map(|(name, value)| pair_bytes(&name, &value)).sum()
     }
 
     /// The first value of `name`, if it is not empty.

@@ -366,3 +366,28 @@ async fn jsonp_is_a_script_for_own_pages_alone_and_wraps_by_a_name() {
     let plain = server.get_with("/metrics/find", &[("query", "*")], &foreign).await;
     assert_eq!(plain.status, 200, "the browser keeps JSON from the page");
 }
+
+/// Two texts on the heap for two bytes of a form were in no budget.
+#[tokio::test(start_paused = true)]
+async fn parameters_of_a_form_are_memory_of_the_budget() {
+    const PAIRS: u64 = 90_000;
+    let server = server();
+    let form = format!("query=*{}", "&a=b".repeat(PAIRS as usize));
+    let answer = post(&server, "/metrics/find", "application/x-www-form-urlencoded", &form).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let budget = server.app.request_memory.budget();
+    assert!(budget.peak() >= PAIRS * size_of::<(String, String)>() as u64, "{}", budget.peak());
+    assert_eq!(budget.used(), 0);
+    let list = format!("{{\"query\":\"*\",\"a\":[{}1]}}", "1,".repeat(PAIRS as usize));
+    let answer = post(&server, "/metrics/find", "application/json", &list).await;
+    assert_eq!((answer.status, budget.used()), (200, 0), "{}", answer.body);
+
+    // The same of a form of Prometheus's and Loki's API.
+    let server = self::server();
+    let form = format!("query=up{}", "&a=b".repeat(PAIRS as usize));
+    let answer = post(&server, "/api/v1/query", "application/x-www-form-urlencoded", &form).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let budget = server.app.request_memory.budget();
+    assert!(budget.peak() >= PAIRS * size_of::<(String, String)>() as u64, "{}", budget.peak());
+    assert_eq!(budget.used(), 0);
+}

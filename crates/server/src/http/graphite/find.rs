@@ -40,13 +40,12 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, find),
 };
 
-async fn find(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn find(State(app): State<App>, mut call: GraphiteCall) -> Result<Response, Failure> {
     if !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb") {
         return globs(&app, &call).await;
     }
-    let mut pairs = call.pairs.clone();
-    pairs.extend(call.format().map(|format| ("format".to_owned(), format.to_owned())));
-    let request = FindRequest::read(&pairs, now(&app), &Zone::utc()).map_err(|error| failure(&error))?;
+    call.settle_format();
+    let request = FindRequest::read(&call.pairs, now(&app), &Zone::utc()).map_err(|error| failure(&error))?;
     let told = Told { kind: "find", text: request.query.clone(), times: request.times };
     answer(&app, &call, told, async |series, context| nodes(series, context, &request).await).await
 }

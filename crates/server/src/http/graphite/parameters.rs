@@ -1,29 +1,48 @@
 //! Parameters of a call as graphite-web takes them: from the URL, then from a form or from an object of JSON;
 //! of one that comes twice the last counts. Other bodies stay as they are.
+//!
+//! **Invariant.** Memory of the parameters, or of the body, is claimed before it is taken and held as long as
+//! the call: a body is walked through twice, first to weigh it. A pair of a form may be two bytes, and is two
+//! texts on the heap.
+
+use std::borrow::Cow;
+use std::fmt;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use serde_json::Value;
+use sandur_base::Claim;
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Number;
 
 use super::jsonp::check_callback;
 use crate::failed_request::Failure;
 use crate::http::app::App;
+use crate::http::body::memory_short;
 use crate::http::call::{Call, body_of, tenant};
+use crate::http::params::pair_bytes;
 
 /// A call, its parameters in order, and its body where that is neither form nor JSON.
 pub struct GraphiteCall {
     /// Whose data it is about, and what the client says of itself.
     pub call: Call,
     /// Names and values.
-    pub pairs: Vec<(String, String)>,
+    pub pairs: Pairs,
     /// A body of another kind.
     pub body: Bytes,
+    /// What the two above take.
+    _memory: Claim,
 }
+
+/// Names and values.
+pub type Pairs = Vec<(String, String)>;
 
 /// Most parameters of a call.
 const PAIRS_MAX: usize = 100_000;
+/// Room for a parameter that a handler adds.
+const SPARE: usize = 1;
 
 impl GraphiteCall {
     /// The last value of a parameter.
@@ -37,6 +56,15 @@ impl GraphiteCall {
         let newer = accepted.contains("application/x-carbonapi-v3-pb").then_some("carbonapi_v3_pb");
         self.last("format").or(newer)
     }
+
+    /// Adds the form of the answer to the parameters, if only the headers say it.
+    pub fn settle_format(&mut self) {
+        if self.last("format").is_none()
+            && let Some(format) = self.format().map(str::to_owned)
+        {
+            self.pairs.push(("format".to_owned(), format));
+        }
+    }
 }
 
 impl FromRequest<App> for GraphiteCall {
@@ -47,83 +75,219 @@ impl FromRequest<App> for GraphiteCall {
         let tenant = tenant(app, &parts.headers)?;
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         let query = parts.uri.query().unwrap_or("").as_bytes();
-        let mut pairs = Vec::new();
-        add_form(&mut pairs, query)?;
         let received = body_of(app, &parts, body).await?;
-        let mut rest = Bytes::new();
-        if kind.starts_with("application/x-www-form-urlencoded") {
-            add_form(&mut pairs, &received.bytes)?;
-        } else if kind.starts_with("application/json") && !received.bytes.is_empty() {
-            add_json(&mut pairs, &received.bytes)?;
-        } else {
-            rest = Bytes::copy_from_slice(&received.bytes);
-        }
-        let call = Self { call: Call::without_parameters(tenant, &parts), pairs, body: rest };
+        let (body, mut memory) = (received.bytes, received.memory);
+        let written = match kind {
+            kind if kind.starts_with("application/x-www-form-urlencoded") => Written::Form(&body),
+            kind if kind.starts_with("application/json") && !body.is_empty() => Written::Json(&body),
+            _ => Written::Otherwise,
+        };
+        let weight = Weight::of(query, written)?;
+        memory.grow(weight.bytes()).await.map_err(|short| memory_short(&short))?;
+        let pairs = read(query, written, weight)?;
+        let is_kept = matches!(written, Written::Otherwise);
+        let body = if is_kept { body } else { Bytes::new() };
+        let held = weight.bytes() + if is_kept { body.len() as u64 } else { 0 };
+        memory.shrink(memory.bytes().saturating_sub(held));
+        let call = Self { call: Call::without_parameters(tenant, &parts), pairs, body, _memory: memory };
         check_callback(call.last("jsonp").unwrap_or(""))?;
         Ok(call)
     }
 }
 
-fn add_form(pairs: &mut Vec<(String, String)>, text: &[u8]) -> Result<(), Failure> {
-    for (name, value) in url::form_urlencoded::parse(text) {
-        add(pairs, &name, value.into_owned())?;
-    }
-    Ok(())
+/// A body by its content type.
+#[derive(Clone, Copy)]
+enum Written<'a> {
+    Form(&'a [u8]),
+    Json(&'a [u8]),
+    Otherwise,
 }
 
-/// Members of an object: texts, numbers and flags, and lists of these for what comes several times.
-fn add_json(pairs: &mut Vec<(String, String)>, body: &[u8]) -> Result<(), Failure> {
-    let wrong = |why: String| Failure::invalid(format!("the body is no object of JSON: {why}"));
-    let Value::Object(members) = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?
-    else {
-        return Err(wrong("it is another value".to_owned()));
+/// What parameters take in memory.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    pairs: usize,
+    bytes: u64,
+}
+
+impl Weight {
+    fn of(query: &[u8], body: Written<'_>) -> Result<Self, Failure> {
+        let mut weight = Self::default();
+        each(query, body, &mut |name, value| {
+            weight.pairs += 1;
+            weight.bytes += pair_bytes(name, &value);
+            weight.pairs <= PAIRS_MAX
+        })?;
+        Ok(weight)
+    }
+
+    fn bytes(self) -> u64 {
+        if self.pairs == 0 {
+            return 0;
+        }
+        self.bytes + SPARE as u64 * pair_bytes("format", "carbonapi_v3_pb")
+    }
+}
+
+fn read(query: &[u8], body: Written<'_>, weight: Weight) -> Result<Pairs, Failure> {
+    let mut pairs = Vec::with_capacity(if weight.pairs == 0 { 0 } else { weight.pairs + SPARE });
+    each(query, body, &mut |name, value| {
+        pairs.push((name.to_owned(), value.into_owned()));
+        true
+    })?;
+    Ok(pairs)
+}
+
+/// Takes a parameter; false when there are too many.
+type Take<'a> = &'a mut dyn FnMut(&str, Cow<'_, str>) -> bool;
+
+/// All parameters in order.
+fn each(query: &[u8], body: Written<'_>, take: Take<'_>) -> Result<(), Failure> {
+    let mut form = |text| {
+        let mut pairs = url::form_urlencoded::parse(text);
+        pairs
+            .all(|(name, value)| take(&name, value))
+            .then_some(())
+            .ok_or_else(|| Failure::invalid(too_many()))
     };
-    for (name, value) in members {
-        let values = match value {
-            Value::Array(values) => values,
-            value => vec![value],
-        };
-        for value in values {
-            let text = match value {
-                Value::Null => continue,
-                Value::String(text) => text,
-                Value::Number(number) => number.to_string(),
-                Value::Bool(flag) => u8::from(flag).to_string(),
-                _ => return Err(wrong(format!("'{name}' is neither a text nor a number nor a list"))),
-            };
-            add(pairs, &name, text)?;
+    form(query)?;
+    match body {
+        Written::Otherwise => Ok(()),
+        Written::Form(text) => form(text),
+        Written::Json(text) => {
+            let mut reader = serde_json::Deserializer::from_slice(text);
+            let read = reader.deserialize_map(Members(take)).and_then(|()| reader.end());
+            read.map_err(|error| Failure::invalid(format!("the body is no object of JSON: {error}")))
         }
     }
-    Ok(())
 }
 
-fn add(pairs: &mut Vec<(String, String)>, name: &str, value: String) -> Result<(), Failure> {
-    if pairs.len() >= PAIRS_MAX {
-        return Err(Failure::invalid(format!("more than {PAIRS_MAX} parameters; ask in several requests")));
+fn too_many() -> String {
+    format!("more than {PAIRS_MAX} parameters; ask in several requests")
+}
+
+/// Members of an object: texts, numbers and flags, and lists of these for what comes several times. They are
+/// taken as they come: as a tree a list of numbers of a digit has sixteen times the bytes of its text.
+struct Members<'a>(Take<'a>);
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
     }
-    pairs.push((name.to_owned(), value));
-    Ok(())
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<Name<'_>>()? {
+            members.next_value_seed(Values { name: &name.0, is_listed: false, take: &mut *self.0 })?;
+        }
+        Ok(())
+    }
+}
+
+/// A name, borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The value of a member, or one of its list.
+struct Values<'a> {
+    name: &'a str,
+    is_listed: bool,
+    take: Take<'a>,
+}
+
+impl Values<'_> {
+    fn add<E: serde::de::Error>(self, value: Cow<'_, str>) -> Result<(), E> {
+        if (self.take)(self.name, value) { Ok(()) } else { Err(E::custom(too_many())) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Values<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Values<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a text, a number or a list of these as '{}'", self.name)
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, flag: bool) -> Result<(), E> {
+        self.add(Cow::Borrowed(if flag { "1" } else { "0" }))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        self.add(Cow::Owned(number.to_string()))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        self.add(Cow::Owned(number.to_string()))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
+        self.add(Cow::Owned(Number::from_f64(number).map_or_else(String::new, |number| number.to_string())))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        self.add(Cow::Borrowed(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        if self.is_listed {
+            return Err(A::Error::custom(format!("'{}' is a list of lists", self.name)));
+        }
+        let Self { name, take, .. } = self;
+        while list.next_element_seed(Values { name, is_listed: true, take: &mut *take })?.is_some() {}
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<Vec<(String, String)>, String> {
-        let mut pairs = Vec::new();
-        add_json(&mut pairs, body.as_bytes()).map_err(|failure| failure.message)?;
+    fn pairs(query: &str, body: Written<'_>) -> Result<Pairs, String> {
+        let weight = Weight::of(query.as_bytes(), body).map_err(|failure| failure.message)?;
+        let pairs = super::read(query.as_bytes(), body, weight).map_err(|failure| failure.message)?;
+        let text = |text: &String| text.capacity() as u64;
+        let texts: u64 = pairs.iter().map(|(name, value)| text(name) + text(value)).sum();
+        assert!(texts + (pairs.capacity() * 48) as u64 <= weight.bytes(), "no more than was claimed");
         Ok(pairs)
+    }
+
+    fn read(body: &str) -> Result<Pairs, String> {
+        pairs("", Written::Json(body.as_bytes()))
     }
 
     #[test]
     fn an_object_of_json_is_parameters() {
         let read_as = read(r#"{"target":["a","b"],"from":-3600,"noNullPoints":true,"x":null}"#).unwrap();
         let shown: Vec<String> = read_as.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(shown, ["from=-3600", "noNullPoints=1", "target=a", "target=b"]);
-        for wrong in ["[]", "{", r#"{"a":{}}"#, r#"{"a":[[1]]}"#, &"[".repeat(100_000)] {
-            assert!(read(wrong).is_err());
+        assert_eq!(shown, ["target=a", "target=b", "from=-3600", "noNullPoints=1"]);
+        let others = read(r#"{"a\u0062":"\n","c":[1.5,18446744073709551615,null,false]}"#).unwrap();
+        let shown: Vec<String> = others.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(shown, ["ab=\n", "c=1.5", "c=18446744073709551615", "c=0"]);
+        for wrong in ["[]", "{", "{}x", r#"{"a":{}}"#, r#"{"a":[[1]]}"#, &"[".repeat(100_000)] {
+            assert!(read(wrong).is_err(), "{}", &wrong[..wrong.len().min(20)]);
         }
         let many = format!("{{\"target\":[{}1]}}", "1,".repeat(PAIRS_MAX));
         assert!(read(&many).unwrap_err().contains("100000"));
+    }
+
+    #[test]
+    fn what_a_form_takes_is_known_before() {
+        let form = format!("{}%41=b+c", "a=&".repeat(1_000));
+        let read = pairs("from=-1h", Written::Form(form.as_bytes())).unwrap();
+        assert_eq!((read.len(), &*read[0].0, &*read[1_001].0, &*read[1_001].1), (1_002, "from", "A", "b c"));
+        assert!(pairs(&"a&".repeat(PAIRS_MAX), Written::Form(b"b")).unwrap_err().contains("100000"));
     }
 }

@@ -51,17 +51,21 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, render),
 };
 
-async fn render(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn render(State(app): State<App>, mut call: GraphiteCall) -> Result<Response, Failure> {
     let is_newer = !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb");
+    let read = |pairs: &[(String, String)]| RenderRequest::read(pairs, now(&app), &Zone::utc());
     let requests = match is_newer {
-        true => read_fetches(&call.body)
-            .map(|fetches| fetches.iter().map(|fetch| pairs_of(fetch, "carbonapi_v3_pb")).collect()),
-        false => Ok(vec![call.pairs.clone()]),
+        true => read_fetches(&call.body).and_then(|fetches| {
+            fetches
+                .iter()
+                .map(|fetch| read(&pairs_of(fetch, "carbonapi_v3_pb")))
+                .collect::<Result<Vec<_>, _>>()
+        }),
+        false => read(&call.pairs).map(|request| vec![request]),
     };
-    let requests: Vec<Vec<(String, String)>> = requests.map_err(|error| failure(&error))?;
-    let read = |pairs: &Vec<(String, String)>| RenderRequest::read(pairs, now(&app), &Zone::utc());
-    let requests =
-        requests.iter().map(read).collect::<Result<Vec<_>, _>>().map_err(|error| failure(&error))?;
+    let requests = requests.map_err(|error| failure(&error))?;
+    // The request has its own of what it needs, in the memory that is claimed for these.
+    call.pairs = Vec::new();
     let targets: Vec<&str> = requests.iter().flat_map(|one| &one.targets).map(String::as_str).collect();
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
     let told = Told { kind: "render", text: targets.join(" "), times };
