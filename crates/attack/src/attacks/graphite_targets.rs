@@ -187,7 +187,7 @@ fn repeated() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         render(format!("aliasSub({},'(.*)','{}')", one(200_000), r"\1".repeat(30_000))),
         render(format!("aliasSub({},'x*y|A','')", one(400_000))),
         render(format!("aliasSub(constantLine(1),'(a)','{}')", r"\g<1>".repeat(60_000))),
-        render(format!("grep({},'[AB]*A[AB]{{400}}[^AB]')", one(400_000))),
+        render(format!("grep({},'[AB]*A[AB]{{400}}[^AB]')", one(30_000))),
         render(format!("applyByNode({},0,'constantLine(1)','{}')", one(30_000), "%".repeat(20_000))),
         render(format!("timeStack({all},'1s',0,9000000000000000000)")),
         render(format!("movingAverage(group(time('b',3),time('a',6920)),{})", 999_642_923_069_520_u64)),
