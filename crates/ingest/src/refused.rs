@@ -233,8 +233,12 @@ impl Refused {
         count.bytes += bytes;
     }
 
-    /// Adds what was refused of another part of the request.
+    /// Adds what was refused of another part of the request, whose entries are counted as those of this one.
     pub fn add(&mut self, other: Self) {
+        for Run { first, count, reason } in other.runs {
+            self.note(reason, first, count);
+        }
+        self.has_more_runs |= other.has_more_runs;
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             count.lines += more.lines;
             count.bytes += more.bytes;
@@ -332,6 +336,23 @@ mod tests {
         }
         assert_eq!(refused.runs(), None, "half of the truth would pass for all of it");
         assert_eq!(refused.runs.len(), RUNS_MAX);
+    }
+
+    #[test]
+    fn runs_of_parts_are_joined_and_none_of_them_is_forgotten() {
+        let (mut all, mut part) = (Refused::default(), Refused::default());
+        all.note(Reason::TooOld, 3, 1);
+        part.note(Reason::TooOld, 4, 1);
+        part.note(Reason::TooNew, 9, 1);
+        all.add(part);
+        let run = |first, count, reason| Run { first, count, reason };
+        assert_eq!(all.runs(), Some(&[run(3, 2, Reason::TooOld), run(9, 1, Reason::TooNew)][..]));
+        let mut scattered = Refused::default();
+        for n in 0..=RUNS_MAX as u32 {
+            scattered.note(Reason::TooOld, 2 * n, 1);
+        }
+        all.add(scattered);
+        assert_eq!(all.runs(), None);
     }
 
     #[test]

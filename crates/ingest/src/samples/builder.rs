@@ -17,7 +17,7 @@ use super::series_cache::{KnownSeries, SeriesCache, SeriesReader};
 use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
 use crate::memory::Meter;
-use crate::refused::{Cause, Reason, Refused};
+use crate::refused::{Cause, RUNS_MAX, Reason, Refused, Run};
 use crate::request::{Body, Push};
 
 /// Series of one request, so that memory stays in proportion to the body.
@@ -79,6 +79,11 @@ pub(crate) struct SampleBuilder<'a> {
     named: u64,
     /// Items of the body that were met.
     met: u64,
+    /// The line of a text that is being read, from 0, until something of it is refused. Only where it is
+    /// asked which lines are refused.
+    line: Option<u32>,
+    /// The line of each series, where that is asked.
+    lines: Vec<u32>,
 }
 
 /// A native histogram as a decoder read it.
@@ -129,6 +134,35 @@ impl<'a> SampleBuilder<'a> {
             has_zero: false,
             named: 0,
             met: 0,
+            line: None,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Takes the memory for noting which lines are refused.
+    pub(crate) fn reserve_notes(&self) -> Result<(), Error> {
+        self.memory.take((RUNS_MAX * size_of::<Run>()) as u64)
+    }
+
+    /// Begins a line of a text, from 0, which is noted when something of it is refused.
+    pub(crate) fn begin_line(&mut self, line: u32) {
+        self.line = Some(line);
+    }
+
+    /// Ends a line that was begun: it brought one series at most.
+    pub(crate) fn end_line(&mut self, line: u32) -> Result<(), Error> {
+        self.line = None;
+        if self.lines.len() < self.batch.series.len() {
+            self.memory.widen(&mut self.lines, 1, SERIES_MAX)?;
+            self.lines.push(line);
+        }
+        Ok(())
+    }
+
+    /// Notes that something of the open line is refused; once, for the first reason.
+    fn note_line(&mut self, reason: Reason) {
+        if let Some(line) = self.line.take() {
+            self.refused.note(reason, line, 1);
         }
     }
 
@@ -257,6 +291,7 @@ impl<'a> SampleBuilder<'a> {
     /// Leaves a series out; `samples` are how many it has.
     pub(crate) fn refuse_series(&mut self, (reason, text): Refusal, samples: u64) {
         self.refused.count(reason, samples.max(1), 0);
+        self.note_line(reason);
         let cause =
             Cause { reason, stream: StreamId(xxhash_rust::xxh3::xxh3_128(text.as_bytes())), number: 0 };
         self.refused.tell(cause, || text);
@@ -446,15 +481,17 @@ impl<'a> SampleBuilder<'a> {
     /// Leaves out one sample of the open series.
     pub(crate) fn refuse_one(&mut self, reason: Reason, text: String) {
         self.refused.count(reason, 1, 0);
+        self.note_line(reason);
         let stream = self.batch.series.last().map_or(StreamId(0), |series| series.id);
         self.refused.tell(Cause { reason, stream, number: 0 }, || text);
     }
 
     #[cold]
     fn refuse_time(&mut self, time_ms: i64) {
-        let Some(series) = self.batch.series.last() else { return };
         let is_old = time_ms < self.oldest_ms;
         let reason = if is_old { Reason::SampleTooOld } else { Reason::TooNew };
+        self.note_line(reason);
+        let Some(series) = self.batch.series.last() else { return };
         self.refused.count(reason, 1, 0);
         let cause = Cause { reason, stream: series.id, number: 0 };
         self.refused.tell(cause, || {
@@ -499,8 +536,8 @@ impl<'a> SampleBuilder<'a> {
         self.memory.give((self.batch.value_offsets.capacity() * size_of::<u32>()) as u64);
         self.batch.value_offsets = Vec::new();
         self.batch.series.iter_mut().for_each(|series| series.text = Span::default());
-        let Self { batch, refused, written, deltas, .. } = self;
-        DecodedSamples { batch, refused, written, deltas }
+        let Self { batch, refused, written, deltas, lines, .. } = self;
+        DecodedSamples { batch, refused, written, deltas, lines }
     }
 
     /// Gives the series that were begun until now names of their own, of a text that goes.
@@ -523,8 +560,8 @@ impl<'a> SampleBuilder<'a> {
         self.batch.series.iter_mut().for_each(|series| series.labels.set_text(&text, series.text));
         self.batch.arena = Arena { bytes: arena, compressed: None };
         self.batch.label_text = LabelText::Names;
-        let Self { batch, refused, written, deltas, .. } = self;
-        DecodedSamples { batch, refused, written, deltas }
+        let Self { batch, refused, written, deltas, lines, .. } = self;
+        DecodedSamples { batch, refused, written, deltas, lines }
     }
 
     /// The batch with the body that was read, if it tells all of it in less bytes than its columns would
@@ -544,7 +581,7 @@ impl<'a> SampleBuilder<'a> {
         let arena: Arena = Body::Snappy { plain, block }.into_arena(tail, &self.memory)?;
         self.batch.arena = arena;
         self.batch.label_text = label_text;
-        let Self { batch, refused, written, deltas, .. } = self;
-        Ok(DecodedSamples { batch, refused, written, deltas })
+        let Self { batch, refused, written, deltas, lines, .. } = self;
+        Ok(DecodedSamples { batch, refused, written, deltas, lines })
     }
 }

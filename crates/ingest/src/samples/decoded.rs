@@ -45,6 +45,8 @@ pub struct DecodedSamples {
     pub written: Written,
     /// Which series of the batch are differences that have to be added up before the batch is stored.
     pub(crate) deltas: Vec<DeltaSeries>,
+    /// The line of each series as it was decoded, where it was asked which lines are refused.
+    pub(crate) lines: Vec<u32>,
 }
 
 /// A series of a batch that is of delta temporality, with one point at most.
@@ -65,6 +67,9 @@ impl DecodedSamples {
         let (id, labels) = (series.id, Arc::clone(series.labels.shared()));
         let left_out = self.leave_out(positions);
         self.refused.count(Reason::TooManySeries, left_out, 0);
+        for line in positions.iter().filter_map(|position| self.lines.get(*position as usize)) {
+            self.refused.note(Reason::TooManySeries, *line, 1);
+        }
         let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
         let text = || {
             format!(

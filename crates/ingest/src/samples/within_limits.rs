@@ -33,7 +33,7 @@ impl DecodedSamples {
             refused.count(reason, rows as u64, 0);
             refused.tell(Cause { reason, stream: series.id, number: 0 }, || text);
         }
-        let mut decoded = Self { batch, refused, written, deltas: Vec::new() };
+        let mut decoded = Self { batch, refused, written, deltas: Vec::new(), lines: Vec::new() };
         if !beyond.is_empty() {
             decoded.leave_out(&beyond);
         }

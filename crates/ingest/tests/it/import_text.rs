@@ -4,7 +4,9 @@
 
 use std::rc::Rc;
 
-use sandur_ingest::{DecodedSamples, ImportOptions, Push, PushHeaders, SamplePush, SeriesCache, import};
+use sandur_ingest::{
+    DecodedSamples, ImportOptions, Push, PushHeaders, Reason, SamplePush, SeriesCache, import,
+};
 use sandur_model::{Limits, MetricKind};
 
 use crate::remote_write::{Endless, NOON_MS, cache, stored};
@@ -58,6 +60,29 @@ fn bad_lines_are_refused_alone() {
     for text in ["line 2: expected a value", "expected \"=\" after", "duplicate label", "no metric name"] {
         assert!(told.contains(text), "{told} should contain {text}");
     }
+}
+
+#[test]
+fn refused_lines_are_told_by_their_place_when_that_is_asked() {
+    let text = "up 1\n\n# HELP up x\nup one\nup two\nup{a} 1\nup 5 99999999999999\ndown 0";
+    let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
+    let decoded = imported(&cache(), &options, "", text);
+    let runs: Vec<_> = decoded.refused.runs().unwrap().iter().map(|r| (r.first, r.count, r.reason)).collect();
+    assert_eq!(runs, [(3, 2, Reason::InvalidSample), (5, 1, Reason::InvalidLabels), (6, 1, Reason::TooNew)]);
+    let told = decoded.refused.text().unwrap();
+    assert!(told.contains("expected a value: 'up one'") && !told.contains("line 4"), "{told}");
+    let not_asked = imported(&cache(), &ImportOptions::default(), "", text);
+    assert_eq!((not_asked.refused.runs().unwrap().len(), not_asked.refused.lines()), (0, 4));
+}
+
+#[test]
+fn series_beyond_the_limit_are_told_by_their_lines() {
+    let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
+    let mut decoded = imported(&cache(), &options, "", "a 1\nb x\n# c\nc 1 1\nc 1 2\nd 1");
+    assert_eq!(decoded.batch.series.len(), 4);
+    decoded.refuse_series(&[1, 2], 2);
+    let runs: Vec<_> = decoded.refused.runs().unwrap().iter().map(|r| (r.first, r.count, r.reason)).collect();
+    assert_eq!(runs, [(1, 1, Reason::InvalidSample), (3, 2, Reason::TooManySeries)]);
 }
 
 #[test]

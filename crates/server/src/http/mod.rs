@@ -30,6 +30,7 @@ mod prometheus;
 mod query_log;
 mod reference;
 mod refusal_log;
+mod refused_parts;
 mod reply;
 mod route;
 mod router;

@@ -98,6 +98,113 @@ impl Drop for Running {
     }
 }
 
+/// The numbers of the vector that a query of samples gives.
+fn numbers(server: &Server, query: &str) -> Vec<String> {
+    let (_, answer) = server.get(&format!("/api/v1/query?query={query}&time=1000"));
+    let json: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    let series = json["data"]["result"].as_array().unwrap();
+    series.iter().map(|one| one["value"][1].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn refused_samples_are_counted_by_reason_told_by_line_and_kept() {
+    let place = Place::new();
+    let server = place.server(&["--limits-metrics-max-label-value-length", "10"]);
+    let long = format!("m{{a=\"{}\"}} 1 1000000", "x".repeat(20));
+    let good: String = (0..300).map(|n| format!("m{{a=\"{n}\"}} 1 1000000\n")).collect();
+    let mut text = format!("# HELP m x\n\n{good}{long}\nm one\n").into_bytes();
+    text.extend_from_slice(b"m{a=\"\xff\"} 1 1000000\nm 1 1000000");
+    let (file, kept) = (place.write("m.prom", text), place.text("kept"));
+    let (code, said) = push(server.address, &["--metrics", &file, "--rejected", &kept]);
+    assert_eq!(code, Some(1), "{said}");
+    for part in [
+        "acknowledged 301 samples",
+        "refused 1 lines: invalid sample",
+        "refused 1 lines: label value too long; raise limits.metrics.max_label_value_length",
+        "refused 1 lines: not utf8",
+        "m.prom:303: refused, label value too long: m{a=",
+        "m.prom:304: refused, invalid sample: m one",
+        "m.prom:305: refused, not utf8",
+        "the server says: ",
+        &format!("refused lines are kept in '{kept}'"),
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let lines = fs::read(&kept).unwrap();
+    let expected = [b"m{a=\"\xff\"} 1 1000000\n", long.as_bytes(), b"\nm one\n"].concat();
+    assert_eq!(String::from_utf8_lossy(&lines), String::from_utf8_lossy(&expected));
+    assert_eq!(numbers(&server, "count(m)"), ["301"]);
+    let (code, said) = push(server.address, &["--metrics", &place.write("good.prom", &good)]);
+    assert_eq!((code, said.contains("acknowledged 300 samples")), (Some(0), true), "{said}");
+}
+
+#[test]
+fn samples_have_no_resume_points_and_are_told_why() {
+    let place = Place::new();
+    let file = place.write("m.prom", "m 1\n");
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
+    for (option, why) in [
+        (&["--resume", "state"][..], "--resume does not go with --metrics: a file of samples is pushed"),
+        (&["--follow"], "--follow does not go with --metrics: files of samples are written anew"),
+        (&["--timestamps", "auto"], "--timestamps does not go with --metrics: samples have their times"),
+    ] {
+        let arguments: Vec<&str> = ["--metrics", &file].into_iter().chain(option.iter().copied()).collect();
+        let (code, said) = push(nowhere, &arguments);
+        assert_eq!((code, said.contains(why)), (Some(2), true), "{said}");
+    }
+}
+
+#[test]
+fn samples_that_a_foreign_server_refuses_without_a_place_are_found_by_halves() {
+    // It answers as a server that takes nothing of a body with a line "m bad".
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&taken);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let body = request_body(&mut stream);
+            let refused = body.lines().any(|line| line == "m bad");
+            if !refused {
+                notes.lock().unwrap().extend(body.lines().map(str::to_owned));
+            }
+            let head = if refused { "400 Bad Request" } else { "204 No Content" };
+            let answer = format!("HTTP/1.1 {head}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let place = Place::new();
+    let file = place.write("m.prom", "m 1 1\nm 1 2\nm bad\nm 1 4\nm 1 5\n");
+    let (code, said) = push(address, &["--metrics=openmetrics", &file]);
+    assert_eq!(code, Some(1), "{said}");
+    for part in ["acknowledged 4 samples", "refused 1 lines: refused", "m.prom:3: refused", "--rejected FILE"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let taken: Vec<String> = taken.lock().unwrap().iter().filter(|line| *line != "# EOF").cloned().collect();
+    assert_eq!(taken, ["m 1 1", "m 1 2", "m 1 4", "m 1 5"]);
+}
+
+/// The body of a request with a length.
+fn request_body(stream: &mut std::net::TcpStream) -> String {
+    let mut all = Vec::new();
+    loop {
+        let mut part = [0; 4_096];
+        let read = stream.read(&mut part).unwrap();
+        all.extend_from_slice(&part[..read]);
+        let text = String::from_utf8_lossy(&all).into_owned();
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().unwrap())
+        });
+        if read == 0 || body.len() >= length.unwrap_or(0) {
+            return body.to_owned();
+        }
+    }
+}
+
 #[test]
 fn refused_lines_are_counted_kept_and_told_and_the_resume_point_passes_nothing_else() {
     let place = Place::new();

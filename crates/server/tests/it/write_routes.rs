@@ -109,6 +109,26 @@ async fn rates_of_samples_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn refused_lines_of_a_text_are_named_when_that_is_asked() {
+    let server = server();
+    let (path, text) = ("/api/v1/import/prometheus", "up 1\nup one\nup two\n\nup 2\nup{a} 2\n");
+    let answer = server.post(path, &[("x-sandur-refused", "lines")], text).await;
+    assert_eq!(answer.status, 400);
+    let json: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let expected = serde_json::json!([[1, 2, "invalid_sample"], [5, 1, "invalid_labels"]]);
+    assert_eq!(json["refused"], expected, "{}", answer.body);
+    let plain = server.post(path, &[("x-sandur-refused", "entries")], text).await;
+    assert_eq!(
+        (plain.status, plain.body.contains("line 2: expected a value")),
+        (400, true),
+        "{}",
+        plain.body
+    );
+    let all = server.post(path, &[("x-sandur-refused", "lines")], "up 1\n").await;
+    assert_eq!((all.status, all.body.as_str()), (204, ""));
+}
+
+#[tokio::test(start_paused = true)]
 async fn texts_and_otlp_are_stored() {
     let server = server();
     let text = server.post("/api/v1/import/prometheus?extra_label=job=a&timestamp=5", &[], "up 1\n").await;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use sandur_model::{MILLISECOND_NS, MetricMetadata};
 
-use super::reader::{ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample};
+use super::reader::{ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample};
 use super::series_text::{labels, series_pairs};
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
@@ -31,6 +31,9 @@ pub struct ImportOptions {
     pub time_ms: Option<i64>,
     /// Whether samples with a time of their own are refused.
     pub refuse_times: bool,
+    /// Whether [`Refused::runs`](crate::Refused::runs) shall tell which lines are refused, from 0. The text
+    /// then says nothing of their numbers.
+    pub tell_lines: bool,
 }
 
 /// Metric families whose descriptions are kept of one request.
@@ -57,13 +60,7 @@ pub fn import(
         name: Vec::new(),
         families: BTreeMap::new(),
     };
-    for line in ExpositionReader::new(text, format) {
-        match line {
-            _ if !import.builder.takes_next() => {}
-            Ok(line) => import.line(line)?,
-            Err(error) => import.builder.refuse_line(Reason::InvalidSample, error.to_string()),
-        }
-    }
+    import.read(ExpositionReader::new(text, format))?;
     import.finish()
 }
 
@@ -77,6 +74,33 @@ struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
+    fn read(&mut self, mut reader: ExpositionReader<'_>) -> Result<(), Error> {
+        let tells_lines = self.options.tell_lines;
+        if tells_lines {
+            self.builder.reserve_notes()?;
+        }
+        while let Some(line) = reader.next() {
+            if !self.builder.takes_next() {
+                continue;
+            }
+            let number = u32::try_from(reader.line().saturating_sub(1)).unwrap_or(u32::MAX);
+            if tells_lines {
+                self.builder.begin_line(number);
+            }
+            match line {
+                Ok(line) => self.line(line)?,
+                Err(ExpositionError { what, shown, .. }) if tells_lines => {
+                    self.builder.refuse_line(Reason::InvalidSample, format!("{what}: '{shown}'"));
+                }
+                Err(error) => self.builder.refuse_line(Reason::InvalidSample, error.to_string()),
+            }
+            if tells_lines {
+                self.builder.end_line(number)?;
+            }
+        }
+        Ok(())
+    }
+
     fn line(&mut self, line: ExpositionLine<'_>) -> Result<(), Error> {
         match line {
             ExpositionLine::Sample(sample) => self.sample(&sample),

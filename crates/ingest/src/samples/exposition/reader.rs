@@ -95,6 +95,11 @@ impl<'a> ExpositionReader<'a> {
         Self { rest: text, format, line: 0, ended: false }
     }
 
+    /// The number of the line that was read last, from 1.
+    pub(crate) fn line(&self) -> u64 {
+        self.line
+    }
+
     fn error(&self, what: &'static str, line: &str) -> ExpositionError {
         let end = line.floor_char_boundary(SHOWN_MAX);
         ExpositionError { line: self.line, what, shown: line[..end].to_owned() }

@@ -19,6 +19,7 @@ mod opened;
 mod rejected;
 mod report;
 mod resume;
+mod samples;
 mod sender;
 mod shipper;
 mod start;
@@ -86,8 +87,7 @@ pub fn command() -> Command {
         .arg(files);
     let metrics =
         Arg::new("metrics").long("metrics").value_name("FORMAT").num_args(0..=1).require_equals(true);
-    let metrics = metrics.value_parser(metrics::FORMATS).default_missing_value("auto");
-    let metrics = metrics.conflicts_with_all(["follow", "resume", "rejected", "timestamps"]).help(
+    let metrics = metrics.value_parser(metrics::FORMATS).default_missing_value("auto").help(
         "The files hold samples in Prometheus's text format or, when they end with # EOF, in OpenMetrics; \
          --label sets labels of all series",
     );
@@ -104,10 +104,12 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     };
     let arguments: Vec<String> = matches.get_many("files").into_iter().flatten().cloned().collect();
     if let Some(format) = matches.get_one::<String>("metrics") {
+        metrics::without_options_of_lines(matches)?;
         let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
-        let client = Client::from_arguments(matches)?;
         let retries = retries.unwrap_or(RETRIES_DEFAULT);
-        return MetricsPush { env, client, retries, labels, format: format.clone() }.run(&arguments).await;
+        let sender = Sender::new(env, Client::from_arguments(matches)?, Some(retries));
+        let rejected = matches.get_one::<String>("rejected").map(PathBuf::from);
+        return MetricsPush::new(sender, labels, format, rejected).run(&arguments).await;
     }
     let state = matches.get_one::<String>("resume");
     let positions = state.map_or_else(|| Ok(Positions::none()), |path| Positions::load(path))?;

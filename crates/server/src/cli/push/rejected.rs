@@ -25,6 +25,12 @@ impl Rejected {
         &self.path
     }
 
+    /// Whether this is that file.
+    pub fn is(&self, path: &std::path::Path) -> bool {
+        let same = |own: PathBuf| path.canonicalize().is_ok_and(|path| path == own);
+        self.path.canonicalize().is_ok_and(same)
+    }
+
     /// Appends lines and syncs them.
     pub fn keep<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> Result<(), Failed> {
         let path = &self.path;

@@ -21,8 +21,21 @@ const FAILURES_SHOWN_MAX: u64 = 100;
 /// The word for lines that were too long to be held.
 const TOO_LONG: &str = "line_too_long";
 
+/// Characters of what the server says that are shown.
+const SAID_CHARACTERS: usize = 1_000;
+
+/// What a push ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shipped {
+    /// Lines of logs.
+    Lines,
+    /// Samples of metrics, a line each.
+    Samples,
+}
+
 /// The score of a push.
 pub struct Report {
+    shipped: Shipped,
     bar: ProgressBar,
     lines: u64,
     bytes: u64,
@@ -34,7 +47,7 @@ pub struct Report {
 
 impl Report {
     /// Nothing so far; people see how it goes on.
-    pub fn new() -> Self {
+    pub fn new(shipped: Shipped) -> Self {
         let target = match std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
@@ -43,7 +56,7 @@ impl Report {
         let style = "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
         let refused = BTreeMap::new();
-        Self { bar, lines: 0, bytes: 0, not_utf8: 0, refused, shown: 0, failures: 0 }
+        Self { shipped, bar, lines: 0, bytes: 0, not_utf8: 0, refused, shown: 0, failures: 0 }
     }
 
     /// Another input of this many bytes begins.
@@ -76,7 +89,7 @@ impl Report {
                 if self.shown == SHOWN_MAX {
                     break;
                 }
-                let (at, text) = (batch.lines[n].at, shown(batch.text(n)));
+                let (at, text) = (batch.lines[n].at, shown(batch.text(n), SHOWN_CHARACTERS));
                 self.show(&format!("{name}: byte {at}: refused, {}: {text}", words(&part.reason)));
             }
         }
@@ -90,6 +103,29 @@ impl Report {
         self.bytes += bytes;
         self.not_utf8 += batch.not_utf8;
         self.bar.inc(batch.end - batch.start);
+    }
+
+    /// Counts samples and bytes of a piece that are stored.
+    pub fn stored_samples(&mut self, samples: u64, bytes: u64) {
+        self.lines += samples;
+        self.bytes += bytes;
+    }
+
+    /// Counts a line of samples that is not stored.
+    pub fn refused_sample(&mut self, place: &str, reason: &str, line: &[u8]) {
+        *self.refused.entry(reason.to_owned()).or_default() += 1;
+        let text = shown(line, SHOWN_CHARACTERS);
+        self.show(&format!("{place}: refused, {}: {text}", words(reason)));
+    }
+
+    /// Says what the server says.
+    pub fn quote(&self, text: &str) {
+        self.notice(&format!("the server says: {}", shown(text.as_bytes(), SAID_CHARACTERS)));
+    }
+
+    /// Whether nothing was refused so far.
+    pub fn is_clean(&self) -> bool {
+        self.refused.is_empty()
     }
 
     fn show(&mut self, text: &str) {
@@ -109,7 +145,8 @@ impl Report {
         self.bar.finish_and_clear();
         let took = took.as_secs_f64();
         let rate = ByteSize((self.bytes as f64 / took.max(0.001)) as u64);
-        eprintln!("acknowledged {} lines, {} in {took:.1} s ({rate}/s)", self.lines, ByteSize(self.bytes));
+        let (stored, bytes) = (counted(self.lines, self.shipped), ByteSize(self.bytes));
+        eprintln!("acknowledged {stored}, {bytes} in {took:.1} s ({rate}/s)");
         if self.not_utf8 > 0 {
             eprintln!(
                 "{} lines are no UTF-8: stored as they are, shown with replacement characters",
@@ -117,7 +154,7 @@ impl Report {
             );
         }
         for (reason, lines) in &self.refused {
-            eprintln!("refused {lines} lines: {}{}", words(reason), remedy(reason));
+            eprintln!("refused {lines} lines: {}{}", words(reason), remedy(reason, self.shipped));
         }
         if let Some(path) = rejected.filter(|_| !self.refused.is_empty()) {
             eprintln!("refused lines are kept in '{path}'");
@@ -143,8 +180,38 @@ fn words(reason: &str) -> String {
     }
 }
 
+/// A number of what is shipped.
+pub fn counted(number: u64, shipped: Shipped) -> String {
+    match shipped {
+        Shipped::Lines => format!("{number} lines"),
+        Shipped::Samples => format!("{number} samples"),
+    }
+}
+
 /// What can be done about a reason.
-fn remedy(reason: &str) -> &'static str {
+fn remedy(reason: &str, shipped: Shipped) -> &'static str {
+    match (shipped, reason) {
+        (Shipped::Samples, reason) => remedy_of_samples(reason),
+        (Shipped::Lines, reason) => remedy_of_lines(reason),
+    }
+}
+
+fn remedy_of_samples(reason: &str) -> &'static str {
+    match reason {
+        "sample_too_old" => "; raise limits.metrics.out_of_order_time_window of the server (0: any age)",
+        "too_far_in_future" => {
+            "; check the clock, and that times are milliseconds in Prometheus's format and seconds in \
+             OpenMetrics, or raise limits.metrics.creation_grace_period of the server"
+        }
+        "per_user_series_limit" => "; raise limits.metrics.max_global_series_per_user of the server",
+        "max_label_names_per_series" => "; raise limits.metrics.max_label_names_per_series of the server",
+        "label_name_too_long" => "; raise limits.metrics.max_label_name_length of the server",
+        "label_value_too_long" => "; raise limits.metrics.max_label_value_length of the server",
+        _ => "",
+    }
+}
+
+fn remedy_of_lines(reason: &str) -> &'static str {
     match reason {
         "greater_than_max_sample_age" => {
             "; date them by now with `--timestamps now`, or raise limits.reject_old_samples_max_age of the \
@@ -163,11 +230,11 @@ fn remedy(reason: &str) -> &'static str {
 }
 
 /// The beginning of a line, harmless on a terminal.
-fn shown(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN_CHARACTERS)]);
-    let safe = text.chars().take(SHOWN_CHARACTERS).map(|c| if c.is_control() { ' ' } else { c });
+fn shown(line: &[u8], characters: usize) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(4 * characters)]);
+    let safe = text.chars().take(characters).map(|c| if c.is_control() { ' ' } else { c });
     let mut safe: String = safe.collect();
-    if text.chars().nth(SHOWN_CHARACTERS).is_some() || line.len() > 4 * SHOWN_CHARACTERS {
+    if text.chars().nth(characters).is_some() || line.len() > 4 * characters {
         safe.push_str("...");
     }
     safe

@@ -1,6 +1,8 @@
 //! Sends batches, repeats what may succeed later with growing pauses, and finds out line by line what the
 //! server refused.
 //!
+//! What is sent is a [`Parcel`]: lines of a log, or samples as text.
+//!
 //! A server of ours names the refused lines when it is asked to. Any other (Loki) says only that it left
 //! something out: the batch is then halved until the refused lines stand alone. Lines that it has stored
 //! already are sent again on the way, which it drops as duplicates. A batch for which that would take more
@@ -23,6 +25,48 @@ use crate::cli::client::{Ask, Client, Refusal};
 const REPETITIONS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 /// Requests that one batch may take while refused lines are looked for.
 const HALVINGS_MAX: usize = 1_000;
+
+/// Lines that can be sent in any part.
+pub trait Parcel {
+    /// How many there are.
+    fn lines(&self) -> usize;
+    /// The body with some of them.
+    fn body(&self, lines: Range<usize>) -> Bytes;
+    /// Where it goes.
+    fn endpoint(&self) -> Endpoint<'_>;
+}
+
+/// Where bodies of a kind go.
+#[derive(Clone, Copy)]
+pub struct Endpoint<'a> {
+    /// The path.
+    pub path: &'static str,
+    /// The query.
+    pub pairs: &'a [(&'a str, String)],
+    /// Content type, and the question which parts were refused.
+    pub headers: [(&'static str, &'static str); 2],
+}
+
+/// The endpoint of lines of a log.
+const LOKI_PUSH: Endpoint<'static> = Endpoint {
+    path: "/loki/api/v1/push",
+    pairs: &[],
+    headers: [("content-type", PUSH_TYPE), ("x-sandur-refused", "entries")],
+};
+
+impl Parcel for Batch {
+    fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn body(&self, lines: Range<usize>) -> Bytes {
+        Batch::body(self, lines)
+    }
+
+    fn endpoint(&self) -> Endpoint<'_> {
+        LOKI_PUSH
+    }
+}
 
 /// How a body ended up.
 pub enum Sent {
@@ -85,8 +129,8 @@ impl Sender {
     }
 
     /// Sends a batch; what is not stored of it. An error: whether it is stored is not known.
-    pub async fn settle(&self, batch: &Batch) -> Result<Vec<Left>, Refusal> {
-        let whole = 0..batch.lines.len();
+    pub async fn settle(&self, batch: &impl Parcel) -> Result<Vec<Left>, Refusal> {
+        let whole = 0..batch.lines();
         let mut open = Vec::from_iter([whole]);
         let mut left: Vec<Left> = Vec::new();
         let mut requests = 0;
@@ -94,9 +138,8 @@ impl Sender {
             if lines.is_empty() {
                 continue;
             }
-            let Sent::Partly(Partly { text, runs }) = self.send(batch.body(lines.clone())).await? else {
-                continue;
-            };
+            let sent = self.send_to(batch.endpoint(), batch.body(lines.clone())).await?;
+            let Sent::Partly(Partly { text, runs }) = sent else { continue };
             requests += 1;
             let fits = |(first, count, _): &(usize, usize, String)| {
                 first.checked_add(*count).is_some_and(|end| end <= lines.len())
@@ -118,16 +161,20 @@ impl Sender {
         Ok(left)
     }
 
-    /// Sends one body until the server has taken it, refused it for good, or patience ends.
+    /// Sends one body of log lines until the server has taken it, refused it for good, or patience ends.
     pub async fn send(&self, body: Bytes) -> Result<Sent, Refusal> {
+        self.send_to(LOKI_PUSH, body).await
+    }
+
+    async fn send_to(&self, endpoint: Endpoint<'_>, body: Bytes) -> Result<Sent, Refusal> {
         let mut attempt = 0;
         loop {
             let ask = Ask {
                 method: Method::POST,
-                path: "/loki/api/v1/push",
-                headers: &[("content-type", PUSH_TYPE), ("x-sandur-refused", "entries")],
+                path: endpoint.path,
+                pairs: endpoint.pairs,
+                headers: &endpoint.headers,
                 body: body.clone(),
-                ..Ask::default()
             };
             let refusal = match self.client.ask(ask).await {
                 Ok(_) => {

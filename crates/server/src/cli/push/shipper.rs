@@ -16,7 +16,7 @@ use sandur_model::Labels;
 
 use super::batch::Batch;
 use super::rejected::Rejected;
-use super::report::Report;
+use super::report::{Report, Shipped};
 use super::resume::{Positions, Seen};
 use super::sender::{Left, Sender};
 use super::timestamps::Recogniser;
@@ -62,7 +62,16 @@ impl Shipper {
     pub fn new(sender: Sender, positions: Positions, auto: bool) -> Self {
         let began = sender.env().monotonic();
         let (labels, pending) = (BTreeMap::new(), FuturesOrdered::new());
-        Self { sender, positions, rejected: None, labels, auto, report: Report::new(), began, pending }
+        Self {
+            sender,
+            positions,
+            rejected: None,
+            labels,
+            auto,
+            report: Report::new(Shipped::Lines),
+            began,
+            pending,
+        }
     }
 
     /// Keeps refused lines there.
@@ -119,7 +128,7 @@ impl Shipper {
         }
         let (sender, origin, batch) = (self.sender.clone(), origin.clone(), Arc::new(batch));
         self.pending.push_back(Box::pin(async move {
-            let outcome = sender.settle(&batch).await;
+            let outcome = sender.settle(&*batch).await;
             Settled { origin, batch, outcome }
         }));
         Ok(())

@@ -1,15 +1,13 @@
 //! `push`: lines by Loki's protocol.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::routing::on;
-use sandur_ingest::Refused;
 
 use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::marshal::json;
+use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
@@ -37,30 +35,9 @@ async fn loki(State(app): State<App>, request: Request) -> Result<Response, Fail
     let (parts, body) = request.into_parts();
     let refused = push(&app, &parts, body, sandur_ingest::loki_push_within).await?;
     let Some(text) = refused.text() else { return Ok(reply::empty()) };
-    match refused.runs().filter(|_| wants_entries(&parts.headers)) {
-        Some(_) => Ok(reply::json_with(StatusCode::BAD_REQUEST, by_entry(&refused, &text))),
+    let wants = refused_parts::are_asked(&parts.headers, "entries");
+    match refused.runs().filter(|_| wants) {
+        Some(runs) => Ok(refused_parts::answer(runs, &text)),
         None => Err(Failure::invalid(text)),
     }
-}
-
-/// The header by which a client asks which entries were refused.
-pub const REFUSED_HEADER: &str = "x-sandur-refused";
-
-fn wants_entries(headers: &HeaderMap) -> bool {
-    headers.get(REFUSED_HEADER).is_some_and(|value| value.as_bytes() == b"entries")
-}
-
-/// `{"message":"...","refused":[[first,count,"reason"],...]}`; entries are counted from 0 through all
-/// streams of the request, and every entry that is not named is stored.
-fn by_entry(refused: &Refused, text: &str) -> Vec<u8> {
-    let mut body = b"{\"message\":".to_vec();
-    json::utf8(&mut body, text);
-    body.extend_from_slice(b",\"refused\":[");
-    for (n, run) in refused.runs().into_iter().flatten().enumerate() {
-        let separator = if n == 0 { "" } else { "," };
-        let (first, count, reason) = (run.first, run.count, run.reason.name());
-        body.extend_from_slice(format!("{separator}[{first},{count},\"{reason}\"]").as_bytes());
-    }
-    body.extend_from_slice(b"]}");
-    body
 }

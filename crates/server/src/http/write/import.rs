@@ -10,6 +10,7 @@ use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::params::Params;
+use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
@@ -28,14 +29,17 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204.",
     fails: "400: some lines cannot be read or break a limit (the text names them; the others are stored); \
-            413; 429: a rate; 503.",
+            with the header `X-Sandur-Refused: lines` the answer is JSON that also says which lines were \
+            refused, `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, counted from 0 \
+            (more than 10,000 scattered runs get the text); 413; 429: a rate; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, import),
 };
 
 async fn import(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let params = Params::read(b"", request.uri().query().unwrap_or("").as_bytes());
-    let options = options(&params)?;
+    let mut options = options(&params)?;
+    options.tell_lines = refused_parts::are_asked(request.headers(), "lines");
     store(&app, request, options).await
 }
 
@@ -53,18 +57,20 @@ fn options(params: &Params) -> Result<ImportOptions, Failure> {
         let refused = |_| Failure::invalid(format!("timestamp '{text}' is no number of milliseconds"));
         text.parse::<i64>().map_err(refused)
     });
-    Ok(ImportOptions { extra_labels, time_ms: time.transpose()?, refuse_times: false })
+    Ok(ImportOptions { extra_labels, time_ms: time.transpose()?, ..ImportOptions::default() })
 }
 
 /// Stores the text of a request.
 pub async fn store(app: &App, request: Request, options: ImportOptions) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
+    let tells_lines = options.tell_lines;
     let decode = move |samples: sandur_ingest::SamplePush<'_>, body, lent| {
         sandur_ingest::import(samples, &options, body, lent)
     };
     let stored = push(app, &parts, body, decode).await?;
-    match stored.refused.text() {
-        None => Ok(reply::empty()),
-        Some(text) => Err(Failure::invalid(text).with_status(StatusCode::BAD_REQUEST)),
+    let Some(text) = stored.refused.text() else { return Ok(reply::empty()) };
+    match stored.refused.runs().filter(|_| tells_lines) {
+        Some(runs) => Ok(refused_parts::answer(runs, &text)),
+        None => Err(Failure::invalid(text).with_status(StatusCode::BAD_REQUEST)),
     }
 }

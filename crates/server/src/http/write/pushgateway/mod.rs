@@ -69,7 +69,7 @@ async fn gateway(
         return Ok(StatusCode::ACCEPTED.into_response());
     }
     let extra_labels = labels.clone().into_iter().collect();
-    let options = ImportOptions { extra_labels, time_ms: None, refuse_times: true };
+    let options = ImportOptions { extra_labels, refuse_times: true, ..ImportOptions::default() };
     let decode = move |push: SamplePush<'_>, body, lent| import(push, &options, body, lent);
     let admitted = intake::admit(&app, &tenant, &parts, body, decode).await;
     let outcome = match admitted {

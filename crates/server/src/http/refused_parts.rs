@@ -1,0 +1,32 @@
+//! Which parts of a push were refused, for clients that ask: `X-Sandur-Refused: entries` of Loki's push,
+//! `X-Sandur-Refused: lines` of a text of samples.
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use sandur_ingest::Run;
+
+use super::marshal::json;
+use super::reply;
+
+/// The header by which a client asks.
+pub const HEADER: &str = "x-sandur-refused";
+
+/// Whether a client asks for these parts.
+pub fn are_asked(headers: &HeaderMap, parts: &str) -> bool {
+    headers.get(HEADER).is_some_and(|value| value.as_bytes() == parts.as_bytes())
+}
+
+/// `400` with `{"message":"...","refused":[[first,count,"reason"],...]}`; parts are counted from 0 through
+/// the request, and every one that is not named is stored.
+pub fn answer(runs: &[Run], text: &str) -> Response {
+    let mut body = b"{\"message\":".to_vec();
+    json::utf8(&mut body, text);
+    body.extend_from_slice(b",\"refused\":[");
+    for (n, run) in runs.iter().enumerate() {
+        let separator = if n == 0 { "" } else { "," };
+        let (first, count, reason) = (run.first, run.count, run.reason.name());
+        body.extend_from_slice(format!("{separator}[{first},{count},\"{reason}\"]").as_bytes());
+    }
+    body.extend_from_slice(b"]}");
+    reply::json_with(StatusCode::BAD_REQUEST, body)
+}
