@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::config::foreign;
+use crate::config::foreign::{self, Answer};
 use crate::failed_command::USAGE;
 use crate::logging;
 
@@ -89,26 +89,24 @@ pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
 
 /// What a name of others is called here, if the arguments have one that clap refused.
 fn explanation(error: &clap::Error, arguments: &[String]) -> Option<String> {
-    let (wrong, ours) = match error.kind() {
+    let (wrong, tip) = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
                 return None;
             };
             let (_, ours) = COMMANDS.iter().find(|(theirs, _)| theirs == wrong)?;
-            (wrong.clone(), format!("sandur {ours}"))
+            (wrong.clone(), format!("it is sandur {ours}"))
         }
         ErrorKind::UnknownArgument => foreign_option(error, arguments)?,
         _ => return None,
     };
     let command = arguments.first().filter(|word| !word.starts_with('-') && **word != wrong);
     let help = command.map_or("sandur --help".to_owned(), |word| format!("sandur {word} --help"));
-    Some(format!(
-        "error: there is no '{wrong}' here\n\n  tip: it is {ours}\n\nFor more information, try '{help}'."
-    ))
+    Some(format!("error: there is no '{wrong}' here\n\n  tip: {tip}\n\nFor more information, try '{help}'."))
 }
 
-/// The option that was refused, if others know it. Clap reads `-config.file` as `-c`, so it is looked for
-/// among what was typed.
+/// The option that was refused and a tip, if others know it. Clap reads `-config.file` as `-c`, so it is
+/// looked for among what was typed.
 fn foreign_option(error: &clap::Error, arguments: &[String]) -> Option<(String, String)> {
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
     let serves = arguments.first().is_none_or(|word| word == "serve" || word.starts_with('-'));
@@ -118,14 +116,17 @@ fn foreign_option(error: &clap::Error, arguments: &[String]) -> Option<(String, 
             return None;
         }
         let bare = name.trim_start_matches('-');
-        let ours = if serves {
-            let starts = arguments.first().is_some_and(|word| word.starts_with('-'));
-            let flag = if foreign::is_ours(name) { name.to_owned() } else { foreign::flag(name)? };
-            if starts { format!("an option of `sandur serve`: {flag}") } else { flag }
-        } else {
-            OPTIONS.iter().find(|(theirs, _)| *theirs == bare)?.1.to_owned()
+        if !serves {
+            let (_, ours) = OPTIONS.iter().find(|(theirs, _)| *theirs == bare)?;
+            return Some((name.to_owned(), format!("it is {ours}")));
+        }
+        let Answer { is_named, text } = foreign::flag(name)?;
+        let tip = match (is_named, arguments.first().is_some_and(|word| word.starts_with('-'))) {
+            (true, true) => format!("it is an option of `sandur serve`: {text}"),
+            (true, false) => format!("it is {text}"),
+            (false, _) => text,
         };
-        Some((name.to_owned(), ours))
+        Some((name.to_owned(), tip))
     })
 }
 
@@ -150,7 +151,16 @@ mod tests {
             ),
             ("serve -config.file=loki.yaml", "-config.file", "it is --config: a TOML file"),
             ("-config.file=loki.yaml", "-config.file", "`sandur serve`: --config"),
-            ("-target=all", "-target", "`sandur serve`: not needed"),
+            ("-target=all", "-target", "tip: not needed: each process"),
+            (
+                "serve --storage.tsdb.retention.size=1GB",
+                "--storage.tsdb.retention.size",
+                "tip: there is none: r",
+            ),
+            ("serve -log.level=debug", "-log.level", "tip: it is --log-level"),
+            ("-verify-config", "-verify-config", "tip: there is none: the server refuses"),
+            ("serve --enable-feature=x", "--enable-feature", "tip: not needed: what is experimental"),
+            ("serve -print-config-stderr", "-print-config-stderr", "tip: there is none: /config"),
             ("serve --storage.tsdb.path /x", "--storage.tsdb.path", "it is --store"),
             ("serve --web.listen-address :9", "--web.listen-address", "it is --listen"),
             ("--store x", "--store", "`sandur serve`: --store"),

@@ -4,176 +4,30 @@
 //! One table is for flags and for the keys of a YAML file: dashes and underlines are the same, and leading
 //! dashes do not count. It serves messages alone; nothing is set by these names.
 
+use super::foreign_names::{Foreign, OF_CARBON_AND_PEOPLE, OF_SERVERS};
 use super::limits_table::LIMITS;
 use super::table::Named;
 
-/// A name of others.
-pub struct Foreign {
-    /// The name, or with `.*` at its end all names below it.
-    theirs: &'static str,
-    /// The key of the option table; empty where nothing is needed.
-    ours: &'static str,
-    /// What is different.
-    note: &'static str,
+/// What a name of others is called here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether an option of ours has its meaning.
+    pub is_named: bool,
+    /// The option and what is different, or why there is none.
+    pub text: String,
 }
 
-const fn name(theirs: &'static str, ours: &'static str, note: &'static str) -> Foreign {
-    Foreign { theirs, ours, note }
-}
-
-const BUCKET: &str = "a bucket is one URL: s3://BUCKET/PREFIX?region=..&endpoint=..";
-const ADDRESS: &str = "an address with its port, such as 0.0.0.0:3100";
-const AGE: &str = "how long lines are kept, such as 30d; 0 is for ever";
-const NO_INDEX: &str = "not needed: blocks describe themselves, there is no schema and no index to set up";
-const NO_RING: &str = "not needed: processes meet in the bucket, any number can share one";
-const NO_RULES: &str = "there is none: rules are not evaluated here";
-const RULES_OF_RETENTION: &str = "rules with selector and period, such as {env=\"dev\"} and 7d";
-const POINTS: &str = "an address with its port, such as 0.0.0.0:2003";
-const NO_FILES: &str = "not needed: there is no file for each metric";
-const WAL: &str = "the write-ahead log is always on and lies in the store";
-
-/// The names, longer ones before their beginnings.
-static NAMES: &[Foreign] = &[
-    // flags of Loki and Prometheus
-    name("config.file", "config", "a TOML file; docs/reference/options.md has the keys"),
-    name("config.expand_env", "", "not needed: every option is also an environment variable, SANDUR_.."),
-    name("target", "", "not needed: each process does everything"),
-    name("storage.tsdb.path", "store", "a directory, or the URL of a bucket"),
-    name("storage.tsdb.retention.size", "", "there is none: retention goes by age"),
-    name("storage.tsdb.retention.time", "limits.retention_period", AGE),
-    name("storage.tsdb.retention", "limits.retention_period", AGE),
-    name("storage.tsdb.wal_compression", "", WAL),
-    name("web.listen_address", "listen", ADDRESS),
-    name("web.enable_lifecycle", "", "not needed: /flush and /ingester/shutdown are always there"),
-    name("web.enable_admin_api", "", "not needed: deletes are on unless limits.deletion_mode says otherwise"),
-    name("web.config.file", "auth.file", "who may ask what"),
-    name("server.http_tls_config.*", "tls.cert_file", "and the other options of [tls]"),
-    name("web.external_url", "", "not needed: nothing here writes links to itself"),
-    name("query.max_concurrency", "query.max_concurrent", ""),
-    name("store.retention", "limits.retention_period", AGE),
-    name("retentionperiod", "limits.retention_period", AGE),
-    name("retentionfilter", "limits.metrics.retention_series", RULES_OF_RETENTION),
-    name("compactor.blocks_retention_period", "limits.retention_period", AGE),
-    name("validation.reject_old_samples.max_age", "limits.reject_old_samples_max_age", "0 accepts any age"),
-    name("validation.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
-    name("querier.query_timeout", "limits.query_timeout", ""),
-    // keys of Loki's file
-    name("auth_enabled", "auth.require_tenant", ""),
-    name("auth.enabled", "auth.require_tenant", ""),
-    name("server.http_listen_port", "listen", ADDRESS),
-    name("server.http_listen_address", "listen", ADDRESS),
-    name("server.grpc_listen_port", "", "not needed: processes do not call each other"),
-    name("server.grpc_listen_address", "", "not needed: processes do not call each other"),
-    name("server.log_level", "log.level", ""),
-    name("server.log_format", "log.format", ""),
-    name("server.http_server_idle_timeout", "http.idle_timeout", ""),
-    name("server.http_server_write_timeout", "http.write_idle_timeout", ""),
-    name("server.http_server_read_timeout", "http.body_idle_timeout", ""),
-    name("server.graceful_shutdown_timeout", "http.drain_timeout", ""),
-    name("common.path_prefix", "store", "everything lies in one place"),
-    name("common.storage.filesystem.*", "store", "a directory"),
-    name("common.storage.*", "store", BUCKET),
-    name("common.replication_factor", "", "not needed: an acknowledged line is in the store"),
-    name("common.ring.*", "", NO_RING),
-    name("storage_config.filesystem.*", "store", "a directory"),
-    name("storage_config.max_parallel_get_chunk", "storage.max_concurrent_reads", ""),
-    name("storage_config.*", "store", BUCKET),
-    name("schema_config.*", "", NO_INDEX),
-    name("chunk_store_config.chunk_cache_config.*", "cache.dir", "pieces of blocks are kept there"),
-    name("chunk_store_config.*", "", NO_INDEX),
-    name("table_manager.retention_period", "limits.retention_period", AGE),
-    name("table_manager.*", "", NO_INDEX),
-    name("compactor.retention_enabled", "limits.retention_period", AGE),
-    name("compactor.compaction_interval", "compaction.interval", ""),
-    name("compactor.retention_delete_delay", "retention.delete_delay", ""),
-    name("compactor.delete_max_interval", "compaction.delete_max_interval", ""),
-    name("compactor.delete_request_cancel_period", "compaction.delete_request_cancel_period", ""),
-    name("compactor.delete_request_store", "", "not needed: delete requests lie in the catalog of the store"),
-    name("compactor.working_directory", "", "not needed: blocks are merged in memory"),
-    name("compactor.*", "compaction.interval", "every process merges blocks"),
-    name("ingester.chunk_idle_period", "flush.max_age", ""),
-    name("ingester.max_chunk_age", "flush.max_age", ""),
-    name("ingester.chunk_target_size", "flush.max_bytes", "bytes of all streams together"),
-    name("ingester.wal.*", "", WAL),
-    name("ingester.lifecycler.*", "", NO_RING),
-    name("ingester.*", "flush.max_age", "rows in memory are flushed by age and size"),
-    name("querier.max_concurrent", "query.max_concurrent", ""),
-    name("querier.multi_tenant_queries_enabled", "query.multi_tenant_queries_enabled", ""),
-    name("query_range.cache_results", "query.cache_results", ""),
-    name("query_range.results_cache.*", "query.cache_results", "results are kept in memory"),
-    name("query_scheduler.max_outstanding_requests_per_tenant", "query.max_queued", ""),
-    name("frontend.max_outstanding_per_tenant", "query.max_queued", ""),
-    name("frontend.log_queries_longer_than", "query.slow_threshold", ""),
-    name("runtime_config.file", "limits_file", "TOML with a table [overrides.NAME] per tenant"),
-    name("runtime_config.*", "limits_file", "it is read every 10 s"),
-    name("limits_config.ingestion_rate_mb", "limits.ingestion_rate", "a size, such as 4MiB"),
-    name("limits_config.ingestion_burst_size_mb", "limits.ingestion_burst", "a size, such as 6MiB"),
-    name("limits_config.reject_old_samples", "limits.reject_old_samples_max_age", "0 accepts any age"),
-    name("limits_config.compactor_blocks_retention_period", "limits.retention_period", AGE),
-    name("limits.compactor_blocks_retention_period", "limits.retention_period", AGE),
-    name("limits_config.per_tenant_override_config", "limits_file", ""),
-    name("limits_config.max_entries_limit", "limits.max_entries_limit_per_query", ""),
-    name("limits_config.max_cache_freshness_per_query", "", "not needed: the step cache is never stale"),
-    name("limits_config.allow_structured_metadata", "", "not needed: it is always allowed"),
-    name("limits_config.volume_enabled", "", "not needed: it is always on"),
-    name("memberlist.*", "", NO_RING),
-    name("distributor.*", "", NO_RING),
-    name("index_gateway.*", "", NO_INDEX),
-    name("ruler.*", "", NO_RULES),
-    name("pattern_ingester.*", "", "not needed: patterns are found when they are asked for"),
-    name("bloom_build.*", "", "not needed: every block has filters"),
-    name("bloom_gateway.*", "", "not needed: every block has filters"),
-    name("analytics.*", "", "not needed: nothing is reported to anybody"),
-    // keys of go-carbon's file
-    name("common.graph_prefix", "", "not needed: what it counts is at /metrics"),
-    name("common.max_cpu", "cpu_threads", ""),
-    name("whisper.data_dir", "store", "a directory or a bucket; `sandur import whisper` moves files over"),
-    name("whisper.schemas_file", "graphite.schemas", ""),
-    name("whisper.aggregation_file", "graphite.aggregation", ""),
-    name("whisper.*", "", NO_FILES),
-    name("cache.max_size", "memory_limit", "such as 2GiB"),
-    name("tcp.listen", "carbon.listen", POINTS),
-    name("tcp.*", "carbon.listen", "gzip, lz4 and zstd are recognised"),
-    name("udp.listen", "carbon.listen", "TCP and UDP have one address"),
-    name("udp.*", "carbon.listen", "TCP and UDP have one address"),
-    name("pickle.max_message_size", "carbon.max_frame_bytes", ""),
-    name("pickle.*", "carbon.pickle_listen", "an address with its port, such as 0.0.0.0:2004"),
-    name("receiver.protobuf.*", "carbon.protobuf_listen", "an address with its port"),
-    name("carbonlink.*", "", "not needed: what was read can be queried at once"),
-    name("carbonserver.listen", "listen", "carbonserver's API is served with all others"),
-    name("carbonserver.*", "listen", "carbonserver's API is served with all others"),
-    name("grpc.listen", "otlp_grpc_listen", "carbonserver's service is served there, and on `listen`"),
-    name("tags.*", "", "not needed: tags are part of the store"),
-    // what people try
-    name("retention", "limits.retention_period", AGE),
-    name("retention_period", "limits.retention_period", AGE),
-    name("retention_time", "limits.retention_period", AGE),
-    name("retention_days", "limits.retention_period", AGE),
-    name("ttl", "limits.retention_period", AGE),
-    name("port", "listen", ADDRESS),
-    name("p", "listen", ADDRESS),
-    name("host", "listen", ADDRESS),
-    name("bind", "listen", ADDRESS),
-    name("address", "listen", ADDRESS),
-    name("listen_address", "listen", ADDRESS),
-    name("http_listen_port", "listen", ADDRESS),
-    name("data", "store", "a directory, or the URL of a bucket"),
-    name("data_dir", "store", "a directory, or the URL of a bucket"),
-    name("data_path", "store", "a directory, or the URL of a bucket"),
-    name("dir", "store", "a directory, or the URL of a bucket"),
-    name("path", "store", "a directory, or the URL of a bucket"),
-    name("storage_path", "store", "a directory, or the URL of a bucket"),
-    name("bucket", "store", BUCKET),
-    name("s3_bucket", "store", BUCKET),
-    name("s3.url", "store", BUCKET),
-    name("s3.*", "store", BUCKET),
-    name("memory", "memory_limit", "such as 2GiB"),
-    name("max_memory", "memory_limit", "such as 2GiB"),
-    name("mem_limit", "memory_limit", "such as 2GiB"),
-    name("threads", "cpu_threads", ""),
-    name("verbose", "log.level", "such as debug"),
-    name("debug", "log.level", "such as debug"),
-    name("loglevel", "log.level", ""),
+/// Groups in which flags and keys of others have limits of a tenant, under the names that they have here.
+const GROUPS_OF_LIMITS: [&str; 9] = [
+    "limits_config",
+    "limits",
+    "validation",
+    "distributor",
+    "ingester",
+    "querier",
+    "frontend",
+    "store",
+    "compactor",
 ];
 
 /// A name as the table writes it.
@@ -181,35 +35,84 @@ fn written(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase()
 }
 
-/// What the table says of a name; `shown` makes of a key of ours what stands where the name stood.
-fn find(name: &str, shown: impl Fn(&str) -> String) -> Option<(&'static str, String)> {
-    let written = written(name);
-    let fits = |foreign: &&Foreign| match foreign.theirs.strip_suffix(".*") {
-        Some(group) => {
-            written.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        }
-        None => foreign.theirs == written,
+fn names() -> impl Iterator<Item = &'static Foreign> {
+    OF_SERVERS.iter().chain(OF_CARBON_AND_PEOPLE)
+}
+
+/// The entry of a name: its own, or that of the longest group that it belongs to.
+fn entry(written: &str) -> Option<&'static Foreign> {
+    let length_of_group = |foreign: &&Foreign| {
+        let group = foreign.theirs.strip_suffix(".*")?;
+        let rest = written.strip_prefix(group)?;
+        (rest.is_empty() || rest.starts_with('.')).then_some(group.len())
     };
-    if let Some(Foreign { theirs, ours, note }) = NAMES.iter().find(fits) {
-        let colon = if ours.is_empty() || note.is_empty() { "" } else { ": " };
-        let ours = if ours.is_empty() { String::new() } else { shown(ours) };
-        return Some((theirs, format!("{ours}{colon}{note}")));
-    }
-    let limit = written.strip_prefix("limits_config.")?;
+    names().find(|foreign| foreign.theirs == written).or_else(|| {
+        let groups = names().filter_map(|foreign| Some((length_of_group(&foreign)?, foreign)));
+        groups.max_by_key(|(length, _)| *length).map(|(_, foreign)| foreign)
+    })
+}
+
+/// The limit that others have under the same name.
+fn limit(written: &str) -> Option<&'static str> {
+    let (group, limit) = written.split_once('.')?;
     let known = LIMITS.iter().find(|known| known.key == limit)?;
-    Some((known.key, shown(&format!("limits.{limit}"))))
+    GROUPS_OF_LIMITS.contains(&group).then_some(known.key)
+}
+
+/// What the table says of a name; `shown` makes of a key of ours what stands where the name stood.
+fn find(name: &str, shown: impl Fn(&str) -> String) -> Option<(&'static str, Answer)> {
+    let written = written(name);
+    let own = entry(&written).filter(|foreign| !foreign.theirs.ends_with(".*"));
+    if own.is_none()
+        && let Some(limit) = limit(&written)
+    {
+        return Some((limit, Answer { is_named: true, text: shown(&format!("limits.{limit}")) }));
+    }
+    let Foreign { theirs, ours, note } = entry(&written)?;
+    let colon = if ours.is_empty() || note.is_empty() { "" } else { ": " };
+    let named = if ours.is_empty() { String::new() } else { shown(ours) };
+    let text = format!("{named}{colon}{}", with_keys(note, &shown));
+    Some((theirs, Answer { is_named: !ours.is_empty(), text }))
+}
+
+/// A note with its keys of ours as `shown` writes them.
+fn with_keys(note: &str, shown: impl Fn(&str) -> String) -> String {
+    let mut parts = note.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once('}') {
+            Some((key, rest)) if is_key(key) => text.extend([&*shown(key), rest]),
+            _ => text.extend(["{", part]),
+        }
+    }
+    text
+}
+
+/// Whether braces hold a key, not a selector.
+fn is_key(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(&byte))
+}
+
+fn key_of(ours: &str) -> String {
+    if ours == "config" { "--config".to_owned() } else { ours.to_owned() }
+}
+
+fn flag_of(ours: &str) -> String {
+    format!("--{}", ours.replace(['.', '_'], "-"))
 }
 
 /// What a key of a file is called here.
 pub fn key(name: &str) -> Option<String> {
-    find(name, |ours| if ours == "config" { "--config".to_owned() } else { ours.to_owned() })
-        .map(|(_, text)| text)
+    find(name, key_of).map(|(_, answer)| answer.text)
 }
 
-/// What a flag is called here.
-pub fn flag(name: &str) -> Option<String> {
-    let flag_of = |ours: &str| format!("--{}", ours.replace(['.', '_'], "-"));
-    find(name, flag_of).map(|(_, text)| text)
+/// What a flag is called here. One of ours may be written with one dash, or as its key.
+pub fn flag(name: &str) -> Option<Answer> {
+    let flag = flag_of(&written(name));
+    if flag == "--config" || Named::every().iter().any(|named| named.flag() == flag[2..]) {
+        return Some(Answer { is_named: true, text: flag });
+    }
+    find(name, flag_of).map(|(_, answer)| answer)
 }
 
 /// Keys that are explained of one file: more make no message.
@@ -227,12 +130,12 @@ pub fn explain_yaml(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut explained: Vec<&str> = Vec::new();
     for path in yaml_paths(text) {
-        let Some((theirs, ours)) = find(&path, str::to_owned) else { continue };
+        let Some((theirs, ours)) = find(&path, key_of) else { continue };
         if explained.contains(&theirs) || lines.len() == KEYS_SHOWN_MAX {
             continue;
         }
         explained.push(theirs);
-        lines.push(format!("\n  {path} -> {ours}"));
+        lines.push(format!("\n  {path} -> {}", ours.text));
     }
     lines.concat()
 }
@@ -265,27 +168,52 @@ fn yaml_key(line: &str) -> Option<(&str, &str)> {
     (is_name && (value.is_empty() || value.starts_with(' '))).then_some((key, value.trim()))
 }
 
-/// Whether the name is one of ours: it then needs no explanation.
-pub fn is_ours(flag: &str) -> bool {
-    let flag = flag.trim_start_matches('-');
-    flag == "config" || Named::every().iter().any(|named| named.flag() == flag)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The keys of ours in the braces of a note.
+    fn keys_in(note: &str) -> Vec<&str> {
+        let parts = note.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0));
+        parts.filter(|key| is_key(key)).collect()
+    }
+
     #[test]
-    fn every_name_of_ours_exists_and_none_of_theirs_hides_one() {
+    fn every_name_of_ours_in_an_answer_exists() {
         let known: Vec<String> = Named::every().iter().map(|named| named.key.clone()).collect();
-        for foreign in NAMES {
-            let Foreign { theirs, ours, note } = foreign;
-            assert!(*ours == "config" || ours.is_empty() || known.iter().any(|key| key == ours), "{ours}");
+        let is_known = |key: &str| known.iter().any(|ours| ours == key);
+        let wrappers = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c));
+        for Foreign { theirs, ours, note } in names() {
+            assert!(*ours == "config" || ours.is_empty() || is_known(ours), "{theirs}: {ours}");
             assert!(!ours.is_empty() || !note.is_empty(), "{theirs}");
+            keys_in(note).into_iter().for_each(|key| assert!(is_known(key), "{theirs}: {key}"));
+            // A key outside of braces would be shown as a key where a flag was asked for.
+            let bare = keys_in(note)
+                .iter()
+                .fold((*note).to_owned(), |note, key| note.replace(&format!("{{{key}}}"), ""));
+            for word in bare.split(wrappers) {
+                assert!(!word.contains(['.', '_']) || !is_known(word), "{theirs}: {word} needs braces");
+                assert!(!word.starts_with("--"), "{theirs}: {word} is an option outside of braces");
+            }
+            let has_reason = note.starts_with("not needed: ") || note.starts_with("there is n");
+            assert_eq!(ours.is_empty(), has_reason, "{theirs}: {note}");
+        }
+    }
+
+    #[test]
+    fn no_name_hides_another_one_or_a_key_of_ours() {
+        let known: Vec<String> = Named::every().iter().map(|named| named.key.clone()).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        for Foreign { theirs, ours, .. } in names() {
             assert!(!known.iter().any(|key| key == theirs), "{theirs} is a key of ours");
-            let asked = theirs.trim_end_matches(".*");
-            let found = find(asked, str::to_owned).map(|(theirs, _)| theirs);
-            assert_eq!(found, Some(*theirs), "a shorter name stands before it");
+            assert!(seen.insert(theirs.trim_end_matches(".*")), "{theirs} stands there twice");
+            assert_eq!(written(theirs), *theirs, "nothing is ever looked up so");
+            let group = theirs.strip_suffix(".*");
+            let asked = group.map_or((*theirs).to_owned(), |group| format!("{group}.anything_else"));
+            assert_eq!(entry(&asked).map(|found| found.theirs), Some(*theirs));
+            if group.is_none() && limit(theirs).is_some() {
+                assert_eq!(ours.strip_prefix("limits."), limit(theirs), "{theirs} is a limit here");
+            }
         }
     }
 
@@ -295,22 +223,62 @@ mod tests {
             ("--retention", "--limits-retention-period: how long"),
             ("-config.file", "--config: a TOML file"),
             ("--storage.tsdb.path", "--store"),
-            ("-retentionFilter", "--limits-metrics-retention-series: rules"),
+            (
+                "-retentionFilter",
+                "--limits-metrics-retention-series: rules with selector and period, such as {",
+            ),
             ("-retentionPeriod", "--limits-retention-period: how long"),
+            ("-storageDataPath", "--store"),
             ("--storage.tsdb.retention.time", "--limits-retention-period"),
             ("--web.listen-address", "--listen"),
             ("-server.http-listen-port", "--listen"),
-            ("-target", "not needed: each process does everything"),
             ("-limits_config.max_line_size", "--limits-max-line-size"),
             ("--port", "--listen: an address with its port"),
+            ("-distributor.ingestion-rate-limit-mb", "--limits-ingestion-rate: a size per second"),
+            ("-distributor.max-line-size", "--limits-max-line-size"),
+            ("-validation.max-line-size", "--limits-max-line-size"),
+            ("-querier.max-query-lookback", "--limits-max-query-lookback"),
+            ("-querier.max-query-series", "--limits-max-query-series"),
+            ("-store.max-query-length", "--limits-max-query-length"),
+            ("-ingester.max-chunk-age", "--flush-max-age"),
+            ("-log.level", "--log-level"),
+            ("--query.lookback-delta", "--query-lookback-delta"),
+            ("-store", "--store"),
         ] {
-            let found = flag(theirs).unwrap_or_default();
-            assert!(found.starts_with(ours), "{theirs}: {found}");
+            let found = flag(theirs).unwrap();
+            assert!(found.is_named && found.text.starts_with(ours), "{theirs}: {found:?}");
         }
         assert_eq!(flag("--flux-capacitor"), None);
         assert_eq!(key("compactor.compaction_interval").as_deref(), Some("compaction.interval"));
         assert!(key("schema_config").unwrap_or_default().starts_with("not needed"));
         assert!(key("common.storage.s3.bucketnames").unwrap_or_default().starts_with("store: a bucket"));
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_said_plainly() {
+        for (theirs, why) in [
+            ("-target", "not needed: each process does everything"),
+            ("-ingester.wal-dir", "not needed: the write-ahead log"),
+            (
+                "--storage.tsdb.retention.size",
+                "there is none: retention goes by age, --limits-retention-period",
+            ),
+            ("-reporting.enabled", "not needed: nothing is reported"),
+            ("-verify-config", "there is none: the server refuses to start"),
+            ("-print-config-stderr", "there is none: /config"),
+            ("--enable-feature", "not needed: what is experimental"),
+            ("--web.enable-remote-write-receiver", "not needed: remote write is always taken"),
+            (
+                "-ingester.concurrent-flushes",
+                "there is none of this name: --flush-max-age and --flush-max-bytes",
+            ),
+            ("-distributor.replication-factor", "there is no such part"),
+        ] {
+            let found = flag(theirs).unwrap();
+            assert!(!found.is_named && found.text.starts_with(why), "{theirs}: {found:?}");
+        }
+        let text = key("storage.tsdb.retention.size").unwrap();
+        assert!(text.ends_with("by age, limits.retention_period"), "{text}");
     }
 
     #[test]
@@ -325,7 +293,7 @@ mod tests {
             explain_yaml(file).lines().collect::<Vec<_>>(),
             [
                 "",
-                "  auth_enabled -> auth.require_tenant",
+                "  auth_enabled -> auth.require_tenant: who may ask what is in auth.file",
                 "  server.http_listen_port -> listen: an address with its port, such as 0.0.0.0:3100",
                 "  common.ring.kvstore.store -> not needed: processes meet in the bucket, any number can \
                  share one",

@@ -10,6 +10,7 @@
 mod error;
 mod file;
 pub mod foreign;
+mod foreign_names;
 mod layers;
 mod limits_table;
 mod reference;
