@@ -218,13 +218,7 @@ impl<'a> Evaluator<'a> {
 fn in_order(mut found: Vec<Fetched>, path: &Arc<str>, share: f64) -> Vec<Series> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by(|a, b| a.name == b.name);
-    let series = |fetched: Fetched| {
-        let Fetched { name, start, end, step, values } = fetched;
-        let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
-        series.path_expression = Arc::clone(path);
-        series
-    };
-    found.into_iter().map(series).collect()
+    found.into_iter().map(|fetched| Series::of_fetched(fetched, path, share)).collect()
 }
 
 /// What a text of an argument takes when it stands in a name.

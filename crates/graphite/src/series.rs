@@ -10,6 +10,7 @@ use sandur_base::job::spend;
 
 use crate::column::Column;
 use crate::number::Number;
+use crate::source::Fetched;
 use crate::tags::{Tags, parse_name};
 
 /// How several values of a series become one.
@@ -142,6 +143,13 @@ impl Series {
         let parsed = if is_call(&name) { None } else { parse_name(&name).ok() };
         let tags = parsed.unwrap_or_else(|| Tags::of_name(&name));
         Self::tagged(name, tags, (start, end, step), values)
+    }
+
+    /// A series that was read, by what it was asked for with and the share of values that must be there.
+    pub(crate) fn of_fetched(fetched: Fetched, path: &Arc<str>, x_files_factor: f64) -> Self {
+        let Fetched { name, start, end, step, values } = fetched;
+        let path_expression = Arc::clone(path);
+        Self { path_expression, x_files_factor, ..Self::new(name, start, end, step.max(1), values) }
     }
 
     /// A series with these tags.

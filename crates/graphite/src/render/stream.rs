@@ -90,12 +90,7 @@ async fn written(context: &QueryContext, request: &RenderRequest, found: Vec<Fet
     let (request, share) = (request.clone(), request.x_files_factor);
     let path: Arc<str> = request.targets[0].as_str().into();
     let write = move || {
-        let series = |fetched: Fetched| {
-            let Fetched { name, start, end, step, values } = fetched;
-            let mut series = Series::new(name, start, end, step.max(1), values).with_share(share);
-            series.path_expression = Arc::clone(&path);
-            series
-        };
+        let series = |fetched| Series::of_fetched(fetched, &path, share);
         Ok(write(&request, found.into_iter().map(series).collect()))
     };
     Ok(context.compute(write).await??.body)
