@@ -14,6 +14,7 @@
 //! race to another adopter, or to the writer's own flush, is normal: the view has dropped the rows that
 //! are in blocks by then, and what is left is tried again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ use sandur_format::wal_segment::{FrameId, Record, encode_fence};
 use sandur_store::{Created, Intent};
 
 use crate::error::Error;
-use crate::flush::{Ending, Flushed};
+use crate::flush::Flushed;
+use crate::flush_commit::Ending;
 use crate::follow_writers::{CaughtUp, WriterTail};
 use crate::head::Head;
 use crate::read_frame::{ReadFrame, WhenFull};
@@ -145,10 +147,13 @@ impl Shared {
             return Ok(memory);
         }
         self.views.seal(incarnation);
+        let mut failed = None;
         for head in self.views.heads_of(incarnation) {
-            self.flush_head(&head, Ending::Open).await?;
+            if let Flushed::InPart { failed: Some(reason) } = self.flush_head(&head, Ending::Open).await? {
+                failed.get_or_insert(reason);
+            }
         }
-        Ok(budget.reserve(bytes)?)
+        budget.reserve(bytes).map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
     }
 
     /// Flushes and seals dead writers of this directory, until that is done or the engine stops.
@@ -242,6 +247,7 @@ impl Shared {
     /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.
     /// Gives up when the writer has moved its floor beyond the fence: it lives, and the fence is void.
     async fn finish(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
+        let (mut seen, mut failed) = (BTreeSet::new(), None);
         loop {
             let floor = floor_of(&self.views.current().snapshot, incarnation);
             if floor == u64::MAX {
@@ -253,23 +259,31 @@ impl Shared {
             }
             self.views.seal(incarnation);
             let heads = self.views.heads_of(incarnation);
-            let (head, ending) = match &heads[..] {
-                [] => {
+            let next = heads.iter().find(|head| !seen.contains(&head.start()));
+            let (head, ending) = match (next, &heads[..]) {
+                (None, []) => {
                     let head = Head::new(incarnation, floor, self.env.monotonic());
                     (Arc::new(head), Ending::Sealed { fence })
                 }
-                [last] => (Arc::clone(last), Ending::Sealed { fence }),
-                [first, ..] => (Arc::clone(first), Ending::Open),
+                (None, [..]) => {
+                    let internal = || Error::Internal("rows of a dead writer are left".to_owned());
+                    return Err(failed.unwrap_or_else(internal));
+                }
+                (Some(last), [_]) => (Arc::clone(last), Ending::Sealed { fence }),
+                (Some(head), [..]) => (Arc::clone(head), Ending::Open),
             };
             if ending != Ending::Open {
                 head.advance(fence);
             }
-            let flushed = self.flush_head(&head, ending).await?;
-            match flushed {
+            match self.flush_head(&head, ending).await? {
                 Flushed::Committed if ending != Ending::Open => break,
-                // The writer moved on, or another process adopts it: the next round sees what is left.
-                _ if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
                 Flushed::Committed => {}
+                Flushed::InPart { failed: reason } => {
+                    seen.insert(head.start());
+                    failed = failed.or(reason);
+                }
+                // The writer moved on, or another process adopts it: the next round sees what is left.
+                Flushed::Overtaken if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
                 // We are the ones who may not write: as an adopter we were silent for too long.
                 Flushed::Overtaken => {
                     let author = self.incarnation();

@@ -6,16 +6,13 @@
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::block::{BlockOrigin, BlockSummary};
-use sandur_model::{Dataset, TimeRange};
+use sandur_model::TimeRange;
 
 /// Raw bytes of a step.
 pub(crate) const STEP_BYTES: u64 = 4 << 20;
 
 /// One block to be written.
 pub(crate) trait Plan: Send {
-    /// Whose rows of which signal it holds.
-    fn dataset(&self) -> Dataset;
-
     /// The window that it belongs to.
     fn window(&self) -> TimeRange;
 

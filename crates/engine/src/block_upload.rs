@@ -47,10 +47,12 @@ impl BlockUpload {
     }
 }
 
-/// Deletes the object of a block that no commit names and none will. When that fails, garbage collection
-/// finds it later.
-pub(crate) async fn delete_unneeded(store: &Store, meta: &BlockMeta) {
-    if let Err(error) = store.delete(&meta.path(), Intent::gc()).await {
-        tracing::warn!(path = meta.path(), %error, "an unneeded block is left to garbage collection");
+/// Deletes the object of a block that no commit names and none will; false when the store does not answer.
+/// What is left then is found by garbage collection.
+pub(crate) async fn delete_unneeded(store: &Store, meta: &BlockMeta) -> bool {
+    let deleted = store.delete(&meta.path(), Intent::gc()).await;
+    if let Err(error) = &deleted {
+        tracing::warn!(path = meta.path(), %error, "a block that is not needed could not be deleted");
     }
+    deleted.is_ok()
 }

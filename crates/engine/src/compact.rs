@@ -25,7 +25,7 @@ use crate::block_reader::BlockReader;
 use crate::block_upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, refused};
 use crate::logs::LogMerging;
-use crate::merge_backoff::MergeBackoff;
+use crate::merge_backoff::{LeftAlone, MergeBackoff};
 use crate::merge_policy::{self, CompactionPolicy, due_merges};
 use crate::merging::{Merge, MergeCounts, Merging, Step, Target};
 use crate::metrics::Metrics;
@@ -38,7 +38,7 @@ use crate::rules::{DueRules, Rulebook};
 use crate::samples::{self, SampleMerging};
 use crate::shared::Shared;
 use crate::view::Views;
-use crate::windows::day_of;
+use crate::windows::{day_of, is_long};
 
 /// How long a block waits for its merge before retention rewrites it as it is.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
@@ -81,7 +81,7 @@ impl Compactor {
         let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
         let mut failed = None;
         for dataset in datasets {
-            let left_alone = self.backoff().of(&dataset);
+            let left_alone = self.left_alone(&dataset);
             let blocks: Vec<_> = snapshot.blocks(&dataset, TimeRange::ALL).cloned().collect();
             let mut due = due_merges(&self.policy, dataset.signal, now_ns, &blocks, &left_alone);
             // What another writer is to do must not keep what is ours waiting.
@@ -208,10 +208,14 @@ impl Compactor {
         Ok(Cleaned::Rewritten)
     }
 
-    /// Whether a merge may take the block, now or when its day is over.
+    /// Whether a merge may take the block, now or when its day is over. Long blocks are not awaited: mostly
+    /// there is no merge of them.
     pub(crate) fn awaits_merge(&self, snapshot: &Snapshot, block: &BlockMeta) -> bool {
         let day = day_of(block.window.start);
-        let of_day: Vec<_> = snapshot.blocks(&block.dataset, day).cloned().collect();
+        if is_long(block.window) {
+            return false;
+        }
+        let of_day = blocks_of_day(snapshot, &block.dataset, day);
         !self.is_settled(day, &of_day) || self.may_be_merged(&of_day, &[block])
     }
 
@@ -220,7 +224,7 @@ impl Compactor {
     pub(crate) fn group_awaits_merge(&self, snapshot: &Snapshot, blocks: &[Arc<BlockMeta>]) -> bool {
         let Some(first) = blocks.first() else { return false };
         let day = day_of(first.window.start);
-        let of_day: Vec<_> = snapshot.blocks(&first.dataset, day).cloned().collect();
+        let of_day = blocks_of_day(snapshot, &first.dataset, day);
         let of_group: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
         !self.is_settled(day, blocks) || self.may_be_merged(&of_day, &of_group)
     }
@@ -238,7 +242,7 @@ impl Compactor {
             waited_ms < MERGE_PATIENCE.as_millis() as i64
         };
         let Some(young) = blocks.iter().find(|block| is_young(block)) else { return false };
-        let left_alone = self.backoff().of(&young.dataset);
+        let left_alone = self.left_alone(&young.dataset);
         due_merges(&self.policy, young.dataset.signal, now_ns, of_day, &left_alone).next().is_some()
     }
 
@@ -287,15 +291,16 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// The blocks of a day that are rolled together, given those of the day in the order of writing, and
-    /// whether its slots are to be kept apart.
+    /// The blocks of a day that are rolled together, given those of the day in the order of writing, whether its
+    /// slots are to be kept apart, and the long blocks that may have rows of it.
     pub(crate) fn groups_of(
         &self,
         (day, are_apart): (TimeRange, bool),
         blocks: Vec<Arc<BlockMeta>>,
+        long: &[Arc<BlockMeta>],
     ) -> Vec<Group> {
         let is_damaged = blocks.iter().any(|block| self.is_damaged(block.id));
-        groups_of(&self.policy, (day, are_apart || is_damaged), blocks)
+        groups_of(&self.policy, (day, are_apart || is_damaged), blocks, long)
     }
 
     async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
@@ -310,6 +315,27 @@ impl Compactor {
     /// Whether a block was found damaged or missing lately.
     pub(crate) fn is_damaged(&self, id: Id) -> bool {
         self.backoff().is_damaged(id)
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalog.snapshot()
+    }
+
+    pub(crate) fn now_ns(&self) -> i64 {
+        self.env.now_ns()
+    }
+
+    /// What merges and cuts of a dataset leave alone now.
+    pub(crate) fn left_alone(&self, dataset: &Dataset) -> LeftAlone {
+        self.backoff().of(dataset)
+    }
+
+    /// Leaves the only input of a merge alone for a while.
+    pub(crate) fn leave_alone(&self, snapshot: &Snapshot, merge: &merge_policy::Merge) {
+        let now = self.env.monotonic();
+        if let Some(block) = merge.inputs.first().and_then(|id| snapshot.block(*id)) {
+            self.backoff().note_size(now, snapshot, &block.dataset, merge);
+        }
     }
 
     fn backoff(&self) -> MutexGuard<'_, MergeBackoff> {
@@ -476,6 +502,11 @@ impl Made {
     fn holds_something(&self) -> bool {
         self.meta.rows > 0 || self.counts.beside > 0
     }
+
+    /// Whether it holds something that belongs to a time.
+    pub(crate) fn has_times(&self) -> bool {
+        self.meta.rows > 0 || self.counts.exemplars > 0
+    }
 }
 
 /// A merge to be done.
@@ -503,6 +534,11 @@ impl Work<'_> {
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
         self.due.through.unwrap_or(least)
     }
+}
+
+/// The blocks that belong to a day, or to a slot of it.
+pub(crate) fn blocks_of_day(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<BlockMeta>> {
+    snapshot.blocks(dataset, day).filter(|block| !is_long(block.window)).cloned().collect()
 }
 
 /// Whether a window's work is that of this writer.

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::block_reader::BlockReader;
 use crate::error::Error;
-use crate::flush::Ending;
+use crate::flush_commit::Ending;
 use crate::flush_task;
 use crate::follow_writers::WriterFollower;
 use crate::head::Head;

@@ -1,19 +1,34 @@
-//! Flush: the rows of a sealed head become blocks, and one commit moves the WAL floor past them.
+//! Flush: the rows of a sealed head become blocks, and the last commit moves the WAL floor past them.
 //!
-//! Blocks are uploaded first, then committed together with `Floor a -> b` under the precondition that
-//! the floor still is `a` and that the writer is live: another process that put the same rows in blocks (an
-//! adopter, or an earlier attempt of ours whose answer was lost) makes this commit fail, so rows are in
-//! blocks exactly once. The view changes from head to blocks in one step.
+//! **Life of a flush.** Datasets are planned one after the other, their blocks are uploaded, some at a time.
+//! Blocks of whole datasets are committed as soon as they are as many as one transaction shall hold; the rows of
+//! these datasets leave the head in the same step ([`Views::retire`]). The last transaction moves the floor
+//! `a -> b`. Mostly it is the only one.
+//!
+//! **Invariants.**
+//! * Every transaction requires that the writer is live and that its floor is where it was: another process
+//!   that put the same rows into blocks (an adopter, or an earlier attempt of ours whose answer was lost) makes
+//!   it fail.
+//! * Rows of transactions before the last one are in blocks and still above the floor. Who reads the WAL again
+//!   (after a crash, or as a follower) has them twice, equal in both places, and answers them once; a flush of
+//!   them makes blocks that stand later in the order of writing, as the rows did before.
+//! * A dataset whose blocks cannot be written keeps its rows in the head, and no other one waiting: the rest
+//!   of the head is committed without the floor. Its rows of later heads wait for it, so that its blocks are
+//!   in the order of its rows.
+//! * What is written and not committed is deleted.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use futures_util::stream::{StreamExt, TryStreamExt};
-use sandur_base::{Backoff, BoxFuture, Env, Id, Lane, MemoryBudget, Task};
-use sandur_catalog::{Catalog, CommitError, Snapshot};
+use futures_util::stream::{self, Stream, StreamExt};
+use sandur_base::{Env, Id, Lane, MemoryBudget, Task};
+use sandur_catalog::Catalog;
 use sandur_format::block::BlockOrigin;
-use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
-use sandur_model::{Dataset, Signal, TimeRange};
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{Dataset, Signal};
 use sandur_store::Store;
 
 use crate::assembly::Plan;
@@ -21,15 +36,17 @@ use crate::block_meta;
 use crate::block_reader::BlockReader;
 use crate::block_upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, expect_catalog};
+use crate::flush_commit::Ending;
 use crate::head::Head;
 use crate::logs::flush_plan as logs;
-use crate::merge_policy::CompactionPolicy;
 use crate::metrics::Metrics;
 use crate::samples::flush_plan as samples;
 use crate::view::{Views, floor_of};
 
-/// Pauses before a commit is tried again.
-const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+/// Blocks in a row that the store does not take before a flush is given up: the cause is not what is in them.
+const REFUSED_MAX: usize = 4;
+/// Blocks whose deletion failed that are remembered; others are left to garbage collection.
+const UNNEEDED_MAX: usize = 8_192;
 
 /// What a flush works with.
 pub(crate) struct Flusher {
@@ -41,58 +58,184 @@ pub(crate) struct Flusher {
     pub(crate) metrics: Metrics,
     /// Blocks that are written at once.
     pub(crate) parallelism: usize,
-    /// Tells which days are so large that their slots are kept apart.
-    pub(crate) policy: CompactionPolicy,
+    /// Blocks of whole datasets that are committed together, without the floor, at most.
+    pub(crate) commit_blocks: usize,
+    /// Raw bytes below which slots and days share blocks.
+    pub(crate) thin_bytes: u64,
     /// Memory for decoding new blocks ahead of queries.
     pub(crate) budget: MemoryBudget,
     /// Decodes the blocks of the last flush.
     pub(crate) warming: Mutex<Option<Task<()>>>,
-}
-
-/// Whether the WAL of the flushed incarnation ends with the flushed head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// It goes on.
-    Open,
-    /// It ends before this sequence number: the incarnation is sealed in the same commit.
-    Sealed {
-        /// The sequence number of the fence.
-        fence: u64,
-    },
+    /// Blocks of failed flushes that could not be deleted.
+    pub(crate) unneeded: Mutex<Vec<BlockMeta>>,
 }
 
 /// How a flush ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Flushed {
     /// The rows are in blocks of ours.
     Committed,
-    /// Another process changed the floor or sealed the incarnation; nothing of ours was committed.
+    /// What could be written is in blocks of ours. The floor stays: rows of this head or of one before it are
+    /// left.
+    InPart {
+        /// Why rows of this head are left.
+        failed: Option<Error>,
+    },
+    /// Another process changed the floor or sealed the incarnation; nothing more of ours can be committed.
     Overtaken,
 }
 
+/// A block that is to be written.
+struct Planned {
+    dataset: Dataset,
+    /// Whether it is the last one of its dataset.
+    is_last: bool,
+    plan: Box<dyn Plan>,
+}
+
+/// A block that was written.
+struct Written {
+    dataset: Dataset,
+    is_last: bool,
+    block: Result<BlockMeta, Error>,
+}
+
+/// The blocks of a flush that are not committed.
+#[derive(Default)]
+struct Gathered {
+    /// Blocks of whole datasets.
+    ready: Vec<BlockMeta>,
+    datasets: BTreeSet<Dataset>,
+    /// Those of the dataset that is being written.
+    current: Vec<BlockMeta>,
+    failed: BTreeMap<Dataset, Error>,
+}
+
 impl Flusher {
-    /// Flushes a head on behalf of `author`. Tries again until it is done or overtaken; the caller
-    /// bounds the time.
+    /// Flushes a head on behalf of `author`, but for datasets with rows in an earlier head of the writer. The
+    /// caller bounds the time.
     pub(crate) async fn flush(&self, author: Id, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let started = self.env.monotonic();
         expect_catalog(&self.catalog)?;
-        let blocks = self.write_blocks(author, head).await?;
-        let outcome = self.commit(author, head, ending, &blocks).await;
-        match outcome {
-            Ok(Flushed::Committed) => {
-                self.count(&blocks, started);
-                self.warm(blocks);
-            }
-            // Rejected means that the blocks can never become part of the catalog.
-            Ok(Flushed::Overtaken) => {
-                for block in &blocks {
-                    delete_unneeded(&self.store, block).await;
-                }
-            }
-            // Unknown: they may be part of it. Garbage collection finds out.
-            Err(_) => {}
+        self.delete_leftovers().await;
+        let mut work = HeadFlush { author, head: Arc::clone(head), floor: self.floor(head), ending };
+        let before = self.blocked_by(head);
+        let datasets = head.datasets().into_iter().filter(|dataset| !before.contains(dataset)).collect();
+        let mut gathered = Gathered::default();
+        let outcome = match self.write_blocks(&mut work, datasets, &mut gathered).await {
+            Ok(()) => self.conclude(&mut work, &mut gathered).await,
+            Err(stopped) => stopped,
+        };
+        self.delete(gathered.uncommitted()).await;
+        if matches!(outcome, Ok(Flushed::Committed)) {
+            self.metrics.flushes.inc();
+            let waited = self.env.monotonic().saturating_sub(started);
+            self.metrics.flush_seconds.observe(waited.as_secs_f64());
         }
         outcome
+    }
+
+    fn floor(&self, head: &Head) -> u64 {
+        floor_of(&self.views.current().snapshot, head.incarnation())
+    }
+
+    /// Datasets with rows in heads of the same writer before this one.
+    fn blocked_by(&self, head: &Head) -> BTreeSet<Dataset> {
+        let heads = self.views.heads_of(head.incarnation());
+        let earlier = heads.iter().take_while(|one| one.start() < head.start());
+        earlier.flat_map(|one| one.datasets()).collect()
+    }
+
+    /// Writes the blocks of datasets. An error is the outcome of a flush that cannot go on.
+    async fn write_blocks(
+        &self,
+        work: &mut HeadFlush,
+        datasets: Vec<Dataset>,
+        gathered: &mut Gathered,
+    ) -> Result<(), Result<Flushed, Error>> {
+        let (head, author) = (Arc::clone(&work.head), work.author);
+        let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
+        let stopped = AtomicBool::new(false);
+        let planned = self.planned(head, datasets).take_while(|_| ready(!stopped.load(Ordering::Relaxed)));
+        let writes = planned.map(|planned| Box::pin(self.write(author, planned)));
+        let mut written = pin!(writes.buffered(parallelism));
+        let mut refused = 0;
+        while let Some(Written { dataset, is_last, block }) = written.next().await {
+            refused = if matches!(block, Err(Error::Store(_))) { refused + 1 } else { 0 };
+            match block {
+                Ok(block) => gathered.current.push(block),
+                Err(error) if is_of_dataset(&error) && refused < REFUSED_MAX => {
+                    tracing::warn!(%dataset, %error, "rows could not be put into a block; they stay in the WAL");
+                    gathered.failed.insert(dataset.clone(), error);
+                }
+                Err(error) => {
+                    stopped.store(true, Ordering::Relaxed);
+                    // What is being written is to be deleted as well.
+                    while let Some(Written { block, .. }) = written.next().await {
+                        gathered.current.extend(block.ok());
+                    }
+                    return Err(Err(error));
+                }
+            }
+            if is_last && gathered.failed.contains_key(&dataset) {
+                self.delete(gathered.current.drain(..).collect()).await;
+            } else if is_last {
+                if gathered.ready.len() + gathered.current.len() > self.commit_blocks {
+                    self.commit_ready(work, gathered).await?;
+                }
+                gathered.ready.append(&mut gathered.current);
+                gathered.datasets.insert(dataset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the blocks of whole datasets, whose rows leave the head; the floor stays.
+    async fn commit_ready(
+        &self,
+        work: &mut HeadFlush,
+        gathered: &mut Gathered,
+    ) -> Result<(), Result<Flushed, Error>> {
+        if gathered.ready.is_empty() {
+            return Ok(());
+        }
+        match self.commit_blocks(work, &gathered.ready).await {
+            Ok(Some(snapshot)) => {
+                work.head = self.views.retire(&work.head, &std::mem::take(&mut gathered.datasets), snapshot);
+                self.note_committed(std::mem::take(&mut gathered.ready));
+                Ok(())
+            }
+            Ok(None) => Err(Ok(Flushed::Overtaken)),
+            Err(error) => {
+                gathered.ready.clear(); // they may be part of the catalog
+                Err(Err(error))
+            }
+        }
+    }
+
+    /// Commits what is left, and moves the floor if nothing is left of this head or one before it.
+    async fn conclude(&self, work: &mut HeadFlush, gathered: &mut Gathered) -> Result<Flushed, Error> {
+        let is_first = self.floor(&work.head) == work.head.start() && self.blocked_by(&work.head).is_empty();
+        if !gathered.failed.is_empty() || !is_first {
+            if let Err(stopped) = self.commit_ready(work, gathered).await {
+                return stopped;
+            }
+            return Ok(Flushed::InPart { failed: gathered.failed.pop_first().map(|(_, error)| error) });
+        }
+        let outcome = self.commit_floor(work, &gathered.ready).await;
+        match &outcome {
+            Ok(Flushed::Overtaken) => {}
+            Ok(_) => self.note_committed(std::mem::take(&mut gathered.ready)),
+            // They may be part of the catalog: garbage collection finds out.
+            Err(_) => gathered.ready.clear(),
+        }
+        outcome
+    }
+
+    fn note_committed(&self, blocks: Vec<BlockMeta>) {
+        self.metrics.blocks.inc_by(blocks.len() as u64);
+        self.metrics.block_bytes.inc_by(blocks.iter().map(|block| block.size).sum());
+        self.warm(blocks);
     }
 
     /// Decodes new blocks ahead of queries.
@@ -111,37 +254,49 @@ impl Flusher {
         self.warming.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn count(&self, blocks: &[BlockMeta], started: Duration) {
-        self.metrics.flushes.inc();
-        self.metrics.blocks.inc_by(blocks.len() as u64);
-        self.metrics.block_bytes.inc_by(blocks.iter().map(|block| block.size).sum());
-        let waited = self.env.monotonic().saturating_sub(started);
-        self.metrics.flush_seconds.observe(waited.as_secs_f64());
+    /// The blocks of datasets, planned when it is their turn.
+    fn planned(&self, head: Arc<Head>, datasets: Vec<Dataset>) -> impl Stream<Item = Planned> {
+        let plans = stream::iter(datasets).then(move |dataset| self.plan(Arc::clone(&head), dataset));
+        plans.flat_map(|(dataset, plans)| {
+            let count = plans.len();
+            let planned =
+                move |(n, plan)| Planned { dataset: dataset.clone(), is_last: n + 1 == count, plan };
+            stream::iter(plans.into_iter().enumerate().map(planned))
+        })
     }
 
-    async fn write_blocks(&self, author: Id, head: &Arc<Head>) -> Result<Vec<BlockMeta>, Error> {
-        let (planned, now_ns) = (Arc::clone(head), self.env.now_ns());
-        let (snapshot, policy) = (self.catalog.snapshot(), self.policy.clone());
-        let is_large = move |dataset: &Dataset, day| {
-            policy.is_large(snapshot.blocks(dataset, day).map(|block| &**block))
+    async fn plan(&self, head: Arc<Head>, dataset: Dataset) -> (Dataset, Vec<Box<dyn Plan>>) {
+        let (now_ns, thin_bytes) = (self.env.now_ns(), self.thin_bytes);
+        let Dataset { tenant, signal } = dataset.clone();
+        let plan = move || match signal {
+            Signal::Logs => boxed(logs::plan_blocks(head.logs(), &tenant, thin_bytes)),
+            Signal::Metrics => boxed(samples::plan_blocks(&head, &tenant, now_ns, thin_bytes)),
         };
-        let plan = move || plan_blocks(&planned, now_ns, &is_large);
-        let plans = self.env.run_cpu(Lane::Background, plan).await;
-        let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
-        let writes: Vec<BoxFuture<'_, Result<BlockMeta, Error>>> =
-            plans.into_iter().map(|plan| Box::pin(self.write_block(author, plan)) as _).collect();
-        futures_util::stream::iter(writes).buffered(parallelism).try_collect().await
+        (dataset, self.env.run_cpu(Lane::Background, plan).await)
     }
 
-    async fn write_block(&self, author: Id, plan: Box<dyn Plan>) -> Result<BlockMeta, Error> {
-        let (dataset, window, raw_bytes) = (plan.dataset(), plan.window(), plan.raw_bytes());
-        let mut meta = block_meta::unwritten(self.env.new_id(), author, &dataset, window, 0);
+    async fn write(&self, author: Id, Planned { dataset, is_last, plan }: Planned) -> Written {
+        let (window, raw_bytes) = (plan.window(), plan.raw_bytes());
+        let meta = block_meta::unwritten(self.env.new_id(), author, &dataset, window, 0);
+        let block = self.write_block(meta.clone(), plan).await;
+        match &block {
+            Ok(BlockMeta { rows, size, .. }) => {
+                let Dataset { tenant, signal } = &dataset;
+                tracing::info!(%tenant, %signal, rows, raw_bytes, size, path = meta.path(), "wrote a block");
+            }
+            Err(_) => self.delete(vec![meta]).await,
+        }
+        Written { dataset, is_last, block }
+    }
+
+    async fn write_block(&self, mut meta: BlockMeta, plan: Box<dyn Plan>) -> Result<BlockMeta, Error> {
         let path = meta.path();
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), &meta).await?;
         let (block, seen) = (meta.id, self.catalog.snapshot().position());
         let origin = BlockOrigin { block, seen, ..BlockOrigin::default() };
-        let mut assembly = plan.begin(origin).map_err(damaged)?;
+        let begun = self.env.run_cpu(Lane::Background, move || plan.begin(origin)).await;
+        let mut assembly = begun.map_err(damaged)?;
         let done = loop {
             let work = move || {
                 let mut output = Vec::new();
@@ -159,73 +314,53 @@ impl Flusher {
         upload.finish(&done.summary).await?;
         self.metrics.duplicates.inc_by(done.duplicates);
         block_meta::fill(&mut meta, &done.summary);
-        let (rows, size) = (meta.rows, meta.size);
-        let Dataset { tenant, signal } = dataset;
-        tracing::info!(%tenant, %signal, rows, raw_bytes, size, path, "wrote a block");
         Ok(meta)
     }
 
-    async fn commit(
-        &self,
-        author: Id,
-        head: &Head,
-        ending: Ending,
-        blocks: &[BlockMeta],
-    ) -> Result<Flushed, Error> {
-        let incarnation = head.incarnation();
-        let (edits, preconditions) = transaction(head, ending, blocks);
-        let mut pauses = COMMITS.pauses();
-        loop {
-            let committed = self.catalog.commit(author, edits.clone(), preconditions.clone()).await;
-            let error = match committed {
-                Ok(snapshot) => {
-                    self.views.publish(snapshot);
-                    return Ok(Flushed::Committed);
-                }
-                Err(CommitError::Rejected { why }) => {
-                    let snapshot = self.catalog.refresh().await?;
-                    let done = is_done(&snapshot, incarnation, head.end(), blocks);
-                    self.views.publish(snapshot);
-                    tracing::info!(%incarnation, %why, done, "a flush was settled by an earlier commit");
-                    return Ok(if done { Flushed::Committed } else { Flushed::Overtaken });
-                }
-                Err(CommitError::TooLarge(error)) => return Err(Error::Internal(error.to_string())),
-                Err(error) => error,
-            };
-            expect_catalog(&self.catalog)?;
-            tracing::warn!(%incarnation, %error, "the commit of a flush is tried again");
-            self.metrics.flush_failures.inc();
-            self.env.sleep(pauses.after_failure()).await;
+    /// Deletes blocks that no commit names and none will.
+    async fn delete(&self, blocks: Vec<BlockMeta>) {
+        let mut left = Vec::new();
+        for block in blocks {
+            // A store that fails once fails again: each try takes as long as its retries.
+            if !left.is_empty() || !delete_unneeded(&self.store, &block).await {
+                left.push(block);
+            }
         }
+        let mut unneeded = self.unneeded.lock().unwrap_or_else(PoisonError::into_inner);
+        left.truncate(UNNEEDED_MAX.saturating_sub(unneeded.len()));
+        unneeded.append(&mut left);
+    }
+
+    /// Deletes blocks of earlier flushes.
+    async fn delete_leftovers(&self) {
+        let left = std::mem::take(&mut *self.unneeded.lock().unwrap_or_else(PoisonError::into_inner));
+        self.delete(left).await;
     }
 }
 
-/// The blocks that the rows of a head become.
-fn plan_blocks(
-    head: &Arc<Head>,
-    now_ns: i64,
-    is_large: &impl Fn(&Dataset, TimeRange) -> bool,
-) -> Vec<Box<dyn Plan>> {
-    let logs = logs::plan_blocks(head.logs()).into_iter().map(|plan| Box::new(plan) as Box<dyn Plan>);
-    logs.chain(samples::plan_blocks(head, now_ns, is_large)).collect()
+/// A head that is being flushed.
+pub(crate) struct HeadFlush {
+    /// On whose behalf.
+    pub(crate) author: Id,
+    /// What is left of it.
+    pub(crate) head: Arc<Head>,
+    /// The floor of its writer when the flush began.
+    pub(crate) floor: u64,
+    pub(crate) ending: Ending,
 }
 
-/// Whether an earlier attempt of the same commit happened. Blocks may be compacted already, so the
-/// floor decides when the head had no rows or the blocks are gone.
-fn is_done(snapshot: &Snapshot, incarnation: Id, end: u64, blocks: &[BlockMeta]) -> bool {
-    floor_of(snapshot, incarnation) >= end && blocks.iter().all(|block| snapshot.is_referenced(block.id))
+impl Gathered {
+    fn uncommitted(&mut self) -> Vec<BlockMeta> {
+        self.ready.drain(..).chain(self.current.drain(..)).collect()
+    }
 }
 
-fn transaction(head: &Head, ending: Ending, blocks: &[BlockMeta]) -> (Vec<Edit>, Vec<Precondition>) {
-    let incarnation = head.incarnation();
-    let (from, to) = (head.start(), head.end());
-    let mut edits: Vec<Edit> = blocks.iter().cloned().map(Edit::AddBlock).collect();
-    if from < to {
-        edits.push(Edit::Floor { incarnation, from, to });
-    }
-    if let Ending::Sealed { fence } = ending {
-        edits.push(Edit::Seal { incarnation, fence });
-    }
-    let floor = Precondition::FloorIs { incarnation, at: from };
-    (edits, vec![floor, Precondition::Live { incarnation }])
+/// Whether blocks of other datasets may be written although one was not: it may be for what is in it, and
+/// stores refuse requests by the beginnings of names.
+fn is_of_dataset(error: &Error) -> bool {
+    matches!(error, Error::Internal(_) | Error::Store(_))
+}
+
+fn boxed(plans: Vec<impl Plan + 'static>) -> Vec<Box<dyn Plan>> {
+    plans.into_iter().map(|plan| Box::new(plan) as Box<dyn Plan>).collect()
 }

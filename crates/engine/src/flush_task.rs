@@ -1,5 +1,6 @@
 //! When heads are flushed: by size, by age, on request, when a push found no memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use sandur_base::units::format_duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
-use crate::flush::{Ending, Flushed};
+use crate::flush::Flushed;
+use crate::flush_commit::Ending;
+use crate::head::Head;
 use crate::shared::Shared;
 
 /// Pauses after failed flushes.
@@ -99,25 +102,40 @@ impl Shared {
 
     /// Flushes all heads of our WAL but the one that takes rows.
     async fn flush_sealed(&self) -> Result<(), Error> {
+        let incarnation = self.wal().incarnation();
+        let (mut seen, mut failed) = (BTreeSet::new(), None);
         loop {
             let wal = self.wal();
-            let open = self.views.open(wal.incarnation());
-            let is_open = |head: &Arc<_>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head));
-            let heads = self.views.heads_of(wal.incarnation());
-            let Some(head) = heads.into_iter().find(|head| !is_open(head)) else { return Ok(()) };
+            if wal.incarnation() != incarnation {
+                return Ok(());
+            }
+            let open = self.views.open(incarnation);
+            let is_next = |head: &Arc<Head>| {
+                let is_open = open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head));
+                !is_open && !seen.contains(&head.start())
+            };
+            let heads = self.views.heads_of(incarnation);
+            let Some(head) = heads.into_iter().find(is_next) else { break };
             match self.flush_head(&head, Ending::Open).await? {
                 Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
+                // Its floor waits for rows that could not be written: heads behind it are flushed as far as
+                // they are of other datasets.
+                Flushed::InPart { failed: reason } => {
+                    seen.insert(head.start());
+                    failed = failed.or(reason);
+                }
                 Flushed::Overtaken => {
                     // The process that sealed us flushes these rows; until then the head stays, and asking
                     // the catalog again at once would get the same answer.
                     self.publish(self.catalog.snapshot());
-                    if self.views.heads_of(wal.incarnation()).iter().any(|left| Arc::ptr_eq(left, &head)) {
-                        return Err(Error::Overtaken { incarnation: wal.incarnation() });
+                    if self.views.heads_of(incarnation).iter().any(|left| Arc::ptr_eq(left, &head)) {
+                        return Err(Error::Overtaken { incarnation });
                     }
                 }
             }
             drop(head);
             self.freed.notify_waiters();
         }
+        failed.map_or(Ok(()), Err)
     }
 }

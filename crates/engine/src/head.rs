@@ -153,6 +153,24 @@ impl Head {
         rest
     }
 
+    /// What has rows here, or things that stand beside rows: logs by tenant, then samples.
+    pub(crate) fn datasets(&self) -> Vec<Dataset> {
+        let logs = self.logs.tenants().into_iter().map(Dataset::logs);
+        logs.chain(self.samples.tenants().into_iter().map(Dataset::metrics)).collect()
+    }
+
+    /// This head without the rows of some datasets. It takes over what pays for the others: this head is
+    /// about to leave.
+    pub(crate) fn without(&self, datasets: &BTreeSet<Dataset>) -> Head {
+        let is_left =
+            |signal| move |tenant: &TenantId| !datasets.contains(&Dataset { tenant: tenant.clone(), signal });
+        let logs = self.logs.only(is_left(Signal::Logs));
+        let samples = self.samples.only(is_left(Signal::Metrics));
+        let rest = Self::of_parts((self.incarnation, self.start, self.born), logs, samples);
+        rest.advance(self.end());
+        rest
+    }
+
     /// First and last timestamp, in nanoseconds, of a dataset's rows; `None` without rows.
     pub fn bounds(&self, dataset: &Dataset) -> Option<(i64, i64)> {
         match dataset.signal {

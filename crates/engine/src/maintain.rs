@@ -67,7 +67,7 @@ async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Merges until nothing is due, deletes first each time. A merge that fails ends the round: the next one
+/// Merges and cuts blocks until nothing is due, deletes first each time. A merge that fails ends the round: the next one
 /// sees a newer state.
 async fn compact_all(
     shared: &Shared,
@@ -81,7 +81,12 @@ async fn compact_all(
         // A merge may take long, and what is configured change meanwhile.
         let options = &shared.options.maintenance;
         let kept = retention.look(&shared.env, &shared.catalog.snapshot(), options);
-        match compactor.compact_once(shared.incarnation(), &kept).await {
+        let merged = compactor.compact_once(shared.incarnation(), &kept).await;
+        let done = match merged {
+            Ok(false) => compactor.cut_once(shared.incarnation(), &kept).await,
+            merged => merged,
+        };
+        match done {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => return warn("merging blocks", Err(error)),

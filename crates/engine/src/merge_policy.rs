@@ -6,6 +6,9 @@
 //! that have reached the largest size are left alone; a large block is not rewritten for the sake of a few
 //! small ones.
 //!
+//! Blocks of several days are merged with others of their cell, and cut when they are large
+//! ([`long_blocks`](crate::long_blocks)).
+//!
 //! The slots of a large day of samples stay apart: its blocks are rolled slot by slot
 //! ([`rollups`](crate::rollups)), and a block of several slots would tie these together.
 //!
@@ -20,9 +23,10 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
+use crate::long_blocks::{by_cells, union};
 use crate::merge_backoff::LeftAlone;
 use crate::merge_runs::{Bounds, best_run, pays, run_of_alike};
-use crate::windows::slot_ns;
+use crate::windows::{is_long, slot_ns};
 use sandur_model::DAY_NS;
 
 /// Thresholds of compaction.
@@ -41,6 +45,10 @@ pub struct CompactionPolicy {
     pub window_grace: Duration,
     /// A window is quiet when its newest block is this old.
     pub quiet: Duration,
+    /// Slots and days with fewer raw bytes than this of a flush share a block; 0: each has its own.
+    pub thin_bytes: u64,
+    /// Raw bytes from which a block of several days is cut in parts.
+    pub long_raw_bytes_max: u64,
 }
 
 impl Default for CompactionPolicy {
@@ -53,6 +61,10 @@ impl Default for CompactionPolicy {
             inputs_max: 32,
             window_grace: Duration::from_secs(15 * 60),
             quiet: Duration::from_secs(60),
+            // Less is stored in some hundred kilobytes, which are not worth requests of their own.
+            thin_bytes: 4 << 20,
+            // A query of a day reads a page of each series that it names, of one block instead of one in ten.
+            long_raw_bytes_max: 64 << 20,
         }
     }
 }
@@ -93,11 +105,14 @@ pub(crate) fn due_merges(
     left_alone: &LeftAlone,
 ) -> impl Iterator<Item = Merge> {
     let slot_ns = slot_ns(signal);
+    let all_blocks = blocks.iter().map(|block| &**block);
+    let (long, blocks): (Vec<&BlockMeta>, Vec<&BlockMeta>) =
+        all_blocks.partition(|block| is_long(block.window));
     let mut slots: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
     let mut days: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
     let mut all: BTreeMap<i64, Vec<&BlockMeta>> = BTreeMap::new();
     let day_of = |block: &BlockMeta| block.window.start.div_euclid(DAY_NS) * DAY_NS;
-    for block in blocks {
+    for block in &blocks {
         all.entry(day_of(block)).or_default().push(block);
         if block.raw_bytes >= policy.block_raw_bytes_max || left_alone.blocks.contains(&block.id) {
             continue;
@@ -107,13 +122,22 @@ pub(crate) fn due_merges(
         }
         days.entry(day_of(block)).or_default().push(block);
     }
+    let is_large = |(start, day): (&i64, &Vec<&BlockMeta>)| {
+        (signal == Signal::Metrics && policy.is_large(day.iter().copied())).then_some(*start)
+    };
+    let large: BTreeSet<i64> = all.iter().filter_map(is_large).collect();
+    for (start, day) in &mut all {
+        let window = TimeRange::new(*start, start.saturating_add(DAY_NS));
+        day.extend(long.iter().copied().filter(|block| window.touches(block.min_ts, block.max_ts)));
+    }
+    let of_long = merges_of_long((policy, signal, now_ns), &[&blocks[..], &long].concat(), &long, left_alone);
     let of_day = |(start, mut blocks): (i64, Vec<&BlockMeta>)| {
         let window = TimeRange::new(start, start + DAY_NS);
         let day = all.get(&start).map_or(&[][..], Vec::as_slice);
-        if signal == Signal::Metrics && policy.is_large(day.iter().copied()) {
+        if large.contains(&start) {
             blocks.retain(|block| block.window.length_ns() > slot_ns);
         }
-        Choice { policy, signal, now_ns, day, left_alone }.merge(window, blocks, 2)
+        Choice { policy, signal, now_ns, day, left_alone, are_long: false }.merge(window, blocks, 2)
     };
     let of_days: Vec<Merge> = days.into_iter().filter_map(of_day).collect();
     let merged: BTreeSet<i64> = of_days.iter().map(|merge| merge.window.start).collect();
@@ -123,9 +147,26 @@ pub(crate) fn due_merges(
             return None;
         }
         let day = all.get(&day).map_or(&[][..], Vec::as_slice);
-        Choice { policy, signal, now_ns, day, left_alone }.merge(window, blocks, 1)
+        Choice { policy, signal, now_ns, day, left_alone, are_long: false }.merge(window, blocks, 1)
     };
-    of_days.into_iter().chain(slots.into_iter().filter_map(of_slot))
+    of_days.into_iter().chain(slots.into_iter().filter_map(of_slot)).chain(of_long)
+}
+
+/// The merges of long blocks with others of their cells. `all` are the blocks that may share instants with
+/// them.
+fn merges_of_long(
+    (policy, signal, now_ns): (&CompactionPolicy, Signal, i64),
+    all: &[&BlockMeta],
+    long: &[&BlockMeta],
+    left_alone: &LeftAlone,
+) -> Vec<Merge> {
+    let of_cell = |blocks: Vec<&BlockMeta>| {
+        let window = union(&blocks);
+        let near: Vec<&BlockMeta> =
+            all.iter().copied().filter(|block| window.touches(block.min_ts, block.max_ts)).collect();
+        Choice { policy, signal, now_ns, day: &near, left_alone, are_long: true }.merge(window, blocks, 2)
+    };
+    by_cells(policy, long, left_alone).into_values().filter_map(of_cell).collect()
 }
 
 /// Whether a day is over, and quiet if it has several blocks: no merge of them becomes due by time alone.
@@ -137,8 +178,14 @@ pub(crate) fn is_settled(
 ) -> bool {
     let day: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
     // Of a whole day the signal makes no difference.
-    let choice =
-        Choice { policy, signal: Signal::Logs, now_ns, day: &day, left_alone: &LeftAlone::default() };
+    let choice = Choice {
+        policy,
+        signal: Signal::Logs,
+        now_ns,
+        day: &day,
+        left_alone: &LeftAlone::default(),
+        are_long: false,
+    };
     choice.is_over(window) && (day.len() < 2 || choice.is_due(window, &day, 2))
 }
 
@@ -147,9 +194,11 @@ struct Choice<'a> {
     policy: &'a CompactionPolicy,
     signal: Signal,
     now_ns: i64,
-    /// All blocks of the day: none of another day touches the window.
+    /// All blocks that may have rows of the window.
     day: &'a [&'a BlockMeta],
     left_alone: &'a LeftAlone,
+    /// Whether long blocks are merged: their time is over.
+    are_long: bool,
 }
 
 impl Choice<'_> {
@@ -158,7 +207,9 @@ impl Choice<'_> {
             return None;
         }
         let inputs_max = self.left_alone.inputs_max(window, level, self.policy.inputs_max);
-        let raw_bytes_max = self.policy.block_raw_bytes_max;
+        // Two that are nearly large become one that is cut.
+        let raw_bytes_max =
+            if self.are_long { 2 * self.policy.long_raw_bytes_max } else { self.policy.block_raw_bytes_max };
         let bounds = Bounds { inputs_max, raw_bytes_max, level };
         let is_due = self.is_due(window, &blocks, level);
         let mut chosen = match self.signal {
@@ -174,18 +225,19 @@ impl Choice<'_> {
             return None;
         }
         chosen.sort_by_key(|block| block.order_of_writing());
+        let window = if self.are_long { union(&chosen) } else { window };
         Some(Merge { inputs: chosen.iter().map(|block| block.id).collect(), window, level })
     }
 
     fn is_over(&self, window: TimeRange) -> bool {
-        self.now_ns >= window.end.saturating_add(self.policy.window_grace.as_nanos() as i64)
+        self.are_long || self.now_ns >= window.end.saturating_add(self.policy.window_grace.as_nanos() as i64)
     }
 
     fn is_due(&self, window: TimeRange, blocks: &[&BlockMeta], level: u8) -> bool {
         let Self { policy, now_ns, .. } = self;
         let newest_ms = blocks.iter().map(|block| block.id.timestamp_ms()).max().unwrap_or(0);
         let quiet_ms = (newest_ms as i64).saturating_add(policy.quiet.as_millis() as i64);
-        let crowded = level == 1 && blocks.len() >= policy.hour_blocks_max;
+        let crowded = (level == 1 || self.are_long) && blocks.len() >= policy.hour_blocks_max;
         crowded || (self.is_over(window) && now_ns / 1_000_000 >= quiet_ms)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct MergeCounts {
     pub(crate) rollups: u64,
     /// Exemplars and metadata that the result has: it is of use without rows, too.
     pub(crate) beside: u64,
+    /// The exemplars among these.
+    pub(crate) exemplars: u64,
 }
 
 impl MergeCounts {
@@ -124,6 +126,9 @@ pub(crate) trait Merging: Send + Sync + 'static {
 
     /// Takes these series of a block out beside what the rules take out.
     fn take_out(touched: &mut Self::Touched, expired: &ExpiredSeries, of: (&Arc<BlockMeta>, &Arc<Expiry>));
+
+    /// Takes out what lies outside of a window as well, whose ends are whole milliseconds.
+    fn keep_only(touched: &mut Self::Touched, window: TimeRange);
 
     /// Whether they do nothing to it.
     fn is_untouched(touched: &Self::Touched) -> bool;

@@ -26,6 +26,9 @@ pub struct EngineOptions {
     /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers
     /// that no budget counts. Default: one per processor.
     pub flush_parallelism: usize,
+    /// Blocks that a flush commits at once at most, but for the last ones. Default: 4,096, which is as many as
+    /// a transaction holds.
+    pub flush_commit_blocks: usize,
     /// Age at which a head is flushed. Default: 5 min.
     pub flush_age: Duration,
     /// Bytes at which a WAL frame is cut. Default: 8 MiB.
@@ -81,6 +84,7 @@ impl Default for EngineOptions {
             write_budget: MemoryBudget::root("write", 512 * MIB),
             flush_bytes: 64 * MIB,
             flush_parallelism: usize::MAX,
+            flush_commit_blocks: usize::MAX,
             flush_age: Duration::from_secs(300),
             wal_frame_bytes: 8 * MIB,
             wal_linger: Duration::from_millis(500),

@@ -15,7 +15,8 @@ use crate::block_bytes::BlockBytes;
 use crate::block_cache::BlockCache;
 use crate::block_reader::BlockReader;
 use crate::error::{Error, expect_catalog, refused};
-use crate::flush::{Ending, Flushed, Flusher};
+use crate::flush::{Flushed, Flusher};
+use crate::flush_commit::{COMMIT_BLOCKS_MAX, Ending};
 use crate::flush_signal::FlushSignal;
 use crate::head::Head;
 use crate::logs::Followers;
@@ -80,9 +81,11 @@ impl Shared {
             views: Arc::clone(&views),
             metrics: metrics.clone(),
             parallelism: options.flush_parallelism,
-            policy: options.maintenance.compaction.clone(),
+            commit_blocks: options.flush_commit_blocks.min(COMMIT_BLOCKS_MAX),
+            thin_bytes: options.maintenance.compaction.thin_bytes,
             budget: options.write_budget.clone(),
             warming: std::sync::Mutex::default(),
+            unneeded: std::sync::Mutex::default(),
         };
         let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
         Arc::new(Self {

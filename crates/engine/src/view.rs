@@ -1,16 +1,18 @@
 //! What queries see: a catalog snapshot and the heads that belong to it, swapped as one.
 //!
-//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a head if `n` is at or above
-//! its writer's floor in the snapshot, and in a block if it is below: never in both, never in neither.
+//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a block if `n` is below its writer's
+//! floor in the snapshot, else in a head, unless a flush has put it into a block before the floor moves
+//! ([`Views::retire`]): never in neither. Only where a flush in several commits is under way, or was when its
+//! process died, a row may be in both, equal in both.
 //! New snapshots come through [`Views::publish`], in any order, rows through [`Views::insert`].
-//! Both hold one short lock, under which heads are cut at the floors.
+//! All of them hold one short lock, under which heads are cut at the floors.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use sandur_base::{Env, Id, Reservation};
 use sandur_catalog::Snapshot;
-use sandur_model::{Batch, SampleBatch};
+use sandur_model::{Batch, Dataset, SampleBatch};
 
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;
@@ -195,6 +197,27 @@ impl Views {
         self.swap(View { snapshot: Arc::clone(&current.snapshot), heads: current.heads.clone(), missing });
     }
 
+    /// Makes a snapshot visible whose blocks hold the rows of some datasets of a sealed head, which leave the
+    /// head in the same step. Gives what is left of it.
+    pub(crate) fn retire(
+        &self,
+        head: &Arc<Head>,
+        datasets: &BTreeSet<Dataset>,
+        snapshot: Arc<Snapshot>,
+    ) -> Arc<Head> {
+        let mut inserters = self.lock();
+        let current = self.current();
+        let rest = Arc::new(head.without(datasets));
+        let exchange =
+            |one: &Arc<Head>| if Arc::ptr_eq(one, head) { Arc::clone(&rest) } else { Arc::clone(one) };
+        let heads = current.heads.iter().map(exchange).collect();
+        let newest =
+            if snapshot.number() > current.snapshot.number() { &snapshot } else { &current.snapshot };
+        let view = View { snapshot: Arc::clone(newest), heads, missing: current.missing.clone() };
+        self.swap(self.at_floors(&mut inserters, view));
+        rest
+    }
+
     /// Makes a snapshot visible together with the heads that belong to it. An older snapshot than the
     /// current one changes nothing.
     pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<View> {
@@ -203,8 +226,16 @@ impl Views {
         if snapshot.number() <= current.snapshot.number() {
             return current;
         }
-        let mut heads = Vec::with_capacity(current.heads.len());
-        for head in &current.heads {
+        let (heads, missing) = (current.heads.clone(), Vec::new());
+        let view = self.at_floors(&mut inserters, View { snapshot, heads, missing });
+        self.swap(view)
+    }
+
+    /// A view with its heads cut at the floors of its snapshot.
+    fn at_floors(&self, inserters: &mut BTreeMap<Id, Inserter>, view: View) -> View {
+        let View { snapshot, heads: before, .. } = view;
+        let mut heads = Vec::with_capacity(before.len());
+        for head in &before {
             let floor = floor_of(&snapshot, head.incarnation());
             if floor <= head.start() {
                 heads.push(Arc::clone(head));
@@ -220,8 +251,8 @@ impl Views {
             heads.extend(rest);
         }
         inserters.retain(|incarnation, _| floor_of(&snapshot, *incarnation) < u64::MAX);
-        let missing = missing_of(&inserters);
-        self.swap(View { snapshot, heads, missing })
+        let missing = missing_of(inserters);
+        View { snapshot, heads, missing }
     }
 }
 

@@ -1,51 +1,248 @@
 //! The windows of time that blocks belong to.
+//!
+//! A flush makes a block of the newest slot of a dataset, and of every older slot or day that has rows enough
+//! to be worth a block of its own. Rows of slots and days that are *thin* share blocks: a day block, or a
+//! *long* block of several days. So the number of blocks depends on the bytes of a flush, and not on the
+//! times that its rows have ([decision 0022](../../../docs/decisions/0022-thin-days-share-a-block.md)).
+//!
+//! **Invariants.** A window is a slot, a day, or several whole days; windows of one flush may overlap, their
+//! rows never do. What a [`Spread`] takes is bounded, however many slots there are.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use sandur_model::{DAY_NS, HOUR_NS, Signal, TimeRange};
 
-/// The latest slots of one tenant that get a block each; rows of earlier ones share a block per day, so
-/// that a backfill of a year does not make 8,760 blocks.
-const SLOTS_MAX: usize = 48;
+/// The newest slots that are told apart from the day that they are in.
+const SLOTS_MAX: usize = 64;
+/// Days that are told apart; when there are more, several are counted together.
+const DAYS_MAX: usize = 4_096;
 
 /// Length of the shortest window of a signal: an hour of logs, two hours of samples, as users of Prometheus
 /// know blocks.
-pub(crate) fn slot_ns(signal: Signal) -> i64 {
+pub(crate) const fn slot_ns(signal: Signal) -> i64 {
     match signal {
         Signal::Logs => HOUR_NS,
         Signal::Metrics => 2 * HOUR_NS,
     }
 }
 
-/// Windows with the rows that belong to them, given the numbers of the slots that have rows: the latest slots
-/// for themselves, the rest by day. Of days whose slots are kept apart up to as many more are for themselves.
-pub(crate) fn windows(
-    slots: &BTreeSet<i64>,
-    slot_ns: i64,
-    is_apart: impl Fn(TimeRange) -> bool,
-) -> Vec<(TimeRange, TimeRange)> {
-    let first_single = slots.iter().nth_back(SLOTS_MAX - 1).or(slots.first()).copied();
-    let Some(first_single) = first_single else { return Vec::new() };
-    let slot = |slot: i64| TimeRange::new(slot * slot_ns, (slot + 1) * slot_ns);
-    let per_day = DAY_NS / slot_ns;
-    let days: BTreeSet<i64> = slots.range(..first_single).map(|slot| slot.div_euclid(per_day)).collect();
-    let (mut earlier, mut left) = (Vec::new(), SLOTS_MAX);
-    for day in days.into_iter().rev() {
-        let window = TimeRange::new(day * DAY_NS, (day + 1) * DAY_NS);
-        let slots = slots.range(day * per_day..first_single.min((day + 1) * per_day)).rev();
-        let count = slots.clone().count();
-        if count <= left && is_apart(window) {
-            left -= count;
-            earlier.extend(slots.map(|&s| (slot(s), slot(s))));
-        } else {
-            earlier.push((window, TimeRange::new(window.start, window.end.min(first_single * slot_ns))));
-        }
-    }
-    earlier.into_iter().rev().chain(slots.range(first_single..).map(|&s| (slot(s), slot(s)))).collect()
-}
-
 /// The day that holds an instant.
 pub(crate) fn day_of(instant_ns: i64) -> TimeRange {
-    let start = instant_ns.div_euclid(DAY_NS) * DAY_NS;
+    let start = instant_ns.div_euclid(DAY_NS).saturating_mul(DAY_NS);
     TimeRange::new(start, start.saturating_add(DAY_NS))
+}
+
+/// The days from the first to the last of these instants.
+pub(crate) fn days_of(first_ns: i64, last_ns: i64) -> TimeRange {
+    TimeRange::new(day_of(first_ns).start, day_of(last_ns).end)
+}
+
+/// Whether a window is longer than a day.
+pub(crate) fn is_long(window: TimeRange) -> bool {
+    window.length_ns() > DAY_NS
+}
+
+/// How the bytes of a dataset's rows are spread over time.
+#[derive(Debug)]
+pub(crate) struct Spread {
+    slot_ns: i64,
+    /// Bytes of the newest slots, by their numbers.
+    slots: BTreeMap<i64, u64>,
+    /// Bytes of older rows by units of days.
+    older: BTreeMap<i64, u64>,
+    /// Slots of a unit.
+    unit: i64,
+    /// The first and the last slot.
+    bounds: Option<(i64, i64)>,
+}
+
+/// Rows that become a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    /// What the block belongs to.
+    pub(crate) window: TimeRange,
+    /// The times of its rows.
+    pub(crate) rows: TimeRange,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Slots from the first to before the last one, and their bytes.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: i64,
+    end: i64,
+    bytes: u64,
+}
+
+impl Spread {
+    pub(crate) fn new(signal: Signal) -> Self {
+        let slot_ns = slot_ns(signal);
+        let (slots, older) = (BTreeMap::new(), BTreeMap::new());
+        Self { slot_ns, slots, older, unit: DAY_NS / slot_ns, bounds: None }
+    }
+
+    /// The number of the slot that holds an instant.
+    pub(crate) fn slot_of(&self, instant_ns: i64) -> i64 {
+        instant_ns.div_euclid(self.slot_ns)
+    }
+
+    /// Whether it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bounds.is_none()
+    }
+
+    /// Counts bytes of rows of a slot.
+    pub(crate) fn add(&mut self, slot: i64, bytes: u64) {
+        let (first, last) = self.bounds.unwrap_or((slot, slot));
+        self.bounds = Some((first.min(slot), last.max(slot)));
+        let is_older = self.slots.first_key_value().is_some_and(|(first, _)| slot < *first);
+        if is_older && self.slots.len() >= SLOTS_MAX {
+            return self.add_older(slot, bytes);
+        }
+        *self.slots.entry(slot).or_default() += bytes;
+        if self.slots.len() > SLOTS_MAX
+            && let Some((first, bytes)) = self.slots.pop_first()
+        {
+            self.add_older(first, bytes);
+        }
+    }
+
+    fn add_older(&mut self, slot: i64, bytes: u64) {
+        *self.older.entry(slot.div_euclid(self.unit)).or_default() += bytes;
+        while self.older.len() > DAYS_MAX {
+            self.unit *= 2;
+            for (unit, bytes) in std::mem::take(&mut self.older) {
+                *self.older.entry(unit.div_euclid(2)).or_default() += bytes;
+            }
+        }
+    }
+
+    /// The windows that the rows go to, by time, when slots and days with less than `thin_bytes` share them; 0
+    /// gives each its own. There are at most two, and two more for as many bytes.
+    pub(crate) fn windows(&self, thin_bytes: u64) -> Vec<Window> {
+        let mut windows = Vec::new();
+        let mut runs = self.runs().into_iter().rev();
+        // The newest rows are asked for most, and more of them are to come.
+        windows.extend(runs.next().map(|newest| self.window(newest)));
+        let mut open: Option<Run> = None;
+        for run in runs {
+            let joined = match open.take() {
+                Some(later) if run.bytes < thin_bytes => {
+                    Run { first: run.first, end: later.end, bytes: run.bytes + later.bytes }
+                }
+                Some(later) => {
+                    windows.push(self.window(later));
+                    run
+                }
+                None => run,
+            };
+            match joined.bytes < thin_bytes {
+                true => open = Some(joined),
+                false => windows.push(self.window(joined)),
+            }
+        }
+        windows.extend(open.map(|oldest| self.window(oldest)));
+        windows.reverse();
+        windows
+    }
+
+    /// Slots and units with rows, by time.
+    fn runs(&self) -> Vec<Run> {
+        let Some((first, _)) = self.bounds else { return Vec::new() };
+        let newest = self.slots.first_key_value().map_or(i64::MAX, |(slot, _)| *slot);
+        let of_unit = |(unit, bytes): (&i64, &u64)| {
+            let start = unit.saturating_mul(self.unit);
+            let end = start.saturating_add(self.unit).min(newest);
+            Run { first: start.max(first), end, bytes: *bytes }
+        };
+        let of_slot = |(slot, bytes): (&i64, &u64)| Run { first: *slot, end: *slot + 1, bytes: *bytes };
+        self.older.iter().map(of_unit).chain(self.slots.iter().map(of_slot)).collect()
+    }
+
+    fn window(&self, Run { first, end, bytes }: Run) -> Window {
+        let (start, end) = (first.saturating_mul(self.slot_ns), end.saturating_mul(self.slot_ns));
+        let rows = TimeRange::new(start, end);
+        let is_slot = rows.length_ns() <= self.slot_ns;
+        Window { window: if is_slot { rows } else { days_of(start, end - 1) }, rows, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    /// Windows of logs in hours, and their megabytes.
+    fn windows(rows: &[(i64, u64)], thin_mb: u64) -> Vec<((i64, i64), u64)> {
+        let mut spread = Spread::new(Signal::Logs);
+        rows.iter().for_each(|(hour, mb)| spread.add(*hour, mb * MB));
+        let hours = |range: TimeRange| (range.start / HOUR_NS, range.end / HOUR_NS);
+        spread.windows(thin_mb * MB).iter().map(|one| (hours(one.window), one.bytes / MB)).collect()
+    }
+
+    #[test]
+    fn two_slots_have_a_block_each() {
+        assert_eq!(windows(&[(10, 1), (9, 1)], 4), [((9, 10), 1), ((10, 11), 1)]);
+        assert_eq!(windows(&[(10, 1)], 4), [((10, 11), 1)]);
+        assert_eq!(windows(&[], 4), []);
+    }
+
+    #[test]
+    fn thin_slots_share_a_day_and_thin_days_a_block() {
+        let day = [(30, 1), (31, 1), (32, 1), (40, 9)];
+        assert_eq!(windows(&day, 4), [((24, 48), 3), ((40, 41), 9)]);
+        assert_eq!(windows(&day, 1), [((30, 31), 1), ((31, 32), 1), ((32, 33), 1), ((40, 41), 9)]);
+        let days = [(-30, 1), (5, 1), (50, 5), (100, 1), (130, 1), (200, 1)];
+        // The dense one stands between two groups.
+        assert_eq!(windows(&days, 4), [((-48, 24), 2), ((50, 51), 5), ((96, 144), 2), ((200, 201), 1)]);
+    }
+
+    #[test]
+    fn a_century_of_days_makes_two_blocks_and_its_decades_make_a_few() {
+        let century: Vec<(i64, u64)> = (0..36_500).map(|day| (day * 24, 0)).collect();
+        assert_eq!(windows(&century, 4).len(), 2);
+        let heavy: Vec<(i64, u64)> = (0..36_500).map(|day| (day * 24, 1)).collect();
+        let found = windows(&heavy, 4);
+        assert!(found.len() < 36_500 / 16 + 64, "units of 16 days are dense: {}", found.len());
+    }
+
+    #[test]
+    fn without_a_bound_every_slot_and_day_has_its_own() {
+        let rows: Vec<(i64, u64)> = (0..100).map(|hour| (hour, 1)).collect();
+        let found = windows(&rows, 0);
+        assert_eq!(found[..3], [((0, 24), 24), ((24, 48), 12), ((36, 37), 1)]);
+        assert_eq!(found.len(), 2 + SLOTS_MAX);
+    }
+
+    proptest! {
+        /// Whatever slots rows have, each belongs to one window that holds it, and windows are few.
+        #[test]
+        fn rows_are_in_one_window_each(
+            slots in prop::collection::vec((prop_oneof![-2_000i64..2_000, -1_200_000i64..1_200_000], 0u64..3), 1..6_000),
+            thin in 0u64..200,
+            signal in prop_oneof![Just(Signal::Logs), Just(Signal::Metrics)],
+        ) {
+            let mut spread = Spread::new(signal);
+            slots.iter().for_each(|(slot, bytes)| spread.add(*slot, *bytes));
+            let found = spread.windows(thin);
+            for pair in found.windows(2) {
+                prop_assert!(pair[0].rows.end <= pair[1].rows.start, "{:?}", pair);
+            }
+            let total: u64 = slots.iter().map(|(_, bytes)| bytes).sum();
+            prop_assert_eq!(found.iter().map(|one| one.bytes).sum::<u64>(), total);
+            for (slot, _) in &slots {
+                let at = slot * slot_ns(signal);
+                let of: Vec<&Window> = found.iter().filter(|one| one.rows.contains(at)).collect();
+                prop_assert_eq!(of.len(), 1);
+                prop_assert!(of[0].window.start <= at && at + slot_ns(signal) <= of[0].window.end);
+            }
+            if thin > 0 {
+                prop_assert!(found.len() as u64 <= 2 + 2 * (total / thin), "{} of {}", found.len(), total);
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! **Invariant.** Two looks at the holdings that touch a time give the same versions only if every query over
 //! this time answers the same in between.
 
-use sandur_model::TimeRange;
+use sandur_model::{DAY_NS, TimeRange};
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Something that holds rows of a tenant.
@@ -47,7 +47,8 @@ pub fn add_versions(holdings: &[Holding], reaches: &[TimeRange], salt: u64, sums
     }
 }
 
-/// Instants at which the rows of the range can be parted so that no block is in two parts: multiples of
+/// Instants at which the rows of the range can be parted so that no block of a day or less is in two parts:
+/// multiples of
 /// `interval`, each part as long as `length_min` at least and, if there is enough, with as many raw bytes
 /// as `bytes_min` says of the part's number. Parts are counted from the end when `newest_first`. The
 /// instants come in the order of the parts; an instant belongs to the part after it.
@@ -72,9 +73,12 @@ pub fn cuts(
     for holding in holdings.iter().filter(|h| range.touches(h.first, h.last)) {
         let (from, to) = (slot(holding.first), slot(holding.last));
         bytes[from] += holding.bytes;
-        // The boundary before slot n is cut number n.
-        crossed[from + 1] += 1;
-        crossed[to + 1] -= 1;
+        // What is longer than a day has few rows of each: both parts may read it.
+        if holding.last.saturating_sub(holding.first) <= DAY_NS {
+            // The boundary before slot n is cut number n.
+            crossed[from + 1] += 1;
+            crossed[to + 1] -= 1;
+        }
     }
     let mut open = 0;
     let is_free: Vec<bool> = crossed
@@ -153,6 +157,8 @@ mod tests {
         let mut days = hours.clone();
         days.push(holding(60, 239, 9));
         assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
+        days.push(holding(-5, 2 * DAY_NS, 10));
+        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300], "it may be cut");
         let wide = [holding(0, 1, 1), holding(i64::MAX - 1, i64::MAX, 2)];
         assert!(cuts(&wide, TimeRange::ALL, (1, 0), false, |_| 1).len() <= 1);
     }

@@ -9,11 +9,15 @@ use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
 use sandur_model::TimeRange;
 
 use super::flush_plan::BlockPlan;
-use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
+use crate::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
 
 /// A block that is being written.
 pub(super) struct LogAssembly {
     plan: BlockPlan,
+    /// The streams that have rows here.
+    present: Vec<u32>,
+    /// The parts of the window that are written one after the other.
+    slices: Vec<TimeRange>,
     /// Until the block is complete.
     writer: Option<BlockWriter>,
     slice: usize,
@@ -25,17 +29,20 @@ pub(super) struct LogAssembly {
 impl LogAssembly {
     /// Begins the block of a plan.
     pub(super) fn begin(plan: BlockPlan, origin: BlockOrigin) -> Result<Self, FormatError> {
-        let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
+        let mut options = BlockOptions::new(plan.tenant.clone(), plan.window(), 0);
         options.origin = origin;
-        let streams = plan.streams().map(|rows| Arc::clone(&rows.stream().labels)).collect();
+        let present = plan.present();
+        let slices = plan.slices(&present);
+        let streams = present.iter().map(|at| Arc::clone(&plan.stream(*at).stream().labels)).collect();
         let writer = Some(BlockWriter::new(options, streams)?);
-        Ok(Self { plan, writer, slice: 0, ordinal: 0, resume_at: None, duplicates: 0 })
+        let (slice, ordinal, resume_at, duplicates) = (0, 0, None, 0);
+        Ok(Self { plan, present, slices, writer, slice, ordinal, resume_at, duplicates })
     }
 
     /// Writes rows of the current stream in the current slice until `left` is used up; goes on to the
     /// next stream when there are no more.
     fn write_stream(&mut self, left: &mut u64) -> Result<(), FormatError> {
-        let slice = self.plan.slices[self.slice];
+        let slice = self.slices[self.slice];
         let range = TimeRange::new(self.resume_at.take().unwrap_or(slice.start), slice.end);
         let (writer, stream) = (self.writer.as_mut().ok_or(ENDED)?, self.ordinal as u32);
         let (mut outcome, used) = (Ok(()), std::cell::Cell::new(0));
@@ -46,7 +53,7 @@ impl LogAssembly {
             }
             used.set(used.get() + 32 + u64::from(row.entry.line.len));
         };
-        let rows = self.plan.stream(self.ordinal);
+        let rows = self.plan.stream(self.present[self.ordinal]);
         let visited = rows.visit_distinct_while(range, write, || used.get() < *left);
         outcome?;
         self.duplicates += visited.duplicates;
@@ -62,8 +69,8 @@ impl LogAssembly {
 impl Assembly for LogAssembly {
     fn step(&mut self, out: &mut Vec<Bytes>) -> Result<Option<Assembled>, FormatError> {
         let mut left = STEP_BYTES;
-        while self.slice < self.plan.slices.len() {
-            while self.ordinal < self.plan.streams().len() {
+        while self.slice < self.slices.len() {
+            while self.ordinal < self.present.len() {
                 self.write_stream(&mut left)?;
                 if left == 0 {
                     self.writer.as_mut().ok_or(ENDED)?.take_output(out);

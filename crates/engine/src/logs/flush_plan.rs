@@ -1,61 +1,43 @@
-//! Which blocks a head becomes: one per tenant and hour, or per day for old rows in small amounts.
+//! Which blocks the entries of a head become: one per tenant and hour, or per day or several days for old rows
+//! in small amounts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
 use sandur_format::log_block::compare_streams;
-use sandur_model::{Dataset, MINUTE_NS, TenantId, TimeRange};
+use sandur_model::{MINUTE_NS, Signal, TenantId, TimeRange};
 
 use super::assembly::LogAssembly;
 use super::head::{LogHead, StreamRows};
 use crate::assembly::{Assembly, Plan};
-use crate::windows::windows;
-use sandur_model::HOUR_NS;
+use crate::windows::{Spread, Window, is_long};
 
 /// Bytes of lines per time slice of a block: large enough that streams still fill pages, small enough
 /// that a query for the latest rows reads few of them.
 const SLICE_BYTES: u64 = 32 << 20;
+/// The same for a block of several days, unless there would be more than this number of slices.
+const LONG_SLICE_BYTES: u64 = 64 << 10;
+const LONG_SLICES_MAX: u64 = 64;
+/// Parts of a window between which it may be cut.
+const SLICE_UNITS_MAX: i64 = 4_096;
 
 /// One block to be written.
 pub(crate) struct BlockPlan {
     pub(crate) tenant: TenantId,
-    /// The hour or day that the block belongs to.
-    pub(crate) window: TimeRange,
-    /// Bytes of its lines, duplicates included.
-    pub(crate) line_bytes: u64,
-    /// The parts of the window that are written one after the other.
-    pub(crate) slices: Vec<TimeRange>,
+    of: Window,
     /// All streams of the tenant in the order of blocks.
     streams: Arc<[StreamRows]>,
-    /// Those that have rows here.
-    present: Vec<u32>,
-}
-
-impl BlockPlan {
-    /// The streams of the block in their order.
-    pub(crate) fn streams(&self) -> impl ExactSizeIterator<Item = &StreamRows> {
-        self.present.iter().map(|at| &self.streams[*at as usize])
-    }
-
-    /// The stream with this ordinal in the block.
-    pub(crate) fn stream(&self, ordinal: usize) -> &StreamRows {
-        &self.streams[self.present[ordinal] as usize]
-    }
 }
 
 impl Plan for BlockPlan {
-    fn dataset(&self) -> Dataset {
-        Dataset::logs(self.tenant.clone())
-    }
-
     fn window(&self) -> TimeRange {
-        self.window
+        self.of.window
     }
 
     fn raw_bytes(&self) -> u64 {
-        self.line_bytes
+        self.of.bytes
     }
 
     fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
@@ -63,66 +45,75 @@ impl Plan for BlockPlan {
     }
 }
 
-/// The blocks that the entries of a head become, by tenant and window.
-pub(crate) fn plan_blocks(head: &LogHead) -> Vec<BlockPlan> {
-    head.tenants().into_iter().flat_map(|tenant| plan_tenant(head, tenant)).collect()
-}
-
-fn plan_tenant(head: &LogHead, tenant: TenantId) -> Vec<BlockPlan> {
-    let mut streams = head.tenant_rows(&tenant);
+/// The blocks that the entries of a tenant become. Slots and days with less than `thin_bytes` share them.
+///
+/// What a plan takes is paid by the reservations of the rows ([`super::head`]).
+pub(crate) fn plan_blocks(head: &LogHead, tenant: &TenantId, thin_bytes: u64) -> Vec<BlockPlan> {
+    let mut streams = head.tenant_rows(tenant);
     streams.sort_unstable_by(|a, b| compare_streams(&a.stream().labels, &b.stream().labels));
-    let mut minutes: BTreeMap<i64, u64> = BTreeMap::new();
-    let mut hours_of: Vec<BTreeSet<i64>> = Vec::with_capacity(streams.len());
+    let mut spread = Spread::new(Signal::Logs);
     for stream in &streams {
-        let mut hours = BTreeSet::new();
-        let mut minute = (i64::MIN, 0);
+        let mut open = None;
         stream.visit(TimeRange::ALL, |row| {
-            let at = row.entry.timestamp.div_euclid(MINUTE_NS);
-            if at != minute.0 {
-                count(&mut minutes, &mut hours, minute);
-                minute = (at, 0);
+            let (slot, bytes) = (spread.slot_of(row.entry.timestamp), u64::from(row.entry.line.len));
+            match &mut open {
+                Some((same, sum)) if *same == slot => *sum += bytes,
+                _ => _ = open.replace((slot, bytes)).map(|(slot, sum)| spread.add(slot, sum)),
             }
-            minute.1 += u64::from(row.entry.line.len);
         });
-        count(&mut minutes, &mut hours, minute);
-        hours_of.push(hours);
-    }
-    let hours: BTreeSet<i64> = hours_of.iter().flatten().copied().collect();
-    let streams: Arc<[StreamRows]> = streams.into();
-    let windows = windows(&hours, HOUR_NS, |_| false);
-    let plan = |(window, rows): (TimeRange, TimeRange)| {
-        let has_rows = |hours: &BTreeSet<i64>| {
-            hours.range(rows.start.div_euclid(HOUR_NS)..rows.end.div_euclid(HOUR_NS)).next().is_some()
-        };
-        let present = (0..streams.len()).filter(|at| has_rows(&hours_of[*at])).map(|at| at as u32).collect();
-        let (slices, line_bytes) = slices(rows, &minutes);
-        let (tenant, streams) = (tenant.clone(), Arc::clone(&streams));
-        BlockPlan { tenant, window, line_bytes, slices, streams, present }
-    };
-    windows.into_iter().map(plan).collect()
-}
-
-fn count(minutes: &mut BTreeMap<i64, u64>, hours: &mut BTreeSet<i64>, (minute, bytes): (i64, u64)) {
-    if minute > i64::MIN {
-        *minutes.entry(minute).or_default() += bytes;
-        hours.insert(minute.div_euclid(60));
-    }
-}
-
-/// Cuts the rows of a window at minutes, and says how many bytes they have.
-fn slices(rows: TimeRange, minutes: &BTreeMap<i64, u64>) -> (Vec<TimeRange>, u64) {
-    let (mut slices, mut start, mut bytes, mut total) = (Vec::new(), rows.start, 0, 0);
-    for (minute, size) in minutes.range(rows.start / MINUTE_NS..rows.end / MINUTE_NS) {
-        total += size;
-        bytes += size;
-        let end = (minute + 1) * MINUTE_NS;
-        if bytes >= SLICE_BYTES && end < rows.end {
-            slices.push(TimeRange::new(start, end));
-            (start, bytes) = (end, 0);
+        if let Some((slot, bytes)) = open {
+            spread.add(slot, bytes);
         }
     }
-    slices.push(TimeRange::new(start, rows.end));
-    (slices, total)
+    let streams: Arc<[StreamRows]> = streams.into();
+    let plan = |of| BlockPlan { tenant: tenant.clone(), of, streams: Arc::clone(&streams) };
+    spread.windows(thin_bytes).into_iter().map(plan).collect()
+}
+
+impl BlockPlan {
+    /// The streams that have rows in the block, in their order.
+    pub(super) fn present(&self) -> Vec<u32> {
+        let all = (0u32..).zip(self.streams.iter());
+        all.filter(|(_, stream)| stream.has_rows(self.of.rows)).map(|(at, _)| at).collect()
+    }
+
+    /// The rows of a stream.
+    pub(super) fn stream(&self, at: u32) -> &StreamRows {
+        &self.streams[at as usize]
+    }
+
+    /// The parts of the window that are written one after the other, cut at whole minutes. A long window is
+    /// cut into many, so that a query of a day reads few of its pages.
+    pub(super) fn slices(&self, present: &[u32]) -> Vec<TimeRange> {
+        let Window { window, rows, bytes } = self.of;
+        let most = match is_long(window) {
+            true => LONG_SLICE_BYTES.max(bytes / LONG_SLICES_MAX),
+            false => SLICE_BYTES,
+        };
+        if bytes < most {
+            return vec![rows];
+        }
+        // Whole minutes of which a window has some thousands.
+        let unit = MINUTE_NS * (rows.length_ns() / MINUTE_NS / SLICE_UNITS_MAX + 1);
+        let mut units: BTreeMap<i64, u64> = BTreeMap::new();
+        for at in present {
+            self.stream(*at).visit(rows, |row| {
+                let unit = row.entry.timestamp.div_euclid(unit);
+                *units.entry(unit).or_default() += u64::from(row.entry.line.len);
+            });
+        }
+        let (mut slices, mut start, mut gathered) = (Vec::new(), rows.start, 0);
+        for (number, size) in units {
+            gathered += size;
+            let end = (number + 1).saturating_mul(unit);
+            if gathered >= most && end < rows.end {
+                slices.push(TimeRange::new(start, end));
+                (start, gathered) = (end, 0);
+            }
+        }
+        slices.push(TimeRange::new(start, rows.end));
+        slices
+    }
 }
 
 #[cfg(test)]
@@ -131,50 +122,79 @@ mod tests {
 
     use super::*;
     use crate::fixtures::{BatchBuilder, reserved};
-    use sandur_model::DAY_NS;
+    use sandur_model::{DAY_NS, HOUR_NS};
 
     fn plans(rows: &[(&str, i64, usize)]) -> Vec<BlockPlan> {
+        plans_with(rows, 0)
+    }
+
+    fn plans_with(rows: &[(&str, i64, usize)], thin_bytes: u64) -> Vec<BlockPlan> {
         let head = LogHead::new(Id(1), 0);
         for (sequence, (app, timestamp, size)) in rows.iter().enumerate() {
             let batch = BatchBuilder::new().stream(app).row(*timestamp, &"x".repeat(*size)).build();
             let memory = reserved(&batch);
             head.insert(sequence as u64, batch, memory);
         }
-        plan_blocks(&head)
+        plan_blocks(&head, &TenantId::default_tenant(), thin_bytes)
+    }
+
+    /// The streams of a block by their labels.
+    fn apps(plan: &BlockPlan) -> String {
+        let app = |at: &u32| plan.stream(*at).stream().labels.get("app").unwrap().to_owned();
+        plan.present().iter().map(app).collect()
+    }
+
+    fn slices(plan: &BlockPlan) -> Vec<TimeRange> {
+        plan.slices(&plan.present())
     }
 
     #[test]
     fn rows_go_to_their_hours_and_streams_to_the_blocks_that_they_have_rows_in() {
         let rows = [("b", 0, 1), ("b", HOUR_NS - 1, 1), ("a", HOUR_NS, 1), ("b", -1, 1), ("a", 0, 1)];
         let plans = plans(&rows);
-        let described: Vec<_> = plans
-            .iter()
-            .map(|plan| {
-                let apps = plan.streams().map(|s| s.stream().labels.get("app").unwrap()).collect::<String>();
-                (plan.window.start / HOUR_NS, plan.line_bytes, apps)
-            })
-            .collect();
+        let described: Vec<_> =
+            plans.iter().map(|plan| (plan.of.window.start / HOUR_NS, plan.of.bytes, apps(plan))).collect();
         assert_eq!(described, [(-1, 1, "b".into()), (0, 3, "ab".into()), (1, 1, "a".into())]);
-        assert!(plans.iter().all(|plan| plan.slices == [plan.window]));
+        assert!(plans.iter().all(|plan| slices(plan) == [plan.of.window]));
     }
 
     #[test]
     fn only_the_latest_hours_have_blocks_of_their_own() {
         let rows: Vec<_> = (0..100).map(|n| ("a", n * HOUR_NS, 1)).collect();
         let plans = plans(&rows);
-        let days: Vec<_> = plans.iter().filter(|p| p.window.length_ns() == DAY_NS).collect();
-        assert_eq!((days.len(), plans.len()), (3, 51));
-        // The third day begins at hour 48; its hours from 52 on are hourly.
-        assert_eq!((days[2].line_bytes, days[2].slices[0].end), (4, 52 * HOUR_NS));
-        assert_eq!(plans.iter().map(|p| p.line_bytes).sum::<u64>(), 100);
+        let days: Vec<_> = plans.iter().filter(|p| p.of.window.length_ns() == DAY_NS).collect();
+        assert_eq!((days.len(), plans.len()), (2, 66));
+        // The second day begins at hour 24; its hours from 36 on are hourly.
+        assert_eq!((days[1].of.bytes, slices(days[1])[0].end), (12, 36 * HOUR_NS));
+        assert_eq!(plans.iter().map(|p| p.of.bytes).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn lines_of_a_century_share_a_block_that_is_cut_into_slices() {
+        let rows: Vec<_> = (0..36_500).map(|day| (["a", "b"][day as usize % 2], day * DAY_NS, 100)).collect();
+        let plans = plans_with(&rows, 4 << 20);
+        let [long, newest] = &plans[..] else { panic!("{} plans", plans.len()) };
+        assert_eq!((newest.of.bytes, newest.of.window.length_ns()), (100, HOUR_NS));
+        assert_eq!((apps(long), long.of.window), ("ab".to_owned(), TimeRange::new(0, 36_499 * DAY_NS)));
+        let slices = slices(long);
+        assert!((50..=64).contains(&slices.len()), "{} slices", slices.len());
+        assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+
+    #[test]
+    fn a_stream_is_in_the_blocks_of_its_rows_alone() {
+        let of = |app, hours: &[i64]| hours.iter().map(|hour| (app, hour * HOUR_NS, 1)).collect::<Vec<_>>();
+        let rows = [of("a", &[0, 3]), of("b", &[1]), of("c", &[0, 1, 2, 3]), of("d", &[3, 2])].concat();
+        assert_eq!(plans(&rows).iter().map(apps).collect::<Vec<_>>(), ["ac", "bc", "cd", "acd"]);
     }
 
     #[test]
     fn large_windows_are_cut_into_slices_of_whole_minutes() {
         let rows: Vec<_> = (0..10).map(|n| ("a", n * 6 * MINUTE_NS, 10 << 20)).collect();
         let plan = plans(&rows).remove(0);
-        let ends: Vec<_> = plan.slices.iter().map(|slice| slice.end / MINUTE_NS).collect();
+        let slices = slices(&plan);
+        let ends: Vec<_> = slices.iter().map(|slice| slice.end / MINUTE_NS).collect();
         assert_eq!(ends, [19, 43, 60]);
-        assert!(plan.slices.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(slices.windows(2).all(|pair| pair[0].end == pair[1].start));
     }
 }

@@ -21,7 +21,7 @@ use sandur_format::log_block::{
     BlockOptions, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
 };
 use sandur_format::needle::PageFilter;
-use sandur_model::{Labels, LineColumn, LogPage, StreamRun};
+use sandur_model::{Labels, LineColumn, LogPage, StreamRun, TimeRange};
 
 use super::block::OpenLogs;
 use super::mask::visible_parts;
@@ -70,6 +70,17 @@ struct Cursor {
     _memory: Reservation,
 }
 
+/// Cuts the rows of a page to those of some times.
+fn cut_to(only: TimeRange, narrow: &mut NarrowPage) {
+    for run in &mut narrow.runs {
+        let times = &narrow.timestamps[run.start as usize..run.end as usize];
+        let first = times.partition_point(|time| *time < only.start) as u32;
+        let end = times.partition_point(|time| *time < only.end) as u32;
+        (run.start, run.end) = (run.start + first, run.start + end.max(first));
+    }
+    narrow.runs.retain(|run| run.start < run.end);
+}
+
 /// Merges blocks into one.
 pub struct Merger {
     inputs: Vec<Arc<OpenLogs>>,
@@ -100,7 +111,7 @@ impl Merger {
         let mut streams: Vec<Arc<Labels>> = Vec::new();
         for (block, deletes) in inputs.iter().zip(&deletes) {
             let table = block.footer.streams();
-            let stays = |n: &u32| table.stats(*n).rows > 0 && !deletes.gone.contains(*n);
+            let stays = |n: &u32| deletes.keeps(*n, table.stats(*n));
             streams.extend((0..table.len() as u32).filter(stays).map(|n| table.labels(n)));
         }
         sort_streams(&mut streams);
@@ -136,7 +147,9 @@ impl Merger {
                 let suspect = !suspects[input].is_empty() && streams.any(|n| suspects[input].contains(&n));
                 let of_page = entry.first_stream as usize..=entry.last_stream as usize;
                 let mut ordinals = self.ordinals[input][of_page].iter().copied();
-                let Some(stream) = ordinals.find(|ordinal| *ordinal != NO_STREAM) else {
+                let stream = ordinals.find(|ordinal| *ordinal != NO_STREAM);
+                let is_inside = self.deletes[input].may_keep(entry.min_ts, entry.max_ts);
+                let Some(stream) = stream.filter(|_| is_inside) else {
                     self.counts.deleted += u64::from(entry.rows);
                     continue;
                 };
@@ -231,11 +244,15 @@ impl Merger {
     fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) {
         let deletes = &self.deletes[page.input];
         let mask = deletes.mask.as_ref().filter(|_| deletes.pages.contains(page.page));
-        if mask.is_none() && deletes.gone.is_empty() {
+        if mask.is_none() && deletes.gone.is_empty() && deletes.only().is_none() {
             return;
         }
         let rows_before: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
-        narrow.runs.retain(|run| !deletes.gone.contains(run.stream));
+        let ordinals = &self.ordinals[page.input];
+        narrow.runs.retain(|run| ordinals[run.stream as usize] != NO_STREAM);
+        if let Some(only) = deletes.only() {
+            cut_to(only, narrow);
+        }
         if let Some(mask) = mask {
             let table = self.inputs[page.input].footer.streams();
             let labelled = |run: &Run| {
@@ -408,7 +425,7 @@ impl Seen {
 fn ordinals_in(block: &OpenLogs, deletes: &Touched, streams: &[Arc<Labels>]) -> Vec<u32> {
     let table = block.footer.streams();
     let position = |n: u32| {
-        if table.stats(n).rows == 0 || deletes.gone.contains(n) {
+        if !deletes.keeps(n, table.stats(n)) {
             return NO_STREAM;
         }
         let labels = table.labels(n);

@@ -61,6 +61,10 @@ impl Merging for LogMerging {
         touched.partly -= &expired.series;
     }
 
+    fn keep_only(touched: &mut Touched, window: TimeRange) {
+        touched.keep_only(window);
+    }
+
     fn is_untouched(touched: &Touched) -> bool {
         touched.is_nothing()
     }

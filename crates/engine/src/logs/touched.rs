@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
+use sandur_format::block::SeriesStats;
 use sandur_format::log_block::PageEntry;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
@@ -27,18 +28,41 @@ pub(crate) struct Touched {
     pub pages: RoaringBitmap,
     /// What hides them.
     pub mask: Option<Arc<Mask>>,
+    /// The times of a part of the block; rows of other times are left out.
+    only: Option<TimeRange>,
 }
 
 impl Touched {
     /// Whether a page may hold hidden rows, those of streams that are gone included.
     pub fn may_hit(&self, page: &PageEntry) -> bool {
         let gone = self.gone.range_cardinality(page.first_stream..=page.last_stream) > 0;
-        gone || self.pages.contains(page.index)
+        let is_cut = self.only.is_some_and(|only| !only.covers(page.min_ts, page.max_ts));
+        gone || is_cut || self.pages.contains(page.index)
+    }
+
+    /// Hides all that lies outside of a window.
+    pub fn keep_only(&mut self, window: TimeRange) {
+        self.only = Some(window);
+    }
+
+    /// Whether a stream may have rows that are left.
+    pub fn keeps(&self, stream: u32, of: &SeriesStats) -> bool {
+        of.rows > 0 && !self.gone.contains(stream) && self.may_keep(of.min_ts, of.max_ts)
+    }
+
+    /// Whether rows from the first to the last of these instants may be wanted.
+    pub fn may_keep(&self, first: i64, last: i64) -> bool {
+        self.only.is_none_or(|only| only.touches(first, last))
+    }
+
+    /// The times beside which rows are left out.
+    pub fn only(&self) -> Option<TimeRange> {
+        self.only
     }
 
     /// Whether the block holds no hidden row.
     pub fn is_nothing(&self) -> bool {
-        self.gone.is_empty() && self.mask.is_none()
+        self.gone.is_empty() && self.mask.is_none() && self.only.is_none()
     }
 }
 

@@ -144,6 +144,13 @@ impl Expiry {
         self.periods_ns.partition_point(|period_ns| self.is_over(*period_ns, block.max_ts))
     }
 
+    /// Whether a period ends after the first of these instants, and before the last one.
+    pub(crate) fn ends_between(&self, first_ns: i64, last_ns: i64) -> bool {
+        self.periods_ns
+            .iter()
+            .any(|period| self.is_over(*period, first_ns) && !self.is_over(*period, last_ns))
+    }
+
     /// Whether every row of a block is past its period, whatever series it is of.
     pub(crate) fn ends_block(&self, block: &BlockMeta) -> bool {
         self.over(block) == self.periods_ns.len()

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::retention::RetentionClock;
 use crate::rewritten::Rolled;
 use crate::shared::Shared;
-use crate::windows::day_of;
+use crate::windows::{day_of, is_long};
 
 /// A round begins no other group after this time: merges and garbage wait meanwhile.
 const ROUND_MAX: Duration = Duration::from_secs(60);
@@ -100,8 +100,8 @@ impl RollupDays {
     ) -> Vec<Due> {
         let (mut due, mut present) = (Vec::new(), HashMap::new());
         for dataset in snapshot.datasets().filter(|dataset| dataset.signal == Signal::Metrics) {
-            let starts =
-                snapshot.blocks(dataset, TimeRange::ALL).map(|block| day_of(block.window.start).start);
+            let blocks = snapshot.blocks(dataset, TimeRange::ALL).filter(|block| !is_long(block.window));
+            let starts = blocks.map(|block| day_of(block.window.start).start);
             let days: BTreeSet<i64> = starts.collect();
             for day in days.into_iter().map(day_of) {
                 let Some(of_day) = DayRollup::new(Arc::clone(steps), day, now_ns) else { continue };
@@ -150,7 +150,7 @@ impl RollupDays {
         &mut self,
         compactor: &Compactor,
         (place, rollup): (Place, &DayRollup),
-        Group { window, blocks }: &Group,
+        Group { window, blocks, .. }: &Group,
         rolled: Result<Rolled, Error>,
     ) {
         let metrics = &self.shared.metrics;
@@ -206,7 +206,9 @@ impl RollupDays {
         day: TimeRange,
     ) -> Vec<Group> {
         let are_apart = self.apart.contains(&(dataset.clone(), day.start));
-        compactor.groups_of((day, are_apart), blocks_of(snapshot, dataset, day))
+        let (long, blocks): (Vec<_>, Vec<_>) =
+            blocks_of(snapshot, dataset, day).into_iter().partition(|block| is_long(block.window));
+        compactor.groups_of((day, are_apart), blocks, &long)
     }
 
     /// The group that begins at a place now.

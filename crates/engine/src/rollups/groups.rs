@@ -22,16 +22,33 @@ pub(crate) struct Group {
     pub(crate) window: TimeRange,
     /// In the order of writing.
     pub(crate) blocks: Vec<Arc<BlockMeta>>,
+    /// Long blocks with rows in the window, which are cut before it is rolled.
+    pub(crate) long: Vec<Arc<BlockMeta>>,
 }
 
-/// The groups of the blocks of a day, which are given in the order of writing.
+/// The groups of the blocks of a day, which are given in the order of writing, with the long blocks that may
+/// have rows of the day.
 pub(crate) fn groups_of(
     policy: &CompactionPolicy,
     (day, are_apart): (TimeRange, bool),
     blocks: Vec<Arc<BlockMeta>>,
+    long: &[Arc<BlockMeta>],
 ) -> Vec<Group> {
+    let mut groups = groups_without_long(policy, (day, are_apart), blocks);
+    for Group { window, long: within, .. } in &mut groups {
+        within.extend(long.iter().filter(|block| window.touches(block.min_ts, block.max_ts)).cloned());
+    }
+    groups
+}
+
+fn groups_without_long(
+    policy: &CompactionPolicy,
+    (day, are_apart): (TimeRange, bool),
+    blocks: Vec<Arc<BlockMeta>>,
+) -> Vec<Group> {
+    let long = Vec::new();
     if !are_apart && !policy.is_large(blocks.iter().map(|block| &**block)) {
-        return Vec::from_iter((!blocks.is_empty()).then_some(Group { window: day, blocks }));
+        return Vec::from_iter((!blocks.is_empty()).then_some(Group { window: day, blocks, long }));
     }
     // What has no rows has no points, and no times either.
     let mut with_rows: Vec<Arc<BlockMeta>> = blocks.into_iter().filter(|block| block.rows > 0).collect();
@@ -44,7 +61,7 @@ pub(crate) fn groups_of(
                 group.window.end = group.window.end.max(slots.end);
                 group.blocks.push(block);
             }
-            None => groups.push(Group { window: slots, blocks: vec![block] }),
+            None => groups.push(Group { window: slots, blocks: vec![block], long: long.clone() }),
         }
     }
     groups.iter_mut().for_each(|group| group.blocks.sort_by_key(|block| block.order_of_writing()));
@@ -87,11 +104,11 @@ mod tests {
 
     fn groups_with(are_apart: bool, blocks: Vec<Arc<BlockMeta>>) -> Vec<((i64, i64), Vec<u64>)> {
         let policy = CompactionPolicy { block_raw_bytes_max: 1_000, ..CompactionPolicy::default() };
-        let shown = |Group { window, blocks }: &Group| {
+        let shown = |Group { window, blocks, .. }: &Group| {
             let places = blocks.iter().map(|block| block.place).collect();
             ((window.start / HOUR_NS, window.end / HOUR_NS), places)
         };
-        groups_of(&policy, (DAY, are_apart), blocks).iter().map(shown).collect()
+        groups_of(&policy, (DAY, are_apart), blocks, &[]).iter().map(shown).collect()
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Rolling a group of blocks: they become one with rollups, when that is worth it.
 //!
 //! A large group whose slots share blocks is not rolled in one merge, which would take as long as all of its
-//! day. Those blocks are cut first: each is exchanged for one per slot, in a commit of its own, and the
-//! groups of the day are smaller from then on. Blocks that are cut came while the day was small, so they are
-//! no more than a small day may have, and what a flush brought while it grew.
-//!
-//! **Invariants.** What a block is cut into has all of its rows, each once, and its place in the order of
-//! writing: no two parts share an instant. A block that delete requests concern is not cut.
+//! day. Those blocks are [cut](crate::cut) first: each is exchanged for one per slot, in a commit of its own, and
+//! the groups of the day are smaller from then on. Blocks that are cut came while the day was small, so they are
+//! no more than a small day may have, and what a flush brought while it grew. Long blocks with rows of the day
+//! are cut as well, until no such block has rows of it: a step is made of all of its points.
 
 use std::sync::Arc;
 
@@ -58,7 +56,7 @@ impl Compactor {
             true => blocks.iter().filter(|block| is_to_be_cut(block)).collect(),
             false => Vec::new(),
         };
-        let rolled = self.roll_sound(work, blocks, &tying).await;
+        let rolled = self.roll_sound(work, group, &tying).await;
         rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
@@ -66,7 +64,7 @@ impl Compactor {
     async fn roll_sound(
         &self,
         work: Work<'_>,
-        blocks: &[Arc<BlockMeta>],
+        Group { blocks, long, .. }: &Group,
         tying: &[&Arc<BlockMeta>],
     ) -> Result<Rolled, Error> {
         let Some(rollup) = work.rollup else { return Ok(Rolled::Stays) };
@@ -85,6 +83,13 @@ impl Compactor {
         if !is_worth_it(less) {
             return Ok(Rolled::Stays);
         }
+        if !long.is_empty() {
+            drop((inputs, footers));
+            for block in long {
+                self.cut_long(work.incarnation, work.snapshot, block).await?;
+            }
+            return Ok(Rolled::Cut { blocks: long.len() as u64 });
+        }
         let left = rows.saturating_sub(less).saturating_mul(samples::SAMPLE_BYTES);
         if blocks.len() > 1 && left > self.policy.rolled_raw_bytes_max() {
             return Ok(Rolled::TooLarge);
@@ -97,58 +102,14 @@ impl Compactor {
     /// Cuts one block after the other: what is done stays done when the process stops.
     async fn cut_all(&self, work: &Work<'_>, blocks: &[&Arc<BlockMeta>]) -> Result<Rolled, Error> {
         for block in blocks {
-            let merge = Merge { inputs: vec![block.id], window: block.window, level: block.level };
-            let cut = self.cut(&Work { merge: &merge, rollup: None, ..*work }, block).await;
-            cut.inspect_err(|error| self.note_damage(work.snapshot, &merge, error))?;
-        }
-        Ok(Rolled::Cut { blocks: blocks.len() as u64 })
-    }
-
-    /// Exchanges a block for one per slot.
-    async fn cut(&self, work: &Work<'_>, block: &Arc<BlockMeta>) -> Result<(), Error> {
-        let inputs = self.open_inputs::<SampleMerging>(work).await?;
-        let slots = slots_of(block);
-        let mut parts = Vec::new();
-        for start in (slots.start..slots.end).step_by(slot_ns(Signal::Metrics) as usize) {
-            let window = TimeRange::new(start, start.saturating_add(slot_ns(Signal::Metrics)));
-            let made = match self.part_of(work, &inputs, window).await {
-                Ok(touched) => {
-                    let place = (window, SLOT_LEVEL);
-                    self.make::<SampleMerging>(work, (&inputs, touched), place, work.through()).await
-                }
-                Err(error) => Err(error),
-            };
-            match made {
-                Ok(part) => parts.push(part),
-                Err(error) => {
-                    self.forget(&parts).await;
-                    return Err(error);
-                }
+            let merge = Merge { inputs: vec![block.id], window: block.window, level: SLOT_LEVEL };
+            let work = Work { merge: &merge, rollup: None, ..*work };
+            let cut = self.cut::<SampleMerging>(&work, block, &slots_in(slots_of(block))).await;
+            if !cut.inspect_err(|error| self.note_damage(work.snapshot, &merge, error))? {
+                return Err(Error::Internal("a block was to be cut that delete requests concern".to_owned()));
             }
         }
-        let rows: u64 = parts.iter().map(|part| part.meta.rows).sum();
-        if rows != block.rows {
-            self.forget(&parts).await;
-            let text = format!("a block of {} rows was cut into parts of {rows}", block.rows);
-            return Err(Error::Internal(text));
-        }
-        tracing::info!(path = block.path(), rows, parts = parts.len(), "cut a block into its slots");
-        self.commit(work, parts).await
-    }
-
-    /// What a part leaves out of a block.
-    async fn part_of(
-        &self,
-        work: &Work<'_>,
-        inputs: &[Arc<OpenSamples>],
-        window: TimeRange,
-    ) -> Result<Vec<<SampleMerging as Merging>::Touched>, Error> {
-        let mut touched = self.touch::<SampleMerging>(inputs, work.due).await?;
-        if touched.iter().any(|touched| !touched.is_nothing()) {
-            return Err(Error::Internal("a block was to be cut that delete requests concern".to_owned()));
-        }
-        touched.iter_mut().for_each(|touched| touched.keep_only(window));
-        Ok(touched)
+        Ok(Rolled::Cut { blocks: blocks.len() as u64 })
     }
 
     /// Opens blocks of samples, as many as there is memory for: what their footers take is reserved.
@@ -171,6 +132,12 @@ impl Compactor {
 /// Whether a block has rows of several slots. One from before there were places keeps its own by its level.
 fn is_to_be_cut(block: &BlockMeta) -> bool {
     block.place > 0 && block.rows > 0 && slots_of(block).length_ns() > slot_ns(Signal::Metrics)
+}
+
+fn slots_in(window: TimeRange) -> Vec<TimeRange> {
+    let slot_ns = slot_ns(Signal::Metrics);
+    let starts = (window.start..window.end).step_by(slot_ns as usize);
+    starts.map(|start| TimeRange::new(start, start.saturating_add(slot_ns))).collect()
 }
 
 fn first_slot(block: &BlockMeta) -> TimeRange {

@@ -21,7 +21,7 @@ use sandur_format::Error as FormatError;
 use sandur_format::block::compare_series;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
-use sandur_model::Labels;
+use sandur_model::{Labels, TimeRange};
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
@@ -225,7 +225,7 @@ impl Merger {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let writer = self.writer.take();
         let writer = writer.ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
-        self.counts.beside = writer.beside();
+        (self.counts.beside, self.counts.exemplars) = (writer.beside(), writer.exemplars());
         let mut output = Vec::new();
         let summary = writer.finish(&mut output).map_err(internal)?;
         let before = self.inputs.iter().map(|input| input.block.meta.rows).sum();
@@ -338,6 +338,10 @@ impl Merging for SampleMerging {
 
     fn take_out(hidden: &mut HiddenSamples, expired: &ExpiredSeries, of: (&Arc<BlockMeta>, &Arc<Expiry>)) {
         hidden.take_out(expired, of);
+    }
+
+    fn keep_only(touched: &mut HiddenSamples, window: TimeRange) {
+        touched.keep_only(window);
     }
 
     fn is_untouched(touched: &HiddenSamples) -> bool {

@@ -18,7 +18,7 @@ use super::samples::{Samples, all};
 use super::*;
 use crate::compact::Compactor;
 use crate::retention::Expiry;
-use crate::{DeleteOptions, LabelRetention, MaintenanceOptions, Retention};
+use crate::{CompactionPolicy, DeleteOptions, LabelRetention, MaintenanceOptions, Retention};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -48,6 +48,8 @@ impl World {
         let maintenance = MaintenanceOptions {
             interval: Duration::from_secs(120),
             gc_interval: HOUR,
+            // Days are few and small here, and each shall have its own block.
+            compaction: CompactionPolicy { thin_bytes: 0, ..CompactionPolicy::default() },
             retention_of: Arc::new(move |_: &Dataset| configured.lock().unwrap().clone()),
             ..MaintenanceOptions::default()
         };
@@ -113,7 +115,7 @@ pub(super) async fn push_samples(
     Samples::from([(labels.to_string(), bits)])
 }
 
-fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
+pub(super) fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
     let mut all = Samples::new();
     for (series, samples) in parts.into_iter().flatten() {
         all.entry(series).or_default().extend(samples);
@@ -121,7 +123,7 @@ fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
     all
 }
 
-fn logs() -> Dataset {
+pub(super) fn logs() -> Dataset {
     Dataset::logs(TenantId::default_tenant())
 }
 

@@ -16,7 +16,7 @@ use sandur_query::SampleSelection;
 
 use super::samples::{Samples, blocks, metrics};
 use super::*;
-use crate::{DeleteOptions, MaintenanceOptions, RollupStep, RollupSteps};
+use crate::{CompactionPolicy, DeleteOptions, MaintenanceOptions, RollupStep, RollupSteps};
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -79,6 +79,8 @@ impl World {
         let maintenance = MaintenanceOptions {
             interval: Duration::from_secs(120),
             gc_interval: HOUR,
+            // Days are few and small here, and each shall have its own block.
+            compaction: CompactionPolicy { thin_bytes: 0, ..CompactionPolicy::default() },
             rollups: Some(Arc::new(rollups)),
             ..MaintenanceOptions::default()
         };

@@ -292,6 +292,11 @@ impl BlockWriter {
         }
     }
 
+    /// Exemplars that were added and kept.
+    pub fn exemplars(&self) -> u64 {
+        self.exemplars.exemplars()
+    }
+
     /// Exemplars and metadata that were added and kept.
     pub fn beside(&self) -> u64 {
         self.exemplars.exemplars() + self.metadata.metadata()

@@ -80,6 +80,11 @@ impl FaultStore {
         self.world.script(op, path_prefix, fault);
     }
 
+    /// Forgets the faults that were scripted and did not happen yet.
+    pub fn clear_scripts(&self) {
+        self.world.clear_scripts();
+    }
+
     /// Waits until every late write and delete has been applied.
     pub async fn settle(&self) {
         while self.world.has_late_work() {

@@ -98,6 +98,10 @@ impl World {
         self.state().scripts.push_back((op, path_prefix.to_owned(), fault));
     }
 
+    pub fn clear_scripts(&self) {
+        self.state().scripts.clear();
+    }
+
     pub fn trace(&self) -> Vec<String> {
         self.state().trace.clone()
     }

@@ -162,6 +162,34 @@ impl LogHead {
         rest
     }
 
+    /// The rows of some tenants, which are shared with this head.
+    pub(crate) fn only(&self, is_wanted: impl Fn(&TenantId) -> bool) -> LogHead {
+        let rest = LogHead::new(self.incarnation, self.start);
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        let wanted = tenants.iter().filter(|(tenant, _)| is_wanted(tenant));
+        let wanted = wanted.map(|(tenant, rows)| (tenant.clone(), Arc::clone(rows))).collect();
+        drop(tenants);
+        let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut totals, mut kept) = (self.totals(), Vec::new());
+        for (sequence, batch) in frames.iter() {
+            if is_wanted(&batch.batch().tenant) {
+                kept.push((*sequence, Arc::clone(batch)));
+                continue;
+            }
+            let entries = batch.batch().streams.iter().flat_map(|stream| &stream.entries);
+            totals.raw_bytes -= entries.map(|entry| u64::from(entry.line.len)).sum::<u64>();
+            totals.rows -= batch.batch().rows() as u64;
+            totals.memory_bytes -= batch.memory_bytes();
+        }
+        let HeadTotals { rows, raw_bytes, memory_bytes } = totals;
+        let totals = Totals {
+            rows: AtomicU64::new(rows),
+            line_bytes: AtomicU64::new(raw_bytes),
+            memory_bytes: AtomicU64::new(memory_bytes),
+        };
+        LogHead { tenants: RwLock::new(wanted), frames: Mutex::new(kept), totals, ..rest }
+    }
+
     fn share(&self, sequence: u64, batch: &Arc<HeadBatch>) {
         let tenant = self.tenant_for_insert(&batch.batch().tenant);
         for (number, entries) in batch.batch().streams.iter().enumerate() {

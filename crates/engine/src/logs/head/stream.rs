@@ -237,7 +237,14 @@ impl StreamRows {
         });
     }
 
-    /// The same, until `visit` breaks.
+    /// Whether it has a row in the range.
+    pub(in super::super) fn has_rows(&self, range: TimeRange) -> bool {
+        let StreamTotals { rows, first, last, .. } = self.totals;
+        let is_at_an_end = range.contains(first) || range.contains(last);
+        rows > 0 && (is_at_an_end || self.visit_while(range, |_| ControlFlow::Break(())).is_break())
+    }
+
+    /// Calls `visit` as [`StreamRows::visit`] does, until it breaks.
     fn visit_while<'a>(
         &'a self,
         range: TimeRange,

@@ -33,8 +33,8 @@ const WHOLE_ROWS: Columns = Columns { lines: true, metadata: true };
 /// Blocks and heads whose times meet.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The blocks.
-    pub blocks: Vec<Arc<BlockMeta>>,
+    /// The blocks, each with the times of its rows that belong here.
+    pub blocks: Vec<(Arc<BlockMeta>, TimeRange)>,
     /// The heads, each with the times that its rows had when the cluster was made. Rows of other times
     /// that came later belong to no cluster of this scan.
     pub heads: Vec<(Arc<Head>, TimeRange)>,
@@ -59,6 +59,8 @@ pub struct Plan {
 /// A block with what is wanted of it.
 struct Wanted {
     block: Arc<OpenLogs>,
+    /// The times that are asked for of it.
+    range: TimeRange,
     /// All selected streams with rows in the range.
     streams: RoaringBitmap,
     /// Those whose rows are counted from the footer.
@@ -124,29 +126,39 @@ impl Planner {
         Ok(plan)
     }
 
-    async fn open(&self, blocks: &[Arc<BlockMeta>]) -> Result<Vec<Wanted>, Error> {
+    async fn open(&self, blocks: &[(Arc<BlockMeta>, TimeRange)]) -> Result<Vec<Wanted>, Error> {
         let stats = self.context.stats();
-        let opened = self.reader.open_all::<Footer>(blocks, stats).await;
+        let (blocks, times): (Vec<_>, Vec<_>) = blocks.iter().cloned().unzip();
+        let opened = self.reader.open_all::<Footer>(&blocks, stats).await;
         QueryStats::add(&stats.blocks_opened, blocks.len() as u64);
         let mut wanted = Vec::with_capacity(blocks.len());
-        for block in opened {
+        for (block, times) in opened.into_iter().zip(times) {
             let Some(block) = or_warn(&self.context, block)? else { continue };
             let selected = matching::in_block(&self.context, &block, &self.selection.matchers).await?;
             let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason));
             let Some(selected) = or_warn(&self.context, selected)? else { continue };
-            let mut streams = block.footer.streams().touching(selected, self.selection.range);
+            let range = self.asked_of(&block.meta, times);
+            let mut streams = block.footer.streams().touching(selected, range);
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
-            let of_interest = (&streams, self.selection.range);
+            let of_interest = (&streams, range);
             let touched = touched(&self.reader, &block, of_interest, rules, stats).await;
             let Some(touched) = or_warn(&self.context, touched)? else { continue };
             streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
             if !streams.is_empty() {
                 let (counted, pages) = (RoaringBitmap::new(), Vec::new());
-                wanted.push(Wanted { block, streams, counted, pages, touched });
+                wanted.push(Wanted { block, range, streams, counted, pages, touched });
             }
         }
         Ok(wanted)
+    }
+
+    /// The times that are asked for of a block of which some belong to the cluster.
+    fn asked_of(&self, block: &BlockMeta, times: TimeRange) -> TimeRange {
+        match times.covers(block.min_ts, block.max_ts) {
+            true => self.selection.range,
+            false => self.selection.range.intersect(&times),
+        }
     }
 
     /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
@@ -167,8 +179,8 @@ impl Planner {
             let bounds = head.logs().stream_bounds(tenant, matchers, range);
             let span = |b: crate::logs::head::StreamBounds| StreamSpan {
                 stream: b.id,
-                first: b.first,
-                last: b.last,
+                first: b.first.max(range.start),
+                last: b.last.min(range.end.saturating_sub(1)),
             };
             HeadPart { pages, spans: bounds.into_iter().map(span).collect() }
         };
@@ -185,20 +197,18 @@ impl Planner {
     ) -> Suspects {
         let mut spans: Vec<StreamSpan> = heads.iter().flat_map(|h| h.spans.iter().copied()).collect();
         for one in wanted {
-            let table = one.block.footer.streams();
+            let (table, (first, last)) = (one.block.footer.streams(), one.times_of_pages());
             spans.extend(streams(one).iter().map(|ordinal| {
-                let stats = table.stats(ordinal);
-                StreamSpan { stream: one.block.series_id(ordinal), first: stats.min_ts, last: stats.max_ts }
+                let (stats, stream) = (table.stats(ordinal), one.block.series_id(ordinal));
+                StreamSpan { stream, first: stats.min_ts.max(first), last: stats.max_ts.min(last) }
             }));
         }
         find_suspects(spans)
     }
 
-    /// Counts may replace rows when the range is whole minutes `(a, b]`, as counts are kept.
+    /// Counts may replace rows when the range is whole minutes.
     fn counts_whole_minutes(&self) -> bool {
-        let TimeRange { start, end } = self.selection.range;
-        let whole = |at: i64| at.saturating_sub(1).rem_euclid(MINUTE_NS) == 0;
-        self.selection.counts && whole(start) && whole(end)
+        self.selection.counts && is_of_whole_minutes(self.selection.range)
     }
 
     /// Streams whose counts say all that the query asks: their rows are stored once, and for each label
@@ -219,7 +229,10 @@ impl Planner {
             let unique = suspects.is_empty() || !suspects.contains_key(&one.block.series_id(*ordinal));
             whole && unique && asked.iter().all(|label| knows(*ordinal, label))
         };
-        one.streams.iter().filter(countable).collect()
+        match is_of_whole_minutes(one.range) {
+            true => one.streams.iter().filter(countable).collect(),
+            false => RoaringBitmap::new(),
+        }
     }
 
     async fn pages_of(&self, one: &Wanted) -> Result<Vec<u32>, Error> {
@@ -229,7 +242,7 @@ impl Planner {
             return Ok(Vec::new());
         }
         let began = self.context.env().monotonic();
-        let sought = Sought { range: self.selection.range, streams: &streams, needles: &self.needles };
+        let sought = Sought { range: one.range, streams: &streams, needles: &self.needles };
         let found = pages_holding(&self.reader, &one.block, sought, stats).await;
         let Some(found) = or_warn(&self.context, found)? else { return Ok(Vec::new()) };
         found.unread.iter().for_each(|damage| self.context.warn(damage.to_string()));
@@ -264,7 +277,7 @@ impl Planner {
                     block: Arc::clone(&one.block),
                     streams: streams.clone(),
                     suspects,
-                    range: selection.range,
+                    range: one.range,
                     columns,
                     mask,
                     context: self.context.clone(),
@@ -304,10 +317,29 @@ impl Planner {
             reader: self.reader.clone(),
             block: Arc::clone(&one.block),
             streams: one.counted.clone(),
-            range: self.selection.range,
+            range: one.range,
             context: self.context.clone(),
             known: self.reader.known_counts(&one.block),
         }))
+    }
+}
+
+/// Whether a range is whole minutes `(a, b]`, as counts are kept.
+fn is_of_whole_minutes(TimeRange { start, end }: TimeRange) -> bool {
+    let whole = |at: i64| at.saturating_sub(1).rem_euclid(MINUTE_NS) == 0;
+    whole(start) && whole(end)
+}
+
+impl Wanted {
+    /// First and last instant of what is asked for of the block: of its pages, once it is known which.
+    fn times_of_pages(&self) -> (i64, i64) {
+        let (first, last) = (self.range.start, self.range.end.saturating_sub(1));
+        let pages = self.pages.iter().map(|page| &self.block.footer.pages()[*page as usize]);
+        let times = pages.map(|page| (page.min_ts, page.max_ts));
+        match times.reduce(|(first, last), (min, max)| (first.min(min), last.max(max))) {
+            Some((min, max)) => (first.max(min), last.min(max)),
+            None => (first, last),
+        }
     }
 }
 

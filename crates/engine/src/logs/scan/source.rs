@@ -12,7 +12,7 @@ use sandur_query::{
     Versions,
 };
 
-use super::clusters::{Timed, clusters};
+use super::clusters::{Member, Timed, clusters};
 use super::plan::Cluster;
 use super::stream::EngineScan;
 use crate::block_reader::BlockReader;
@@ -64,6 +64,7 @@ impl SeriesInHead for Vec<StreamBounds> {
 }
 
 /// A block or a head.
+#[derive(Clone)]
 enum Holder {
     Block(Arc<BlockMeta>),
     Head(Arc<Head>),
@@ -92,12 +93,11 @@ impl EngineLogs {
             };
             holders.push(Timed { first, last, source: Holder::Head(Arc::clone(head)) });
         }
-        let cluster = |timed: Vec<Timed<Holder>>| {
+        let cluster = |members: Vec<Member<Holder>>| {
             let mut cluster = Cluster { blocks: Vec::new(), heads: Vec::new() };
-            for holder in timed {
-                let times = TimeRange::inclusive(holder.first, holder.last);
-                match holder.source {
-                    Holder::Block(block) => cluster.blocks.push(block),
+            for Member { source, times } in members {
+                match source {
+                    Holder::Block(block) => cluster.blocks.push((block, times)),
                     Holder::Head(head) => cluster.heads.push((head, times)),
                 }
             }

@@ -102,6 +102,9 @@ impl SampleHead {
             self.rows.fetch_add(taken.appended, Ordering::AcqRel);
         }
         taken.grown += self.insert_beside(frame, batch);
+        if taken.grown > 0 {
+            self.tenant_for_insert(&batch.tenant).note_grown(taken.grown);
+        }
         memory.shrink(memory.bytes().saturating_sub(taken.grown));
         self.hold(memory);
         (taken.appended, taken.duplicates)
@@ -178,21 +181,46 @@ impl SampleHead {
         let rest = SampleHead::new(self.incarnation, floor);
         let cut = self.frame_of(floor);
         let mut grown = 0;
-        for tenant in self.tenants() {
-            let Some(snapshot) = self.tenant(&tenant).map(|tenant| tenant.snapshot()) else { continue };
-            for number in 0..snapshot.len() as u32 {
-                grown += rest.take_since(&tenant, &snapshot, number, cut);
+        for id in self.tenants() {
+            let Some(tenant) = self.tenant(&id) else { continue };
+            let snapshot = tenant.snapshot();
+            let numbers = 0..snapshot.len() as u32;
+            let mut taken: u64 = numbers.map(|number| rest.take_since(&id, &snapshot, number, cut)).sum();
+            taken += rest.copy_beside(&id, &tenant, cut);
+            if taken > 0 {
+                rest.tenant_for_insert(&id).note_grown(taken);
             }
+            grown += taken;
         }
-        grown += self.copy_beside(&rest, cut);
+        self.pay_for(&rest, grown);
+        rest
+    }
+
+    /// The samples of some tenants, which are shared with this head. They take over what pays for them: this
+    /// head is about to leave.
+    pub(crate) fn only(&self, is_wanted: impl Fn(&TenantId) -> bool) -> SampleHead {
+        let rest = SampleHead::new(self.incarnation, self.start);
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        let (mut wanted, mut bytes, mut rows) = (BTreeMap::new(), 0, 0);
+        for (tenant, samples) in tenants.iter().filter(|(tenant, _)| is_wanted(tenant)) {
+            bytes += samples.memory_bytes();
+            rows += samples.slots().iter().map(|slot| slot.rows).sum::<u64>();
+            wanted.insert(tenant.clone(), Arc::clone(samples));
+        }
+        drop(tenants);
+        self.pay_for(&rest, bytes);
+        SampleHead { tenants: RwLock::new(wanted), rows: AtomicU64::new(rows), ..rest }
+    }
+
+    /// Gives bytes of what pays for this head to another one.
+    fn pay_for(&self, rest: &SampleHead, mut bytes: u64) {
         let mut held = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for one in held.iter_mut() {
-            let part = one.split(grown);
-            grown -= part.bytes();
+            let part = one.split(bytes);
+            bytes -= part.bytes();
             self.memory_bytes.fetch_sub(part.bytes(), Ordering::Relaxed);
             rest.hold(part);
         }
-        rest
     }
 
     /// Takes the samples of frames from `cut` on of a series of another head; gives the bytes that they take.
@@ -218,23 +246,20 @@ impl SampleHead {
         taken.grown
     }
 
-    /// Gives another head the exemplars and metadata of frames from `cut` on, and the bytes that they take.
-    fn copy_beside(&self, rest: &SampleHead, cut: u32) -> u64 {
+    /// Takes the exemplars and metadata of frames from `cut` on of a tenant of another head; gives the bytes
+    /// that they take.
+    fn copy_beside(&self, id: &TenantId, tenant: &TenantSamples, cut: u32) -> u64 {
         let mut grown = 0;
-        for id in self.tenants() {
-            let Some(tenant) = self.tenant(&id) else { continue };
-            let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-            for HeadExemplar { series, frame, exemplar } in beside.exemplars().filter(|one| one.frame >= cut)
-            {
-                let own = rest.tenant_for_insert(&id);
-                let (series, new_bytes) = own.intern_bare(snapshot.id(*series), &snapshot.labels(*series));
-                let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
-                own.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
-                grown += new_bytes + own.beside().add_exemplar(exemplar);
-            }
-            for (metadata, frame) in beside.metadata().filter(|(_, frame)| *frame >= cut) {
-                grown += rest.tenant_for_insert(&id).beside().add_metadata(frame - cut, metadata);
-            }
+        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+        for HeadExemplar { series, frame, exemplar } in beside.exemplars().filter(|one| one.frame >= cut) {
+            let own = self.tenant_for_insert(id);
+            let (series, new_bytes) = own.intern_bare(snapshot.id(*series), &snapshot.labels(*series));
+            let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
+            own.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
+            grown += new_bytes + own.beside().add_exemplar(exemplar);
+        }
+        for (metadata, frame) in beside.metadata().filter(|(_, frame)| *frame >= cut) {
+            grown += self.tenant_for_insert(id).beside().add_metadata(frame - cut, metadata);
         }
         grown
     }

@@ -24,8 +24,8 @@ use crate::growing::Growing;
 /// Series of a segment.
 pub(super) const SEGMENT: usize = 256;
 /// Bytes of a series beside its labels and its samples: its id, shape and end of labels, its place among
-/// those who have an id, its rows, and its place in the order.
-pub(super) const SERIES_BYTES: u64 = 24 + 10 + size_of::<SeriesRows>() as u64 + 8;
+/// those who have an id, its rows, its place in the order, and what a flush takes to find that order.
+pub(super) const SERIES_BYTES: u64 = 24 + 10 + size_of::<SeriesRows>() as u64 + 8 + 24;
 /// Bytes of a label of a series beside its postings.
 pub(super) const LABEL_BYTES: u64 = size_of::<u32>() as u64;
 /// Bytes of a shape beside its names and levels.

@@ -3,7 +3,7 @@
 //! One inserter at a time. It looks series up by their ids, in the order of the request, and appends to one
 //! segment of them after the other; only a series that is new takes the table's lock from those who read.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use roaring::RoaringBitmap;
@@ -25,6 +25,8 @@ const FEW_SHARE: usize = 4_096;
 pub(super) struct TenantSamples {
     first_ms: AtomicI64,
     last_ms: AtomicI64,
+    /// Bytes that it takes.
+    bytes: AtomicU64,
     /// Whether a series may have no sample, but exemplars.
     has_bare: AtomicBool,
     /// Whether series were named whose first samples are still being appended.
@@ -64,6 +66,7 @@ impl Default for TenantSamples {
         Self {
             first_ms: AtomicI64::new(i64::MAX),
             last_ms: AtomicI64::new(i64::MIN),
+            bytes: AtomicU64::new(0),
             has_bare: AtomicBool::new(false),
             is_naming: AtomicBool::new(false),
             table: RwLock::default(),
@@ -213,6 +216,16 @@ impl TenantSamples {
     /// Counts samples that were appended; a reader that sees the count sees them.
     fn count(&self, counting: Counting) {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
+    }
+
+    /// Notes that it takes this much more.
+    pub(super) fn note_grown(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// How many series there are.

@@ -1,0 +1,224 @@
+//! Long blocks: blocks of several days, which flushes make of rows that are spread thin
+//! ([`windows`](crate::windows)).
+//!
+//! Days are grouped into cells of 1, 8, 64, 512 ... days, each cell within one of the next size. A long block
+//! belongs to the smallest cell that holds its rows. Long blocks of one cell are merged with each other. One
+//! that has become large, or that stands in the way, is cut at the borders of the cells within its own: its
+//! parts belong to smaller cells, and at last to days, whose blocks are merged as all others. So a byte is
+//! rewritten once for each size of cells, whatever the order in which the days of a backfill come.
+//!
+//! A block stands in the way of retention when a part of it is past a period; of blocks of a day when they could
+//! be merged without it ([`merge_runs`](crate::merge_runs)), and of others of its cell when it cannot be merged
+//! with them. Those that stand in the way of rollups are found there ([`rollups`](crate::rollups)).
+//!
+//! **Invariants.** A pure function of blocks, periods and the clock. What a block is cut into is never as long
+//! as the block.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sandur_format::catalog_entry::BlockMeta;
+use sandur_model::{DAY_NS, TimeRange};
+
+use crate::merge_backoff::LeftAlone;
+use crate::merge_policy::CompactionPolicy;
+use crate::retention::Expiry;
+use crate::windows::{days_of, is_long};
+
+/// Cells of one size that a cell of the next size holds.
+const CELLS: i64 = 8;
+/// What is added to the number of a day, so that none is negative: a cell of cells, larger than all of time.
+const DAYS_BEFORE_1970: i64 = CELLS.pow(6);
+/// Part of a block's length that may be past a period of retention before it is cut.
+const EXPIRED_PART: i64 = 8;
+
+/// A cell of days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cell {
+    /// Its days.
+    days: i64,
+    /// Its number among the cells of this size.
+    number: i64,
+}
+
+/// The smallest cell that holds the rows of a block.
+pub(crate) fn cell_of(block: &BlockMeta) -> Cell {
+    let (first, end) = days(block);
+    let mut days = 1i64;
+    while first.div_euclid(days) != (end - 1).div_euclid(days) {
+        days *= CELLS;
+    }
+    Cell { days, number: first.div_euclid(days) }
+}
+
+/// The windows of the parts that a long block is cut into, by time.
+pub(crate) fn parts_of(block: &BlockMeta) -> Vec<TimeRange> {
+    let ((first, end), cell) = (days(block), cell_of(block));
+    let within = (cell.days / CELLS).max(1);
+    let window = |number: i64| {
+        let ns = |day: i64| (day - DAYS_BEFORE_1970).saturating_mul(DAY_NS);
+        TimeRange::new(ns((number * within).max(first)), ns(((number + 1) * within).min(end)))
+    };
+    (first.div_euclid(within)..=(end - 1).div_euclid(within)).map(window).collect()
+}
+
+/// The numbers of the first day of a block's rows, and of the day after the last one.
+fn days(block: &BlockMeta) -> (i64, i64) {
+    // A block of nothing but what stands beside rows has no times of its own.
+    let TimeRange { start, end } =
+        if block.rows > 0 { days_of(block.min_ts, block.max_ts) } else { block.window };
+    let number = |instant: i64| instant.div_euclid(DAY_NS) + DAYS_BEFORE_1970;
+    (number(start), number(end.saturating_add(DAY_NS - 1)).max(number(start) + 1))
+}
+
+/// Long blocks by their cells, but for those that are large or left alone.
+pub(crate) fn by_cells<'a>(
+    policy: &CompactionPolicy,
+    long: &[&'a BlockMeta],
+    left_alone: &LeftAlone,
+) -> BTreeMap<Cell, Vec<&'a BlockMeta>> {
+    let mut cells: BTreeMap<Cell, Vec<&BlockMeta>> = BTreeMap::new();
+    for block in long {
+        if block.raw_bytes < policy.long_raw_bytes_max && !left_alone.blocks.contains(&block.id) {
+            cells.entry(cell_of(block)).or_default().push(block);
+        }
+    }
+    cells
+}
+
+/// The window of what long blocks become.
+pub(crate) fn union(blocks: &[&BlockMeta]) -> TimeRange {
+    let start = blocks.iter().map(|block| block.window.start).min().unwrap_or(0);
+    let end = blocks.iter().map(|block| block.window.end).max().unwrap_or(start);
+    TimeRange::new(start, end)
+}
+
+/// The long blocks of a dataset that are to be cut, but for those that are left alone. Merges that are due come
+/// first.
+pub(crate) fn due_cuts<'a>(
+    (policy, now_ns): (&CompactionPolicy, i64),
+    expiry: Option<&Expiry>,
+    blocks: &'a [Arc<BlockMeta>],
+    left_alone: &LeftAlone,
+) -> impl Iterator<Item = &'a Arc<BlockMeta>> {
+    let (long, of_days): (Vec<_>, Vec<_>) = blocks.iter().partition(|block| is_long(block.window));
+    let is_left = |block: &&Arc<BlockMeta>| !left_alone.blocks.contains(&block.id);
+    let long: Vec<&Arc<BlockMeta>> = long.into_iter().filter(is_left).collect();
+    let over_ns = now_ns.saturating_sub(policy.window_grace.as_nanos() as i64);
+    let metas: Vec<&BlockMeta> = long.iter().map(|block| &***block).collect();
+    let crowded = by_cells(policy, &metas, left_alone).into_values();
+    let crowded = crowded.filter(|blocks| blocks.len() >= policy.hour_blocks_max);
+    // The one that was written first ends most runs.
+    let oldest = crowded.filter_map(|blocks| blocks.into_iter().min_by_key(|block| block.order_of_writing()));
+    let in_the_way: Vec<_> = oldest.map(|block| block.id).collect();
+    let is_due = move |block: &&Arc<BlockMeta>| {
+        let is_large = block.raw_bytes >= policy.long_raw_bytes_max;
+        let is_past = expiry.is_some_and(|expiry| is_partly_past(expiry, block));
+        is_large || is_past || in_the_way.contains(&block.id) || parts_a_day(block, &of_days, over_ns)
+    };
+    long.into_iter().filter(is_due)
+}
+
+/// Whether a block stands between blocks of a day in the order of writing, so that they cannot be merged now
+/// that the day is over.
+fn parts_a_day(block: &BlockMeta, of_days: &[&Arc<BlockMeta>], over_ns: i64) -> bool {
+    let times = TimeRange::inclusive(block.min_ts, block.max_ts);
+    let mut sides: BTreeMap<i64, [bool; 2]> = BTreeMap::new();
+    let near = of_days.iter().filter(|one| times.touches(one.min_ts, one.max_ts));
+    // Blocks of logs have no places: any of them are merged.
+    for one in near.filter(|one| one.place > 0 && one.max_ts < over_ns) {
+        let day = one.window.start.div_euclid(DAY_NS);
+        let is_later = one.order_of_writing() > block.order_of_writing();
+        let sides = sides.entry(day).or_default();
+        sides[usize::from(is_later)] = true;
+        if *sides == [true, true] && (day + 1).saturating_mul(DAY_NS) <= over_ns {
+            return true;
+        }
+    }
+    false
+}
+
+/// Whether a day or more of a block is past a period of retention, and an eighth of its length.
+fn is_partly_past(expiry: &Expiry, block: &BlockMeta) -> bool {
+    let length = block.max_ts.saturating_sub(block.min_ts);
+    let part_ns = (length / EXPIRED_PART).max(DAY_NS);
+    expiry.ends_between(block.min_ts.saturating_add(part_ns), block.max_ts)
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_base::Id;
+    use sandur_model::Signal;
+
+    use super::*;
+    use crate::fixtures::block_meta;
+    use crate::retention::Retention;
+
+    fn block(n: u128, days: (i64, i64), raw_bytes: u64) -> Arc<BlockMeta> {
+        let times = (days.0 * DAY_NS + 1, days.1 * DAY_NS - 1);
+        let window = days_of(times.0, times.1);
+        Arc::new(BlockMeta { raw_bytes, rows: 9, window, ..block_meta(Signal::Logs, Id(n), times) })
+    }
+
+    fn parts(days: (i64, i64)) -> Vec<(i64, i64)> {
+        let parts = parts_of(&block(1, days, 1));
+        parts.iter().map(|part| (part.start / DAY_NS, part.end / DAY_NS)).collect()
+    }
+
+    #[test]
+    fn blocks_are_cut_at_the_borders_of_the_next_smaller_cells() {
+        let days = |days| cell_of(&block(1, days, 1)).days;
+        assert_eq!([days((3, 4)), days((3, 5)), days((7, 9)), days((60, 70))], [1, 8, 64, 512]);
+        assert_eq!([days((-1, 1)), days((-106_751, 106_751))], [CELLS.pow(7); 2]);
+        assert_eq!(cell_of(&block(1, (3, 5), 1)), cell_of(&block(2, (0, 8), 1)));
+        assert_eq!(parts((3, 6)), [(3, 4), (4, 5), (5, 6)]);
+        assert_eq!(parts((7, 9)), [(7, 8), (8, 9)]);
+        assert_eq!(parts((5, 60)).len(), 8);
+        assert_eq!(parts((3, 4)), [(3, 4)]);
+        assert_eq!(parts((-3, 4)), [(-3, 0), (0, 4)]);
+    }
+
+    #[test]
+    fn large_and_crowding_blocks_are_cut_and_those_that_are_partly_past_their_time() {
+        let policy = CompactionPolicy { hour_blocks_max: 3, ..CompactionPolicy::default() };
+        let blocks = [
+            block(1, (0, 3), policy.long_raw_bytes_max),
+            block(2, (0, 40), 1),
+            block(3, (64, 128), 1),
+            block(4, (80, 128), 1),
+            block(5, (96, 120), 1),
+            block(6, (5, 6), policy.long_raw_bytes_max),
+        ];
+        let due = |expiry: Option<Expiry>, left: &LeftAlone| -> Vec<u128> {
+            due_cuts((&policy, 128 * DAY_NS), expiry.as_ref(), &blocks, left)
+                .map(|block| block.id.0)
+                .collect()
+        };
+        let kept = |days| Some(Expiry::new(Retention::uniform(days * DAY_NS), 128 * DAY_NS));
+        assert_eq!(due(None, &LeftAlone::default()), [1, 3]);
+        assert_eq!(due(kept(125), &LeftAlone::default()), [1, 3], "less than an eighth of the second one");
+        assert_eq!(due(kept(122), &LeftAlone::default()), [1, 2, 3]);
+        assert_eq!(due(kept(30), &LeftAlone::default()), [1, 3, 4], "others are past it as a whole");
+        let mut left = LeftAlone::default();
+        left.blocks.extend([Id(1), Id(3)]);
+        assert_eq!(due(None, &left), [], "two of the cell are left");
+    }
+
+    #[test]
+    fn a_long_block_between_blocks_of_a_day_is_cut_once_the_day_is_over() {
+        let of = |n: u128, days, place| {
+            let block = BlockMeta { place, ..(*block(n, days, 1)).clone() };
+            Arc::new(block)
+        };
+        let policy = CompactionPolicy::default();
+        let due = |days: [(i64, i64); 2], places: [u64; 2], now| {
+            let blocks = [of(1, days[0], places[0]), of(2, (3, 9), 5), of(3, days[1], places[1])];
+            let left = LeftAlone::default();
+            due_cuts((&policy, now * DAY_NS), None, &blocks, &left).count()
+        };
+        assert_eq!(due([(4, 5), (4, 5)], [3, 7], 10), 1);
+        assert_eq!(due([(4, 5), (4, 5)], [3, 7], 5), 0, "the day is not over");
+        assert_eq!(due([(4, 5), (6, 7)], [3, 7], 10), 0, "two days");
+        assert_eq!(due([(4, 5), (4, 5)], [3, 4], 10), 0, "both are older");
+    }
+}
