@@ -66,12 +66,27 @@ fn compile(stream: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
     Ok(Arc::new(OfStream(vec![matcher], Needles::default())))
 }
 
+/// Which blocks the engines of a run make.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Raw bytes from which blocks are not merged any more.
+    pub block_max: u64,
+    /// Whether thin slots and days share blocks, and flushes commit one block at a time; else each slot has a
+    /// block of its own, and a flush is one commit.
+    pub is_thin: bool,
+}
+
 impl Node {
-    /// Starts an engine over a client of the shared store; fails while the store fails. Blocks with so many
-    /// raw bytes are not merged any more.
-    pub async fn start(name: String, env: &Env, world: &FaultStore, block_max: u64) -> Result<Self> {
+    /// Starts an engine over a client of the shared store; fails while the store fails.
+    pub async fn start(name: String, env: &Env, world: &FaultStore, shape: Shape) -> Result<Self> {
         let mut options = options();
-        options.maintenance.compaction.block_raw_bytes_max = block_max;
+        options.maintenance.compaction.block_raw_bytes_max = shape.block_max;
+        if shape.is_thin {
+            options.flush_commit_blocks = 1;
+            options.maintenance.compaction.long_raw_bytes_max = LONG_BLOCK;
+        } else {
+            options.maintenance.compaction.thin_bytes = 0;
+        }
         options.maintenance.rollups = Some(rolled::rules()?);
         options.maintenance.retention_change_delay = Duration::from_secs(20);
         Self::start_with(name, env, world, options).await
@@ -236,6 +251,9 @@ fn of_others() -> Result<Vec<Matcher>> {
 fn below(root: &str) -> Result<Matcher> {
     Ok(Matcher::new("__g0__", MatchOp::Equal, root)?)
 }
+
+/// Raw bytes from which blocks of several days are cut.
+const LONG_BLOCK: u64 = 2_000;
 
 /// Small sizes and short times, so that a few simulated minutes see many flushes and merges.
 fn options() -> EngineOptions {

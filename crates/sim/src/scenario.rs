@@ -14,7 +14,7 @@ use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::corrections::{Corrections, Instant};
-use crate::node::Node;
+use crate::node::{Node, Shape};
 use crate::oracle::{Deletion, Oracle};
 use crate::rolled::OldPoints;
 use crate::row::{Content, Row, some_content};
@@ -103,8 +103,7 @@ struct Scenario {
     oracle: Arc<Mutex<Oracle>>,
     corrections: Arc<Mutex<Corrections>>,
     old: Arc<Mutex<OldPoints>>,
-    /// From this size on blocks are not merged any more.
-    block_max: u64,
+    shape: Shape,
     writers: Vec<Task<()>>,
     started: u64,
     kills: usize,
@@ -127,6 +126,7 @@ impl Scenario {
         let world = FaultStore::new(env.clone(), seed ^ 0x5EED, plan);
         let count = 1 + env.random_below(3) as usize;
         let block_max = if env.random_below(2) == 0 { SMALL_BLOCK } else { u64::MAX };
+        let shape = Shape { block_max, is_thin: env.random_below(2) == 0 };
         Self {
             env,
             world,
@@ -134,7 +134,7 @@ impl Scenario {
             oracle: Arc::default(),
             corrections: Arc::default(),
             old: Arc::default(),
-            block_max,
+            shape,
             writers: Vec::new(),
             started: 0,
             kills: 0,
@@ -191,7 +191,7 @@ impl Scenario {
             if self.nodes[place].is_none() {
                 self.started += 1;
                 let name = format!("node-{place}-{}", self.started);
-                let started = Node::start(name, &self.env, &self.world, self.block_max).await;
+                let started = Node::start(name, &self.env, &self.world, self.shape).await;
                 self.nodes[place] = started.ok().map(Arc::new);
             }
         }
@@ -271,7 +271,9 @@ impl Scenario {
 
     fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<Row> {
         let count = 1 + self.env.random_below(20);
-        let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64;
+        // Some hours, or some weeks.
+        let far = if self.shape.is_thin && self.env.random_below(4) == 0 { 200 } else { 1 };
+        let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64 * far;
         let first_ns = self.env.now_ns() - late_ns;
         let mut rows = Vec::new();
         for number in self.written..self.written + count {
@@ -463,7 +465,7 @@ impl Scenario {
         }
         self.check_readers(true).await.context("after a flush")?;
         self.correct_settled().await?;
-        let fresh = Node::start("fresh".to_owned(), &self.env, &self.world, self.block_max).await?;
+        let fresh = Node::start("fresh".to_owned(), &self.env, &self.world, self.shape).await?;
         self.env.sleep(Duration::from_secs(5)).await;
         for signal in Signal::ALL {
             let found = fresh.rows(signal).await?;
