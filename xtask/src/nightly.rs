@@ -36,6 +36,11 @@ const PARTS: &[Part] = &[
 const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
     ("sandur-catalog", &["--test", "it"], "simulation::promises_hold_under_faults_for_many_seeds"),
     ("sandur-engine", &["--lib"], "tests::retention_seeds::rows_never_leave_before_their_period_is_over"),
+    (
+        "sandur-engine",
+        &["--test", "flush_memory"],
+        "no_push_of_many_seeds_takes_more_memory_or_blocks_than_it_may",
+    ),
 ];
 
 /// Runs all parts, then the fuzz targets.
