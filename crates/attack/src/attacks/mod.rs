@@ -19,6 +19,7 @@ mod remote_writes;
 mod selectors;
 mod slow_bodies;
 mod templates;
+mod thin_days;
 mod unlinked_wal;
 mod unread_answers;
 
@@ -59,4 +60,5 @@ pub static ATTACKS: &[&Attack] = &[
     &carbon_clients::ATTACK,
     &damaged_objects::ATTACK,
     &unlinked_wal::ATTACK,
+    &thin_days::ATTACK,
 ];

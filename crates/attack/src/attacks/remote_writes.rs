@@ -11,7 +11,8 @@ pub static ATTACK: Attack =
     Attack { name: "remote-writes", about: "hostile bodies of remote write 1 and 2", run };
 
 const PATH: &str = "/api/v1/write";
-const V1: &[(&str, &str)] = &[("Content-Type", "application/x-protobuf"), ("Content-Encoding", "snappy")];
+pub(super) const V1: &[(&str, &str)] =
+    &[("Content-Type", "application/x-protobuf"), ("Content-Encoding", "snappy")];
 const V2: &[(&str, &str)] = &[
     ("Content-Type", "application/x-protobuf;proto=io.prometheus.write.v2.Request"),
     ("Content-Encoding", "snappy"),
@@ -80,21 +81,29 @@ fn many_series(ground: &Ground<'_>, client: usize) {
     for round in 0..ground.pick(2, 20) {
         let mut plain = Vec::new();
         for n in 0..10_000 {
-            let pairs = [("__name__", "churn".to_owned()), ("id", format!("{client}-{round}-{n}"))];
-            let labels = pairs.iter().flat_map(|(name, value)| {
-                field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
-            });
-            let mut series: Vec<u8> = labels.collect();
-            let mut sample = vec![0x09];
-            sample.extend_from_slice(&(n as f64).to_bits().to_le_bytes());
-            sample.push(0x10);
-            put_varint(&mut sample, now as u64);
-            series.extend(field(2, &sample));
-            plain.extend(field(1, &series));
+            let id = format!("{client}-{round}-{n}");
+            let pairs = [("__name__", "churn"), ("id", id.as_str())];
+            plain.extend(sample_series(&pairs, [(now, n as f64)].into_iter()));
         }
         let Ok(body) = snap::raw::Encoder::new().compress_vec(&plain) else { return };
         ground.ask("POST", PATH, V1, &body);
     }
+}
+
+/// A series of version 1: labels, and samples as milliseconds and value.
+pub(super) fn sample_series(pairs: &[(&str, &str)], samples: impl Iterator<Item = (i64, f64)>) -> Vec<u8> {
+    let labels = pairs.iter().flat_map(|(name, value)| {
+        field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
+    });
+    let mut series: Vec<u8> = labels.collect();
+    for (time_ms, value) in samples {
+        let mut sample = vec![0x09];
+        sample.extend_from_slice(&value.to_bits().to_le_bytes());
+        sample.push(0x10);
+        put_varint(&mut sample, time_ms as u64);
+        series.extend(field(2, &sample));
+    }
+    field(1, &series)
 }
 
 /// A field of bytes.

@@ -1,0 +1,161 @@
+//! Rows that are spread so thin over days and tenants that each could have a block of its own: a sample a day
+//! for a century, lines of thousands of days, thousands of tenants with a line each. Flushes must go on, make
+//! few blocks, and take no more memory than there is; also after a crash, which brings all of it back.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::Attack;
+use super::remote_writes::{V1, sample_series};
+use crate::draws::Draws;
+use crate::ground::{ATTACKER, Ground};
+use crate::raw;
+use crate::victim::Setup;
+
+/// This attack.
+pub static ATTACK: Attack =
+    Attack { name: "thin-days", about: "rows of a century of days and of thousands of tenants", run };
+
+const DAY_MS: i64 = 86_400_000;
+/// Blocks of a dataset that a flush makes of thin rows at most.
+const BLOCKS_OF_DATASET: u64 = 2;
+
+/// A server of its own, and what it acknowledged.
+struct Storm<'a> {
+    ground: &'a Ground<'a>,
+    address: SocketAddr,
+    draws: Draws,
+    samples: u64,
+    lines: u64,
+    tenants: u64,
+}
+
+fn run(ground: &Ground<'_>) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let store = folder.path().join("data");
+    let mut setup = Setup { ..ground.setup.clone() };
+    setup.arguments.extend(["--limits-reject-old-samples-max-age", "0"].map(str::to_owned));
+    let server = setup.serve_store(ground.env, &store)?;
+    let draws = Draws::new(ground.seed);
+    let mut storm = Storm { ground, address: server.address, draws, samples: 0, lines: 0, tenants: 0 };
+    for round in 0..ground.pick(2, 4) {
+        storm.push_century(round)?;
+    }
+    storm.push_tenants(ground.pick(300, 24_000))?;
+    storm.check_memory(server.peak_bytes(), "with pushes");
+    server.kill()?;
+    let server = setup.serve_store(ground.env, &store).context("the start with all of it in the WAL")?;
+    storm.address = server.address;
+    storm.ask("POST", "/flush", &[], b"");
+    storm.check_memory(server.peak_bytes(), "after a crash and a flush");
+    storm.check_blocks(&store);
+    storm.check_rows()?;
+    Ok(())
+}
+
+impl Storm<'_> {
+    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Vec<u8>> {
+        let what = || format!("{method} {path}");
+        match raw::request((ATTACKER, self.address), method, path, headers, body) {
+            Ok((status, body)) => {
+                self.ground.tally.answer(status, &what());
+                (200..300).contains(&status).then_some(body)
+            }
+            Err(error) => {
+                self.ground.tally.finding(format!("{}: no answer: {error}", what()));
+                None
+            }
+        }
+    }
+
+    /// A sample a day of some series, and a line a day of some streams, for up to 130 years.
+    fn push_century(&mut self, round: usize) -> Result<()> {
+        let now_ms = self.ground.env.now_ns() / 1_000_000;
+        let days = self.ground.pick(4_000, 36_500) as i64;
+        for series in 0..self.ground.pick(2, 4) {
+            let shift = self.draws.below(80_000_000) as i64;
+            let times: Vec<i64> = (0..days).map(|day| now_ms - day * DAY_MS - shift).collect();
+            let pairs = [("__name__", "thin"), ("id", &format!("{round}-{series}"))];
+            let plain = sample_series(&pairs, times.iter().map(|time| (*time, 1.0)));
+            let body = snap::raw::Encoder::new().compress_vec(&plain).context("snappy takes any bytes")?;
+            if self.ask("POST", "/api/v1/write", V1, &body).is_some() {
+                self.samples += times.len() as u64;
+            }
+            let stream = format!("{round}-{series}");
+            let line = |time: &i64| json!([(time * 1_000_000).to_string(), "a line of a day"]);
+            let values: Vec<Value> = times.iter().map(line).collect();
+            let body = json!({"streams": [{"stream": {"job": "thin", "id": stream}, "values": values}]});
+            let headers = [("Content-Type", "application/json")];
+            if self.ask("POST", "/loki/api/v1/push", &headers, body.to_string().as_bytes()).is_some() {
+                self.lines += times.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// A line of each of many tenants, and of some a sample.
+    fn push_tenants(&mut self, count: usize) -> Result<()> {
+        let now = self.ground.env.now_ns();
+        for n in 0..count {
+            let tenant = format!("thin-{n}");
+            let body = json!({"streams": [{"stream": {"job": "thin"}, "values": [[now.to_string(), "x"]]}]});
+            let headers = [("Content-Type", "application/json"), ("X-Scope-OrgID", tenant.as_str())];
+            if self.ask("POST", "/loki/api/v1/push", &headers, body.to_string().as_bytes()).is_some() {
+                self.tenants += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_memory(&self, peak: u64, when: &str) {
+        let bound = self.ground.setup.memory_limit + self.ground.setup.memory_limit / 10;
+        if peak > bound {
+            self.ground.tally.finding(format!("{} MiB were resident {when}", peak >> 20));
+        }
+    }
+
+    /// Whether there are few objects for what was pushed. Each push may have been in a flush of its own.
+    fn check_blocks(&self, store: &Path) {
+        let found = files(&store.join("blocks"));
+        let pushes = self.ground.pick(2, 4) as u64 * self.ground.pick(2, 4) as u64;
+        let most = BLOCKS_OF_DATASET * 2 * pushes + self.tenants;
+        if found > most {
+            self.ground.tally.finding(format!("{found} blocks, {most} are enough"));
+        }
+    }
+
+    /// Whether all that was acknowledged is answered.
+    fn check_rows(&self) -> Result<()> {
+        let now = self.ground.env.now_ns() / 1_000_000_000 + 86_400;
+        let escape = sandur_bench::http::escaped;
+        let range = format!("[{}d]", 140 * 365);
+        let samples = escape(&format!("sum(count_over_time(thin{range}))"));
+        let lines = escape(&format!("sum(count_over_time({{job=\"thin\"}}{range}))"));
+        for (path, query, expected) in
+            [("/api/v1/query", samples, self.samples), ("/loki/api/v1/query", lines, self.lines)]
+        {
+            let path = format!("{path}?query={query}&time={now}");
+            let body = self.ask("GET", &path, &[], b"").unwrap_or_default();
+            let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let value = &answer["data"]["result"][0]["value"][1];
+            let found: u64 = value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+            if found != expected {
+                let text =
+                    format!("{found} rows of {expected} that were acknowledged are answered at {path}");
+                self.ground.tally.finding(text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Files below a directory.
+fn files(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let count = |entry: fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { 1 };
+    entries.flatten().map(count).sum()
+}
