@@ -208,9 +208,17 @@ impl Views {
         let mut inserters = self.lock();
         let current = self.current();
         let rest = Arc::new(head.without(datasets));
-        let exchange =
-            |one: &Arc<Head>| if Arc::ptr_eq(one, head) { Arc::clone(&rest) } else { Arc::clone(one) };
-        let heads = current.heads.iter().map(exchange).collect();
+        let mut heads: Vec<Arc<Head>> = Vec::with_capacity(current.heads.len());
+        for one in &current.heads {
+            let is_it = Arc::ptr_eq(one, head);
+            let before = heads.iter().rev().find(|before| before.incarnation() == rest.incarnation());
+            match before.filter(|before| is_it && rest.datasets().is_empty() && before.end() == rest.start())
+            {
+                // The floor passes both at once: while it waits, heads without rows shall not become many.
+                Some(before) => before.advance(rest.end()),
+                None => heads.push(Arc::clone(if is_it { &rest } else { one })),
+            }
+        }
         let newest =
             if snapshot.number() > current.snapshot.number() { &snapshot } else { &current.snapshot };
         let view = View { snapshot: Arc::clone(newest), heads, missing: current.missing.clone() };

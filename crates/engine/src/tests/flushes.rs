@@ -157,25 +157,30 @@ async fn a_tenant_whose_block_cannot_be_written_blocks_no_other_tenant() {
     let left: Vec<Vec<Dataset>> = engine.view().heads.iter().map(|head| head.datasets()).collect();
     assert!(left.concat().iter().all(|dataset| dataset.tenant == tenant("sick")), "{left:?}");
     assert_eq!(engine.view().head_totals().rows, 3, "memory of the others is free");
-    assert_eq!(world.objects(&engine).await, (6, 6), "nothing is left of what failed");
-    for of in ["healthy", "sick", "well"] {
-        assert_eq!(lines(&engine, of).await, 3);
+    let heads = engine.view().heads.len();
+    for round in 3..8 {
+        push_line(&engine, "healthy", round).await;
+        engine.flush().await.unwrap_err();
     }
+    assert_eq!(engine.view().heads.len(), heads, "heads without rows do not become many");
+    assert_eq!(world.objects(&engine).await, (11, 11), "nothing is left of what failed");
+    let check = async |engine: &Arc<Engine>| {
+        for (of, count) in [("healthy", 8), ("sick", 3), ("well", 3)] {
+            assert_eq!(lines(engine, of).await, count, "{of}");
+        }
+    };
+    check(&engine).await;
     // A crash: rows of the others are in blocks and in the WAL.
     drop(engine);
     let again = world.open("two").await;
     world.sleep(600).await;
-    for of in ["healthy", "sick", "well"] {
-        assert_eq!(lines(&again, of).await, 3);
-    }
+    check(&again).await;
     // The store takes them again.
     world.bucket.clear_scripts();
     world.sleep(600).await;
     again.flush().await.unwrap();
     assert_eq!(again.view().head_totals().rows, 0);
-    for of in ["healthy", "sick", "well"] {
-        assert_eq!(lines(&again, of).await, 3);
-    }
+    check(&again).await;
 }
 
 /// While the store takes no blocks, retries leave none behind.
