@@ -77,13 +77,14 @@ fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
     }
 }
 
-/// Kills, races and crashes of the cache, ten times as many as at each change.
+/// Kills, stops, races and crashes of the cache, ten times as many as at each change or more.
 fn cache(_: &[String]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["test", "--release", "--no-fail-fast", "--lib", "--test", "it"]);
     command.args(["--package", "sandur-cache", "--package", "sandur-memcached"]);
     command.env("SANDUR_CACHE_SEEDS", "2000").env("SANDUR_CACHE_RACES", "200");
     command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
+    command.env("SANDUR_CACHE_STOPS", "100");
     run_command(&mut command).context("the cache under kills and races")
 }
 

@@ -9,8 +9,9 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use sandur_base::Env;
 
@@ -29,7 +30,7 @@ use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
-use crate::write_back::{Backpressure, WriteBackQueue, is_passing};
+use crate::write_back::{BUFFER_PAUSE, Backpressure, WriteBackQueue, is_passing};
 
 /// What expires within this time goes to segments of its own, which are freed as a whole.
 const BRIEF_SECONDS: u32 = 3600;
@@ -283,9 +284,16 @@ impl FlashTier {
         self.flash.flush_all();
     }
 
-    /// Does the work of the flash threads for a moment: for who fills it faster than they write.
-    pub fn step(&self) {
-        self.flash.step();
+    /// Waits until a value of so many bytes would find room, at the latest until `until`. `false` when there
+    /// is none by then, or the device is out of use.
+    pub fn wait_for_room(&self, bytes: u64, until: Duration) -> bool {
+        while !self.flash.may_write() || !self.write_back.has_room_for(bytes) {
+            if !self.flash.probe_unless_well() || self.env.monotonic() >= until {
+                return false;
+            }
+            std::thread::park_timeout(BUFFER_PAUSE);
+        }
+        true
     }
 
     pub fn is_recovering(&self) -> bool {
@@ -327,9 +335,8 @@ impl FlashTier {
     /// Writes everything, so that the next start finds it.
     pub fn close(&self) {
         // What waits is written or dropped within its patience.
-        while !self.write_back.is_empty() {
-            self.flash.step();
-            std::thread::yield_now();
+        while !self.write_back.is_empty() && self.is_writing_back() {
+            std::thread::park_timeout(BUFFER_PAUSE);
         }
         self.stop_write_back();
         self.flash.close();
@@ -347,13 +354,21 @@ impl FlashTier {
 
     fn stop_write_back(&self) {
         self.write_back.close();
-        let write_back_thread = self.write_back_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let write_back_thread = self.lock_write_back_thread().take();
         // One that panicked has said so.
         write_back_thread.map(JoinHandle::join);
     }
 
+    fn is_writing_back(&self) -> bool {
+        self.lock_write_back_thread().as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    fn lock_write_back_thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.write_back_thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes how a read ended.
-    pub fn count_read(&self, found: bool, since: std::time::Duration) {
+    pub fn count_read(&self, found: bool, since: Duration) {
         let counter = if found { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
         self.read_latency.note(self.env.monotonic().saturating_sub(since));

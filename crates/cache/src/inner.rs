@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Env;
@@ -39,8 +38,6 @@ const INDEX_LOOK: u64 = 4096;
 const TIMED: u64 = 64;
 /// The least that the device needs for writes and for reads: some buffers for each class of records.
 const LEAST_BUFFERS: u64 = 4 << 20;
-/// Items that are written between two looks at the write queue when the cache is closed.
-const CLOSE_STEP: usize = 64;
 
 pub(crate) struct Inner {
     pub env: Env,
@@ -547,32 +544,6 @@ impl Inner {
         } else {
             self.ram.memory().give_back(before - now);
         }
-    }
-
-    /// Writes what is in memory alone to flash, and flash to the device. For at most `patience`.
-    pub fn close(&self, patience: Duration) {
-        let Some(flash) = &self.flash else { return };
-        let until = self.env.monotonic() + patience;
-        for number in 0..self.ram.shards() {
-            let mut next = Some(0);
-            while let Some(from) = next.filter(|_| self.env.monotonic() < until) {
-                let mut unsaved = Vec::new();
-                let at = self.moment();
-                next = self.ram.lock_shard(number).visit(from, CLOSE_STEP, at, |hash, record| {
-                    if !record.on_flash || !flash.still_has(hash, false) {
-                        unsaved.push((hash, record.shared_key()));
-                    }
-                });
-                for (hash, key) in unsaved {
-                    // What was changed or removed since is another's affair.
-                    let _ = self.ram.lock(hash).with(hash, &key, (at, false), |record, _| {
-                        record.on_flash = flash.offer(hash, record, u8::from(record.fetched));
-                    });
-                }
-                flash.step();
-            }
-        }
-        flash.close();
     }
 }
 

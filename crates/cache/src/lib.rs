@@ -68,6 +68,7 @@ mod ram;
 mod request;
 pub mod splitmix;
 mod stats;
+mod stop;
 mod unix_seconds;
 mod write_back;
 

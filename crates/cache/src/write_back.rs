@@ -24,7 +24,7 @@ use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 
 /// How long to wait for a write buffer before another try.
-const BUFFER_PAUSE: Duration = Duration::from_millis(2);
+pub(crate) const BUFFER_PAUSE: Duration = Duration::from_millis(2);
 /// How long an idle thread sleeps.
 const IDLE: Duration = Duration::from_secs(1);
 
@@ -130,6 +130,11 @@ impl WriteBackQueue {
 
     fn bytes_max(&self) -> u64 {
         self.memory.limit() / 8
+    }
+
+    /// Whether a value of so many bytes may wait beside those that do.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        self.is_empty() || self.bytes() + bytes <= self.bytes_max()
     }
 
     /// Whether half of the bytes that may wait do.

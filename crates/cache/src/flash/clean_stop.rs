@@ -1,10 +1,22 @@
-//! Which clean stop of a device it is: for what is kept elsewhere and holds for that stop alone.
+//! The end of a run: everything is written, with an image of the index that stands for all of it, and a root
+//! that says so. Also which clean stop of a device it is, for what is kept elsewhere and holds for that stop
+//! alone.
 //!
-//! Invariant: no two stops of a device are equal, and a run that did not end cleanly has none.
+//! A slow stop is no failure of the device: nothing here has a deadline, a write that fails is tried again,
+//! and a device that was out of use is probed before it is given up.
+//!
+//! Invariants: no two stops of a device are equal, and a run that did not end cleanly has none. A stop that
+//! is not clean is logged with its reason.
 
 use std::fmt;
+use std::time::Duration;
 
+use super::core::Core;
 use super::format::Root;
+use super::health::Health;
+
+/// How often a stop tries to write the image.
+const IMAGE_TRIES: u32 = 3;
 
 /// A clean stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,5 +47,54 @@ impl CleanStop {
 impl fmt::Display for CleanStop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}:{}", u128::from_be_bytes(self.device), self.turn)
+    }
+}
+
+/// Why a stop was not a clean one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unclean {
+    /// The device takes no writes.
+    #[error("the device is {} and a probe of it failed", .0.name())]
+    Device(Health),
+    /// The writes of the image failed.
+    #[error("the image of the index could not be written in {IMAGE_TRIES} tries")]
+    Image,
+    /// There are not enough free segments for the image, and none can be reclaimed.
+    #[error("the image of the index needs more segments than can be freed; give flash more space")]
+    NoRoom,
+}
+
+impl Core {
+    /// Writes everything, with an image of the index. The threads have ended, so that nothing else writes.
+    pub fn stop_cleanly(&self) -> Result<CleanStop, Unclean> {
+        // Full buffers first: a probe needs one.
+        while self.writer.write_next(Duration::ZERO) {}
+        self.probe_unless_well();
+        self.writer.seal_all();
+        while self.writer.write_next(Duration::ZERO) {}
+        // For the next start, should there be no image: one stands for the journal too.
+        self.journal.commit(true);
+        let (mut tries, mut reclaimed) = (0, 0);
+        loop {
+            if self.images.write_image(true) {
+                return Ok(CleanStop::new(self.disk.device_id, self.roots.turn()));
+            }
+            if !self.disk.watch.may_write() {
+                return Err(Unclean::Device(self.disk.watch.health()));
+            }
+            if self.images.has_room_for_image() {
+                tries += 1;
+                if tries == IMAGE_TRIES {
+                    return Err(Unclean::Image);
+                }
+                continue;
+            }
+            // The image may need more segments than are free; the oldest records make room for it.
+            reclaimed += 1;
+            if reclaimed > self.space.table.len() || !self.reclaimer.reclaim_for_image() {
+                return Err(Unclean::NoRoom);
+            }
+            while self.writer.write_next(Duration::ZERO) {}
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! [`Journal`], then [`Keyspace`] (index), then [`Writer`] and [`Roots`], then [`Reader`] and [`Images`],
 //! then [`Reclaimer`]. [`Recovery`] works on them for as long as a start takes.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub(super) struct Core {
     pub roots: Arc<Roots>,
     pub images: Arc<Images>,
     pub reclaimer: Reclaimer,
-    /// Held while the keeper's work is done: what steps while the threads run must not do it beside them.
+    /// Held while the keeper's work is done: a probe that a stop asks for must not be made beside it.
     keeping: Mutex<()>,
 }
 
@@ -64,7 +65,7 @@ impl Core {
     /// Finds what the run that left `root` wrote, or makes every slot free if that is not wanted.
     pub fn recover(&self, root: &Root) {
         let Self { disk, space, journal, keys, roots, .. } = self;
-        Recovery { disk, space, journal, keys, roots }.recover(root);
+        Recovery { disk, space, journal, keys, roots, unread: AtomicU32::new(0) }.recover(root);
     }
 
     /// One round of everything that is done besides writing records and the journal.
@@ -94,13 +95,28 @@ impl Core {
 
     /// Probes a device that is out of use, when its pause is over.
     pub fn probe_if_due(&self) {
-        if !self.disk.watch.wants_probe(self.disk.env.monotonic()) {
-            return;
+        if self.disk.watch.wants_probe(self.disk.env.monotonic()) {
+            self.probe_now();
         }
+    }
+
+    /// Probes a device that is out of use before its pause is over, unless an operation on it has not
+    /// returned. Whether it is in use, or may be soon.
+    pub fn probe_unless_well(&self) -> bool {
+        if self.disk.watch.may_write() {
+            return true;
+        }
+        let _alone = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
+        self.disk.watch.may_write() || self.disk.watch.is_under_way() || self.probe_now()
+    }
+
+    fn probe_now(&self) -> bool {
         let succeeded = self.probe().is_ok_and(|same| same);
-        if self.disk.watch.probed(succeeded, self.disk.env.monotonic()) {
+        let is_taken_back = self.disk.watch.probed(succeeded, self.disk.env.monotonic());
+        if is_taken_back {
             self.space.retired.hurry();
         }
+        is_taken_back
     }
 
     fn probe(&self) -> std::io::Result<bool> {

@@ -292,6 +292,11 @@ impl Watch {
         !is_busy && self.health() >= Health::Degraded && now >= self.lock().probe_at
     }
 
+    /// Whether a write or a sync has not returned yet.
+    pub fn is_under_way(&self) -> bool {
+        !self.lock_under_way().since.is_empty()
+    }
+
     /// What the probe showed. Whether the device is taken back.
     pub fn probed(&self, succeeded: bool, now: Duration) -> bool {
         let mut writes = self.lock();

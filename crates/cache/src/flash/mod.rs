@@ -20,6 +20,7 @@
 
 mod append;
 mod clean_stop;
+mod cold_start;
 mod compact;
 mod compaction;
 mod core;
@@ -84,16 +85,16 @@ use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use sandur_base::Env;
 
+use self::cold_start::ColdStart;
 use self::core::Core;
 use self::disk::Disk;
 use self::format::Root;
 use self::journal::Place;
 use self::layout::Layout;
-use self::roots::{may_use, read_root};
+use self::roots::{FoundRoot, read_root};
 use self::threads::Threads;
 use crate::device::{Device, FileDevice, OwnReads};
 
@@ -116,6 +117,8 @@ pub struct FlashStats {
     pub counts: Counts,
     /// State of the device.
     pub health: Health,
+    /// Whether what an earlier run left is still being found.
+    pub is_recovering: bool,
     /// Records on flash.
     pub records: u64,
     /// Bytes of memory of the index.
@@ -159,18 +162,28 @@ impl Flash {
         Ok(flash)
     }
 
-    /// As [`Flash::open_over`], without threads: whoever calls [`Flash::step`] does
-    /// their work. For simulations.
-    pub fn open_on(
+    /// As [`Flash::open_over`], without threads.
+    fn open_on(
         env: &Env,
         device: Arc<dyn Device>,
         options: FlashOptions,
         observer: Arc<dyn Observer>,
     ) -> Result<Self, FlashError> {
         let layout = Layout::plan(device.size(), options.segment_bytes)?;
-        let found = read_root(&*device)?;
+        let found = match read_root(&*device)? {
+            FoundRoot::Sound(root) => Some(root),
+            FoundRoot::Unreadable => {
+                cold_start::log_unreadable();
+                None
+            }
+            FoundRoot::New => None,
+        };
         let last_turn = found.map_or(0, |root| root.turn);
-        let root = found.filter(|root| may_use(root, &layout, &options, device.size()));
+        let root = found.filter(|root| {
+            let why_not = ColdStart::of(root, &layout, &options, device.size());
+            why_not.iter().for_each(|why| why.log(root));
+            why_not.is_none()
+        });
         let disk = Disk::new(env, device, layout, options, root.as_ref());
         let core = Core::new(disk, observer, last_turn, root.as_ref());
         if root.is_none() {
@@ -280,6 +293,7 @@ impl Flash {
         FlashStats {
             counts: core.disk.counters.counts(),
             health: core.disk.watch.health(),
+            is_recovering: core.keys.earlier.is_recovering(),
             records: core.keys.index.len(),
             index_bytes: core.keys.index.bytes(),
             capacity_bytes: core.disk.layout.capacity(),
@@ -311,7 +325,8 @@ impl Flash {
 
     /// Does the work of the threads for a moment: what an earlier run left is found, everything
     /// queued is written, buffers whose time has come are flushed, the journal is committed,
-    /// segments are reclaimed.
+    /// segments are reclaimed. One tick of the watch passes. For tests without threads.
+    #[cfg(test)]
     pub fn step(&self) {
         let core = &self.core;
         if let Some(root) = lock(&self.unrecovered).take() {
@@ -319,36 +334,39 @@ impl Flash {
         }
         core.watch_reads();
         core.writer.flush_buffers(false);
-        while core.writer.write_next(Duration::ZERO) {}
+        while core.writer.write_next(std::time::Duration::ZERO) {}
         core.journal.commit(true);
         core.keep_once();
         core.journal.commit(true);
     }
 
     /// Stops: everything is written, with an image of the index, so that the next start finds it all
-    /// at once.
+    /// at once. Takes as long as the device needs.
     pub fn close(&self) {
         self.stop_threads();
         let core = &self.core;
         if let Some(root) = lock(&self.unrecovered).take() {
             core.recover(&root);
         }
-        core.writer.seal_all();
-        while core.writer.write_next(Duration::ZERO) {}
-        let is_written = core.journal.commit(true);
-        // The image may need more segments than are free; the oldest records make room for it.
-        for _ in 0..core.space.table.len() {
-            let is_clean = is_written && core.images.write_image(true);
-            if is_clean {
-                let turn = core.roots.turn();
-                *lock(&self.clean_stop) = Some(CleanStop::new(core.disk.device_id, turn));
-            }
-            let lacks_room = !is_clean && !core.images.has_room_for_image() && core.disk.watch.may_write();
-            if !is_written || !lacks_room || !core.reclaimer.reclaim_for_image() {
-                break;
-            }
-            while core.writer.write_next(Duration::ZERO) {}
+        match core.stop_cleanly() {
+            Ok(stop) => *lock(&self.clean_stop) = Some(stop),
+            Err(why) => tracing::warn!(
+                %why,
+                records = core.keys.index.len(),
+                "the stop of flash is not a clean one: the next start treats it as a crash"
+            ),
         }
+    }
+
+    /// Whether the device takes writes.
+    pub fn may_write(&self) -> bool {
+        self.core.disk.watch.may_write()
+    }
+
+    /// Probes a device that is out of use at once, unless an operation on it has not returned. Whether it
+    /// takes writes, or may do so soon. For who is about to write for the last time.
+    pub fn probe_unless_well(&self) -> bool {
+        self.core.probe_unless_well()
     }
 
     /// The stop of the run before this one; `None` when that did not end cleanly, or there was none.

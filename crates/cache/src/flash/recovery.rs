@@ -8,6 +8,8 @@
 //! now may be readable after another crash: until an image stands for all there is, every change of a key
 //! is noted. Without the whole journal nothing is believed, as removals may be missing.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::disk::Disk;
 use super::format::{
     Class, JournalBlock, JournalEntry, Root, Row, SegmentHead, TenantUnits, Trailer, UNIT, tenants_of,
@@ -34,6 +36,8 @@ pub(super) struct Recovery<'a> {
     pub journal: &'a Journal,
     pub keys: &'a Keyspace,
     pub roots: &'a Roots,
+    /// Segments that hold records of the earlier run and could not be read.
+    pub unread: AtomicU32,
 }
 
 impl Recovery<'_> {
@@ -43,20 +47,30 @@ impl Recovery<'_> {
         let sources = self.adopt(&heads, root);
         if let Some(journal) = self.read_journal(root) {
             self.load_newest_image(&heads, root);
-            let scanned =
-                Replay { disk: self.disk, space: self.space, keys: self.keys }.replay(sources, journal, root);
+            let Self { disk, space, keys, unread, .. } = self;
+            let scanned = Replay { disk, space, keys, unread }.replay(sources, journal, root);
             for (slot, id, rows) in scanned {
                 self.write_footer(slot, id, &rows);
             }
         } else {
-            tracing::warn!("the journal of flash cannot be read: nothing of an earlier run is believed");
+            tracing::warn!(
+                "the journal of flash cannot be read: the content of the previous run is discarded"
+            );
             self.keys.distrust();
             // It begins anew when a root says so; until then it is what the next start needs.
             self.roots.begin_journal_anew();
         }
         self.end_recovery();
-        self.disk.counters.records_recovered.add(self.keys.index.len());
-        tracing::info!(records = self.keys.index.len(), "found what an earlier run left on flash");
+        let (records, unread) = (self.keys.index.len(), self.unread.load(Ordering::Relaxed));
+        self.disk.counters.records_recovered.add(records);
+        if unread > 0 {
+            tracing::warn!(
+                records,
+                segments = unread,
+                "segments of flash cannot be read: their records are lost"
+            );
+        }
+        tracing::info!(records, "found what an earlier run left on flash");
     }
 
     fn end_recovery(&self) {
@@ -77,7 +91,7 @@ impl Recovery<'_> {
         let mut block = vec![0; BLOCK as usize];
         let slots = 0..self.disk.layout.segments;
         let read = slots.map(|slot| {
-            self.read_surely(self.disk.layout.slot_start(slot), &mut block)?;
+            self.read_of_segment(self.disk.layout.slot_start(slot), &mut block)?;
             SegmentHead::parse(&block, &self.disk.device_id)
         });
         read.collect()
@@ -90,6 +104,13 @@ impl Recovery<'_> {
             self.keys.note_unindexed();
         }
         is_read.then_some(())
+    }
+
+    /// As [`Self::read_surely`], of a segment whose records are lost if it cannot be read.
+    fn read_of_segment(&self, offset: u64, into: &mut [u8]) -> Option<()> {
+        let is_read = self.read_surely(offset, into);
+        self.unread.fetch_add(u32::from(is_read.is_none()), Ordering::Relaxed);
+        is_read
     }
 
     /// Enters the segments found into the table and frees all other slots.
@@ -140,12 +161,13 @@ impl Recovery<'_> {
         }
         let mut block = vec![0; BLOCK as usize];
         let end = self.disk.layout.slot_start(slot) + self.disk.layout.segment_bytes;
-        self.read_surely(end - BLOCK, &mut block)?;
+        self.read_of_segment(end - BLOCK, &mut block)?;
         if let Some((trailer, _)) = Trailer::parse(&block, head.id) {
             return Some((trailer, trailer.tenants(&block), Rows::OnDevice));
         }
         let Some((rows, _)) = (0..TRIES).find_map(|_| self.disk.scan(slot, head.id)) else {
             self.keys.note_unindexed();
+            self.unread.fetch_add(1, Ordering::Relaxed);
             return None;
         };
         Some((trailer_of(head.id, &rows), tenants_of(&rows), Rows::Scanned(rows)))
@@ -206,6 +228,7 @@ impl Recovery<'_> {
         if root.image == 0 || parts.is_empty() || !is_whole {
             if root.image != 0 {
                 self.keys.note_unindexed();
+                tracing::warn!("segments of the image of the flash index are missing; what it held is lost");
             }
             return;
         }

@@ -12,6 +12,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::disk::Disk;
 use super::expiry::{Coarse, is_expired};
@@ -90,6 +91,8 @@ pub(super) struct Replay<'a> {
     pub disk: &'a Disk,
     pub space: &'a Space,
     pub keys: &'a Keyspace,
+    /// Counts segments whose footers cannot be read.
+    pub unread: &'a AtomicU32,
 }
 
 impl Replay<'_> {
@@ -169,6 +172,7 @@ impl Replay<'_> {
                 None => {
                     // What cannot be read now may be found after another crash, when it is old.
                     self.keys.distrust();
+                    self.unread.fetch_add(1, Ordering::Relaxed);
                     Vec::new()
                 }
             },

@@ -10,8 +10,7 @@ use super::disk::Disk;
 use super::format::Root;
 use super::journal::{Journal, Place};
 use super::keyspace::Keyspace;
-use super::layout::{Layout, ROOTS};
-use super::options::{FlashOptions, Journaling, Warm};
+use super::layout::ROOTS;
 use super::segments::SegmentState;
 use super::space::Space;
 use crate::device::{BLOCK, Device};
@@ -20,30 +19,28 @@ use crate::device::{BLOCK, Device};
 /// give back what was not used.
 const RESERVED: u64 = 1 << 32;
 
-/// The newest sound root of a device, of any layout.
-pub(super) fn read_root(device: &dyn Device) -> std::io::Result<Option<Root>> {
+/// What the roots of a device say.
+pub(super) enum FoundRoot {
+    /// Nothing: no run was there before.
+    New,
+    /// Neither of them is sound.
+    Unreadable,
+    /// The newest sound one, of any layout.
+    Sound(Root),
+}
+
+/// Reads the roots of a device.
+pub(super) fn read_root(device: &dyn Device) -> std::io::Result<FoundRoot> {
     let mut blocks = [vec![0; BLOCK as usize], vec![0; BLOCK as usize]];
     for (block, offset) in blocks.iter_mut().zip(ROOTS) {
         device.read_at(offset, block)?;
     }
-    Ok(Root::newest(&blocks[0], &blocks[1]))
-}
-
-/// Whether what the run that wrote `root` left may be used.
-pub(super) fn may_use(root: &Root, layout: &Layout, options: &FlashOptions, device_bytes: u64) -> bool {
-    let found = Layout {
-        segment_bytes: u64::from(root.segment_bytes),
-        segments: root.segments,
-        journal_blocks: root.journal_blocks,
-        shard_rows: root.shard_rows,
-    };
-    let is_trusted = match options.warm {
-        Warm::Off => false,
-        Warm::Clean => root.clean,
-        // What was deleted must not come back, unless no key ever changes.
-        Warm::Crash => root.clean || !root.journal_lost || options.journaling == Journaling::Off,
-    };
-    is_trusted && found == *layout && root.device_bytes == device_bytes
+    let is_new = || blocks.iter().flatten().all(|&byte| byte == 0);
+    Ok(match Root::newest(&blocks[0], &blocks[1]) {
+        Some(root) => FoundRoot::Sound(root),
+        None if is_new() => FoundRoot::New,
+        None => FoundRoot::Unreadable,
+    })
 }
 
 /// The roots of this run.

@@ -9,7 +9,7 @@
 //! writes, of the writer and of the keeper are held during I/O.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::disk::Disk;
@@ -32,8 +32,8 @@ pub(super) struct Writer {
     pub policy: Arc<ReclaimPolicy>,
     open: [Mutex<Option<OpenSegment>>; Class::OF_RECORDS.len()],
     pub unwritten: Unwritten,
-    /// Held while a queued write is carried out: what steps while the threads run must not do so beside
-    /// them. Taken before all other locks.
+    /// Held while a queued write is carried out, so that writes are in order whoever calls. Taken before all
+    /// other locks.
     writing: Mutex<()>,
     pub queue: WriteQueue,
     pub write_pool: BufferPool,
@@ -165,14 +165,9 @@ impl Writer {
         self.space.retired.add(slot, self.disk.env.monotonic());
     }
 
-    /// Carries out one queued write. Whether there was one, and nobody else is at it.
+    /// Carries out one queued write; waits for one, at most for `patience`. Whether there was one.
     pub fn write_next(&self, patience: Duration) -> bool {
-        let _in_order = match self.writing.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) if patience == Duration::ZERO => return false,
-            Err(TryLockError::WouldBlock) => self.writing.lock().unwrap_or_else(PoisonError::into_inner),
-        };
+        let _in_order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(job) = self.queue.take(patience) else { return false };
         let (slot, id) = match &job {
             Job::Head { slot, id, .. } | Job::Seal { slot, id, .. } => (*slot, *id),

@@ -5,5 +5,6 @@ mod forecast;
 mod races;
 mod ram;
 mod restarts;
+mod stops;
 mod tenants;
 mod tiers;

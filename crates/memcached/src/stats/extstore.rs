@@ -40,6 +40,7 @@ pub(super) fn add_totals(flash: &FlashTierStats, report: &mut Report) {
     report.add("extstore_limit_maxbytes", device.capacity_bytes);
     report.add("extstore_io_queue", device.queued_writes);
     report.add("extstore_journal_waiting", device.journal_waiting);
+    report.add("extstore_recovering", u64::from(device.is_recovering));
 }
 
 /// All segments but those that are kept free.

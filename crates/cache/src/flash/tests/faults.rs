@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::world::{World, warm_options};
+use super::world::{World, small_options, warm_options};
 use crate::device::{Fault, Faults};
-use crate::flash::{Dropped, Health, SegmentState};
+use crate::flash::{Dropped, FlashOptions, Health, SegmentState, Warm};
 
 const TENTH: Duration = Duration::from_millis(100);
 
@@ -118,4 +118,49 @@ fn a_device_that_is_slow_for_long_gets_no_writes_until_it_is_fast_again() {
     assert_eq!(world.put(100, 1000), Err(Dropped::DeviceDegraded));
     assert!(world.check(7), "what is there is still read");
     recovers(&mut world);
+}
+
+fn after_clean_stops() -> FlashOptions {
+    FlashOptions { warm: Warm::Clean, ..small_options() }
+}
+
+#[test]
+fn a_stop_takes_a_device_back_that_is_well_again() {
+    for fault in [Fault::WriteError, Fault::SyncError, Fault::Vanish] {
+        let mut world = World::new(16, 4 << 20, after_clean_stops());
+        (0..100).for_each(|key| world.put(key, 5000).unwrap());
+        world.step(Duration::from_secs(1));
+        world.device.inject(Faults::none().with(fault, 1_000_000));
+        let mut key = 100;
+        while world.flash.may_write() {
+            // Some are refused, since no segment is free.
+            let _ = world.put(key, 5000);
+            world.step(Duration::from_millis(20));
+            key += 1;
+        }
+        assert!(world.flash.health() >= Health::Degraded, "{fault:?}");
+        world.device.heal();
+        let held = world.check_all();
+        let (device, model) = world.close();
+        let world = World::over(17, device.after_kill(1), after_clean_stops(), model);
+        world.step(Duration::ZERO);
+        assert_eq!((world.check_all(), held > 50), (held, true), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_write_that_fails_during_a_stop_does_not_make_the_next_start_empty() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 4 << 20, after_clean_stops());
+        (0..100).for_each(|key| world.put(key, 5000).unwrap());
+        (0..50).for_each(|key| assert!(world.forget(key)));
+        world.step(Duration::from_secs(1));
+        (0..30).for_each(|key| world.put(key, 3000).unwrap());
+        world.device.inject(Faults::none().with(Fault::WriteError, 30_000));
+        let (device, model) = world.close();
+        let world = World::over(seed, device.after_kill(seed), after_clean_stops(), model);
+        assert!(world.flash.is_recovering(), "seed {seed}: the start uses nothing of the previous run");
+        world.step(Duration::ZERO);
+        assert!(world.check_all() > 0, "seed {seed}");
+    }
 }

@@ -1,0 +1,144 @@
+//! A memcached server on flash that is filled, stopped with SIGTERM at once, and started again: no start is
+//! an empty one, and what was found before the stop is found after it.
+//!
+//! `SANDUR_CACHE_STOPS` asks for more stops than 2, `SANDUR_CACHE_BUSY` for so many busy processes beside.
+
+#![allow(clippy::unwrap_used)] // also in the functions that the test shares
+#![allow(clippy::disallowed_methods)] // real processes live in real time
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sandur_base::environment::variable;
+use tempfile::TempDir;
+
+use crate::served::{self, Server};
+
+/// Until when a server has to answer, and to stop.
+const PATIENCE: Duration = Duration::from_secs(120);
+const KEYS: u64 = 30_000;
+const VALUE: usize = 4 << 10;
+/// Requests that are sent before their answers are read.
+const BATCH: u64 = 1_000;
+/// A busy process ends by itself after so many seconds, should the test be killed.
+const BUSY_SECONDS: &str = "3600";
+
+/// Processes that compute, for as long as this lives.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn start(count: u64) -> Self {
+        let start = |_| {
+            let mut command = Command::new("timeout");
+            command.args([BUSY_SECONDS, "sh", "-c", "while :; do :; done"]).stdin(Stdio::null());
+            command.spawn().unwrap()
+        };
+        Self((0..count).map(start).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for process in &mut self.0 {
+            // `timeout` ends its child when it is asked to end, not when it is killed.
+            let _ = kill_process(Pid::from_child(process), Signal::TERM);
+            let _ = process.wait();
+        }
+    }
+}
+
+impl Server {
+    fn start_warm(directory: &Path) -> Self {
+        let (socket, flash) = (directory.join("socket"), directory.join("flash"));
+        let arguments =
+            format!("-u root -m 64 -t 2 -s {} -o ext_path={}:512M", socket.display(), flash.display());
+        let mut server = Self::connect(served::command(&arguments).spawn().unwrap(), &socket, PATIENCE);
+        while server.is_recovering() {}
+        server
+    }
+
+    fn is_recovering(&mut self) -> bool {
+        self.send(b"stats\r\n");
+        let mut is_recovering = None;
+        loop {
+            let line = self.line();
+            match line.strip_prefix("STAT extstore_recovering ") {
+                Some(number) => is_recovering = Some(number == "1"),
+                None if line == "END" => break is_recovering.expect("the server says it"),
+                None => {}
+            }
+        }
+    }
+
+    fn fill(&mut self, round: u64) {
+        for first in (0..KEYS).step_by(BATCH as usize) {
+            let mut requests = Vec::new();
+            for key in first..first + BATCH {
+                requests.extend_from_slice(format!("ms {key} {VALUE}\r\n").as_bytes());
+                requests.extend_from_slice(&value_of(key, round));
+                requests.extend_from_slice(b"\r\n");
+            }
+            self.send(&requests);
+            (0..BATCH).for_each(|_| assert_eq!(self.line(), "HD"));
+        }
+    }
+
+    /// How many keys have their value of this round; others have none.
+    fn hits(&mut self, round: u64) -> u64 {
+        let mut hits = 0;
+        for first in (0..KEYS).step_by(BATCH as usize) {
+            let requests: String = (first..first + BATCH).map(|key| format!("mg {key} v\r\n")).collect();
+            self.send(requests.as_bytes());
+            for key in first..first + BATCH {
+                let head = self.line();
+                if head == "EN" {
+                    continue;
+                }
+                let mut value = vec![0; head.strip_prefix("VA ").unwrap().parse::<usize>().unwrap() + 2];
+                self.stream.read_exact(&mut value).unwrap();
+                value.truncate(value.len() - 2);
+                assert!(value == value_of(key, round), "key {key} has another value");
+                hits += 1;
+            }
+        }
+        hits
+    }
+
+    fn terminate(mut self) {
+        kill_process(Pid::from_child(&self.process), Signal::TERM).unwrap();
+        assert!(self.process.wait().unwrap().success());
+    }
+}
+
+fn value_of(key: u64, round: u64) -> Vec<u8> {
+    [key.to_le_bytes(), round.to_le_bytes()].concat().repeat(VALUE / 16)
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    variable(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[test]
+fn a_start_after_a_stop_right_after_a_fill_is_never_cold() {
+    let directory = TempDir::new().unwrap();
+    let _busy = Busy::start(number("SANDUR_CACHE_BUSY", 0));
+    let mut server = Server::start_warm(directory.path());
+    for round in 1..=number("SANDUR_CACHE_STOPS", 2) {
+        server.fill(round);
+        let before = server.hits(round);
+        // What reads brought into memory is not on flash; a fill is what a stop has most to write of.
+        server.fill(round);
+        let began = Instant::now();
+        server.terminate();
+        let stop = began.elapsed();
+        server = Server::start_warm(directory.path());
+        let after = server.hits(round);
+        println!("stop {round}: {before} hits before, {after} after; the stop took {stop:?}");
+        assert!(after * 100 >= before * 99, "stop {round}: {after} of {before} values are there");
+        assert!(before * 100 >= KEYS * 99, "stop {round}: {before} of {KEYS} values fit");
+    }
+    server.kill();
+}
