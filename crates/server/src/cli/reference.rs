@@ -13,8 +13,8 @@ const INTRODUCTION: &str = "# Commands\n\n\
     holds results alone; progress, warnings and summaries go to standard error. A reader that goes away \
     (`| head`) is no failure.\n";
 
-/// The command whose options are a page of their own.
-const ELSEWHERE: &str = "serve";
+/// Commands whose options are on a page of their own.
+const ELSEWHERE: &[(&str, &str)] = &[("sandur serve", "options.md"), ("sandur cache serve", "memcached.md")];
 
 /// The text of `docs/reference/commands.md`.
 pub fn commands_page() -> String {
@@ -36,8 +36,8 @@ fn describe(page: &mut String, command: &Command, above: &str, shared: &[&str]) 
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     // Writing to a String cannot fail.
     let _ = write!(page, "\n## {name}\n\n{about}.\n");
-    if command.get_name() == ELSEWHERE {
-        page.push_str("\nIts options: [options.md](options.md).\n");
+    if let Some((_, elsewhere)) = ELSEWHERE.iter().find(|(command, _)| *command == name) {
+        let _ = write!(page, "\nIts options: [{elsewhere}]({elsewhere}).\n");
         return;
     }
     let reaches = command.get_arguments().any(|a| a.get_id() == shared[0]);
@@ -88,7 +88,9 @@ fn written(argument: &Arg) -> String {
         return format!("`{}`", value.unwrap_or_else(|| argument.get_id().to_string()));
     };
     let short = argument.get_short().map(|s| format!("`-{s}`, ")).unwrap_or_default();
+    let may_be_missing = argument.get_num_args().is_some_and(|number| number.min_values() == 0);
     match value {
+        Some(value) if may_be_missing => format!("{short}`--{long}[={value}]`"),
         Some(value) => format!("{short}`--{long} {value}`"),
         None => format!("{short}`--{long}`"),
     }

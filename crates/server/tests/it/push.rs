@@ -155,6 +155,33 @@ fn samples_have_no_resume_points_and_are_told_why() {
 }
 
 #[test]
+fn a_format_that_stands_apart_from_its_option_is_explained() {
+    let place = Place::new();
+    let file = place.write("m.prom", "m 1\n");
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
+    for arguments in [["--metrics", "auto", &file], [&file, "--metrics", "openmetrics"]] {
+        let (code, said) = push(nowhere, &arguments);
+        let format = if arguments.contains(&"auto") { "auto" } else { "openmetrics" };
+        let why = format!("a format follows an =, as in --metrics={format}");
+        assert_eq!((code, said.contains(&why)), (Some(2), true), "{said}");
+    }
+}
+
+#[test]
+fn refused_lines_that_are_no_utf8_are_not_called_stored() {
+    let place = Place::new();
+    let server = place.server(&["--limits-max-line-size", "20"]);
+    let text = b"short \xff\na line of many characters \xff\n";
+    let (code, said) = push(server.address, &[&place.write("a.log", text)]);
+    assert_eq!(code, Some(1), "{said}");
+    for part in ["acknowledged 1 lines", "1 lines are no UTF-8: stored as they are", "refused 1 lines: "] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let (_, said) = push(server.address, &[&place.write("b.log", b"many more characters \xff\n")]);
+    assert!(said.contains("acknowledged 0 lines") && !said.contains("UTF-8"), "{said}");
+}
+
+#[test]
 fn samples_that_a_foreign_server_refuses_without_a_place_are_found_by_halves() {
     // It answers as a server that takes nothing of a body with a line "m bad".
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -64,7 +64,7 @@ impl Batch {
     pub fn add(&mut self, at: u64, timestamp_ns: i64, text: &[u8]) {
         let start = self.text.len() as u32;
         self.text.extend_from_slice(text);
-        self.not_utf8 += u64::from(std::str::from_utf8(text).is_err());
+        self.not_utf8 += u64::from(is_not_utf8(text));
         self.lines.push(Line { at, timestamp_ns, start, end: self.text.len() as u32 });
     }
 
@@ -76,6 +76,11 @@ impl Batch {
     /// Bytes of some lines.
     pub fn bytes_of(&self, lines: Range<usize>) -> u64 {
         self.lines[lines].iter().map(|line| u64::from(line.end - line.start)).sum()
+    }
+
+    /// How many of some lines are no UTF-8.
+    pub fn not_utf8_of(&self, lines: Range<usize>) -> u64 {
+        lines.filter(|&n| is_not_utf8(self.text(n))).count() as u64
     }
 
     /// The text of line `n`.
@@ -104,6 +109,10 @@ impl Batch {
         let packed = snap::raw::Encoder::new().compress_vec(&plain);
         packed.expect("a batch is far below the 4 GiB that snappy takes").into()
     }
+}
+
+fn is_not_utf8(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_err()
 }
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {

@@ -52,6 +52,16 @@ pub fn without_options_of_lines(matches: &ArgMatches) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Refuses a format that stands apart from `--metrics`, where it is read as the name of a file.
+pub fn without_format_apart(arguments: &[String]) -> Result<(), Failed> {
+    let is_format = |name: &&String| FORMATS.contains(&name.as_str()) && !Path::new(name).exists();
+    arguments.iter().find(is_format).map_or(Ok(()), |format| {
+        Err(Failed::usage(format!(
+            "there is no file '{format}': a format follows an =, as in --metrics={format}"
+        )))
+    })
+}
+
 /// A push of samples.
 pub struct MetricsPush {
     sender: Sender,

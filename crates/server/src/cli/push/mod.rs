@@ -105,6 +105,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let arguments: Vec<String> = matches.get_many("files").into_iter().flatten().cloned().collect();
     if let Some(format) = matches.get_one::<String>("metrics") {
         metrics::without_options_of_lines(matches)?;
+        metrics::without_format_apart(&arguments)?;
         let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
         let retries = retries.unwrap_or(RETRIES_DEFAULT);
         let sender = Sender::new(env, Client::from_arguments(matches)?, Some(retries));

@@ -39,6 +39,7 @@ pub struct Report {
     bar: ProgressBar,
     lines: u64,
     bytes: u64,
+    /// Stored lines that are no UTF-8.
     not_utf8: u64,
     refused: BTreeMap<String, u64>,
     shown: u64,
@@ -81,9 +82,11 @@ impl Report {
     /// Counts a batch of which `left` is not stored.
     pub fn settled(&mut self, name: &str, batch: &Batch, left: &[Left]) {
         let (mut lines, mut bytes) = (batch.lines.len() as u64, batch.bytes());
+        let mut not_utf8 = batch.not_utf8;
         for part in left {
             lines = lines.saturating_sub(part.lines.len() as u64);
             bytes = bytes.saturating_sub(batch.bytes_of(part.lines.clone()));
+            not_utf8 = not_utf8.saturating_sub(batch.not_utf8_of(part.lines.clone()));
             *self.refused.entry(part.reason.clone()).or_default() += part.lines.len() as u64;
             for n in part.lines.clone() {
                 if self.shown == SHOWN_MAX {
@@ -101,7 +104,7 @@ impl Report {
         }
         self.lines += lines;
         self.bytes += bytes;
-        self.not_utf8 += batch.not_utf8;
+        self.not_utf8 += not_utf8;
         self.bar.inc(batch.end - batch.start);
     }
 
