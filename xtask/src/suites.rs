@@ -29,7 +29,7 @@ pub fn clients(arguments: &[String]) -> Result<()> {
     rivals::ensure(rivals::FOR_TESTS)?;
     rivals::ensure(rivals::LARGE_CLIENTS)?;
     let server = TestBucket::start()?;
-    let mut command = process_tests(&["clients::", "logcli::", "promtool::"]);
+    let mut command = process_tests(&["clients::", "documentation::", "logcli::", "promtool::"]);
     with_tools(&mut command);
     server.apply(&mut command);
     run(&mut command)

@@ -4,6 +4,7 @@
 
 mod attack;
 mod auth;
+mod cache_restarts;
 mod carbon;
 mod carbon_faults;
 mod carbon_memory;
@@ -15,6 +16,7 @@ mod crash;
 mod deletes;
 mod delta_temporality;
 mod demo;
+mod documentation;
 mod explain;
 mod faults;
 mod grafana;

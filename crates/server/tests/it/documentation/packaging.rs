@@ -1,0 +1,135 @@
+//! What is packaged: the command lines of the unit and of the image, and what they need.
+
+use std::process::Command;
+
+use super::names::options;
+use super::pages::{file, pages};
+use super::place::{Place, parse};
+use super::shell::{Call, pipeline};
+
+/// The command of ours in a line that may begin with another program; its name alone without arguments.
+fn ours(line: &str) -> Call {
+    let mut call = pipeline(line).into_iter().next().unwrap();
+    let at = call.words.iter().position(|word| word == "sandur" || word == "/usr/bin/sandur");
+    call.words.drain(..at.unwrap_or_else(|| panic!("no command of ours in '{line}'")));
+    "sandur".clone_into(&mut call.words[0]);
+    call
+}
+
+/// The strings of a list in JSON behind a word of the Containerfile.
+fn list(containerfile: &str, word: &str) -> Vec<String> {
+    let line = containerfile.lines().find_map(|line| line.strip_prefix(word)).unwrap();
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn the_image_starts_as_its_comment_says() {
+    let containerfile = file("packaging/Containerfile");
+    let program = list(&containerfile, "ENTRYPOINT ");
+    assert_eq!(program, ["/usr/bin/sandur"]);
+    let default = list(&containerfile, "CMD ");
+    let place = Place::new();
+    let mut ran = 0;
+    for line in containerfile.lines().filter_map(|line| line.find("podman run").map(|at| &line[at..])) {
+        let mut call = ours(line);
+        if call.words.len() == 1 {
+            call.words.extend(default.clone());
+            let secret = call.words.iter().position(|word| word == "--auth-file").unwrap() + 1;
+            let mount = format!(":{}:ro", call.words[secret]);
+            assert!(line.contains(&mount), "nothing is mounted at {}: {line}", call.words[secret]);
+        }
+        place.run("packaging/Containerfile", &call);
+        ran += 1;
+    }
+    assert!(ran >= 3, "{ran} command lines");
+    let ignored = file(".dockerignore");
+    for name in ["target", ".git"] {
+        assert!(ignored.lines().any(|line| line == name), "an image is not built from {name}");
+    }
+}
+
+#[test]
+fn the_unit_hands_over_files_that_its_user_cannot_read() {
+    let unit = file("packaging/sandur.service");
+    let lines: Vec<&str> = unit.lines().map(|line| line.trim_start_matches('#')).collect();
+    let starts = lines.iter().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+    parse("packaging/sandur.service", &ours(starts));
+    assert!(lines.contains(&"DynamicUser=yes"), "with a user of its own files could belong to it");
+    let handed: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("LoadCredential=")).collect();
+    let variables = lines.iter().filter_map(|line| line.strip_prefix("Environment="));
+    let pairs: Vec<(&str, &str)> =
+        variables.flat_map(|line| line.split(' ')).map(|pair| pair.split_once('=').unwrap()).collect();
+    let options = options();
+    for (variable, path) in &pairs {
+        let is_option =
+            |key: &String| format!("SANDUR_{}", key.replace('.', "_").to_uppercase()) == *variable;
+        assert!(options.keys().any(is_option), "no option {variable}");
+        let name = path.strip_prefix("%d/").unwrap();
+        let is_handed = handed.iter().any(|entry| entry.split(':').next() == Some(name));
+        assert!(is_handed, "{name} is not handed over");
+    }
+    assert!(pairs.iter().any(|(variable, _)| *variable == "SANDUR_AUTH_FILE") && pairs.len() == handed.len());
+}
+
+#[test]
+fn systemd_has_no_complaint_about_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sandur.service");
+    let unit = file("packaging/sandur.service").replace("/usr/bin/sandur", "/bin/true");
+    let unit = unit.replace("#LoadCredential=", "LoadCredential=").replace("#Environment=", "Environment=");
+    std::fs::write(&path, unit.replace("#MemoryMax=", "MemoryMax=")).unwrap();
+    let Ok(output) = Command::new("systemd-analyze").arg("verify").arg(&path).output() else {
+        return eprintln!("skipped: there is no systemd-analyze");
+    };
+    let said = [output.stdout, output.stderr].concat();
+    let about_it = String::from_utf8_lossy(&said).lines().any(|line| line.contains("sandur.service"));
+    assert!(output.status.success() && !about_it, "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn the_documentation_has_one_figure_for_the_limit_of_a_cgroup() {
+    // Resident memory stays within the limit and a tenth; the memory of the kernel comes on top.
+    let unit = file("packaging/sandur.service");
+    assert!(unit.contains("# Set MemoryMax a fifth above memory_limit"));
+    let pages = pages();
+    let says: Vec<&str> =
+        pages.iter().flat_map(|page| page.text.lines()).filter(|line| line.contains("MemoryMax")).collect();
+    assert!(!says.is_empty() && says.iter().all(|line| line.contains("a fifth above")), "{says:?}");
+}
+
+/// Whether promtool is there; `cargo xtask clients` builds it.
+fn has_promtool() -> bool {
+    let is_there = Command::new("promtool").arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: there is no promtool (`cargo xtask clients` builds it)");
+    }
+    is_there
+}
+
+#[test]
+fn prometheus_reads_the_alerts_and_the_example_of_remote_write() {
+    let pages = pages();
+    let page = pages.iter().find(|page| page.name == "docs/production.md").unwrap();
+    let blocks = page.blocks();
+    let example = blocks.iter().find(|block| block.text.starts_with("remote_write:")).unwrap();
+    // Prometheus refuses a whole file for a key that it does not know; these are known from 2.26 on.
+    let known = ["remote_write", "- url", "headers", "authorization", "queue_config"];
+    for line in example.text.lines() {
+        let key = line.trim().split(':').next().unwrap();
+        assert!(known.contains(&key), "'{key}' is not known to every Prometheus");
+    }
+    if !has_promtool() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (config, alerts) = (folder.path().join("prometheus.yml"), folder.path().join("alerts.yml"));
+    std::fs::write(&config, &example.text).unwrap();
+    std::fs::write(&alerts, file("packaging/alerts.yml")).unwrap();
+    for arguments in [
+        &["check", "config", "--syntax-only", config.to_str().unwrap()][..],
+        &["check", "rules", alerts.to_str().unwrap()],
+    ] {
+        let output = Command::new("promtool").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
