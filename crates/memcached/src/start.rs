@@ -68,10 +68,14 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     let running = Running::start(env.clone(), settings, Arc::clone(&log))?;
     running.said.iter().for_each(|line| log.say(line));
     note_open_addresses(&running, &*log);
-    let _pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
-    wait(&running.server, signals, &*log).await;
+    let pid_file = pid_file.as_deref().map(PidFile::write).transpose();
+    match &pid_file {
+        Ok(_) => wait(&running.server, signals, &*log).await,
+        // What the files held is still there for the next start.
+        Err(_) => running.server.graceful.store(true, Ordering::Relaxed),
+    }
     running.stop().iter().for_each(|line| log.say(line));
-    Ok(())
+    pid_file.map(drop)
 }
 
 fn note_ignored(settings: &Settings, log: &dyn Log) {
@@ -169,17 +173,22 @@ pub(super) struct Running {
 impl Running {
     /// Opens the cache and the sockets and starts the threads.
     pub fn start(env: Env, settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
-        let failed = |what| move |error| Error::Process { what, error };
-        let unix_socket = settings.unix_socket.clone();
         let server = Arc::new(Server::new(env, settings, Shutdown::default(), log)?);
-        let said = memory_file::restore(&server)?;
-        // no client can connect before there is a cache
-        let mut listeners = Listeners::open(&server.settings).inspect_err(|_| {
+        Self::serve(&server).inspect_err(|_| {
             // what the files held is still there for the next start
             server.graceful.store(true, Ordering::Relaxed);
             let _ = memory_file::close(&server, CLOSE_PATIENCE);
-        })?;
-        register(&server, &listeners);
+        })
+    }
+
+    /// Opens the sockets and starts the threads.
+    fn serve(server: &Arc<Server>) -> Result<Self, Error> {
+        let failed = |what| move |error| Error::Process { what, error };
+        let unix_socket = server.settings.unix_socket.clone();
+        let said = memory_file::restore(server)?;
+        // no client can connect before there is a cache
+        let mut listeners = Listeners::open(&server.settings)?;
+        register(server, &listeners);
         if let Some(path) = environment::variable(PORT_FILE) {
             listeners.write_ports(Path::new(&path))?;
         }
@@ -195,25 +204,25 @@ impl Running {
             let socket = datagrams.next().map(|l| Datagrams::new(l.socket, Arc::clone(queue)));
             let (counters, queue) = (Arc::clone(counters), Arc::clone(queue));
             let worker =
-                Worker::new(Arc::clone(&server), counters, queue, socket).map_err(failed("make a poller"))?;
+                Worker::new(Arc::clone(server), counters, queue, socket).map_err(failed("make a poller"))?;
             threads.push(spawn("cache worker", move || worker.run()).map_err(failed("start a thread"))?);
         }
         drop(datagrams);
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| failed("make a poller")(error.into()))?;
         let acceptor = Acceptor {
-            server: Arc::clone(&server),
+            server: Arc::clone(server),
             listeners,
             queues: queues.clone(),
             stop: stop.try_clone().map_err(failed("make a poller"))?,
         };
         threads.push(spawn("cache acceptor", move || acceptor.run()).map_err(failed("start a thread"))?);
         if !server.settings.flash.is_empty() {
-            let (server, stop) = (Arc::clone(&server), stop.try_clone().map_err(failed("make a poller"))?);
+            let (server, stop) = (Arc::clone(server), stop.try_clone().map_err(failed("make a poller"))?);
             let context = move || extstore_options::run(&server, &stop);
             threads.push(spawn("cache knobs", context).map_err(failed("start a thread"))?);
         }
-        Ok(Self { server, queues, stop, threads, unix_socket, said, addresses })
+        Ok(Self { server: Arc::clone(server), queues, stop, threads, unix_socket, said, addresses })
     }
 
     /// Ends all threads and connections; what there is to log about it.

@@ -1,5 +1,5 @@
 //! A memcached server on flash that is filled, stopped with SIGTERM at once, and started again: no start is
-//! an empty one, and what was found before the stop is found after it.
+//! an empty one, and what was found before the stop is found after it. A start that fails changes nothing.
 //!
 //! `SANDUR_CACHE_STOPS` asks for more stops than 2, `SANDUR_CACHE_BUSY` for so many busy processes beside.
 
@@ -50,12 +50,15 @@ impl Drop for Busy {
     }
 }
 
+fn arguments(directory: &Path) -> String {
+    let (socket, flash) = (directory.join("socket"), directory.join("flash"));
+    format!("-u root -m 64 -t 2 -s {} -o ext_path={}:512M", socket.display(), flash.display())
+}
+
 impl Server {
     fn start_warm(directory: &Path) -> Self {
-        let (socket, flash) = (directory.join("socket"), directory.join("flash"));
-        let arguments =
-            format!("-u root -m 64 -t 2 -s {} -o ext_path={}:512M", socket.display(), flash.display());
-        let mut server = Self::connect(served::command(&arguments).spawn().unwrap(), &socket, PATIENCE);
+        let process = served::command(&arguments(directory)).spawn().unwrap();
+        let mut server = Self::connect(process, &directory.join("socket"), PATIENCE);
         while server.is_recovering() {}
         server
     }
@@ -73,8 +76,8 @@ impl Server {
         }
     }
 
-    fn fill(&mut self, round: u64) {
-        for first in (0..KEYS).step_by(BATCH as usize) {
+    fn fill(&mut self, keys: u64, round: u64) {
+        for first in (0..keys).step_by(BATCH as usize) {
             let mut requests = Vec::new();
             for key in first..first + BATCH {
                 requests.extend_from_slice(format!("ms {key} {VALUE}\r\n").as_bytes());
@@ -87,9 +90,9 @@ impl Server {
     }
 
     /// How many keys have their value of this round; others have none.
-    fn hits(&mut self, round: u64) -> u64 {
+    fn hits(&mut self, keys: u64, round: u64) -> u64 {
         let mut hits = 0;
-        for first in (0..KEYS).step_by(BATCH as usize) {
+        for first in (0..keys).step_by(BATCH as usize) {
             let requests: String = (first..first + BATCH).map(|key| format!("mg {key} v\r\n")).collect();
             self.send(requests.as_bytes());
             for key in first..first + BATCH {
@@ -127,18 +130,35 @@ fn a_start_after_a_stop_right_after_a_fill_is_never_cold() {
     let _busy = Busy::start(number("SANDUR_CACHE_BUSY", 0));
     let mut server = Server::start_warm(directory.path());
     for round in 1..=number("SANDUR_CACHE_STOPS", 2) {
-        server.fill(round);
-        let before = server.hits(round);
+        server.fill(KEYS, round);
+        let before = server.hits(KEYS, round);
         // What reads brought into memory is not on flash; a fill is what a stop has most to write of.
-        server.fill(round);
+        server.fill(KEYS, round);
         let began = Instant::now();
         server.terminate();
         let stop = began.elapsed();
         server = Server::start_warm(directory.path());
-        let after = server.hits(round);
+        let after = server.hits(KEYS, round);
         println!("stop {round}: {before} hits before, {after} after; the stop took {stop:?}");
         assert!(after * 100 >= before * 99, "stop {round}: {after} of {before} values are there");
         assert!(before * 100 >= KEYS * 99, "stop {round}: {before} of {KEYS} values fit");
     }
     server.kill();
+}
+
+#[test]
+fn a_start_that_fails_leaves_flash_to_the_next_one() {
+    let directory = TempDir::new().unwrap();
+    let mut server = Server::start_warm(directory.path());
+    server.fill(BATCH, 1);
+    server.terminate();
+    let nowhere = directory.path().join("no/such/folder/file");
+    for option in ["-P", "-e"] {
+        let arguments = format!("{} {option} {}", arguments(directory.path()), nowhere.display());
+        let mut process = served::command(&arguments).stderr(Stdio::null()).spawn().unwrap();
+        assert!(!process.wait().unwrap().success(), "{option}");
+        let mut server = Server::start_warm(directory.path());
+        assert_eq!(server.hits(BATCH, 1), BATCH, "{option}");
+        server.terminate();
+    }
 }

@@ -71,3 +71,11 @@ impl Server {
         self.process.wait().unwrap()
     }
 }
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended, or a test failed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
