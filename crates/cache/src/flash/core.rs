@@ -80,7 +80,7 @@ impl Core {
         self.images.image_if_due();
     }
 
-    /// One tick of the watch.
+    /// One tick of the watch. Deadlines count ticks as time, so the thread of the watch alone makes them.
     pub fn watch_reads(&self) {
         let patience = self.disk.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
         let patience = u32::try_from(patience).unwrap_or(u32::MAX);
