@@ -313,6 +313,19 @@ fn answers(bytes: &[u8]) -> Vec<Packet> {
     found
 }
 
+/// memcached skips blanks before a number, and a NUL ends it; such values were answered as none.
+#[test]
+fn numbers_behind_blanks_and_before_a_nul_are_changed_in_every_protocol() {
+    let asked = "set a 0 0 3\r\n 12\r\nincr a 1\r\nset a 0 0 3\r\n12\0\r\ndecr a 1\r\nset a 0 0 5\r\n\t 12 \r\nma a v\r\n\
+                 get a\r\n";
+    let expected = "STORED\r\n13\r\nSTORED\r\n11\r\nSTORED\r\nVA 2\r\n13\r\nVALUE a 0 2\r\n13\r\nEND\r\n";
+    assert_eq!(rig(Settings::default()).ask(asked), expected);
+    let by_one = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255];
+    let sent = [packet(0x01, 0, &[0; 8], b"n", b" 12\0"), packet(0x05, 0, &by_one, b"n", b"")].concat();
+    let answered = answers(&rig(Settings::default()).client().send(&sent));
+    assert_eq!(answered[1], (0x05, 0, Vec::new(), Vec::new(), vec![0, 0, 0, 0, 0, 0, 0, 13]));
+}
+
 fn binary_conversation() -> Vec<u8> {
     let (set, none) = ([0, 0, 0, 5, 0, 0, 0, 0], [].as_slice());
     let incr = [0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0];

@@ -77,11 +77,24 @@ pub(super) fn fraction(word: &[u8]) -> Option<f64> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The number at the start of a stored value, which incr and decr change: its digits end with the
-/// value or with white space, because older servers padded shrinking numbers with spaces.
+/// The number at the start of a stored value, which incr and decr change. memcached reads it with C's
+/// `strtoull`: blanks before it and a sign are skipped, and it ends with the value, at a blank or at a NUL.
+/// What a minus makes of it wraps at 2^64, and is no number from 2^63 on.
 pub(super) fn stored_number(value: &[u8]) -> Option<u64> {
-    let end = value.iter().position(u8::is_ascii_whitespace).unwrap_or(value.len());
-    unsigned(&value[..end])
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let rest = &value[value.iter().position(|byte| !is_blank(byte))?..];
+    let is_negative = rest.starts_with(b"-");
+    let rest = rest.strip_prefix(b"-").or_else(|| rest.strip_prefix(b"+")).unwrap_or(rest);
+    let (digits, end) =
+        rest.split_at(rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len()));
+    if digits.is_empty() || end.first().is_some_and(|byte| !is_blank(byte) && *byte != 0) {
+        return None;
+    }
+    let number = unsigned(digits)?;
+    match is_negative {
+        true => Some(number.wrapping_neg()).filter(|number| *number < 1 << 63),
+        false => Some(number),
+    }
 }
 
 /// Appends a decimal number.
@@ -124,12 +137,59 @@ mod tests {
             assert_eq!(signed(bad.as_bytes()), None, "{bad}");
         }
         assert_eq!(unsigned_32(b"4294967296"), None);
-        assert_eq!(stored_number(b"12  "), Some(12));
-        assert_eq!(stored_number(b"12x"), None);
-        assert_eq!(stored_number(b""), None);
         let mut out = Vec::new();
         push_number(&mut out, u64::MAX);
         push_number(&mut out, 0);
         assert_eq!(out, b"184467440737095516150");
+    }
+
+    /// What memcached 1.6.18 made of these values.
+    #[test]
+    fn a_stored_number_is_what_strtoull_reads() {
+        for (value, expected) in [
+            ("12", 12),
+            (" 12", 12),
+            ("\t\n\x0b\x0c\r12", 12),
+            ("12  ", 12),
+            ("12\x0b", 12),
+            ("12\0", 12),
+            ("12\0abc", 12),
+            ("12 abc", 12),
+            ("+12", 12),
+            (" +12", 12),
+            (" -0 ", 0),
+            ("000000000000000000000000000012", 12),
+            ("                              12", 12),
+            ("18446744073709551615", u64::MAX),
+            ("-18446744073709551615", 1),
+            ("-9223372036854775809", i64::MAX as u64),
+        ] {
+            assert_eq!(stored_number(value.as_bytes()), Some(expected), "{value:?}");
+        }
+        for value in [
+            "",
+            " ",
+            "x",
+            "+",
+            "-",
+            "+ 12",
+            "- 1",
+            "-1",
+            "-12",
+            "++1",
+            "+-1",
+            "0x10",
+            "12x",
+            "1.5",
+            "1e3",
+            "\0",
+            "\x0012",
+            "18446744073709551616",
+            "-18446744073709551616",
+            "-9223372036854775808",
+            "\u{a0}12",
+        ] {
+            assert_eq!(stored_number(value.as_bytes()), None, "{value:?}");
+        }
     }
 }
