@@ -10,10 +10,14 @@ use std::time::Duration;
 
 use object_store::client::HttpError;
 
+use crate::advice::{Fault, denied_remedy};
 use crate::error::{Error, Place};
 
 /// The longest reason that is kept: bodies of error answers can be pages long.
 const REASON_CHARS_MAX: usize = 400;
+
+/// What to do about a store that does not answer.
+const UNREACHABLE_REMEDY: &str = "check that the store is up and reachable";
 
 /// What one attempt met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,17 +106,23 @@ impl Failure {
     /// The error that leaves this crate.
     pub fn into_error(self, at: Place, attempts: u32) -> Error {
         let reason = self.reason;
+        let named = Fault::named_in(&reason);
         match self.cause {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
             Cause::Busy => Error::Busy { at, reason },
             // A conflict is resolved by the creator; one that escapes is an unclear outcome.
-            Cause::Unavailable | Cause::Conflict | Cause::NoBucket => {
-                Error::Unavailable { at, attempts, reason }
+            Cause::Unavailable | Cause::Conflict => {
+                let remedy = named.map_or(UNREACHABLE_REMEDY, |fault| fault.remedy(&at.store));
+                Error::Unavailable { at, attempts, reason, remedy }
+            }
+            Cause::NoBucket => {
+                let remedy = named.unwrap_or(Fault::NoBucket).remedy(&at.store);
+                Error::Unavailable { at, attempts, reason, remedy }
             }
             Cause::Timeout(waited) => Error::Timeout { at, attempts, waited },
             Cause::Denied => {
-                let remedy = denied_remedy(&at.store);
+                let remedy = named.map_or_else(|| denied_remedy(&at.store), |fault| fault.remedy(&at.store));
                 Error::Denied { at, reason, remedy }
             }
             Cause::Full => Error::Full { at, reason },
@@ -127,22 +137,6 @@ impl Failure {
     }
 }
 
-pub(crate) fn denied_remedy(store: &str) -> &'static str {
-    match store.split(':').next() {
-        Some("file") => "give this user read and write permission on the directory",
-        Some("s3") => {
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or attach a role) that may get, put, \
-             list and delete in this bucket"
-        }
-        Some("gs") => "set GOOGLE_SERVICE_ACCOUNT (or attach a service account) with Storage Object Admin",
-        Some("az") => {
-            "give ?account=.. and set AZURE_STORAGE_ACCOUNT_KEY (or attach an identity) that may \
-             read, write, list and delete"
-        }
-        _ => "check the credentials",
-    }
-}
-
 /// What an `object_store` error means.
 pub(crate) fn classify(error: object_store::Error) -> Failure {
     use object_store::Error as E;
@@ -150,10 +144,12 @@ pub(crate) fn classify(error: object_store::Error) -> Failure {
     if let Some(cause) = system_cause(&error) {
         return Failure::new(cause, reason);
     }
+    // A store that says "not found" because the whole bucket is missing must not look like an absent object:
+    // readers would take it for the end of the catalog.
+    if let Some(fault) = Fault::named_in(&reason) {
+        return Failure::new(fault.cause(), reason);
+    }
     let cause = match &error {
-        E::NotFound { .. } if names_missing_bucket(&reason) => Cause::NoBucket,
-        // versitygw's word for an unknown access key, with status 404.
-        E::NotFound { .. } if reason.contains("UserNotFound") => Cause::Denied,
         E::NotFound { .. } => Cause::NotFound,
         // Moved to an archive that has to be asked to bring it back: nothing is wrong with the credentials.
         E::PermissionDenied { .. } if reason.contains("InvalidObjectState") => Cause::Invalid,
@@ -165,14 +161,6 @@ pub(crate) fn classify(error: object_store::Error) -> Failure {
         _ => transport_cause(&error).unwrap_or_else(|| text_cause(&reason)),
     };
     Failure::new(cause, reason)
-}
-
-/// A store that says "not found" because the whole bucket is missing must not look like an
-/// absent object: readers would take it for the end of the catalog.
-pub(crate) fn names_missing_bucket(reason: &str) -> bool {
-    ["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]
-        .iter()
-        .any(|name| reason.contains(name))
 }
 
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -215,14 +203,13 @@ fn transport_cause(error: &object_store::Error) -> Option<Cause> {
 }
 
 /// Statuses and error codes, in order of precedence, as they stand in the texts of error answers.
-const TEXTS: [(&str, Cause); 17] = [
+const TEXTS: [(&str, Cause); 18] = [
     ("SlowDown", Cause::Throttled),
     ("StorageFull", Cause::Full),
     ("QuotaExceeded", Cause::Full),
     ("status code: 507", Cause::Full),
     ("status code: 429", Cause::Throttled),
     ("status code: 503", Cause::Throttled),
-    ("ExpiredToken", Cause::Unavailable),
     ("RequestTimeout", Cause::Unavailable),
     ("status code: 401", Cause::Denied),
     ("status code: 403", Cause::Denied),
@@ -231,6 +218,8 @@ const TEXTS: [(&str, Cause); 17] = [
     ("status code: 409", Cause::Conflict),
     ("status code: 412", Cause::Conflict),
     ("status code: 416", Cause::Invalid),
+    ("NotImplemented", Cause::Invalid),
+    ("status code: 501", Cause::Invalid),
     ("status code: 5", Cause::Unavailable),
     ("status code: 4", Cause::Invalid),
 ];
@@ -270,7 +259,9 @@ fn said_by_store(text: &str) -> Option<String> {
         return None;
     }
     let mut said = status.map_or(String::new(), |status| format!("status code: {status}"));
-    for part in [code, between(text, "<Message>", "</Message>")].into_iter().flatten() {
+    let tags = [("<Message>", "</Message>"), ("<AuthenticationErrorDetail>", "</AuthenticationErrorDetail>")];
+    let told = tags.map(|(open, close)| between(text, open, close));
+    for part in [code].into_iter().chain(told).flatten() {
         let separator = if said.is_empty() { "" } else { ", " };
         said = format!("{said}{separator}{part}");
     }

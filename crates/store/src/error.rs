@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sandur_base::ErrorKind;
 
+use crate::advice::Fault;
 use crate::operation::Operation;
 
 /// Where a failure happened: which operation on which object of which store.
@@ -51,7 +52,7 @@ pub enum Error {
         at: Place,
     },
     /// The store could not be reached or failed; the effect of a write is unknown.
-    #[error("{at} failed after {attempts} attempt(s): {reason}; check that the store is up and reachable")]
+    #[error("{at} failed after {attempts} attempt(s): {reason}; {remedy}")]
     Unavailable {
         /// Where.
         at: Place,
@@ -59,6 +60,8 @@ pub enum Error {
         attempts: u32,
         /// What the last attempt met.
         reason: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// Too many requests wait for the store already, or a tenant asks for too much of it.
     #[error("{at} was not sent: {reason}; ask for less at a time or raise the limit")]
@@ -92,7 +95,8 @@ pub enum Error {
         /// How long the last attempt waited.
         waited: Duration,
     },
-    /// The credentials are missing, wrong or not sufficient.
+    /// The store refuses requests of ours: the credentials are missing, wrong or not sufficient, or its place,
+    /// its account or this machine's clock is not as it must be.
     #[error("{at} was denied: {reason}; {remedy}")]
     Denied {
         /// Where.
@@ -217,7 +221,9 @@ pub enum Error {
 impl Error {
     /// The same, where it may be the credentials: with what became of each place that they could come from.
     pub(crate) fn with_credentials(mut self, tried: &str) -> Self {
-        if let Self::Denied { reason, .. } | Self::Unavailable { reason, .. } = &mut self {
+        if let Self::Denied { reason, .. } | Self::Unavailable { reason, .. } = &mut self
+            && Fault::named_in(reason).is_none_or(Fault::is_of_credentials)
+        {
             *reason = format!("{reason} (credentials: {tried})");
         }
         self

@@ -56,6 +56,7 @@
 //! they see everything that happened before they began. Dropping a future is like losing a
 //! message, never worse.
 
+mod advice;
 mod answer;
 mod append;
 mod attempts;

@@ -18,8 +18,9 @@ use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
 use sandur_base::{Env, environment};
 
+use crate::advice::{Fault, denied_remedy};
 use crate::aws_chain::{self, Chain};
-use crate::classify::{classify, denied_remedy};
+use crate::classify::classify;
 use crate::connector::Listening;
 use crate::directory::Directory;
 use crate::error::Error;
@@ -112,7 +113,8 @@ fn open_directory(
 }
 
 fn unconnected(error: object_store::Error, url: &Arc<str>) -> Error {
-    let (reason, remedy) = (classify(error).reason, denied_remedy(url));
+    let reason = classify(error).reason;
+    let remedy = Fault::named_in(&reason).map_or_else(|| denied_remedy(url), |fault| fault.remedy(url));
     Error::Invalid { reason: format!("{url} cannot be opened: {reason}; {remedy}") }
 }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::path::Path;
 
+use crate::advice::Fault;
 use crate::call::Call;
-use crate::classify::names_missing_bucket;
 use crate::create::Created;
 use crate::error::Error;
 use crate::intent::Intent;
@@ -52,10 +52,15 @@ pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
 fn explain(requester: &Requester, error: Error) -> Error {
     let store = Arc::clone(&requester.url);
     match &error {
-        Error::Invalid { reason } => Error::Unsuitable {
+        Error::Invalid { reason } if names_the_condition(reason) => Error::Unsuitable {
             store,
             missing: format!("it refuses 'create only if absent': {reason}"),
             remedy: "use a store with conditional writes (If-None-Match: *)",
+        },
+        Error::Invalid { reason } => Error::Unsuitable {
+            store,
+            missing: format!("it refuses to create an object: {reason}"),
+            remedy: "correct what it names in --store or in its settings",
         },
         // link(2) answers EPERM where the file system has no hard links.
         Error::Denied { reason, .. } if reason.contains("os error 1)") => Error::Unsuitable {
@@ -63,11 +68,16 @@ fn explain(requester: &Requester, error: Error) -> Error {
             missing: format!("its file system has no hard links, which atomic creates need: {reason}"),
             remedy: "put the directory on a file system such as ext4, xfs, btrfs or zfs",
         },
-        Error::Unavailable { reason, .. } if names_missing_bucket(reason) => Error::Unsuitable {
-            store,
-            missing: "the bucket does not exist".to_owned(),
-            remedy: "create it, or correct the name in --store",
-        },
+        Error::Unavailable { reason, .. } if Fault::named_in(reason) == Some(Fault::NoBucket) => {
+            let remedy = Fault::NoBucket.remedy(&store);
+            Error::Unsuitable { store, missing: "the bucket does not exist".to_owned(), remedy }
+        }
         _ => error,
     }
+}
+
+/// Whether a refusal is about the condition of the create, and not about the rest of the request.
+fn names_the_condition(reason: &str) -> bool {
+    let words = ["If-None-Match", "NotImplemented", "status code: 501", "not implemented", "not supported"];
+    words.iter().any(|word| reason.contains(word))
 }

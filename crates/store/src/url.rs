@@ -125,7 +125,7 @@ fn file(rest: &str) -> Result<Location, Error> {
              file://./{rest} (relative)"
         )));
     }
-    directory(&percent_decoded(&path)?)
+    directory(&percent_decoded("path", &path)?)
 }
 
 fn directory(path: &str) -> Result<Location, Error> {
@@ -157,9 +157,13 @@ fn without_dots(path: &std::path::Path) -> PathBuf {
     plain
 }
 
-fn percent_decoded(text: &str) -> Result<String, Error> {
-    let bad =
-        || Error::invalid(format!("'file://{text}' has a broken %-escape: write '%25' for a percent sign"));
+/// The text with its %-escapes decoded; `part` of the URL is named where one is broken, and not repeated.
+fn percent_decoded(part: &str, text: &str) -> Result<String, Error> {
+    let bad = || {
+        Error::invalid(format!(
+            "the {part} of the store URL has a broken %-escape: write '%25' for a percent sign"
+        ))
+    };
     let (mut decoded, mut bytes) = (Vec::new(), text.bytes());
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
@@ -184,6 +188,11 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
     if bucket.is_empty() {
         return Err(Error::invalid(format!("{scheme}:// needs a bucket: write {scheme}://bucket/prefix")));
     }
+    if bucket.contains('%') {
+        return Err(Error::invalid(format!(
+            "'{bucket}' is not a bucket: names of buckets have no %-escapes"
+        )));
+    }
     if parsed.port().is_some() {
         let reason = format!(
             "'{bucket}' is taken for a bucket, and buckets have no port: give the server as \
@@ -191,10 +200,11 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
         );
         return Err(Error::invalid(reason));
     }
-    let prefix = percent_decoded(parsed.path().trim_matches('/'))?;
+    let prefix = percent_decoded("prefix", parsed.path().trim_matches('/'))?;
     if prefix.split('/').any(|part| part == ".." || part == ".") || prefix.contains("//") {
         return Err(Error::invalid(format!("'{prefix}' is not a prefix: no empty parts, '.' or '..'")));
     }
+    percent_decoded("query", parsed.query().unwrap_or_default())?;
     let mut settings = Settings::default();
     for (name, value) in parsed.query_pairs() {
         set(service, &mut settings, &name, value.into_owned())?;
@@ -311,7 +321,10 @@ mod tests {
             ("s3://bucket?allow_http=maybe", "true or false"),
             ("s3://bucket?endpoint=127.0.0.1:9000", "must look like"),
             ("s3://bucket/a/%2e%2e/b%zz", "%-escape"),
-            ("file:///a%2", "%-escape"),
+            ("file:///a%2", "the path of the store URL has a broken %-escape"),
+            ("s3://bucket/a%zz", "the prefix of the store URL has a broken %-escape"),
+            ("s3://bucket?region=eu%zz", "the query of the store URL has a broken %-escape"),
+            ("gs://my%20bucket/x", "names of buckets have no %-escapes"),
             ("s3://bucket?endpoint=http://h&allow_http=false", "contradicts"),
         ];
         for (text, part) in cases {

@@ -67,6 +67,50 @@ fn missing_permissions_and_buckets_are_named() {
     assert!(error.to_string().contains("the bucket does not exist"), "{error}");
 }
 
+/// The first request of a start is a create: what is wrong with the set-up was taken for a store without
+/// conditional creates.
+#[test]
+fn the_remedy_goes_by_the_cause_that_the_store_names() {
+    let answers = [
+        (
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 30\r\nConnection: close\r\n\r\n\
+             <Code>InvalidBucketName</Code>",
+            "correct the bucket's name in --store",
+        ),
+        (
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 98\r\nConnection: close\r\n\r\n\
+             <Code>AuthorizationHeaderMalformed</Code><Message>the region 'x' is wrong; expecting 'y'</Message>",
+            "name the region of the bucket",
+        ),
+        (
+            "HTTP/1.1 301 Moved Permanently\r\nContent-Length: 30\r\nConnection: close\r\n\r\n\
+             <Code>PermanentRedirect</Code>",
+            "name the region of the bucket",
+        ),
+        (
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: 33\r\nConnection: close\r\n\r\n\
+             <Code>RequestTimeTooSkewed</Code>",
+            "set this machine's clock",
+        ),
+        (
+            "HTTP/1.1 501 Not Implemented\r\nContent-Length: 27\r\nConnection: close\r\n\r\n\
+             <Code>NotImplemented</Code>",
+            "use a store with conditional writes",
+        ),
+        (
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 32\r\nConnection: close\r\n\r\n\
+             <Code>InvalidStorageClass</Code>",
+            "correct what it names",
+        ),
+    ];
+    for (answer, remedy) in answers {
+        let error = runtime().block_on(refusal(&serve(move |_| answer))).to_string();
+        assert!(error.contains(remedy), "{error}");
+        let is_condition = remedy.contains("conditional writes");
+        assert_eq!(error.contains("'create only if absent'"), is_condition, "{error}");
+    }
+}
+
 #[test]
 fn a_directory_without_permission_is_named() {
     if rustix::process::geteuid().is_root() {
