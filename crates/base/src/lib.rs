@@ -49,6 +49,7 @@ mod keyed_turns;
 mod lru_map;
 pub mod machine;
 pub mod nesting;
+mod python_config;
 mod shutdown;
 pub mod single_flight;
 pub mod small_file;
@@ -67,6 +68,7 @@ pub use id::Id;
 pub use job::Stopped;
 pub use keyed_turns::{KEY_BYTES, KeyedTurns, Place};
 pub use lru_map::LruMap;
+pub use python_config::{ConfigOption, Malformed, PythonConfig, Section};
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use task::{Task, TaskError};
 

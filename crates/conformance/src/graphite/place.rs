@@ -148,7 +148,9 @@ fn rules<'a>(all: impl Iterator<Item = &'a Value>) -> Result<StorageRules, Strin
     for series in all {
         let tags = parse_name(string(series, "name")).map_err(|error| error.to_string())?;
         let name = canonical_name(&tags);
-        let head = format!("[{name}]\npattern = ^{}$\n", regex::escape(&name));
+        // A percent sign begins the name of another option in these files.
+        let pattern = regex::escape(&name).replace('%', "%%");
+        let head = format!("[{name}]\npattern = ^{pattern}$\n");
         let _ = writeln!(schemas, "{head}retentions = {}", string(series, "retentions"));
         let (method, share) = (string(series, "aggregationMethod"), &series["xFilesFactor"]);
         let _ = writeln!(aggregation, "{head}aggregationMethod = {method}\nxFilesFactor = {share}");

@@ -74,7 +74,7 @@ impl Aggregation {
         let x_files_factor = match section.option("xFilesFactor") {
             None => 0.5,
             Some(given) => {
-                let share = given.value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+                let share = given.value.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
                 share.ok_or_else(|| {
                     given.wrong(format!("the xFilesFactor '{}' is no number from 0 to 1", given.value))
                 })?

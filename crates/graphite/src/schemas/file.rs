@@ -1,4 +1,6 @@
-//! The form of carbon's files: sections of `name = value`, as Python's `configparser` reads them.
+//! Sections of carbon's files of rules, whose faults are named with file and line.
+
+use sandur_base::{ConfigOption, PythonConfig, Section as Options};
 
 use super::RulesFile;
 
@@ -17,15 +19,7 @@ pub struct RulesError {
 /// A section with its options.
 pub(super) struct Section<'a> {
     file: &'a str,
-    line: usize,
-    name: &'a str,
-    options: Vec<OptionLine>,
-}
-
-struct OptionLine {
-    line: usize,
-    name: String,
-    value: String,
+    options: Options,
 }
 
 /// The value of an option.
@@ -36,20 +30,25 @@ pub(super) struct Given<'a> {
 }
 
 impl Section<'_> {
-    /// The option of a name, whose case means nothing; the last one when it is there twice.
+    /// Whether it only holds options of all others: carbon makes no rule of `[DEFAULT]` without a pattern.
+    pub(super) fn is_no_rule(&self) -> bool {
+        self.options.name == "DEFAULT" && self.options.option("pattern").is_none()
+    }
+
+    /// The option of a name, whose case means nothing.
     pub(super) fn option(&self, name: &str) -> Option<Given<'_>> {
-        let found = self.options.iter().rev().find(|option| option.name == name.to_ascii_lowercase())?;
-        Some(Given { file: self.file, line: found.line, value: &found.value })
+        let ConfigOption { line, value, .. } = self.options.option(name)?;
+        Some(Given { file: self.file, line: *line, value })
     }
 
     /// The same, which must be there.
     pub(super) fn needed(&self, name: &str) -> Result<Given<'_>, RulesError> {
-        let missing = || self.wrong(format!("the section [{}] has no {name}", self.name));
+        let missing = || self.wrong(format!("the section [{}] has no {name}", self.options.name));
         self.option(name).filter(|given| !given.value.is_empty()).ok_or_else(missing)
     }
 
     pub(super) fn wrong(&self, what: impl Into<String>) -> RulesError {
-        RulesError { file: self.file.to_owned(), line: self.line, what: what.into() }
+        RulesError { file: self.file.to_owned(), line: self.options.line, what: what.into() }
     }
 }
 
@@ -65,33 +64,7 @@ pub(super) fn sections<'a>(file: RulesFile<'a>) -> Result<Vec<Section<'a>>, Rule
     if file.text.len() > FILE_BYTES_MAX {
         return Err(wrong(1, format!("the file has more than {FILE_BYTES_MAX} bytes")));
     }
-    let (mut sections, mut names): (Vec<Section<'a>>, _) = (Vec::new(), std::collections::HashSet::new());
-    for (before, text) in file.text.lines().enumerate() {
-        let (line, trimmed) = (before + 1, text.trim());
-        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(rest) = trimmed.strip_prefix('[') {
-            let name = rest.strip_suffix(']').ok_or_else(|| wrong(line, "a ] is missing".to_owned()))?;
-            if !names.insert(name) {
-                return Err(wrong(line, format!("the section [{name}] is there twice")));
-            }
-            sections.push(Section { file: file.name, line, name, options: Vec::new() });
-            continue;
-        }
-        let section =
-            sections.last_mut().ok_or_else(|| wrong(line, "this stands before any section".to_owned()))?;
-        if text.starts_with([' ', '\t'])
-            && let Some(option) = section.options.last_mut()
-        {
-            option.value.push_str(trimmed);
-            continue;
-        }
-        let (name, value) = trimmed
-            .split_once(['=', ':'])
-            .ok_or_else(|| wrong(line, format!("'{trimmed}' is neither [section] nor name = value")))?;
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim().to_owned());
-        section.options.push(OptionLine { line, name, value });
-    }
-    Ok(sections)
+    let sections = PythonConfig::parse(file.text).and_then(|config| config.rules());
+    let sections = sections.map_err(|malformed| wrong(malformed.line, malformed.reason))?;
+    Ok(sections.into_iter().map(|options| Section { file: file.name, options }).collect())
 }

@@ -162,7 +162,7 @@ fn of_sections<T>(
     if let Some(section) = sections.get(SECTIONS_MAX) {
         return Err(section.wrong(format!("there are more than {SECTIONS_MAX} sections; join some")));
     }
-    sections.iter().map(of).collect()
+    sections.iter().filter(|section| !section.is_no_rule()).map(of).collect()
 }
 
 impl Schema {
@@ -224,6 +224,17 @@ mod tests {
         let none = StorageRules::read(None, None).unwrap();
         assert_eq!((none.kept(&tagged), none.each_kept().count(), rules.each_kept().count()), (None, 0, 2));
         assert_eq!(none.of("a").archives, [Archive { step: 60, retention: i64::MAX }]);
+    }
+
+    /// Templates write such files. The lines were taken for one value, and all names got the defaults.
+    #[test]
+    fn indented_options_are_read_as_carbon_reads_them() {
+        let schemas = "[DEFAULT]\n  retentions = 10s:1d\n[fast]\n  pattern = ^a\\.\n";
+        let aggregation = "[max]\n    pattern = x$\n    xFilesFactor = 0.1\n    aggregationMethod = max\n";
+        let rules = StorageRules::read(file(schemas), file(aggregation)).unwrap();
+        let rule = rules.of("a.x");
+        assert_eq!((rule.archives[0].step, rule.method, rule.x_files_factor), (10, Method::Max, 0.1));
+        assert_eq!((rules.of("b.x").archives[0].step, rules.of("b.y").method), (60, Method::Average));
     }
 
     #[test]

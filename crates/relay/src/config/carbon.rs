@@ -60,18 +60,18 @@ struct Settings<'a> {
 
 impl Settings<'_> {
     fn text(&self, key: &str) -> Option<&str> {
-        self.section.get(key).map(|entry| entry.value.as_str())
+        self.section.option(key).map(|entry| entry.value.as_str())
     }
 
     fn truth(&self, key: &str, default: bool) -> Result<bool, ConfigError> {
-        let Some(entry) = self.section.get(key) else { return Ok(default) };
+        let Some(entry) = self.section.option(key) else { return Ok(default) };
         let wrong =
             || self.source.wrong(entry.line, format!("{key} is True or False, not '{}'", entry.value));
         ini::truth(&entry.value).ok_or_else(wrong)
     }
 
     fn number(&self, key: &str, default: u64) -> Result<u64, ConfigError> {
-        let Some(entry) = self.section.get(key).filter(|entry| entry.value != "None") else {
+        let Some(entry) = self.section.option(key).filter(|entry| entry.value != "None") else {
             return Ok(default);
         };
         let wrong = |_| self.source.wrong(entry.line, format!("{key} is a number, not '{}'", entry.value));
@@ -79,7 +79,7 @@ impl Settings<'_> {
     }
 
     fn line(&self, key: &str) -> usize {
-        self.section.get(key).map_or(self.section.line, |entry| entry.line)
+        self.section.option(key).map_or(self.section.line, |entry| entry.line)
     }
 
     fn beside(&self, key: &str, default: &str) -> Result<Option<Source>, ConfigError> {
@@ -89,16 +89,8 @@ impl Settings<'_> {
 
 /// Reads the file and those beside it.
 pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing) -> Result<(), ConfigError> {
-    let sections = ini::sections(source)?;
-    let names: &[&str] = match &wanted {
-        Some(name) => &[name],
-        None => &["relay", "aggregator"],
-    };
-    let found = names.iter().find_map(|name| sections.iter().find(|section| section.name == *name));
-    let Some(section) = found else {
-        return Err(source.wrong(1, format!("there is no section [{}]", names.join("] or ["))));
-    };
-    let settings = Settings { source, section };
+    let section = section(source, wanted)?;
+    let settings = Settings { source, section: &section };
     let aggregates_too = section.name.starts_with("aggregator");
     unhonoured(&settings, routing);
     listeners(&settings, routing)?;
@@ -118,10 +110,37 @@ pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing)
     routes(&settings, aggregates_too, &known, keys, routing)
 }
 
+/// The section that is wanted. As in carbon, options of `[relay:b]`, the instance `b`, go before those of
+/// `[relay]`; where no instance is named it is `a`.
+fn section(source: &Source, wanted: Option<&str>) -> Result<Section, ConfigError> {
+    let config = ini::open(source)?;
+    let names: &[&str] = match &wanted {
+        Some(name) => &[name],
+        None => &["relay", "aggregator"],
+    };
+    for name in names {
+        let (program, instance) = name.split_once(':').unwrap_or((name, "a"));
+        let shared = ini::section(source, &config, program)?;
+        let own = ini::section(source, &config, &format!("{program}:{instance}"))?;
+        match (own, shared) {
+            (Some(mut own), Some(shared)) => {
+                let more = shared.options.into_iter().filter(|option| own.option(&option.name).is_none());
+                let more: Vec<_> = more.collect();
+                own.options.extend(more);
+                return Ok(own);
+            }
+            (Some(own), None) => return Ok(own),
+            (None, Some(shared)) if !name.contains(':') => return Ok(shared),
+            (None, _) => {}
+        }
+    }
+    Err(source.wrong(1, format!("there is no section [{}]", names.join("] or ["))))
+}
+
 fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
-    for entry in &settings.section.entries {
-        if !HONOURED.iter().any(|key| entry.key.eq_ignore_ascii_case(key)) {
-            routing.note(settings.source, entry.line, &entry.key, OTHERWISE, false);
+    for entry in &settings.section.options {
+        if !HONOURED.iter().any(|key| entry.name.eq_ignore_ascii_case(key)) {
+            routing.note(settings.source, entry.line, &entry.name.to_ascii_uppercase(), OTHERWISE, false);
         }
     }
 }

@@ -20,8 +20,8 @@ pub(super) fn relay_rules(
     routing: &mut Routing,
 ) -> Result<(), ConfigError> {
     let mut default = None;
-    for section in ini::sections(source)? {
-        let Some(destinations) = section.get("destinations") else {
+    for section in ini::rules(source)? {
+        let Some(destinations) = section.option("destinations") else {
             let reason = format!("section [{}] has no 'destinations'", section.name);
             return Err(source.wrong(section.line, reason));
         };
@@ -36,8 +36,8 @@ pub(super) fn relay_rules(
                 }
             }
         }
-        let flag = |name: &str| section.get(name).map(|entry| (entry.line, ini::truth(&entry.value)));
-        let pattern = section.get("pattern");
+        let flag = |name: &str| section.option(name).map(|entry| (entry.line, ini::truth(&entry.value)));
+        let pattern = section.option("pattern");
         match (pattern, flag("default")) {
             (Some(_), Some((line, _))) => {
                 return Err(source.wrong(line, "a section has either 'pattern' or 'default', not both"));
@@ -93,7 +93,7 @@ pub(super) fn expressions(source: &Source, routing: &mut Routing) -> Option<Matc
 
 /// `rewrite-rules.conf`: rules before (`pre`) and after (`post`) aggregation.
 pub(super) fn rewrites(source: &Source, section: &str, routing: &mut Routing) {
-    let mut current = String::new();
+    let (mut current, before) = (String::new(), routing.stages.len());
     for (index, raw) in source.text.lines().enumerate() {
         let line = raw.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -101,6 +101,10 @@ pub(super) fn rewrites(source: &Source, section: &str, routing: &mut Routing) {
         }
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             current = name.to_ascii_lowercase();
+            // As in carbon, a section that stands there again begins anew.
+            if current == section {
+                routing.stages.truncate(before);
+            }
             continue;
         }
         if current != section {

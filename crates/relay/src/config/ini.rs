@@ -1,56 +1,27 @@
-//! Sections of `key = value`, as Python's `ConfigParser` reads them.
+//! Sections of carbon's files, whose faults are named with file and line.
+
+use sandur_base::PythonConfig;
+pub(super) use sandur_base::Section;
 
 use super::source::{ConfigError, Source};
 
-/// A key with its value.
-pub(super) struct Entry {
-    pub(super) line: usize,
-    pub(super) key: String,
-    pub(super) value: String,
-}
-
-/// A section.
-pub(super) struct Section {
-    pub(super) line: usize,
-    pub(super) name: String,
-    pub(super) entries: Vec<Entry>,
-}
-
-impl Section {
-    /// The last entry of a key, whatever its case.
-    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.iter().rev().find(|entry| entry.key.eq_ignore_ascii_case(key))
-    }
-}
-
 /// Reads a file.
-pub(super) fn sections(source: &Source) -> Result<Vec<Section>, ConfigError> {
-    let mut sections: Vec<Section> = Vec::new();
-    for (index, raw) in source.text.lines().enumerate() {
-        let (line, trimmed) = (index + 1, raw.trim());
-        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
-            continue;
-        }
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            sections.push(Section { line, name: name.to_owned(), entries: Vec::new() });
-            continue;
-        }
-        let Some(section) = sections.last_mut() else {
-            return Err(source.wrong(line, "a value stands before the first [section]"));
-        };
-        let is_continued = raw.starts_with([' ', '\t']);
-        if let (true, Some(last)) = (is_continued, section.entries.last_mut()) {
-            last.value.push('\n');
-            last.value.push_str(trimmed);
-            continue;
-        }
-        let Some(at) = trimmed.find(['=', ':']) else {
-            return Err(source.wrong(line, format!("'{trimmed}' is neither a [section] nor 'key = value'")));
-        };
-        let (key, value) = (trimmed[..at].trim().to_owned(), trimmed[at + 1..].trim().to_owned());
-        section.entries.push(Entry { line, key, value });
-    }
-    Ok(sections)
+pub(super) fn open(source: &Source) -> Result<PythonConfig, ConfigError> {
+    PythonConfig::parse(&source.text).map_err(|malformed| source.wrong(malformed.line, malformed.reason))
+}
+
+/// The section of a name.
+pub(super) fn section(
+    source: &Source,
+    config: &PythonConfig,
+    name: &str,
+) -> Result<Option<Section>, ConfigError> {
+    config.section(name).map_err(|malformed| source.wrong(malformed.line, malformed.reason))
+}
+
+/// Reads a file of rules, in which each section is one.
+pub(super) fn rules(source: &Source) -> Result<Vec<Section>, ConfigError> {
+    open(source)?.rules().map_err(|malformed| source.wrong(malformed.line, malformed.reason))
 }
 
 /// A truth value as `ConfigParser` and carbon's settings take it.

@@ -73,6 +73,50 @@ fn carbon_routes_by_rules_in_their_order() {
     assert_eq!(sent(&router, "tmp.a"), " Blocked");
 }
 
+/// Templates write such files. All but the first option of a section became a part of its value.
+#[test]
+fn indented_options_of_carbons_files_are_read_as_carbon_reads_them() {
+    let carbon = "  [relay]\n  RELAY_METHOD = rules\n  LINE_RECEIVER_PORT = 2013\n  PICKLE_RECEIVER_PORT = 0\n\x20 \
+                  DESTINATIONS = h1:2004:a,\n    h2:2004\n";
+    let rules = "[web]\n  pattern = ^web\\.\n  destinations = h1:2004:a\n  continue = true\n\
+                 [default]\n  default = true\n  destinations = h2:2004\n";
+    let routing = of(&[("carbon.conf", carbon), ("relay-rules.conf", rules)]);
+    assert_eq!(notes(&routing), []);
+    assert_eq!(
+        routing.listeners.iter().map(|one| one.address.as_str()).collect::<Vec<_>>(),
+        ["0.0.0.0:2013"]
+    );
+    let router = Router::new(routing).unwrap();
+    assert_eq!(sent(&router, "web.x"), "h1:2004=a:web.x h2:2004:web.x");
+    assert_eq!(sent(&router, "db.x"), "h2:2004:db.x");
+    let twice = Folder::with(&[("carbon.conf", "[relay]\nDESTINATIONS = h1:2004\nDESTINATIONS = h2:2004\n")]);
+    assert!(twice.read("carbon.conf").unwrap_err().starts_with("carbon.conf:3: the option 'destinations'"));
+}
+
+#[test]
+fn an_instance_of_carbon_has_the_options_of_its_program() {
+    let carbon = "[relay]\nRELAY_METHOD = consistent-hashing\nDESTINATIONS = h:1:a\nLINE_RECEIVER_PORT = 1\n\
+                  [relay:a]\nLINE_RECEIVER_PORT = 2\n[relay:b]\nLINE_RECEIVER_PORT = 3\n";
+    let folder = Folder::with(&[("carbon.conf", carbon)]);
+    let read = |section| read(&folder.0.path().join("carbon.conf"), None, section);
+    for (section, port) in [(None, 2), (Some("relay"), 2), (Some("relay:a"), 2), (Some("relay:b"), 3)] {
+        let routing = read(section).unwrap();
+        assert_eq!(routing.listeners[0].address, format!("0.0.0.0:{port}"), "{section:?}");
+        assert_eq!(routing.targets.len(), 1);
+    }
+    assert!(read(Some("relay:c")).unwrap_err().to_string().contains("no section [relay:c]"));
+}
+
+#[test]
+fn a_section_of_rewrite_rules_that_stands_there_again_begins_anew() {
+    let router = Router::new(of(&[
+        ("carbon.conf", "[aggregator]\nDESTINATIONS = h:2004\n"),
+        ("rewrite-rules.conf", "[pre]\n^a = b\n[post]\nx$ = y\n[PRE]\n^c = d\n"),
+    ]))
+    .unwrap();
+    assert_eq!([sent(&router, "a.x"), sent(&router, "c.x")], ["h:2004:a.y", "h:2004:d.y"]);
+}
+
 #[test]
 fn carbon_hashes_the_names_of_sums() {
     let conf = |method: &str| {
