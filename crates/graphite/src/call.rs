@@ -77,7 +77,7 @@ impl Call {
         }
         slots.resize_with(parameters.len(), || Argument::None);
         for (key, value) in by_name {
-            let place = parameters.iter().position(|parameter| parameter.name == key);
+            let place = parameters.iter().position(|parameter| parameter.is_named(&key));
             let place = place.filter(|place| !given[*place] && !parameters[*place].multiple);
             let place = place.ok_or_else(|| {
                 let what = format!("\"{key}\" is no parameter of function \"{name}\", or is given twice");

@@ -88,6 +88,8 @@ pub enum Preset {
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
+    /// Its name in the code of graphite-web, which takes named arguments by it, where that is another one.
+    pub code_name: Option<&'static str>,
     /// Its type.
     pub kind: Kind,
     /// Whether it may not be left out.
@@ -107,7 +109,7 @@ pub(crate) const fn required(name: &'static str, kind: Kind) -> Parameter {
 
 /// One that may be left out.
 pub(crate) const fn optional(name: &'static str, kind: Kind) -> Parameter {
-    Parameter { name, kind, required: false, multiple: false, preset: None, options: &[] }
+    Parameter { name, code_name: None, kind, required: false, multiple: false, preset: None, options: &[] }
 }
 
 impl Parameter {
@@ -119,6 +121,16 @@ impl Parameter {
     /// What it is when it is left out.
     pub(crate) const fn or(self, preset: Preset) -> Self {
         Self { preset: Some(preset), ..self }
+    }
+
+    /// Named arguments may have this name, too.
+    pub(crate) const fn or_named(self, code_name: &'static str) -> Self {
+        Self { code_name: Some(code_name), ..self }
+    }
+
+    /// Whether a named argument of this name is for it.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.code_name == Some(name)
     }
 
     /// Values that it is meant for.

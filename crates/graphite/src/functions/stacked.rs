@@ -14,7 +14,10 @@ pub(super) const FUNCTION: Function = Function {
     group: Group::Graph,
     origin: Origin::Graphite,
     aggregates: false,
-    parameters: &[required("seriesList", Kind::SeriesList), optional("stack", Kind::Text)],
+    parameters: &[
+        required("seriesList", Kind::SeriesList),
+        optional("stack", Kind::Text).or_named("stackName"),
+    ],
     doc: "Puts series on top of each other, and of those of the same stack before.",
     body: Body::Series(run),
 };

@@ -6,7 +6,11 @@ use crate::attime::parse_offset;
 use crate::error::Result;
 use crate::function::{Again, Body, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, optional, required};
+use crate::scope::Scope;
 use crate::series::Series;
+
+/// What clocks are set forward by in summer.
+const SUMMER_SECONDS: i64 = 3600;
 
 pub(super) const FUNCTION: Function = Function {
     name: "timeShift",
@@ -18,9 +22,10 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         required("timeShift", Kind::Interval),
         optional("resetEnd", Kind::Boolean).or(Preset::Flag(true)),
-        optional("alignDst", Kind::Boolean).or(Preset::Flag(false)),
+        optional("alignDst", Kind::Boolean).or(Preset::Flag(false)).or_named("alignDST"),
     ],
-    doc: "Series of an earlier time.",
+    doc: "Series of an earlier time. With `alignDst` a shift from summer time to standard time, or back, is \
+          corrected by an hour in the time zone of the request (`tz`).",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -32,8 +37,10 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         return Ok(Vec::new());
     };
     drop(list);
-    let scope = &again.call.scope;
-    let scope = scope.shifted(scope.from.later(delta), scope.until.later(delta));
+    let mut scope = shifted(&again.call.scope, delta);
+    if again.call.flag(3) {
+        scope = shifted(&scope, summer_correction(&again.call.scope, &scope));
+    }
     let mut shifted = again.first_in(&scope).await?;
     for series in &mut shifted {
         series.tags.set("timeShift", &text);
@@ -42,4 +49,83 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         series.start = start;
     }
     Ok(shifted)
+}
+
+fn shifted(scope: &Scope, seconds: i64) -> Scope {
+    scope.shifted(scope.from.later(seconds), scope.until.later(seconds))
+}
+
+/// The seconds by which a window must move further so that its clocks show what those of the request show:
+/// an hour when one of them lies in summer time as a whole and the other outside of it.
+fn summer_correction(request: &Scope, shifted: &Scope) -> i64 {
+    let is_summer = |scope: &Scope| {
+        let [from, until] = [scope.from, scope.until].map(|time| scope.zone.moment(time.epoch).is_summer);
+        (from == until).then_some(from)
+    };
+    match (is_summer(request), is_summer(shifted)) {
+        (Some(true), Some(false)) => SUMMER_SECONDS,
+        (Some(false), Some(true)) => -SUMMER_SECONDS,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::TenantId;
+    use sandur_query::QueryContext;
+
+    use crate::error::Result;
+    use crate::evaluate::Evaluator;
+    use crate::scope::Scope;
+    use crate::source::testing::Made;
+    use crate::zone::Zone;
+
+    /// 2021-07-01, 08:00 in Berlin.
+    const SUMMER: i64 = 1_625_119_200;
+    /// 2020-12-31, 08:00 in Berlin.
+    const WINTER: i64 = 1_609_398_000;
+    /// 2021-03-28, an hour before the clocks of Berlin go forward.
+    const LEAP: i64 = 1_616_889_600;
+
+    /// The seconds by which the times of a series of times are away from those of one that is not shifted.
+    fn moved(from: i64, zone: &str, arguments: &str) -> Result<f64> {
+        let (tenant, budget) = (TenantId::default_tenant(), MemoryBudget::root("query", 1 << 20));
+        let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(3_600));
+        let zone = Zone::named(zone).unwrap();
+        let (from, until) = (zone.moment(from), zone.moment(from + 7_200));
+        let scope = Scope::new(from, until, until.epoch, zone, 0.0);
+        let source = Made::default();
+        let evaluator = Evaluator::new(&source, &context, &[]);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let first = |target: &str| -> Result<f64> {
+            let list = runtime.block_on(evaluator.series(target, &scope))?;
+            Ok(list[0].points().flatten().next().unwrap())
+        };
+        Ok(first(&format!("timeShift(time('t', 3600), {arguments})"))? - first("time('t', 3600)")?)
+    }
+
+    /// The expected numbers are those of graphite-web 1.1.10 whose `TIME_ZONE` is that of the request.
+    #[test]
+    fn a_shift_across_the_change_of_clocks_keeps_the_hour_with_align_dst() {
+        let weeks = 26.0 * 7.0 * 86_400.0;
+        let berlin = "Europe/Berlin";
+        for (from, zone, arguments, expected) in [
+            (SUMMER, berlin, "'26w', true, true", 3_600.0 - weeks),
+            (SUMMER, berlin, "'26w', alignDst=true", 3_600.0 - weeks),
+            (SUMMER, berlin, "'26w', alignDST=true", 3_600.0 - weeks),
+            (SUMMER, berlin, "'26w'", -weeks),
+            (SUMMER, berlin, "'26w', true, false", -weeks),
+            (SUMMER, "UTC", "'26w', true, true", -weeks),
+            (WINTER, berlin, "'26w', true, true", -3_600.0 - weeks),
+            (WINTER, berlin, "'+26w', true, true", weeks - 3_600.0),
+            (SUMMER, berlin, "'1w', true, true", -7.0 * 86_400.0),
+            (LEAP, berlin, "'30d', true, true", -30.0 * 86_400.0),
+        ] {
+            assert_eq!(moved(from, zone, arguments).unwrap(), expected, "{from} {zone} {arguments}");
+        }
+        assert!(moved(SUMMER, berlin, "'26w', alignDST=true, alignDst=true").is_err());
+    }
 }
