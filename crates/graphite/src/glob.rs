@@ -2,6 +2,8 @@
 //!
 //! Braces are alternatives and are written out first; `*`, `?` and `[..]` are what Python's `fnmatch` takes
 //! them for. A pattern without these matches by equality. `**` as a whole node is any number of levels.
+//! graphite-web looks for paths in directories, where an empty name is the directory itself: see
+//! [`Pattern::without_empty_nodes`].
 
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use foldhash::{HashSet, HashSetExt};
 use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::{FormPiece, SignSet, TextForm, TextForms};
+use sandur_query::Error as QueryError;
 
 use crate::error::{Error, Result};
 
@@ -23,14 +26,25 @@ const NODES_MAX: usize = 256;
 
 /// Most nodes that stand for any number of levels: each multiplies the ways to match.
 const LEVELS_MAX: usize = 3;
+/// Most patterns that one with empty alternatives stands for.
+const WITHOUT_EMPTY_MAX: usize = 64;
 
 /// The pattern of a path.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    text: String,
+    text: Arc<str>,
     nodes: Vec<NodePattern>,
     /// Nodes that were asked for with an escaped sign, without their backslashes, by place.
-    escaped: Vec<(usize, String)>,
+    escaped: Arc<[(usize, String)]>,
+}
+
+/// One of the patterns that a pattern with empty nodes stands for.
+#[derive(Clone, Debug)]
+pub(crate) struct WithoutEmpty {
+    /// A pattern without empty nodes; it has no node at the root of all paths.
+    pub(crate) pattern: Pattern,
+    /// Whether only branches fit, which are shown with a dot at the end.
+    pub(crate) ends_with_dot: bool,
 }
 
 /// The pattern of one node of a path.
@@ -94,7 +108,7 @@ impl Pattern {
         let asked = text.split('.').zip(clean.split('.')).enumerate();
         let escaped = asked.filter(|(_, (asked, _))| is_escaped(asked));
         let escaped = escaped.map(|(place, (_, clean))| (place, clean.to_owned())).collect();
-        Ok(Self { text: text.to_owned(), nodes, escaped })
+        Ok(Self { text: text.into(), nodes, escaped })
     }
 
     /// The pattern as it was written.
@@ -124,6 +138,36 @@ impl Pattern {
         fits(&self.nodes[leads..], &path)
     }
 
+    /// Whether it is that of the root, which has no name: no number of levels is any at the begin of a path.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.nodes.as_slice(), [] | [NodePattern::Levels])
+    }
+
+    /// The patterns that this one stands for where an empty name is no level: `a..b` and `a.{}.b` are `a.b`,
+    /// and `a.{b,}.c` is `a.b.c` or `a.c`. An empty name at the end is a branch itself: `a.` is the branch `a`.
+    pub(crate) fn without_empty_nodes(&self) -> std::result::Result<Vec<WithoutEmpty>, QueryError> {
+        let start = Self { nodes: Vec::new(), ..self.clone() };
+        let mut done = vec![WithoutEmpty { pattern: start, ends_with_dot: false }];
+        for node in &self.nodes {
+            let (is_needed, is_empty) = (node.has_name(), node.takes_empty());
+            if is_empty && is_needed && done.len() * 2 > WITHOUT_EMPTY_MAX {
+                return Err(QueryError::Limit(format!(
+                    "the empty alternatives of the pattern make more than {WITHOUT_EMPTY_MAX} patterns; ask in \
+                     several patterns"
+                )));
+            }
+            let without = done.iter().filter(|_| is_empty).cloned();
+            let without: Vec<_> = without.map(|one| WithoutEmpty { ends_with_dot: true, ..one }).collect();
+            done.retain(|_| is_needed);
+            for one in &mut done {
+                one.pattern.nodes.push(node.clone());
+                one.ends_with_dot = false;
+            }
+            done.extend(without);
+        }
+        Ok(done)
+    }
+
     /// How many alternatives a path is compared with at most, about.
     pub(crate) fn alternatives(&self) -> usize {
         self.nodes.iter().map(NodePattern::alternatives).sum()
@@ -136,7 +180,7 @@ impl Pattern {
             return path;
         }
         let mut nodes: Vec<&str> = path.split('.').collect();
-        for (place, asked) in &self.escaped {
+        for (place, asked) in self.escaped.iter() {
             if let Some(node) = nodes.get_mut(*place) {
                 *node = asked;
             }
@@ -166,6 +210,18 @@ impl NodePattern {
             Self::Levels => true,
             Self::Node(alternatives) => alternatives.forms.matches(name).unwrap_or(false),
         }
+    }
+
+    /// Whether an empty name is one of the alternatives.
+    fn takes_empty(&self) -> bool {
+        let Self::Node(Alternatives { variants, .. }) = self else { return false };
+        variants.iter().any(Variant::is_empty)
+    }
+
+    /// Whether there is another alternative than the empty name.
+    fn has_name(&self) -> bool {
+        let Self::Node(Alternatives { variants, .. }) = self else { return true };
+        !variants.iter().all(Variant::is_empty)
     }
 
     /// How many alternatives a name is compared with at most.
@@ -262,6 +318,10 @@ impl Variant {
             true => Self::Glob(Glob::parse(text)),
             false => Self::Exact(text.to_owned()),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Exact(name) if name.is_empty())
     }
 
     fn form(&self) -> TextForm {
@@ -426,6 +486,30 @@ mod tests {
             NodePattern::Node(alternatives) => alternatives.variants.len(),
         });
         assert_eq!(counts.collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn an_empty_node_is_no_level_as_in_directories() {
+        let readings = |text: &str| -> Vec<(usize, bool)> {
+            let all = Pattern::parse(text).unwrap().without_empty_nodes().unwrap();
+            all.iter().map(|one| (one.pattern.nodes.len(), one.ends_with_dot)).collect()
+        };
+        for (text, expected) in [
+            ("a.b", vec![(2, false)]),
+            ("a.", vec![(1, true)]),
+            ("a.{}", vec![(1, true)]),
+            ("a...", vec![(1, true)]),
+            ("a..b", vec![(2, false)]),
+            (".", vec![(0, true)]),
+            ("a.{b,}", vec![(2, false), (1, true)]),
+            ("a.{b,}.c", vec![(3, false), (2, false)]),
+            ("**.", vec![(1, true)]),
+        ] {
+            assert_eq!(readings(text), expected, "{text}");
+        }
+        assert_eq!(readings(&["{a,}"; 6].join(".")).len(), 64);
+        let wide = Pattern::parse(&["{a,}"; 7].join(".")).unwrap();
+        assert!(wide.without_empty_nodes().unwrap_err().to_string().contains("64"));
     }
 
     #[test]

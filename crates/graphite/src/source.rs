@@ -1,10 +1,11 @@
 //! What the language needs of storage.
 
 use futures_util::future::BoxFuture;
+use sandur_base::job::spend;
 use sandur_query::{Error, QueryContext};
 
 use crate::column::Column;
-use crate::glob::Pattern;
+use crate::glob::{Pattern, WithoutEmpty};
 use crate::tags::TagExpression;
 
 /// Which series are asked for.
@@ -64,12 +65,37 @@ pub trait Source: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<Fetched>, Error>>;
 
     /// The nodes of the tree whose path fits and that have values in a time, all times when there is none.
-    fn find<'a>(
+    /// [`Self::find`] calls it with patterns without empty nodes.
+    fn nodes<'a>(
         &'a self,
         context: &'a QueryContext,
         pattern: &'a Pattern,
         times: Option<(i64, i64)>,
     ) -> BoxFuture<'a, Result<Vec<Found>, Error>>;
+
+    /// The same for any pattern: empty nodes are read as graphite-web does, which looks for paths in
+    /// directories ([`Pattern::without_empty_nodes`]). The root is a branch without a name, which always is.
+    fn find<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        pattern: &'a Pattern,
+        times: Option<(i64, i64)>,
+    ) -> BoxFuture<'a, Result<Vec<Found>, Error>> {
+        Box::pin(async move {
+            let mut found = Vec::new();
+            for WithoutEmpty { pattern, ends_with_dot } in pattern.without_empty_nodes()? {
+                match (ends_with_dot, pattern.is_root()) {
+                    (false, _) => found.extend(self.nodes(context, &pattern, times).await?),
+                    (true, true) => found.push(Found { path: String::new(), is_leaf: false }),
+                    (true, false) => {
+                        let nodes = self.nodes(context, &pattern, times).await?;
+                        found.extend(context.compute(move || branches_with_dot(nodes)).await?);
+                    }
+                }
+            }
+            Ok(found)
+        })
+    }
 
     /// Canonical names of the series whose tags fit, in order.
     fn tagged<'a>(
@@ -89,6 +115,16 @@ pub trait Source: Send + Sync {
     ) -> BoxFuture<'a, Result<Vec<i64>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+}
+
+/// Branches alone, each with a dot at the end.
+fn branches_with_dot(mut nodes: Vec<Found>) -> Result<Vec<Found>, Error> {
+    nodes.retain(|node| !node.is_leaf);
+    for node in &mut nodes {
+        spend(node.path.len() + 1)?;
+        node.path.push('.');
+    }
+    Ok(nodes)
 }
 
 #[cfg(test)]
@@ -127,7 +163,7 @@ pub(crate) mod testing {
             .boxed()
         }
 
-        fn find<'a>(
+        fn nodes<'a>(
             &'a self,
             _: &'a QueryContext,
             _: &'a Pattern,

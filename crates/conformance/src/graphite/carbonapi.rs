@@ -78,7 +78,7 @@ impl Source for Given<'_> {
         async move { Ok(fetched) }.boxed()
     }
 
-    fn find<'a>(
+    fn nodes<'a>(
         &'a self,
         _: &'a QueryContext,
         _: &'a Pattern,

@@ -209,7 +209,7 @@ impl Source for Stored {
         .boxed()
     }
 
-    fn find<'a>(
+    fn nodes<'a>(
         &'a self,
         _: &'a QueryContext,
         pattern: &'a Pattern,

@@ -27,9 +27,6 @@ use serde_json::Value;
 
 use crate::world::Place;
 
-/// Where an empty node stands for the folder it is in.
-const FOLDER: &str = "an empty node is not the folder that it stands in";
-
 /// Where the tree of whisper has folders for tagged series.
 const TAGGED: &str = "tagged series are in no folder of the tree";
 
@@ -52,30 +49,8 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("fn/hitcount/010", "an interval below zero is refused"),
     ("fn/alias/010", "a name is a text, also when it was given as a number"),
     ("fn/verticalLine/001", "a name is a text, also when there is none"),
-    ("find/expand/018", FOLDER),
-    ("find/expand/019", FOLDER),
-    ("find/expand/092", FOLDER),
-    ("find/expand/093", FOLDER),
-    ("find/expand/094", FOLDER),
-    ("find/expand/095", FOLDER),
-    ("find/expand/096", FOLDER),
-    ("find/expand/098", FOLDER),
-    ("find/expand/100", FOLDER),
-    ("find/expand/101", FOLDER),
-    ("find/treejson/018", FOLDER),
-    ("find/treejson/093", FOLDER),
-    ("find/treejson/094", FOLDER),
-    ("find/treejson/095", FOLDER),
-    ("find/treejson/096", FOLDER),
-    ("find/completer/096", FOLDER),
-    ("find/treejson/098", FOLDER),
-    ("find/treejson/099", FOLDER),
-    ("find/treejson/101", FOLDER),
-    ("find/treejson/136", FOLDER),
-    ("find/nodelist/007", FOLDER),
-    ("find/treejson/138", FOLDER),
-    ("find/treejson/139", FOLDER),
     ("find/treejson/033", TAGGED),
+    ("find/treejson/101", TAGGED),
     ("find/nodelist/038", TAGGED),
     ("find/version/001", "the version is that of the product"),
     ("fn/fallbackSeries/011", "series of an argument by name are fetched"),

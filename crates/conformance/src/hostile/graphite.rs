@@ -105,7 +105,7 @@ impl Source for Made {
         .boxed()
     }
 
-    fn find<'a>(
+    fn nodes<'a>(
         &'a self,
         _: &'a QueryContext,
         pattern: &'a Pattern,

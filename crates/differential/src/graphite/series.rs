@@ -184,7 +184,7 @@ impl Source for Known {
         .boxed()
     }
 
-    fn find<'a>(
+    fn nodes<'a>(
         &'a self,
         _: &'a QueryContext,
         _: &'a Pattern,

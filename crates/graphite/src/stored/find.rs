@@ -19,6 +19,7 @@ use crate::source::Found;
 /// Between nodes of several levels: no node has it.
 const SEPARATOR: char = '.';
 impl StoredSeries<'_> {
+    /// The nodes that fit a pattern without empty nodes.
     pub(super) async fn find_nodes(
         &self,
         context: &QueryContext,

@@ -131,7 +131,7 @@ impl Source for StoredSeries<'_> {
         Box::pin(self.fetch_series(context, selector, window))
     }
 
-    fn find<'a>(
+    fn nodes<'a>(
         &'a self,
         context: &'a QueryContext,
         pattern: &'a Pattern,

@@ -14,6 +14,7 @@ use sandur_model::{Labels, Level, graphite_path_labels, graphite_tagged_labels};
 use sandur_query::{MemoryRow, MemorySeries, MemorySource};
 
 use crate::harness::{Answer, NOW, Server};
+use crate::process::encode;
 
 /// Paths with a value every minute of the last five, one that ended two days ago, tagged series, and one that
 /// came otherwise.
@@ -111,6 +112,43 @@ async fn a_picture_is_drawn_where_no_format_is_named() {
         let answer = get(&server, &format!("/render?{asked}&{size}")).await;
         assert!(answer.status == 400 && answer.body.contains(limit), "{}", answer.body);
     }
+    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+}
+
+/// graphite-web looks for paths in directories, where an empty name is the directory itself. These patterns
+/// found nothing; the answers are those of graphite-web 1.1.10 to such a tree.
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_of_a_find_is_the_branch_that_it_stands_in() {
+    let server = server();
+    for (pattern, expected) in [
+        ("servers.{}", "servers."),
+        ("servers.", "servers."),
+        ("servers..", "servers."),
+        ("*.", "servers."),
+        (".", ""),
+        ("{}", ""),
+        (".servers", "servers"),
+        ("servers.*.", "servers.old. servers.web1. servers.web2."),
+        ("servers.{web1,}", "servers. servers.web1"),
+        ("servers.{}.web1", "servers.web1"),
+        ("servers..web1.load", "servers.web1.load"),
+        ("servers.{,web1}.load", "servers.web1.load"),
+        ("servers.**.", "servers. servers.old. servers.web1. servers.web2. servers.web2.cpu."),
+        ("servers.web1.load.", "-"),
+        ("servers..cpu", "-"),
+    ] {
+        let answer = get(&server, &format!("/metrics/expand?query={}", encode(pattern))).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        let paths: Vec<String> = serde_json::from_value(body["results"].clone()).unwrap();
+        let shown = if paths.is_empty() { "-".to_owned() } else { paths.join(" ") };
+        assert_eq!(shown, expected, "{pattern}");
+    }
+    let answer = get(&server, "/metrics/find?query=servers.").await;
+    let expected = r#"[{"text": "", "id": "servers.", "allowChildren": 1, "expandable": 1, "leaf": 0}]"#;
+    assert_eq!(answer.body, expected);
+    let wide = encode(&["{a,}"; 7].join("."));
+    let answer = get(&server, &format!("/metrics/find?query={wide}")).await;
+    assert!(answer.status == 400 && answer.body.contains("64 patterns"), "{}", answer.body);
     assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
 }
 
