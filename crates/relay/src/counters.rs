@@ -39,6 +39,8 @@ pub struct Counters {
     pub blocked: Counter,
     /// Points that no stage allowed.
     pub not_allowed: Counter,
+    /// Points whose data was not what a route wants, once for each such route.
+    pub invalid_data: Counter,
     /// Points that no route took.
     pub unrouted: Counter,
     /// Points that were computed.
@@ -55,12 +57,13 @@ pub struct Counters {
 
 impl Counters {
     /// Counters by their names, carbon's where carbon has them.
-    pub fn named(&self) -> [(&'static str, &Counter); 10] {
+    pub fn named(&self) -> [(&'static str, &Counter); 11] {
         [
             ("metricsReceived", &self.received),
             ("invalidMetrics", &self.rejected),
             ("blacklistMatches", &self.blocked),
             ("whitelistRejects", &self.not_allowed),
+            ("invalidData", &self.invalid_data),
             ("unroutedMetrics", &self.unrouted),
             ("aggregateDatapointsSent", &self.computed),
             ("aggregateDatapointsDropped", &self.not_computed),

@@ -38,6 +38,7 @@ pub mod spool;
 mod buffer;
 mod delivery;
 mod hash;
+mod invalid_log;
 mod lane;
 mod pickle;
 

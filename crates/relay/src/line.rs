@@ -22,6 +22,8 @@ pub struct Point<'a> {
     pub time_text: &'a [u8],
     /// Seconds since the epoch.
     pub time: f64,
+    /// The texts of value and timestamp as they came; empty where the point came without them.
+    pub data: [&'a [u8]; 2],
 }
 
 /// Why a line is no point.
@@ -51,6 +53,7 @@ pub fn parse(line: &[u8], now: i64) -> Result<Option<Point<'_>>, Rejected> {
         value,
         time_text: time_text.as_bytes(),
         time: seconds,
+        data: [line.value_text.as_bytes(), line.time_text.as_bytes()],
     }))
 }
 
@@ -60,22 +63,40 @@ fn everywhere(text: &str) -> &str {
     if text.is_ascii() && !text.contains('_') { text } else { "" }
 }
 
-impl Point<'_> {
+impl<'a> Point<'a> {
+    /// A point that came without texts, or that the relay made.
+    pub fn of(name: &'a [u8], value: f64, time: f64) -> Self {
+        Self { name, tags: b"", value_text: b"", value, time_text: b"", time, data: [b"", b""] }
+    }
+
     /// Adds the line under a name.
     pub fn write(&self, name: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(name);
         out.extend_from_slice(self.tags);
         out.push(b' ');
-        match self.value_text {
+        self.write_numbers([self.value_text, self.time_text], out);
+        out.push(b'\n');
+    }
+
+    /// Adds what carbon-c-relay calls the data of a line: what follows the name, tags included.
+    pub fn write_data(&self, out: &mut Vec<u8>) {
+        if let [_, tags @ ..] = self.tags {
+            out.extend_from_slice(tags);
+            out.push(b' ');
+        }
+        self.write_numbers(self.data, out);
+    }
+
+    fn write_numbers(&self, [value, time]: [&[u8]; 2], out: &mut Vec<u8>) {
+        match value {
             b"" => out.extend_from_slice(self.value.to_string().as_bytes()),
             text => out.extend_from_slice(text),
         }
         out.push(b' ');
-        match self.time_text {
+        match time {
             b"" => out.extend_from_slice(self.time.trunc().to_string().as_bytes()),
             text => out.extend_from_slice(text),
         }
-        out.push(b'\n');
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where names would go, without sending anything: for `lookup` and `diff`.
 
 use crate::clean::clean;
+use crate::model::Validation;
 use crate::router::{End, Hands, Router, Scratch};
 
 /// Where a name goes.
@@ -21,6 +22,11 @@ struct Collect<'a> {
 
 impl Hands for Collect<'_> {
     fn is_live(&self, _target: usize) -> bool {
+        true
+    }
+
+    /// A name alone has no data: it goes where a point with valid data goes.
+    fn is_valid(&mut self, _validation: &Validation, _name: &[u8]) -> bool {
         true
     }
 

@@ -18,11 +18,12 @@ use crate::connect::Connector;
 use crate::counters::{Counters, TargetCounters};
 use crate::delivery::{Delivery, Store, WORKER_BYTES};
 use crate::hash::jump::{bucket, rehash};
+use crate::invalid_log::InvalidLog;
 use crate::lane::{CHUNK_BYTES, Lane};
 use crate::line::{Point, parse};
 use crate::memory::Memory;
 use crate::model::aggregate::Output;
-use crate::model::{NAME_BYTES_MAX, Routing, Stage};
+use crate::model::{NAME_BYTES_MAX, Routing, Stage, Validation};
 use crate::router::{BadCluster, End, Hands, Router, Scratch};
 use crate::senders::Senders;
 use crate::spool::Spool;
@@ -66,6 +67,7 @@ struct Inner {
     router: Router,
     targets: Vec<Outgoing>,
     counters: Counters,
+    invalid_log: InvalidLog,
     connections: std::sync::atomic::AtomicU64,
     aggregation: Mutex<Aggregation>,
     host: String,
@@ -135,6 +137,7 @@ impl Running {
             router,
             targets,
             counters: Counters::default(),
+            invalid_log: InvalidLog::default(),
             connections: Default::default(),
             aggregation: Mutex::new(Aggregation::new(&memory.aggregations)),
             host: host.replace('.', "_"),
@@ -173,6 +176,8 @@ pub struct Sorter {
     scratch: Option<Scratch>,
     /// A line whose name was cleaned.
     cleaned: Vec<u8>,
+    /// The data of the point that is routed, where a stage looks at it.
+    data: Vec<u8>,
     /// Lines by target and lane.
     lanes: Vec<Vec<(Vec<u8>, u32)>>,
     /// Lanes that hold lines.
@@ -183,8 +188,8 @@ impl Relay {
     /// For one source of lines.
     pub fn sorter(&self) -> Sorter {
         let lanes = self.0.targets.iter().map(|target| vec![(Vec::new(), 0); target.lanes.len()]).collect();
-        let scratch = Some(Scratch::default());
-        Sorter { relay: self.clone(), scratch, cleaned: Vec::new(), lanes, filled: Vec::new() }
+        let (relay, scratch) = (self.clone(), Some(Scratch::default()));
+        Sorter { relay, scratch, cleaned: Vec::new(), data: Vec::new(), lanes, filled: Vec::new() }
     }
 
     /// What it counts.
@@ -353,8 +358,7 @@ impl Sorter {
 
     /// Routes a point that the relay made.
     fn made(&mut self, name: &[u8], value: f64, time: i64, first: usize, clusters: Option<&[usize]>) {
-        let point = Point { name, tags: b"", value_text: b"", value, time_text: b"", time: time as f64 };
-        self.route(&point, first, clusters);
+        self.route(&Point::of(name, value, time as f64), first, clusters);
     }
 
     fn report(&mut self) {
@@ -399,8 +403,7 @@ impl Sink for Sorter {
             true => drop(clean(point.name.as_bytes(), &mut cleaned)),
             false => cleaned.extend_from_slice(point.name.as_bytes()),
         }
-        let (value, time) = (point.value, point.seconds);
-        self.arrived(Point { name: &cleaned, tags: b"", value_text: b"", value, time_text: b"", time });
+        self.arrived(Point::of(&cleaned, point.value, point.seconds));
         self.cleaned = cleaned;
         ControlFlow::Continue(())
     }
@@ -421,6 +424,20 @@ struct Sorting<'a, 'b> {
 impl Hands for Sorting<'_, '_> {
     fn is_live(&self, target: usize) -> bool {
         self.sorter.relay.is_live(target)
+    }
+
+    fn is_valid(&mut self, validation: &Validation, name: &[u8]) -> bool {
+        let Sorter { data, relay, .. } = &mut *self.sorter;
+        data.clear();
+        self.point.write_data(data);
+        let is_valid = validation.data.matches(data);
+        if !is_valid {
+            relay.0.counters.invalid_data.add(1);
+            if validation.logs {
+                relay.0.invalid_log.point(name, data, relay.0.env.monotonic());
+            }
+        }
+        is_valid
     }
 
     fn send(&mut self, target: usize, name: &[u8]) {
@@ -444,7 +461,7 @@ impl Hands for Sorting<'_, '_> {
             End::Blocked => counters.blocked.add(1),
             End::NotAllowed => counters.not_allowed.add(1),
             End::Unrouted => counters.unrouted.add(1),
-            End::Nowhere => {}
+            End::Invalid | End::Nowhere => {}
         }
     }
 }

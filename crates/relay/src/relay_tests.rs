@@ -585,3 +585,49 @@ fn queues_take_no_more_than_the_memory_of_the_relay() {
         drop(running);
     });
 }
+
+/// The answers of carbon-c-relay 3.9 to the same file and lines. Points went on whatever their data was.
+#[test]
+fn points_whose_data_fails_a_validation_are_not_sent() {
+    let text = r#"
+        cluster ints forward ints;
+        cluster floats forward floats;
+        cluster logged forward logged;
+        cluster quoted forward quoted;
+        cluster rest forward rest;
+        match ^g validate ^[0-9]+\ [0-9]+$ else drop;
+        match ^f validate ^[0-9]+\ [0-9]+$ else drop send to ints;
+        match ^f validate ^[0-9.e+-]+\ [0-9.e+-]+$ else drop send to floats stop;
+        match ^l validate "^[0-9]+ [0-9]+$" else log send to logged;
+        match ^v validate [0-9]$ else drop stop;
+        match ^w validate "^[0-9]+ [0-9]+$" else log;
+        match "^q\\.x" "^z\.x" send to quoted stop;
+        match * send to rest;"#;
+    let lines = "g.int 1 1000\ng.float 1.5 1000\nf.int 2 1000\nf.float 2.5 1000\nl.int 3 1000\n\
+                 l.float  3.5   1000\nv.one 1 1000\nv.two 1.5 1000\nw.int 4 1000\nw.float 4.5 1000\n\
+                 f.tag;a=b 5 1000\nq.x 1 1000\nqaxb 1 1000\nz.x 1 1000\nzaxb 1 1000\nl.now 3 -1\nother 1 1000";
+    let expected = [
+        ("ints", "f.int 2"),
+        ("floats", "f.int 2|f.float 2.5"),
+        ("logged", "l.int 3"),
+        ("quoted", "q.x 1|z.x 1|zaxb 1"),
+        ("rest", "g.int 1|l.int 3|l.float 3.5|v.one 1|v.two 1.5|w.int 4|qaxb 1|l.now 3|other 1"),
+    ];
+    in_world(|world| async move {
+        expected.iter().for_each(|(host, _)| world.remotes.set_up(host, true));
+        let running = world.start(text);
+        let mut sorter = running.relay.sorter();
+        lines.lines().for_each(|line| sorter.take(line.as_bytes()));
+        sorter.flush();
+        world.seconds(1.0).await;
+        for (host, names) in expected {
+            let received =
+                world.remotes.with(host, |remote| String::from_utf8(remote.received.clone()).unwrap());
+            let names_and_values = received.lines().map(|line| line.rsplit_once(' ').unwrap().0);
+            assert_eq!(names_and_values.collect::<Vec<_>>().join("|"), names, "{host}");
+        }
+        let counters = running.relay.counters();
+        assert_eq!((counters.invalid_data.get(), counters.unrouted.get()), (7, 0));
+        running.stop().await;
+    });
+}

@@ -8,7 +8,7 @@ use sandur_model::GraphiteName;
 use crate::hash::fnv1a::fnv1a_32_signed;
 use crate::hash::jump::{bucket, rehash};
 use crate::model::aggregate::{Aggregate, Closing};
-use crate::model::{Cluster, Method, Route, Routing, Stage};
+use crate::model::{Cluster, Method, Route, Routing, Stage, Validation};
 use crate::replicas::Distribution;
 use crate::ring::RingError;
 
@@ -24,6 +24,8 @@ pub struct BadCluster {
 pub trait Hands {
     /// Whether a target takes points now.
     fn is_live(&self, target: usize) -> bool;
+    /// Whether the data of the point, whose name is this by now, is what a route wants.
+    fn is_valid(&mut self, validation: &Validation, name: &[u8]) -> bool;
     /// The point goes to a target under this name.
     fn send(&mut self, target: usize, name: &[u8]);
     /// The point is a part of a computed series.
@@ -41,6 +43,9 @@ pub enum End {
     /// A stage does not allow its name.
     #[error("not allowed")]
     NotAllowed,
+    /// Its data is not what a stage wants.
+    #[error("its data is not valid")]
+    Invalid,
     /// It was sent to nowhere.
     #[error("sent nowhere")]
     Nowhere,
@@ -119,6 +124,13 @@ impl Router {
                     Part::Itself => is_its_own_sum = true,
                 },
                 Stage::Route(route) if route.matcher.matches(&scratch.name) => {
+                    let validation = route.validation.as_ref();
+                    if validation.is_some_and(|own| !hands.is_valid(own, &scratch.name)) {
+                        if route.stops_invalid() {
+                            return hands.ended(End::Invalid);
+                        }
+                        continue;
+                    }
                     let is_nowhere = self.follow(route, scratch, hands);
                     was_sent |= !route.clusters.is_empty();
                     if is_nowhere {

@@ -328,6 +328,12 @@ fn routes(
     let method = Method::Ring { kind, copies, rule, moves };
     let cluster = routing.add_cluster("destinations", method, targets);
     let matcher = Matcher::everything();
-    routing.stages.push(Stage::Route(Route { matcher, clusters: vec![cluster], stops: true, keys }));
+    routing.stages.push(Stage::Route(Route {
+        matcher,
+        validation: None,
+        clusters: vec![cluster],
+        stops: true,
+        keys,
+    }));
     Ok(())
 }

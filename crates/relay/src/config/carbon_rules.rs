@@ -48,7 +48,13 @@ pub(super) fn relay_rules(
                 match compile(&pattern.value, true) {
                     Ok(expression) => {
                         let matcher = Matcher::any_of(vec![expression]);
-                        let route = Route { matcher, clusters: vec![cluster], stops, keys: Vec::new() };
+                        let route = Route {
+                            matcher,
+                            validation: None,
+                            clusters: vec![cluster],
+                            stops,
+                            keys: Vec::new(),
+                        };
                         routing.stages.push(Stage::Route(route));
                     }
                     Err(error) => {
@@ -69,7 +75,7 @@ pub(super) fn relay_rules(
     };
     let cluster = routing.add_cluster("default", Method::All, targets);
     let matcher = Matcher::everything();
-    let route = Route { matcher, clusters: vec![cluster], stops: true, keys: Vec::new() };
+    let route = Route { matcher, validation: None, clusters: vec![cluster], stops: true, keys: Vec::new() };
     routing.stages.push(Stage::Route(route));
     Ok(())
 }

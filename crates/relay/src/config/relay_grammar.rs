@@ -11,7 +11,7 @@ use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
 use crate::model::template::Template;
 use crate::model::{
-    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport,
+    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport, Validation,
 };
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
@@ -320,17 +320,13 @@ impl Statement<'_> {
         if found.as_ref().is_some_and(|found| found.is_empty() != is_all) {
             return Err(self.source.wrong(start, "match names no expression; '*' is every name"));
         }
-        if self.take(&["validate"]) {
-            let what = self.word("an expression")?;
-            self.expect(&["else"])?;
-            self.word("log or drop")?;
-            let why = "data is checked as carbon checks it: a number and a timestamp";
-            routing.note(self.source, start, &what, why, false);
-        }
+        let validation = if self.take(&["validate"]) { self.validation(routing)? } else { None };
         let masquerade = if self.take(&["route", "using"]) { Some(self.word("a template")?) } else { None };
         let clusters = if self.take(&["send", "to"]) { self.clusters(routing)? } else { Vec::new() };
         let ends_here = |cluster: &usize| matches!(routing.clusters[*cluster].method, Method::Nowhere);
-        let stops = self.take(&["stop"]) || clusters.iter().any(ends_here);
+        let says_stop = self.take(&["stop"]);
+        // `stop` belongs to `send to`.
+        let stops = !clusters.is_empty() && (says_stop || clusters.iter().any(ends_here));
         let Some(expressions) = found else { return Ok(()) };
         let replacement = masquerade.map(|template| Template::relay(&template));
         let keys =
@@ -340,8 +336,26 @@ impl Statement<'_> {
             });
         let keys = keys.collect();
         let matcher = if is_all { Matcher::everything() } else { Matcher::any_of(expressions) };
-        routing.stages.push(Stage::Route(Route { matcher, clusters, stops, keys }));
+        routing.stages.push(Stage::Route(Route { matcher, validation, clusters, stops, keys }));
         Ok(())
+    }
+
+    /// What follows `validate`; `None` where the expression is not understood.
+    fn validation(&mut self, routing: &mut Routing) -> Result<Option<Validation>, ConfigError> {
+        let (line, text) = (self.line(), self.word("an expression")?);
+        self.expect(&["else"])?;
+        let logs = match self.word("log or drop")?.as_str() {
+            "log" => true,
+            "drop" => false,
+            other => return Err(self.wrong(format!("'{other}' is neither log nor drop"))),
+        };
+        match compile(&text, false) {
+            Ok(expression) => Ok(Some(Validation { data: Matcher::any_of(vec![expression]), logs })),
+            Err(error) => {
+                routing.note(self.source, line, &text, error.to_string(), true);
+                Ok(None)
+            }
+        }
     }
 
     fn rewrite(&mut self, routing: &mut Routing) -> Result<(), ConfigError> {

@@ -240,7 +240,7 @@ fn route(
     }
     let cluster = routing.add_cluster(key, method, targets);
     let (clusters, stops) = (vec![cluster], first_only);
-    routing.stages.push(Stage::Route(Route { matcher, clusters, stops, keys: Vec::new() }));
+    routing.stages.push(Stage::Route(Route { matcher, validation: None, clusters, stops, keys: Vec::new() }));
     leftovers(source, table, routing);
     Ok(())
 }

@@ -45,12 +45,19 @@ pub(super) fn words(source: &Source) -> Result<Vec<Word>, ConfigError> {
     Ok(words)
 }
 
-/// Where a word without quotation marks ends: at a space, a comment or a `;` that ends the statement. An
-/// expression may hold `;` (tags) only in quotation marks, and `\;` and `\#` as they are.
+/// Where a word without quotation marks ends: at a space, a comment or a `;` that ends the statement. A space
+/// after a backslash, and before more of the word, is a part of it. An expression may hold `;` (tags) only in
+/// quotation marks, and `\;` and `\#` as they are.
 fn plain_end(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices() {
-        if letter.is_whitespace() || (matches!(letter, ';' | '#') && !is_escaped) {
+        let is_more = |next: char| !next.is_whitespace() && !matches!(next, ';' | '#');
+        let is_end = match letter {
+            ' ' if is_escaped => !text[at + 1..].starts_with(is_more),
+            ';' | '#' => !is_escaped,
+            other => other.is_whitespace(),
+        };
+        if is_end {
             return at;
         }
         is_escaped = letter == '\\' && !is_escaped;
@@ -58,21 +65,14 @@ fn plain_end(text: &str) -> usize {
     text.len()
 }
 
-/// The text up to the closing mark, and where what follows begins.
+/// The text up to the closing mark, and where what follows begins. A backslash stands for the character after it.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut found = String::new();
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
         match letter {
             '"' => return Some((found, at + 1)),
-            '\\' => match letters.next() {
-                Some((_, '"')) => found.push('"'),
-                Some((_, next)) => {
-                    found.push('\\');
-                    found.push(next);
-                }
-                None => return None,
-            },
+            '\\' => found.push(letters.next()?.1),
             _ => found.push(letter),
         }
     }

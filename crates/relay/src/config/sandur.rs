@@ -14,7 +14,7 @@ use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
 use crate::model::template::Template;
 use crate::model::{
-    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport,
+    Encryption, Listener, Method, Packing, Protocol, Route, Routing, Stage, Target, Transport, Validation,
 };
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
@@ -224,8 +224,9 @@ fn stage(source: &Source, table: &mut Table<'_>, routing: &Routing) -> Result<St
         let unknown = || source.wrong(line, format!("there is no cluster '{name}'"));
         clusters.push(routing.cluster(name).ok_or_else(unknown)?);
     }
-    if clusters.is_empty() {
-        let forms = "a stage has 'block', 'allow', 'rewrite' with 'into', or 'to' with clusters";
+    let validation = validation(source, table)?;
+    if clusters.is_empty() && validation.is_none() {
+        let forms = "a stage has 'block', 'allow', 'rewrite' with 'into', 'validate', or 'to' with clusters";
         return Err(source.wrong(line, forms));
     }
     let mut expressions = Vec::new();
@@ -234,5 +235,18 @@ fn stage(source: &Source, table: &mut Table<'_>, routing: &Routing) -> Result<St
     }
     let matcher = if expressions.is_empty() { Matcher::everything() } else { Matcher::any_of(expressions) };
     let stops = table.truth("stop")?.unwrap_or(false);
-    Ok(Stage::Route(Route { matcher, clusters, stops, keys: Vec::new() }))
+    Ok(Stage::Route(Route { matcher, validation, clusters, stops, keys: Vec::new() }))
+}
+
+/// What the data of points must be, of a stage that says it.
+fn validation(source: &Source, table: &mut Table<'_>) -> Result<Option<Validation>, ConfigError> {
+    let logs = table.truth("log_invalid")?;
+    let Some(text) = table.text("validate")? else {
+        return match logs {
+            None => Ok(None),
+            Some(_) => Err(source.wrong(table.line(), "'log_invalid' is of use with 'validate' alone")),
+        };
+    };
+    let expression = compile(text, false).map_err(|error| source.wrong(table.line(), error.to_string()))?;
+    Ok(Some(Validation { data: Matcher::any_of(vec![expression]), logs: logs.unwrap_or(false) }))
 }

@@ -160,6 +160,9 @@ fn carbons_aggregator_rewrites_sums_and_hashes() {
         fn is_live(&self, _: usize) -> bool {
             true
         }
+        fn is_valid(&mut self, _: &crate::model::Validation, _: &[u8]) -> bool {
+            true
+        }
         fn send(&mut self, _: usize, name: &[u8]) {
             self.0 = String::from_utf8_lossy(name).into_owned();
         }
@@ -355,6 +358,40 @@ fn our_own_file_knows_zones_and_begins_with_one_of_theirs() {
     assert!(sent(&router, "z").starts_with('h'));
     assert_eq!(folder.read("wrong.toml").unwrap_err(), "wrong.toml:5: there is no key 'node' here");
     assert_eq!(folder.read("ring.toml").unwrap_err(), "ring.toml:1: there is no ring 'foo'");
+}
+
+#[test]
+fn a_validation_is_read_from_both_files_that_have_it() {
+    let relay = "cluster c forward h:1;\nmatch * validate ^[0-9]+\\ [0-9]+$ else log;\n\
+                 match * validate (?=x) else drop send to c stop;";
+    let routing = of(&[("relay.conf", relay)]);
+    assert_eq!(notes(&routing), [(3, "(?=x)", true)], "what cannot be honoured is said");
+    let own = "[[cluster]]\nname = 'c'\nmethod = 'all'\ntargets = ['h:1']\n\
+               [[stage]]\nvalidate = '^[0-9]+ [0-9]+$'\nlog_invalid = true\n\
+               [[stage]]\nvalidate = '^[0-9]'\nto = ['c']\n";
+    for (routing, is_last_stopping) in [(routing, true), (of(&[("own.toml", own)]), false)] {
+        let route = |stage: &Stage| match stage {
+            Stage::Route(route) => route.clone(),
+            other => panic!("{other:?}"),
+        };
+        let routes: Vec<_> = routing.stages.iter().map(route).collect();
+        let first = routes[0].validation.as_ref().unwrap();
+        assert_eq!(
+            (first.logs, first.data.matches(b"1 2"), first.data.matches(b"1.5 2")),
+            (true, true, false)
+        );
+        assert_eq!((routes[0].clusters.len(), routes[1].stops), (0, is_last_stopping));
+    }
+    let wrong = Folder::with(&[
+        ("a.conf", "cluster c forward h:1;\nmatch * validate x else send to c;"),
+        (
+            "b.toml",
+            "[[cluster]]\nname = 'c'\nmethod = 'all'\ntargets = ['h']\n\
+                    [[stage]]\nlog_invalid = true\nto = ['c']\n",
+        ),
+    ]);
+    assert!(wrong.read("a.conf").unwrap_err().contains("'send' is neither log nor drop"));
+    assert!(wrong.read("b.toml").unwrap_err().contains("'log_invalid' is of use"));
 }
 
 #[test]

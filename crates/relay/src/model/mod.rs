@@ -178,12 +178,32 @@ pub struct Cluster {
 pub struct Route {
     /// Names it is for.
     pub matcher: Matcher,
+    /// What the data of points must be; those of others are not sent.
+    pub validation: Option<Validation>,
     /// The clusters.
     pub clusters: Vec<usize>,
     /// Whether points that it took go no further.
     pub stops: bool,
     /// What rings hash in place of the name: every new name that a rule here gives; the name if none does.
     pub keys: Vec<Rewrite>,
+}
+
+/// A condition on the data of a point: the text after its name, `1.5 1600000000`. Where rules do not see
+/// tags, the data begins with them, without their first `;`.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// What must be found in the data.
+    pub data: Matcher,
+    /// Whether a point that fails is logged.
+    pub logs: bool,
+}
+
+impl Route {
+    /// Whether a point whose data failed goes no further: a route without clusters is a condition on all of
+    /// the points that it is for.
+    pub(crate) fn stops_invalid(&self) -> bool {
+        self.stops || self.clusters.is_empty()
+    }
 }
 
 /// What a point passes.

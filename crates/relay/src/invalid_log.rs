@@ -1,0 +1,69 @@
+//! Log lines of points whose data a route does not want (`else log`).
+//!
+//! **Invariant.** Senders decide how many such points come, so the lines of a second are bounded. The counter
+//! `invalidData` counts all of them.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Lines of a second.
+const LINES_MAX: u32 = 10;
+/// Bytes of a point in a line.
+const SHOWN_BYTES_MAX: usize = 200;
+
+/// How many lines were written in the present second.
+#[derive(Debug, Default)]
+pub(crate) struct InvalidLog(Mutex<Second>);
+
+#[derive(Debug, Default)]
+struct Second {
+    end: Duration,
+    lines: u32,
+}
+
+impl InvalidLog {
+    /// Logs a point, unless this second has its lines; `now` is monotonic.
+    pub(crate) fn point(&self, name: &[u8], data: &[u8], now: Duration) {
+        let shown =
+            |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]).into_owned();
+        match self.take(now) {
+            None => {}
+            Some(LINES_MAX) => tracing::warn!(
+                name = shown(name),
+                data = shown(data),
+                "the data of a point is not valid: it is dropped; more of this second are not logged"
+            ),
+            Some(_) => tracing::warn!(
+                name = shown(name),
+                data = shown(data),
+                "the data of a point is not valid: it is dropped"
+            ),
+        }
+    }
+
+    /// The number of the line that may be written now.
+    fn take(&self, now: Duration) -> Option<u32> {
+        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now >= second.end {
+            *second = Second { end: now + Duration::from_secs(1), lines: 0 };
+        }
+        if second.lines == LINES_MAX {
+            return None;
+        }
+        second.lines += 1;
+        Some(second.lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_has_a_bounded_number_of_lines() {
+        let log = InvalidLog::default();
+        let lines = |now| std::iter::repeat_with(|| log.take(now)).take(100).flatten().count();
+        let seconds = [0, 999, 1_000, 60_000].map(Duration::from_millis);
+        assert_eq!(seconds.map(lines), [10, 0, 10, 10]);
+    }
+}
