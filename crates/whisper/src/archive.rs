@@ -31,15 +31,15 @@ impl Archive {
     }
 }
 
-/// Refuses archives that overlap, reach beyond the file, or have steps that do not divide each other.
-pub(crate) fn check(archives: &[Archive], form: Form, header: u64, size: u64) -> Result<(), Error> {
-    if archives.is_empty() {
-        return Err(Error::Header("it has no archives".to_owned()));
-    }
+/// Why archives cannot be read as they are described: one that reaches beyond the file, overlaps with another
+/// one, or has a step that the finer one's does not divide.
+pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -> Vec<(usize, Error)> {
+    let mut faults: Vec<(usize, String)> = Vec::new();
     for (n, archive) in archives.iter().enumerate() {
         let Archive { step, points, offset, bytes, .. } = *archive;
         if step == 0 || points == 0 {
-            return Err(Error::archive(n, format!("{points} points of {step} seconds")));
+            faults.push((n, format!("{points} points of {step} seconds")));
+            continue;
         }
         let end = offset.checked_add(bytes).filter(|end| *end <= size);
         if offset < header || end.is_none() {
@@ -47,26 +47,32 @@ pub(crate) fn check(archives: &[Archive], form: Form, header: u64, size: u64) ->
                 "it is said to have {bytes} bytes from {offset} on, and the file has a header of {header} \
                  and {size} in all: it is cut"
             );
-            return Err(Error::archive(n, what));
+            faults.push((n, what));
         }
     }
     let mut places: Vec<(u64, u64, usize)> =
         archives.iter().enumerate().map(|(n, archive)| (archive.offset, archive.bytes, n)).collect();
     places.sort_unstable();
     for pair in places.windows(2) {
-        if let [(offset, bytes, _), (next, _, n)] = pair
-            && offset + bytes > *next
+        if let [(offset, bytes, other), (next, _, n)] = pair
+            && offset.saturating_add(*bytes) > *next
         {
-            return Err(Error::archive(*n, "it overlaps with another one"));
+            faults.push((*n, "it overlaps with another one".to_owned()));
+            faults.push((*other, "another one overlaps with it".to_owned()));
         }
     }
-    for (n, pair) in archives.windows(2).enumerate() {
-        let [finer, coarser] = pair else { continue };
-        let is_beside = form == Form::Compressed && coarser.step == finer.step && n > 0;
-        if coarser.step % finer.step != 0 || (coarser.step == finer.step && !is_beside) {
-            let what = format!("its step of {} s is no multiple of {} s", coarser.step, finer.step);
-            return Err(Error::archive(n + 1, what));
+    let mut finer: Option<(usize, u32)> = None;
+    for (n, archive) in archives.iter().enumerate().filter(|(_, archive)| archive.step > 0) {
+        let is_divided = finer.is_none_or(|(before, step)| {
+            let is_beside = form == Form::Compressed && archive.step == step && before > 0;
+            archive.step % step == 0 && (archive.step != step || is_beside)
+        });
+        match finer {
+            Some((_, step)) if !is_divided => {
+                faults.push((n, format!("its step of {} s is no multiple of {step} s", archive.step)));
+            }
+            _ => finer = Some((n, archive.step)),
         }
     }
-    Ok(())
+    faults.into_iter().map(|(n, what)| (n, Error::archive(n, what))).collect()
 }

@@ -4,7 +4,7 @@
 //! steps, around the ring. Slots hold points of earlier rounds until they are written again, so a point
 //! counts only within the retention before the newest one, as in whisper's reads.
 
-use crate::archive::{self, Archive};
+use crate::archive::Archive;
 use crate::error::Error;
 use crate::field::{f32_at, u32_at};
 use crate::file::{Form, Header};
@@ -45,8 +45,8 @@ pub(crate) fn header(source: &impl ReadAt, size: u64) -> Result<Header, Error> {
         Archive { step, points, method, offset: offset.into(), bytes }
     });
     let archives: Vec<Archive> = archives.collect();
-    archive::check(&archives, Form::Classic, described.len() as u64, size)?;
-    Ok(Header { form: Form::Classic, method, x_files_factor, archives })
+    let (form, header_bytes) = (Form::Classic, described.len() as u64);
+    Ok(Header { form, method, x_files_factor, archives, header_bytes })
 }
 
 /// Fills the buffer with the beginning of the file.

@@ -6,7 +6,7 @@
 //! both stay, for only the coarser point knows the whole interval.
 
 use crate::error::Error;
-use crate::file::Whisper;
+use crate::file::{Damage, Form, Whisper};
 use crate::method::Method;
 use crate::point::Point;
 use crate::source::ReadAt;
@@ -18,6 +18,16 @@ pub struct History {
     pub archives: Vec<Kept>,
     /// What was left out.
     pub left: Left,
+    /// What is damaged, an archive or blocks of one, each with the reason; nothing unless damage is left out.
+    pub damaged: Vec<String>,
+}
+
+/// An archive that was read.
+struct Archived {
+    kept: Kept,
+    retention: u64,
+    /// Seconds from and to which points were in damaged blocks.
+    lost: Vec<(u32, u32)>,
 }
 
 /// What stays of an archive.
@@ -46,36 +56,56 @@ pub struct Left {
 
 impl History {
     pub(crate) fn read<S: ReadAt>(file: &Whisper<S>, until: u32) -> Result<Self, Error> {
-        let mut left = Left::default();
-        let mut all: Vec<(Kept, u64)> = Vec::new();
+        let mut history = Self { archives: Vec::new(), left: Left::default(), damaged: Vec::new() };
+        let mut all: Vec<Archived> = Vec::new();
+        let mut before = None;
         for (archive, described) in file.archives().iter().enumerate() {
-            let step = described.step;
-            if all.last().is_some_and(|(kept, _)| kept.step == step) {
-                left.archives_beside += 1;
+            let (step, fault) = (described.step, file.fault(archive));
+            // Another method does not take the place of a first one that is damaged.
+            let has_methods = fault.is_none() || file.form() == Form::Compressed;
+            if has_methods && before.replace(step) == Some(step) {
+                history.left.archives_beside += 1;
                 continue;
             }
-            let mut points = file.points(archive, until)?;
+            if let Some(fault) = fault {
+                history.damaged.push(fault.to_string());
+                continue;
+            }
+            let mut reading = file.reading(until);
+            let mut points = match file.read(archive, &mut reading) {
+                Ok(points) => points,
+                Err(error) if reading.damage == Damage::LeftOut => {
+                    history.damaged.push(Error::archive(archive, error.to_string()).to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            history.damaged.extend(reading.reason.map(|first| match reading.lost.len() - 1 {
+                0 => first.to_string(),
+                more => format!("{first}; {more} more of its blocks are damaged"),
+            }));
             let before = points.len();
             points.retain(|point| !point.value.is_nan());
-            left.not_a_number += (before - points.len()) as u64;
-            all.push((Kept { archive, step, method: described.method, points }, described.retention()));
+            history.left.not_a_number += (before - points.len()) as u64;
+            let kept = Kept { archive, step, method: described.method, points };
+            all.push(Archived { kept, retention: described.retention(), lost: reading.lost });
         }
         // From the coarsest on, so that all points of finer ones are still there.
         for coarser in (1..all.len()).rev() {
             let (finer, rest) = all.split_at_mut(coarser);
-            let Some((kept, _)) = rest.first_mut() else { continue };
+            let Some(Archived { kept, .. }) = rest.first_mut() else { continue };
             let before = kept.points.len();
-            let begin = |(told, retention): &(Kept, u64)| known_from(&told.points, *retention);
-            let begins: Vec<Option<u64>> = finer.iter().map(begin).collect();
-            let cuts: Vec<u64> = begins.iter().flatten().copied().collect();
-            for ((told, _), begin) in finer.iter().zip(begins) {
+            let begins: Vec<Option<u64>> = finer.iter().map(Archived::known_from).collect();
+            let cuts = cuts(&begins, finer);
+            for (archive, begin) in finer.iter().zip(begins) {
                 if let Some(begin) = begin {
-                    leave_out(kept, &told.points, begin, &cuts);
+                    leave_out(kept, &archive.kept.points, begin, &cuts);
                 }
             }
-            left.told_finer += (before - kept.points.len()) as u64;
+            history.left.told_finer += (before - kept.points.len()) as u64;
         }
-        Ok(Self { archives: all.into_iter().map(|(kept, _)| kept).collect(), left })
+        history.archives = all.into_iter().map(|archive| archive.kept).collect();
+        Ok(history)
     }
 
     /// How many points stay.
@@ -84,14 +114,26 @@ impl History {
     }
 }
 
-/// The first second that points with a retention tell of.
-fn known_from(points: &[Point], retention: u64) -> Option<u64> {
-    let newest = points.last()?;
-    Some((u64::from(newest.time) + 1).saturating_sub(retention))
+impl Archived {
+    /// The first second that its points cover.
+    fn known_from(&self) -> Option<u64> {
+        let newest = self.kept.points.last()?;
+        Some((u64::from(newest.time) + 1).saturating_sub(self.retention))
+    }
+}
+
+/// Where finer archives begin, and where damaged blocks of theirs begin and end, in order: an interval that is
+/// cut there is not known from finer points as a whole.
+fn cuts(begins: &[Option<u64>], finer: &[Archived]) -> Vec<u64> {
+    let lost = finer.iter().flat_map(|archive| &archive.lost);
+    let lost = lost.flat_map(|(from, to)| [u64::from(*from), u64::from(*to) + 1]);
+    let mut cuts: Vec<u64> = begins.iter().flatten().copied().chain(lost).collect();
+    cuts.sort_unstable();
+    cuts
 }
 
 /// Leaves out the points whose intervals finer points tell of, which begin at `known_from`, unless an
-/// interval is cut where some finer archive begins.
+/// interval is cut.
 fn leave_out(kept: &mut Kept, told: &[Point], known_from: u64, cuts: &[u64]) {
     let (step, mut at) = (u64::from(kept.step), 0);
     kept.points.retain(|point| {
@@ -100,7 +142,8 @@ fn leave_out(kept: &mut Kept, told: &[Point], known_from: u64, cuts: &[u64]) {
             at += 1;
         }
         let has_finer = told.get(at).is_some_and(|finer| u64::from(finer.time) < start + step);
-        let is_cut = cuts.iter().any(|cut| (start + 1..start + step).contains(cut));
+        let next_cut = cuts.get(cuts.partition_point(|cut| *cut <= start));
+        let is_cut = next_cut.is_some_and(|cut| *cut < start + step);
         is_cut || start < known_from || !has_finer
     });
 }

@@ -9,7 +9,8 @@
 //!
 //! **Life of a call.** [`Whisper::open`] reads the header and refuses what cannot be: archives that overlap,
 //! reach beyond the file's end, or whose steps do not divide each other. [`Whisper::memory_bytes`] says how
-//! much [`Whisper::history`] takes, so that the caller reserves it first.
+//! much [`Whisper::history`] takes, so that the caller reserves it first. [`Whisper::open_with`] leaves damaged
+//! archives and blocks out instead, and the history names them.
 //!
 //! ```
 //! use sandur_whisper::{Checks, Whisper};
@@ -46,7 +47,7 @@ mod source;
 
 pub use archive::Archive;
 pub use error::Error;
-pub use file::{Checks, Form, Whisper};
+pub use file::{Checks, Damage, Form, Whisper};
 pub use history::{History, Kept, Left};
 pub use method::Method;
 pub use name::{NameError, metric_of};

@@ -113,6 +113,33 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
     assert!(code == Some(1) && text.contains("a link to a folder"), "nothing is left out in silence: {text}");
 }
 
+/// Such a file gave nothing, although its other archives were whole.
+#[test]
+fn a_file_with_a_damaged_archive_gives_the_others_when_it_is_salvaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
+    let tree = folder.path().join("damaged");
+    fs::create_dir_all(&tree).unwrap();
+    let now = (now_ns() / 1_000_000_000) as u32;
+    let whole = whisper(now, 1.0);
+    // The archive of hours is cut.
+    fs::write(tree.join("cut.wsp"), &whole[..whole.len() - 12]).unwrap();
+    fs::write(tree.join("whole.wsp"), &whole).unwrap();
+    let state = folder.path().join("salvaged.state");
+    let resume = ["--resume", state.to_str().unwrap()];
+    let (code, text) = told(&run(&server, &tree, &["--dry-run"]));
+    assert!(code == Some(1) && text.contains("--salvage imports what is whole"), "{text}");
+    let (code, text) = told(&run(&server, &tree, &[&resume[..], &["--salvage"]].concat()));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("cut.wsp: left out: archive 1 is damaged"), "{text}");
+    assert!(text.contains("stored 2 files") && text.contains("1 of them are damaged"), "{text}");
+    assert_eq!(stored(&server, now), points(now) + FINE);
+    let (code, text) = told(&run(&server, &tree, &resume));
+    assert!(code == Some(1) && text.contains("cut.wsp: archive 1 is damaged"), "it is not noted: {text}");
+    let (code, text) = told(&run(&server, &tree, &["--salvage", "--verify"]));
+    assert!(code == Some(0) && text.contains(" 0 differ"), "{text}");
+}
+
 /// An hour by the minute which ends at `last`, and nothing else: one block holds it.
 fn minutes(last: u32, value: f64) -> Vec<u8> {
     one_archive(last, (60, FINE), value)

@@ -1,7 +1,7 @@
 //! The header of a compressed file: the file, its archives, then for each its index of blocks and its buffer.
 
 use super::{Blocks, Compressed, Range, checksum_of};
-use crate::archive::{self, Archive};
+use crate::archive::Archive;
 use crate::classic::read;
 use crate::error::Error;
 use crate::field::{f32_at, u32_at};
@@ -72,7 +72,6 @@ pub(crate) fn header(source: &impl ReadAt, size: u64, checks: Checks) -> Result<
         return Err(Error::Header(format!("its header has {length} bytes; the limit is {HEADER_BYTES_MAX}")));
     }
     let archives: Vec<Archive> = described.iter().map(|described| described.archive).collect();
-    archive::check(&archives, Form::Compressed, length, size)?;
     let mut bytes = vec![0; length as usize];
     read(source, &mut bytes, size)?;
     if checks == Checks::All {
@@ -86,7 +85,8 @@ pub(crate) fn header(source: &impl ReadAt, size: u64, checks: Checks) -> Result<
         described.blocks(index, buffer)
     });
     let compressed = Compressed { archives: blocks.collect() };
-    Ok((Header { form: Form::Compressed, method, x_files_factor, archives }, compressed))
+    let (form, header_bytes) = (Form::Compressed, length);
+    Ok((Header { form, method, x_files_factor, archives, header_bytes }, compressed))
 }
 
 /// What a header says of an archive.

@@ -10,7 +10,7 @@ mod header;
 
 use crate::archive::Archive;
 use crate::error::Error;
-use crate::file::Checks;
+use crate::file::{Checks, Damage, Reading};
 use crate::point::{Point, in_order};
 use crate::source::ReadAt;
 use block::Coded;
@@ -70,8 +70,7 @@ impl Compressed {
         &self,
         source: &impl ReadAt,
         (number, archive): (usize, &Archive),
-        until: u32,
-        checks: Checks,
+        reading: &mut Reading,
     ) -> Result<Vec<Point>, Error> {
         let Some(blocks) = self.archives.get(number) else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -80,23 +79,23 @@ impl Compressed {
         order.retain(|block| !blocks.index[*block].is_empty());
         order.sort_by_key(|block| blocks.index[*block].start);
         for block in order {
-            let range = blocks.index[block];
-            let damaged = |what: String| Error::Block { archive: number, block, what };
-            source.read_at(&mut bytes, archive.offset + block as u64 * u64::from(blocks.size))?;
-            // Where the block ends that is being written is not known until it is read.
-            let is_whole = block as u64 != u64::from(blocks.current);
-            let checksum = if is_whole { checksum_of(&bytes) } else { range.checksum };
-            if checks == Checks::All && checksum != range.checksum {
-                return Err(damaged(format!(
-                    "its checksum is {checksum:08x} and not {:08x}",
-                    range.checksum
-                )));
+            let (range, before) = (blocks.index[block], found.len());
+            let place = archive.offset.saturating_add(block as u64 * u64::from(blocks.size));
+            let read = source.read_at(&mut bytes, place).map_err(|error| match reading.damage {
+                Damage::Refused => Error::from(error),
+                Damage::LeftOut => Error::Block { archive: number, block, what: error.to_string() },
+            });
+            let read = read.and_then(|()| {
+                let damaged = |what: String| Error::Block { archive: number, block, what };
+                blocks.decode(block, &bytes, reading.checks, &mut found).map_err(damaged)
+            });
+            if let Err(error) = read {
+                found.truncate(before);
+                reading.leave_out(range.start, range.end, error)?;
             }
-            let coded = Coded { bytes: &bytes, step: archive.step, start: range.start, end: range.end };
-            coded.read(&mut found).map_err(|what| damaged(what.to_owned()))?;
         }
         found.extend(blocks.buffered.iter().filter(|point| point.time % archive.step == 0));
-        found.retain(|point| point.time <= until);
+        found.retain(|point| point.time <= reading.until);
         in_order(&mut found);
         if let Some(newest) = found.last().map(|point| point.time) {
             found.retain(|point| archive.holds(point.time, newest));
@@ -106,6 +105,25 @@ impl Compressed {
 }
 
 impl Blocks {
+    /// Appends the points of a block.
+    fn decode(
+        &self,
+        block: usize,
+        bytes: &[u8],
+        checks: Checks,
+        found: &mut Vec<Point>,
+    ) -> Result<(), String> {
+        let range = self.index[block];
+        // Where the block ends that is being written is not known until it is read.
+        let is_whole = block as u64 != u64::from(self.current);
+        let checksum = if is_whole { checksum_of(bytes) } else { range.checksum };
+        if checks == Checks::All && checksum != range.checksum {
+            return Err(format!("its checksum is {checksum:08x} and not {:08x}", range.checksum));
+        }
+        let coded = Coded { bytes, step: self.step, start: range.start, end: range.end };
+        coded.read(found).map_err(str::to_owned)
+    }
+
     /// The most points that are read of them.
     fn points_max(&self) -> u64 {
         let blocks: u64 = self.index.iter().map(|range| range.points_max(self.step, self.size)).sum();

@@ -1,6 +1,6 @@
 //! Files that are cut, changed or made up: an error or points, never more memory than announced.
 
-use sandur_whisper::{Checks, Error, Whisper};
+use sandur_whisper::{Checks, Damage, Error, Whisper};
 
 use crate::{FIXTURES, fixture};
 
@@ -32,7 +32,7 @@ fn files_that_are_cut_or_changed_anywhere_are_read_or_refused() {
             let mut changed = bytes.clone();
             for at in (0..bytes.len().min(600)).step_by(3).chain((600..bytes.len()).step_by(331)) {
                 changed[at] ^= [0xFF, 0x80, 0x01][at % 7 % 3];
-                let _ = read(&changed, Checks::None);
+                let _ = (read(&changed, Checks::None), salvaged(&changed));
                 changed[at] = bytes[at];
             }
             assert_eq!(read(&changed, Checks::All).unwrap(), whole);
@@ -48,6 +48,88 @@ fn a_changed_byte_of_a_compressed_file_is_found_by_its_checksums() {
         changed[at] ^= 0x10;
         assert!(read(&changed, Checks::All).is_err(), "{at}");
     }
+}
+
+/// Points by archive, and what is said of the rest.
+fn salvaged(bytes: &[u8]) -> Result<(Vec<(usize, usize)>, Vec<String>), Error> {
+    let whisper = Whisper::open_with(bytes, Checks::All, Damage::LeftOut)?;
+    if whisper.memory_bytes() > 64 << 20 {
+        return Ok(Default::default());
+    }
+    let history = whisper.history(u32::MAX)?;
+    let points = history.points() + history.left.told_finer + history.left.not_a_number;
+    assert!(points * 16 <= whisper.memory_bytes());
+    Ok((history.archives.iter().map(|kept| (kept.archive, kept.points.len())).collect(), history.damaged))
+}
+
+/// A file with one damaged archive gave nothing.
+#[test]
+fn archives_that_are_whole_are_read_beside_damaged_ones() {
+    let bytes = fixture("python", "average");
+    let (whole, damaged) = salvaged(&bytes).unwrap();
+    assert!(damaged.is_empty() && whole.len() > 1, "{damaged:?}");
+    let (some, damaged) = salvaged(&bytes[..bytes.len() - 1]).unwrap();
+    assert_eq!(some, whole[..whole.len() - 1]);
+    let last = whole.len() - 1;
+    assert!(
+        damaged.len() == 1 && damaged[0].starts_with(&format!("archive {last} is damaged")),
+        "{damaged:?}"
+    );
+    // The step of the second archive: of all others everything is there, and more of those after it.
+    let mut changed = bytes.clone();
+    changed[16 + 12 + 4..16 + 12 + 8].copy_from_slice(&7u32.to_be_bytes());
+    let (others, damaged) = salvaged(&changed).unwrap();
+    assert!(damaged.len() == 1 && damaged[0].starts_with("archive 1 is damaged"), "{damaged:?}");
+    assert!(
+        others.iter().all(|(archive, points)| {
+            whole.iter().any(|(own, before)| own == archive && before <= points)
+        })
+    );
+    assert_eq!(others.len(), whole.len() - 1);
+    assert!(salvaged(&bytes[..10]).is_err() && salvaged(&header(&[[28, 60, u32::MAX]])).is_err());
+}
+
+#[test]
+fn blocks_that_are_whole_are_read_beside_damaged_ones_and_coarser_points_tell_of_the_others() {
+    let bytes = fixture("go", "compressed");
+    let whisper = Whisper::open(&bytes[..], Checks::All).unwrap();
+    let whole = whisper.history(u32::MAX).unwrap();
+    let covered = |history: &sandur_whisper::History, time: u32| {
+        let has = |kept: &sandur_whisper::Kept| {
+            kept.points.iter().any(|point| (point.time..point.time + kept.step).contains(&time))
+        };
+        history.archives.iter().any(has)
+    };
+    let mut found = 0;
+    for at in (bytes.len() / 3..bytes.len()).step_by(bytes.len() / 40) {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x10;
+        let salvaged = Whisper::open_with(&changed[..], Checks::All, Damage::LeftOut).unwrap();
+        let history = salvaged.history(u32::MAX).unwrap();
+        if history.damaged.is_empty() {
+            continue;
+        }
+        found += 1;
+        assert!(history.damaged[0].contains("block"), "{:?}", history.damaged);
+        assert_eq!(history.archives.len(), whole.archives.len());
+        let finest = &whole.archives[0].points;
+        let lost = finest.iter().filter(|point| !history.archives[0].points.contains(point));
+        let oldest_coarse = whisper.points(1, u32::MAX).unwrap().first().map_or(u32::MAX, |point| point.time);
+        for point in lost.filter(|point| point.time >= oldest_coarse) {
+            assert!(covered(&history, point.time), "{at}: nothing covers {}", point.time);
+        }
+    }
+    assert!(found > 0, "no block was damaged");
+    // A cut costs the blocks after it that hold points: those of the last archive, and none where it is later.
+    let cut = |length: usize| {
+        let whisper = Whisper::open_with(&bytes[..length], Checks::All, Damage::LeftOut).unwrap();
+        whisper.history(u32::MAX).unwrap()
+    };
+    assert_eq!(cut(bytes.len() - 1), whole);
+    let history = cut(bytes.len() * 92 / 100);
+    assert_eq!(history.damaged.len(), 1, "{:?}", history.damaged);
+    assert!(history.damaged[0].starts_with("archive 2, block 0 is damaged"), "{:?}", history.damaged);
+    assert_eq!(history.archives[0], whole.archives[0]);
 }
 
 fn header(archives: &[[u32; 3]]) -> Vec<u8> {

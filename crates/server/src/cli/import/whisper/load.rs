@@ -46,6 +46,8 @@ pub struct Read {
     pub archives_beside: u64,
     /// Positions of files that cannot be read, and why.
     pub failures: Vec<(usize, String)>,
+    /// Positions of files of which a part is damaged and was left out, and why.
+    pub damaged: Vec<(usize, String)>,
 }
 
 impl Load {
@@ -75,7 +77,10 @@ impl Load {
         let (mut read, mut encoder) = (Read::default(), RemoteWriteEncoder::new());
         for (n, (_, found)) in self.files.iter().enumerate() {
             let outcome = reader.read(folder, &found.path);
-            let outcome = outcome.and_then(|contents| encode(&mut encoder, &contents, &mut read));
+            let outcome = outcome.and_then(|mut contents| {
+                read.damaged.extend(std::mem::take(&mut contents.damaged).into_iter().map(|what| (n, what)));
+                encode(&mut encoder, &contents, &mut read)
+            });
             if let Err(text) = outcome {
                 read.failures.push((n, text));
             }

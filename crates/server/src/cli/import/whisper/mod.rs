@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sandur_base::Env;
 use sandur_base::units::ByteSize;
-use sandur_whisper::Checks;
+use sandur_whisper::{Checks, Damage};
 
 use crate::cli::client::{self, Client};
 use crate::failed_command::Failed;
@@ -63,6 +63,10 @@ pub fn command() -> Command {
         retries.help(format!("Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
     let dry_run = flag("dry-run", "Read all files and send nothing");
     let unchecked = flag("ignore-checksums", "Read compressed files whose checksums do not fit");
+    let salvage = flag(
+        "salvage",
+        "Import what is whole of damaged files; damaged archives, and blocks of compressed ones, are named",
+    );
     let verify = flag("verify", "Send nothing; compare random windows of every archive with the server");
     let seed = number("seed", "N", "Compare the windows of an earlier --verify").requires("verify");
     let window = number("window", "POINTS", format!("Points of a window [default: {WINDOW_DEFAULT}]"));
@@ -77,7 +81,7 @@ pub fn command() -> Command {
              Exit codes: 0 everything is stored, or equal; 1 some files are not; 2 wrong usage.",
         );
     let arguments =
-        [folder, resume, rate, parallel, memory, retries, dry_run, unchecked, verify, seed, window];
+        [folder, resume, rate, parallel, memory, retries, dry_run, unchecked, salvage, verify, seed, window];
     client::arguments(command.args(arguments))
 }
 
@@ -100,9 +104,10 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let parallel = number("parallel").unwrap_or(PARALLEL_DEFAULT).min(1_024);
     let memory = matches.get_one::<ByteSize>("memory").map_or(MEMORY_DEFAULT, |size| size.0);
     let checks = if matches.get_flag("ignore-checksums") { Checks::None } else { Checks::All };
+    let damage = if matches.get_flag("salvage") { Damage::LeftOut } else { Damage::Refused };
     let now_s = env.now_ns() / sandur_model::SECOND_NS;
     let until = u32::try_from(now_s).unwrap_or(if now_s < 0 { 0 } else { u32::MAX });
-    let reader = Reader { checks, until, memory: memory / parallel, parallel };
+    let reader = Reader { checks, damage, until, memory: memory / parallel, parallel };
     let client = Client::from_arguments(matches)?;
     let retries = matches.get_one::<u32>("retries").copied().unwrap_or(RETRIES_DEFAULT);
     if matches.get_flag("verify") {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use sandur_base::Env;
 
+use crate::cli::escape::escaped;
+
 /// Files with failures that are named one by one.
 const FAILURES_SHOWN_MAX: u64 = 100;
 
@@ -30,6 +32,9 @@ pub struct Report {
     pub not_a_number: u64,
     /// Archives beside others of their step.
     pub archives_beside: u64,
+    /// Files of which a damaged part was left out; they are among those that are stored.
+    pub in_part: u64,
+    damages: u64,
     failures: u64,
 }
 
@@ -52,6 +57,8 @@ impl Report {
             told_finer: 0,
             not_a_number: 0,
             archives_beside: 0,
+            in_part: 0,
+            damages: 0,
             failures: 0,
         }
     }
@@ -69,9 +76,21 @@ impl Report {
     pub fn failure(&mut self, name: &str, text: &str) {
         self.failures += 1;
         if self.failures <= FAILURES_SHOWN_MAX {
-            let text = crate::cli::escape::escaped(text);
-            self.bar.suspend(|| eprintln!("sandur: {}: {text}", crate::cli::escape::escaped(name)));
+            self.say(name, text);
         }
+    }
+
+    /// Says that a part of a file is left out, and why.
+    pub fn damage(&mut self, name: &str, text: &str) {
+        self.damages += 1;
+        if self.damages <= FAILURES_SHOWN_MAX {
+            self.say(name, &format!("left out: {text}"));
+        }
+    }
+
+    fn say(&self, name: &str, text: &str) {
+        let (name, text) = (escaped(name), escaped(text));
+        self.bar.suspend(|| eprintln!("sandur: {name}: {text}"));
     }
 
     /// Says what was done; the code of the process.
@@ -92,14 +111,25 @@ impl Report {
                 eprintln!("{} {what}", HumanCount(count));
             }
         }
-        if self.failures > FAILURES_SHOWN_MAX {
-            eprintln!("{} more failures are not shown", HumanCount(self.failures - FAILURES_SHOWN_MAX));
+        for (count, what) in [(self.failures, "failures"), (self.damages, "damaged parts")] {
+            if count > FAILURES_SHOWN_MAX {
+                eprintln!("{} more {what} are not shown", HumanCount(count - FAILURES_SHOWN_MAX));
+            }
+        }
+        if self.in_part > 0 {
+            let (files, archives) = (HumanCount(self.in_part), HumanCount(self.damages));
+            eprintln!(
+                "{files} of them are damaged: {archives} of their archives were left out, or blocks of these"
+            );
         }
         if self.failures > 0 {
             eprintln!(
                 "{} files or folders were not imported; run it again for them",
                 HumanCount(self.failures)
             );
+            return ExitCode::FAILURE;
+        }
+        if self.in_part > 0 {
             return ExitCode::FAILURE;
         }
         if self.files + self.known == 0 {

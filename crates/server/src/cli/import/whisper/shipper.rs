@@ -179,9 +179,17 @@ impl Shipper {
         for (n, text) in &read.failures {
             self.report.failure(load.files.get(*n).map_or("", |(name, _)| name.as_str()), text);
         }
+        for (n, text) in &read.damaged {
+            self.report.damage(load.files.get(*n).map_or("", |(name, _)| name.as_str()), text);
+        }
+        let mut in_part: Vec<usize> = read.damaged.iter().map(|(n, _)| *n).collect();
+        in_part.dedup();
         let stored = load.files.iter().enumerate().filter(|(n, _)| failures.binary_search(n).is_err());
+        self.report.files += stored.clone().count() as u64;
+        // A file that is stored in part is read again by the next run.
+        let stored = stored.filter(|(n, _)| in_part.binary_search(n).is_err());
         let stored: Vec<_> = stored.map(|(_, (name, found))| (name.as_str(), found)).collect();
-        self.report.files += stored.len() as u64;
+        self.report.in_part += in_part.len() as u64;
         self.report.progress(self.env.monotonic(), load.files.last().map_or("", |(name, _)| name.as_str()));
         self.state.note(stored.into_iter())
     }
