@@ -1,13 +1,15 @@
 //! Bytes in, batches of whole lines out: what files, decoders, pipes and followed files share.
 //!
 //! A line that is not ended waits for its end, up to [`LINE_BYTES_MAX`]; a longer one is left out and
-//! told with its place and length, so that memory is bounded whatever is read. Empty lines are dropped.
+//! told with its place and length, so that memory is bounded whatever is read. Empty lines are dropped, and
+//! so is a byte-order mark at the beginning of the input.
 
 use std::collections::VecDeque;
 
 use sandur_model::Labels;
 
 use super::batch::{Batch, Skipped};
+use super::opened::BYTE_ORDER_MARK;
 use super::start::{Planned, Start};
 use super::timestamps::Recogniser;
 
@@ -123,7 +125,9 @@ impl Assembler {
             self.batch.end = self.offset;
             return;
         }
-        let text = line.strip_suffix(b"\r").unwrap_or(line);
+        let mark = if self.partial_at == 0 { BYTE_ORDER_MARK } else { b"" };
+        let text = line.strip_prefix(mark).unwrap_or(line);
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
         if !text.is_empty() {
             self.dated(text, now_ns);
         }
@@ -206,6 +210,27 @@ mod tests {
             assert_eq!(ends.last().unwrap().1, 10 + text.len() as u64);
             let times: Vec<i64> = whole.iter().flat_map(|b| b.lines.iter().map(|l| l.timestamp_ns)).collect();
             assert_eq!(times, (5..3_005).collect::<Vec<i64>>());
+        }
+    }
+
+    /// Programs on Windows write it. It stayed in the first line, whose time and JSON could not be read.
+    #[test]
+    fn a_byte_order_mark_at_the_beginning_is_no_part_of_the_first_line() {
+        for (offset, text, expected) in [
+            (0, "\u{feff}one\n\u{feff}two\n", vec!["one", "\u{feff}two"]),
+            (0, "\u{feff}\r\none\n", vec!["one"]),
+            (0, "\u{feff}", vec![]),
+            (10, "\u{feff}one\n", vec!["\u{feff}one"]),
+        ] {
+            for chunk in [1, 100] {
+                let start = Start { offset, ..Start::default() };
+                let mut assembler = Assembler::new(Labels::default(), None, start);
+                text.as_bytes().chunks(chunk).for_each(|bytes| assembler.feed(bytes, 5));
+                assembler.finish(5);
+                let batches = all(&mut assembler);
+                assert_eq!(texts(&batches), expected, "{text:?} in pieces of {chunk}");
+                assert_eq!(batches.last().unwrap().end, offset + text.len() as u64, "offsets are the file's");
+            }
         }
     }
 

@@ -55,7 +55,8 @@ pub fn command() -> Command {
     let files = Arg::new("files").value_name("FILE").action(ArgAction::Append).required(true);
     let files = files.help(
         "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard \
-         input. Files in gzip, zstd, xz and bzip2 are read",
+         input. Files in gzip, zstd, xz and bzip2 are read. A UTF-8 byte-order mark at the beginning of a \
+         text is left out; UTF-16 and binary files are refused",
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
     let label = label.help(

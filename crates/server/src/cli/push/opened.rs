@@ -102,6 +102,9 @@ fn fill(input: &mut Input, start: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
+/// The UTF-8 byte-order mark, with which programs on Windows begin texts. It is no part of the first line.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What the beginning of something that is no text looks like; `None` for text.
 pub fn binary(start: &[u8]) -> Option<&'static str> {
     let known: [(&[u8], &str); 8] = [

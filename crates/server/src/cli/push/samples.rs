@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::opened::Input;
+use super::opened::{BYTE_ORDER_MARK, Input};
 use super::sender::{Endpoint, Parcel};
 
 /// Bytes of a piece.
@@ -46,8 +46,9 @@ impl Piece {
     /// The lines of a text that stands behind so many lines.
     pub fn new(text: Vec<u8>, before: u64) -> Self {
         let mut piece = Self { first: before + 1, last: before, ..Self::default() };
-        let mut start = 0;
-        for whole in text.split_inclusive(|byte| *byte == b'\n') {
+        let has_mark = before == 0 && text.starts_with(BYTE_ORDER_MARK);
+        let mut start = if has_mark { BYTE_ORDER_MARK.len() } else { 0 };
+        for whole in text[start..].split_inclusive(|byte| *byte == b'\n') {
             piece.last += 1;
             let bare = whole.strip_suffix(b"\n").unwrap_or(whole);
             let bare = bare.strip_suffix(b"\r").unwrap_or(bare);
@@ -218,5 +219,13 @@ mod tests {
         assert_eq!(piece.score_without(&[0, 2]), (1, 3));
         assert_eq!(&piece.body(1..3, false)[..], b"a 1\nb 2\n");
         assert_eq!(&piece.body(2..3, true)[..], b"b 2\n# EOF\n");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_sample() {
+        let text = b"\xef\xbb\xbfa 1\n\xef\xbb\xbfb 2\n".to_vec();
+        let first = |before| Piece::new(text.clone(), before).line(0).1.to_vec();
+        assert_eq!([first(0), first(7)], [b"a 1".to_vec(), b"\xef\xbb\xbfa 1".to_vec()]);
+        assert_eq!(Piece::new(text.clone(), 0).line(1).1, b"\xef\xbb\xbfb 2");
     }
 }
