@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Claim, Env, Id, MemoryBudget};
+use sandur_base::{BoxFuture, Claim, Env, ErrorKind, Id, MemoryBudget};
 use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_engine::{
@@ -161,8 +161,14 @@ struct EngineIntake {
 /// How long a stop waits for what is in memory alone to be written to flash.
 const CACHE_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The answer to a client. A store that denies a request denies it to this server, not to the client: an agent
+/// that gets a 401 drops what it sends.
 fn failure(error: sandur_engine::Error) -> Failure {
-    Failure::new(error.kind(), error.to_string()).with_outcome(error.may_be_stored())
+    let kind = match error.kind() {
+        ErrorKind::Denied => ErrorKind::Unavailable,
+        kind => kind,
+    };
+    Failure::new(kind, error.to_string()).with_outcome(error.may_be_stored())
 }
 
 impl Intake for EngineIntake {
@@ -296,5 +302,22 @@ fn cancel_failure(error: sandur_engine::Error) -> Failure {
                  {period} since its creation is not allowed. To force, use the ?force query parameter\n"
             ))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_store::{Error, Operation, Place};
+
+    use super::*;
+
+    /// It was answered with 401, and agents gave up what they had sent.
+    #[test]
+    fn a_store_that_denies_this_server_is_no_fault_of_a_client() {
+        let at = Place { store: "s3://bucket".into(), operation: Operation::Put, path: "wal/1".to_owned() };
+        let denied = Error::Denied { at, reason: "status code: 403".to_owned(), remedy: "renew the key" };
+        let failure = failure(sandur_engine::Error::from(denied));
+        assert_eq!(failure.status.as_u16(), 503);
+        assert!(failure.message.contains("renew the key"), "{}", failure.message);
     }
 }
