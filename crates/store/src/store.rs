@@ -28,6 +28,7 @@ use crate::request::{LISTED_MAX, Requester, parse_path, parse_prefix};
 use crate::single_flight::Flights;
 use crate::update::{Updated, Version};
 use crate::upload::Upload;
+use crate::url::Location;
 
 /// Requests that one call for many ranges has under way at once.
 const RANGES_IN_FLIGHT_MAX: usize = 8;
@@ -87,6 +88,14 @@ impl Store {
     /// directory's lock, and checks that the store can do what is needed.
     pub async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
         crate::open::open(url, env, options).await
+    }
+
+    /// The directory that a store's URL names, whether it is there or not; `None` for stores of other kinds.
+    pub fn directory_of(url: &str) -> Result<Option<PathBuf>, Error> {
+        match Location::parse(url)? {
+            Location::Directory(path) => Ok(Some(path)),
+            Location::Bucket { .. } | Location::Memory => Ok(None),
+        }
     }
 
     /// A store over an object store that exists already: memory, or a simulation.

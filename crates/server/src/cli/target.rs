@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use bytes::Bytes;
 use clap::{Arg, Command};
@@ -20,21 +19,25 @@ pub fn store_argument(command: Command) -> Command {
 
 /// Opens a store for reading, also while a server holds it.
 pub async fn open_store(url: &str, env: &Env) -> Result<Store, Failed> {
-    let local = url.strip_prefix("file://").unwrap_or(url);
-    if !local.contains("://") && !Path::new(local).is_dir() {
-        return Err(Failed::new(format!("'{local}' is no directory: name the store with --store")));
-    }
+    must_be_there(url)?;
     let options = StoreOptions { access: Access::ReadOnly, probe: false, ..StoreOptions::default() };
     Store::open(url, env.clone(), options).await.map_err(|e| Failed::new(e.to_string()))
 }
 
 /// Opens a store for a change that no other process may see half done: a directory is locked.
 pub async fn open_store_alone(url: &str, env: &Env) -> Result<Store, Failed> {
-    let local = url.strip_prefix("file://").unwrap_or(url);
-    if !local.contains("://") && !Path::new(local).is_dir() {
-        return Err(Failed::new(format!("'{local}' is no directory: name the store with --store")));
-    }
+    must_be_there(url)?;
     Store::open(url, env.clone(), StoreOptions::default()).await.map_err(|e| Failed::new(e.to_string()))
+}
+
+/// Refuses a directory that is not there: opening would make it.
+fn must_be_there(url: &str) -> Result<(), Failed> {
+    match Store::directory_of(url).map_err(|e| Failed::new(e.to_string()))? {
+        Some(path) if !path.is_dir() => {
+            Err(Failed::new(format!("'{}' is no directory: name the store with --store", path.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// One object, read in pieces.
@@ -91,5 +94,23 @@ impl Object {
             return Ok(Bytes::new());
         }
         self.read(0..self.size).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path was taken as it stands in the URL, so such a directory was not found.
+    #[test]
+    fn a_directory_is_looked_for_under_the_name_that_the_url_means() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my data");
+        let url = format!("file://{}", path.display().to_string().replace(' ', "%20"));
+        assert!(must_be_there(&url).unwrap_err().message().contains("my data' is no directory"));
+        std::fs::create_dir(&path).unwrap();
+        assert!(must_be_there(&url).is_ok() && must_be_there("s3://bucket").is_ok());
+        let wrong = must_be_there("file:///my%2").unwrap_err();
+        assert!(wrong.message().contains("broken %-escape"), "{}", wrong.message());
     }
 }

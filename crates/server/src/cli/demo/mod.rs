@@ -22,6 +22,7 @@ use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task};
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_model::SECOND_NS;
+use sandur_store::Store;
 
 use super::client::Client;
 use super::paint::{Ink, Paint};
@@ -298,13 +299,14 @@ impl Demo {
             catalog.map_err(|e| Failed::new(format!("stopped; cannot read what {store} holds: {e}")))?;
         let snapshot = catalog.snapshot();
         let rows: u64 = snapshot.all_blocks().map(|block| block.rows).sum();
-        let path = store.strip_prefix("file://").unwrap_or(store);
+        let directory = Store::directory_of(store).ok().flatten().unwrap_or_else(|| store.into());
+        let path = directory.display();
         eprintln!(
             "kept {rows} rows in {} blocks in {path}, which takes {} on disk \
              (this run shipped {} lines, {} of text).\n\
              `sandur serve --store {path}` serves them again; delete the directory to forget them.",
             snapshot.block_count(),
-            ByteSize(size_of(Path::new(path))),
+            ByteSize(size_of(&directory)),
             self.lines,
             ByteSize(self.bytes),
         );
