@@ -224,7 +224,13 @@ const TEXTS: [(&str, Cause); 18] = [
     ("status code: 4", Cause::Invalid),
 ];
 
+/// The text without URLs and paths, in which tenants choose names: they must not look like codes.
+pub(crate) fn without_paths(reason: &str) -> String {
+    reason.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
+}
+
 fn text_cause(reason: &str) -> Cause {
+    let reason = without_paths(reason);
     let known = TEXTS.iter().find(|(text, _)| reason.contains(text));
     known.map_or(Cause::Unavailable, |(_, cause)| cause.clone())
 }
@@ -260,8 +266,8 @@ fn said_by_store(text: &str) -> Option<String> {
     }
     let mut said = status.map_or(String::new(), |status| format!("status code: {status}"));
     let tags = [("<Message>", "</Message>"), ("<AuthenticationErrorDetail>", "</AuthenticationErrorDetail>")];
-    let told = tags.map(|(open, close)| between(text, open, close));
-    for part in [code].into_iter().chain(told).flatten() {
+    let texts = tags.map(|(open, close)| between(text, open, close));
+    for part in [code].into_iter().chain(texts).flatten() {
         let separator = if said.is_empty() { "" } else { ", " };
         said = format!("{said}{separator}{part}");
     }
@@ -308,6 +314,7 @@ mod tests {
                 "Server returned non-2xx status code: 400 Bad Request: <Code>ExpiredToken</Code>",
                 Cause::Unavailable,
             ),
+            ("Server returned non-2xx status code: 404 Not Found: no /b/blocks/SlowDown/1", Cause::NotFound),
             ("something never seen", Cause::Unavailable),
         ];
         for (text, cause) in cases {

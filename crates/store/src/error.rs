@@ -95,8 +95,8 @@ pub enum Error {
         /// How long the last attempt waited.
         waited: Duration,
     },
-    /// The store refuses requests of ours: the credentials are missing, wrong or not sufficient, or its place,
-    /// its account or this machine's clock is not as it must be.
+    /// The store refuses requests of ours: the credentials are missing, wrong or not sufficient, or its
+    /// place, its account or this machine's clock is not as it must be.
     #[error("{at} was denied: {reason}; {remedy}")]
     Denied {
         /// Where.

@@ -78,8 +78,8 @@ fn the_remedy_goes_by_the_cause_that_the_store_names() {
             "correct the bucket's name in --store",
         ),
         (
-            "HTTP/1.1 400 Bad Request\r\nContent-Length: 98\r\nConnection: close\r\n\r\n\
-             <Code>AuthorizationHeaderMalformed</Code><Message>the region 'x' is wrong; expecting 'y'</Message>",
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 83\r\nConnection: close\r\n\r\n\
+             <Code>AuthorizationHeaderMalformed</Code><Message>the region 'x' is wrong</Message>",
             "name the region of the bucket",
         ),
         (
