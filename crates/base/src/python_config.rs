@@ -13,7 +13,8 @@ use std::collections::{HashMap, HashSet};
 const DEFAULT: &str = "DEFAULT";
 /// How deep values may name each other, as in Python.
 const DEPTH_MAX: usize = 10;
-/// Bytes of values that are copied from `[DEFAULT]` or by `%(name)s`; each option and name counts as one more.
+/// Bytes of values that are copied from `[DEFAULT]` or by `%(name)s`; each option and name counts as one
+/// more.
 const COPIED_BYTES_MAX: usize = 4 << 20;
 
 /// A file.
@@ -92,7 +93,7 @@ impl PythonConfig {
     }
 
     /// The sections that carbon reads rules of, in their order. `[DEFAULT]` is one of them when it is there.
-    /// carbon overlooks a section with text behind its `]`, and does not start when the value of an option has
+    /// carbon ignores a section with text after its `]`, and does not start when the value of an option has
     /// a line that looks like a section; both are refused.
     pub fn rules(&self) -> Result<Vec<Section>, Malformed> {
         let by_name: HashMap<&str, &Section> = self
@@ -104,7 +105,8 @@ impl PythonConfig {
         let listed: HashSet<&str> = self.listed.iter().map(|(_, name)| name.as_str()).collect();
         if let Some(missing) = self.sections.iter().find(|section| !listed.contains(section.name.as_str())) {
             let reason = format!(
-                "carbon overlooks the section [{}] because of the text behind its ]; put it on a line of its own",
+                "carbon ignores the section [{}] because of the text after its ]; put it on a line of its \
+                 own",
                 missing.name
             );
             return Err(Malformed::at(missing.line, reason));
@@ -185,7 +187,7 @@ impl Reader {
             return Ok(());
         }
         if text.is_empty() {
-            // An empty line belongs to a value that goes on behind it.
+            // An empty line belongs to a value that continues after it.
             if let Some(option) = self.open_option() {
                 option.value.push('\n');
             }
@@ -320,7 +322,7 @@ impl<'v> Interpolation<'v, '_> {
         Ok(())
     }
 
-    /// The value of the option that is named behind a `%`, and what follows.
+    /// The value of the option that is named after a `%`, and what follows.
     fn named<'t>(&self, rest: &'t str) -> Result<(&'v str, &'t str), Malformed> {
         let wrong = || {
             let reason = "'%' begins '%(name)s', the value of another option; '%%' is a plain '%'";
@@ -400,7 +402,7 @@ mod tests {
             ("[a]\nwhat\n", 2, "'what' is neither"),
             ("[a]\n= 1\n", 2, "neither"),
             ("[]\n", 1, "before the first"),
-            ("[a] # c\nx = 1\n", 1, "behind its ]"),
+            ("[a] # c\nx = 1\n", 1, "after its ]"),
             ("[a]\nx = 1\n [b]\n", 3, "[b] continues"),
             ("[a]\nx = 5%\n", 2, "'%%'"),
             ("[a]\nx = %(y)\n", 2, "'%%'"),

@@ -144,7 +144,8 @@ impl Pattern {
     }
 
     /// The patterns that this one stands for where an empty name is no level: `a..b` and `a.{}.b` are `a.b`,
-    /// and `a.{b,}.c` is `a.b.c` or `a.c`. An empty name at the end is a branch itself: `a.` is the branch `a`.
+    /// and `a.{b,}.c` is `a.b.c` or `a.c`. An empty name at the end is a branch itself: `a.` is the branch
+    /// `a`.
     pub(crate) fn without_empty_nodes(&self) -> std::result::Result<Vec<WithoutEmpty>, QueryError> {
         let start = Self { nodes: Vec::new(), ..self.clone() };
         let mut done = vec![WithoutEmpty { pattern: start, ends_with_dot: false }];
@@ -152,8 +153,8 @@ impl Pattern {
             let (is_needed, is_empty) = (node.has_name(), node.takes_empty());
             if is_empty && is_needed && done.len() * 2 > WITHOUT_EMPTY_MAX {
                 return Err(QueryError::Limit(format!(
-                    "the empty alternatives of the pattern make more than {WITHOUT_EMPTY_MAX} patterns; ask in \
-                     several patterns"
+                    "the empty alternatives of the pattern make more than {WITHOUT_EMPTY_MAX} patterns; ask \
+                     in several patterns"
                 )));
             }
             let without = done.iter().filter(|_| is_empty).cloned();

@@ -316,7 +316,8 @@ fn answers(bytes: &[u8]) -> Vec<Packet> {
 /// memcached skips blanks before a number, and a NUL ends it; such values were answered as none.
 #[test]
 fn numbers_behind_blanks_and_before_a_nul_are_changed_in_every_protocol() {
-    let asked = "set a 0 0 3\r\n 12\r\nincr a 1\r\nset a 0 0 3\r\n12\0\r\ndecr a 1\r\nset a 0 0 5\r\n\t 12 \r\nma a v\r\n\
+    let asked = "set a 0 0 3\r\n 12\r\nincr a 1\r\nset a 0 0 3\r\n12\0\r\ndecr a 1\r\n\
+                 set a 0 0 5\r\n\t 12 \r\nma a v\r\n\
                  get a\r\n";
     let expected = "STORED\r\n13\r\nSTORED\r\n11\r\nSTORED\r\nVA 2\r\n13\r\nVALUE a 0 2\r\n13\r\nEND\r\n";
     assert_eq!(rig(Settings::default()).ask(asked), expected);

@@ -605,7 +605,8 @@ fn points_whose_data_fails_a_validation_are_not_sent() {
         match * send to rest;"#;
     let lines = "g.int 1 1000\ng.float 1.5 1000\nf.int 2 1000\nf.float 2.5 1000\nl.int 3 1000\n\
                  l.float  3.5   1000\nv.one 1 1000\nv.two 1.5 1000\nw.int 4 1000\nw.float 4.5 1000\n\
-                 f.tag;a=b 5 1000\nq.x 1 1000\nqaxb 1 1000\nz.x 1 1000\nzaxb 1 1000\nl.now 3 -1\nother 1 1000";
+                 f.tag;a=b 5 1000\nq.x 1 1000\nqaxb 1 1000\nz.x 1 1000\nzaxb 1 1000\nl.now 3 -1\n\
+                 other 1 1000";
     let expected = [
         ("ints", "f.int 2"),
         ("floats", "f.int 2|f.float 2.5"),

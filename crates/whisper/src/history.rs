@@ -122,8 +122,8 @@ impl Archived {
     }
 }
 
-/// Where finer archives begin, and where damaged blocks of theirs begin and end, in order: an interval that is
-/// cut there is not known from finer points as a whole.
+/// Where finer archives begin, and where damaged blocks of theirs begin and end, in order: an interval that
+/// is cut there is not known from finer points as a whole.
 fn cuts(begins: &[Option<u64>], finer: &[Archived]) -> Vec<u64> {
     let lost = finer.iter().flat_map(|archive| &archive.lost);
     let lost = lost.flat_map(|(from, to)| [u64::from(*from), u64::from(*to) + 1]);

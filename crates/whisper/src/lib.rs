@@ -9,8 +9,8 @@
 //!
 //! **Life of a call.** [`Whisper::open`] reads the header and refuses what cannot be: archives that overlap,
 //! reach beyond the file's end, or whose steps do not divide each other. [`Whisper::memory_bytes`] says how
-//! much [`Whisper::history`] takes, so that the caller reserves it first. [`Whisper::open_with`] leaves damaged
-//! archives and blocks out instead, and the history names them.
+//! much [`Whisper::history`] takes, so that the caller reserves it first. [`Whisper::open_with`] leaves
+//! damaged archives and blocks out instead, and the history names them.
 //!
 //! ```
 //! use sandur_whisper::{Checks, Whisper};

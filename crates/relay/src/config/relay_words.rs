@@ -65,7 +65,8 @@ fn plain_end(text: &str) -> usize {
     text.len()
 }
 
-/// The text up to the closing mark, and where what follows begins. A backslash stands for the character after it.
+/// The text up to the closing mark, and where what follows begins. A backslash stands for the character after
+/// it.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut found = String::new();
     let mut letters = text.char_indices();

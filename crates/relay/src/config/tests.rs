@@ -76,7 +76,8 @@ fn carbon_routes_by_rules_in_their_order() {
 /// Templates write such files. All but the first option of a section became a part of its value.
 #[test]
 fn indented_options_of_carbons_files_are_read_as_carbon_reads_them() {
-    let carbon = "  [relay]\n  RELAY_METHOD = rules\n  LINE_RECEIVER_PORT = 2013\n  PICKLE_RECEIVER_PORT = 0\n\x20 \
+    let carbon = "  [relay]\n  RELAY_METHOD = rules\n  LINE_RECEIVER_PORT = 2013\n\x20 \
+                  PICKLE_RECEIVER_PORT = 0\n\x20 \
                   DESTINATIONS = h1:2004:a,\n    h2:2004\n";
     let rules = "[web]\n  pattern = ^web\\.\n  destinations = h1:2004:a\n  continue = true\n\
                  [default]\n  default = true\n  destinations = h2:2004\n";

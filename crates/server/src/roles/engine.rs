@@ -161,8 +161,8 @@ struct EngineIntake {
 /// How long a stop waits for what is in memory alone to be written to flash.
 const CACHE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The answer to a client. A store that denies a request denies it to this server, not to the client: an agent
-/// that gets a 401 drops what it sends.
+/// The answer to a client. A store that denies a request denies it to this server, not to the client: an
+/// agent that gets a 401 drops what it sends.
 fn failure(error: sandur_engine::Error) -> Failure {
     let kind = match error.kind() {
         ErrorKind::Denied => ErrorKind::Unavailable,

@@ -120,7 +120,7 @@ fn blocks_that_are_whole_are_read_beside_damaged_ones_and_coarser_points_tell_of
         }
     }
     assert!(found > 0, "no block was damaged");
-    // A cut costs the blocks after it that hold points: those of the last archive, and none where it is later.
+    // A cut costs the blocks after it that hold points: those of the last archive, none where it is later.
     let cut = |length: usize| {
         let whisper = Whisper::open_with(&bytes[..length], Checks::All, Damage::LeftOut).unwrap();
         whisper.history(u32::MAX).unwrap()
