@@ -149,6 +149,16 @@ pub const RULES: &[Rule] = &[
                 || mentions(case, &has_whole) && (is_named || mentions(case, &["stdev("]))
         },
     },
+    Rule {
+        id: "summer-time",
+        what: "`timeShift` with `alignDst` in a request with a time zone (`tz`)",
+        reason: "graphite-web goes by the summer time of its own zone, which is UTC in these runs; here it \
+                 is that of the request's",
+        explains: |case| {
+            let has_zone = case.ask.others.iter().any(|(name, _)| *name == "tz");
+            has_zone && mentions(case, &["timeShift("]) && refusal(case).is_empty()
+        },
+    },
 ];
 
 fn mentions(case: &Case<'_>, parts: &[&str]) -> bool {
