@@ -112,7 +112,7 @@ const PROGRAMS: &[Program] = &[
         about: "the reference of PromQL, for the differential and benchmarks",
         origin: Origin::Published {
             module: "github.com/prometheus/prometheus",
-            version: "v0.315.0",
+            version: "v0.316.0",
             package: "github.com/prometheus/prometheus/cmd/prometheus",
         },
     },
@@ -121,7 +121,7 @@ const PROGRAMS: &[Program] = &[
         about: "Prometheus's command-line client",
         origin: Origin::Published {
             module: "github.com/prometheus/prometheus",
-            version: "v0.315.0",
+            version: "v0.316.0",
             package: "github.com/prometheus/prometheus/cmd/promtool",
         },
     },
@@ -173,9 +173,7 @@ pub fn ensure(names: &[&str]) -> Result<()> {
             let known: Vec<&str> = PROGRAMS.iter().map(|p| p.name).chain(others).collect();
             format!("no recipe for '{name}'; known: {}", known.join(", "))
         })?;
-        // ours may have changed since it was built, and Go knows
-        let is_published = matches!(program.origin, Origin::Published { .. });
-        if let Some(there) = find(name).filter(|_| is_published) {
+        if let Some(there) = find(name).filter(|_| is_current(program)) {
             println!("{name}: {}", there.display());
             continue;
         }
@@ -187,19 +185,40 @@ pub fn ensure(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Whether the program that is there is the one that is meant. Ours may have changed since it was built,
+/// which Go knows. A published one without its scratch module was put there by hand.
+fn is_current(program: &Program) -> bool {
+    let Origin::Published { module, version, .. } = program.origin else { return false };
+    let go_mod = tools().join("build").join(program.name).join("go.mod");
+    fs::read_to_string(go_mod).map_or(true, |text| requires(&text, module, version))
+}
+
+/// Whether a go.mod requires a version of a module.
+fn requires(go_mod: &str, module: &str, version: &str) -> bool {
+    go_mod.lines().any(|line| {
+        let line = line.split("//").next().unwrap_or_default();
+        let mut words = line.split_whitespace().filter(|word| *word != "require");
+        words.next() == Some(module) && words.next() == Some(version)
+    })
+}
+
 fn build(program: &Program) -> Result<()> {
     fs::create_dir_all(tools().join("bin"))?;
+    let binary = tools().join("bin").join(program.name);
     let (folder, package) = match program.origin {
         Origin::Ours { folder } => (root().join(folder), "."),
         Origin::Published { module, version, package } => {
             println!("{}: building {module} {version} (once; some minutes)", program.name);
+            if binary.exists() {
+                // When the build fails, no old program may stand beside a go.mod of the new version.
+                fs::remove_file(&binary)?;
+            }
             let folder = tools().join("build").join(program.name);
             fs::create_dir_all(&folder)?;
             fs::write(folder.join("go.mod"), scratch_module(program.name, module, version, &folder)?)?;
             (folder, package)
         }
     };
-    let binary = tools().join("bin").join(program.name);
     let is_scratch = matches!(program.origin, Origin::Published { .. });
     let calls_c = if WITH_C.contains(&program.name) { "1" } else { "0" };
     // On a bare machine Go builds the whole standard library, too: without inlining in two thirds of the
@@ -255,4 +274,21 @@ fn scratch_module(name: &str, module: &str, version: &str, folder: &Path) -> Res
         writeln!(scratch, "exclude {} {}", text(&exclude["Path"]), text(&exclude["Version"]))?;
     }
     Ok(scratch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_of_another_version_is_not_current() {
+        let single = "module rivals.invalid/x\ngo 1.26\nrequire example.org/x v1.2.0\n";
+        let block = "require (\n\texample.org/x v1.2.0 // indirect\n\texample.org/x/y v3.0.0\n)\n";
+        for go_mod in [single, block] {
+            assert!(requires(go_mod, "example.org/x", "v1.2.0"));
+            assert!(!requires(go_mod, "example.org/x", "v1.2.1"));
+            assert!(!requires(go_mod, "example.org/x", "v3.0.0"));
+        }
+        assert!(!requires("// example.org/x v1.2.0", "example.org/x", "v1.2.0"));
+    }
 }
