@@ -22,13 +22,35 @@ fn corpus() -> Option<PathBuf> {
     found
 }
 
+/// Evaluations that Prometheus answers in another way since 3.16: a script of an earlier version, and a query in
+/// it. What holds now is in `fill_sides.test`, `extended_starts.test` and `described_series.test` of ours.
+const ANSWERED_ANEW: [(&str, &str); 4] = [
+    // The number of a side stands for that side, whichever one has several series.
+    ("fill-modifier.test", "node_meta * on(instance) group_right fill_left(1) cpu_info"),
+    ("fill-modifier.test", "node_meta * on(instance) group_right fill_right(0) cpu_info"),
+    // A start that stays the same is no reset.
+    ("start_timestamps.test", "increase(series[5m])"),
+    // Series match whatever their types and units are.
+    (
+        "type_and_unit.test",
+        "http_requests_total{group=\"canary\"} / ignoring(group) http_requests_total{group=\"production\"}",
+    ),
+];
+
+/// Whether a failure is of one of these.
+fn is_answered_anew(failure: &str) -> bool {
+    let mut lines = failure.lines();
+    let (place, query) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default().trim());
+    ANSWERED_ANEW.iter().any(|(script, known)| place.contains(&format!("/{script}:")) && query == *known)
+}
+
 fn answers_alike(directory: &Path, places: &[Place], runs: Runs) -> usize {
     let (mut evals, mut failures) = (0, Vec::new());
     for file in scripts(directory).unwrap_or_else(|e| panic!("{e}")) {
         let report = run_file(&file, places, runs).unwrap_or_else(|e| panic!("{e}"));
         println!("{report}");
         evals += report.evals;
-        failures.extend(report.failures);
+        failures.extend(report.failures.into_iter().filter(|failure| !is_answered_anew(failure)));
     }
     assert!(failures.is_empty(), "{} of {evals} evals failed:\n{}", failures.len(), failures.join("\n"));
     evals
