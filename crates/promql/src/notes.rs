@@ -36,6 +36,7 @@ impl HistogramOperation {
 #[allow(missing_docs)] // their texts are below
 pub enum Note {
     InvalidQuantile(u64),
+    InvalidIntegralRule(u64),
     InvalidRatio(u64, u64),
     BadBucketLabel(Text, Text),
     MixedFloatsHistograms(Text),
@@ -79,6 +80,7 @@ impl Note {
             Self::QuantileSkew(metric) => Self::QuantileSkew(number(metric)),
             Self::FractionNans(metric) => Self::FractionNans(number(metric)),
             Self::InvalidQuantile(_)
+            | Self::InvalidIntegralRule(_)
             | Self::InvalidRatio(..)
             | Self::MixedInAggregation
             | Self::IncompatibleLayout(_)
@@ -258,6 +260,9 @@ fn warning(note: Note, pool: &LabelPool) -> Option<String> {
     let number = |bits: u64| GoNumber(f64::from_bits(bits));
     Some(match note {
         Note::InvalidQuantile(q) => format!("quantile value should be between 0 and 1, got {}", number(q)),
+        Note::InvalidIntegralRule(rule) => {
+            format!("strategy should be 0, 1, or 2 (default), using 2, got {}", number(rule))
+        }
         Note::InvalidRatio(r, to) => {
             let what = "ratio value should be between -1 and 1";
             format!("{what}, got {}, capping to {}", number(r), number(to))

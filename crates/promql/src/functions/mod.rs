@@ -4,6 +4,7 @@ pub mod buckets;
 mod changes;
 pub mod civil;
 pub mod extended;
+mod integral;
 pub mod math;
 pub mod over_time;
 mod rate;
@@ -341,6 +342,16 @@ pub static FUNCTIONS: &[Function] = &[
     special("info", &[V, V], V, Special::Info, "Adds labels of info metrics with the same instance and job.")
         .variadic(1)
         .experimental(),
+    of(
+        "integral",
+        &[M, S],
+        V,
+        Kernel::Range(integral::integral, NO_TRAITS),
+        "The integral over time in seconds: with 0 each value holds until the next sample, with 1 from the one \
+         before, with 2 or without a number the line between both counts.",
+    )
+    .variadic(1)
+    .experimental(),
     range_with(
         "irate",
         rate::irate,

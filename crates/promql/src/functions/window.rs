@@ -106,6 +106,8 @@ pub struct Site<'a> {
     pub metric: Text,
     /// The first argument.
     pub argument: Span,
+    /// The last one.
+    pub parameter: Span,
 }
 
 impl Site<'_> {

@@ -171,6 +171,8 @@ pub struct RangeCall {
     pub args: Vec<ScalarArg>,
     /// Where the first argument stands.
     pub argument: Span,
+    /// Where the last one stands.
+    pub parameter: Span,
     /// Memory of a batch, and of its histograms.
     pub memory: BatchMemory,
     /// See `memory`.
@@ -269,7 +271,8 @@ impl RangeCall {
         let mut column = Column::empty(series.labels, drop_name, self.grid.steps);
         let samples = series.points.get();
         let metric = run.pool.get(series.labels, Text::NAME);
-        let mut site = Site { notes: &mut run.notes, metric, argument: self.argument };
+        let mut site =
+            Site { notes: &mut run.notes, metric, argument: self.argument, parameter: self.parameter };
         let use_starts = run.options.use_starts && self.traits.starts;
         let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
         let (mut args, counts) = (vec![0.0; self.args.len()], Counts::default());

@@ -272,7 +272,7 @@ impl Select {
         let samples = points.get();
         let (mut floats, mut histograms) = (Sliding::default(), Sliding::default());
         let metric = run.pool.get(labels, Text::NAME);
-        let mut site = Site { notes: &mut run.notes, metric, argument: self.span };
+        let mut site = Site { notes: &mut run.notes, metric, argument: self.span, parameter: self.span };
         for step in 0..self.grid.steps {
             spend(16)?;
             let at = self.timing.reference(self.grid.time(step));

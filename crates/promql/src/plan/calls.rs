@@ -110,6 +110,7 @@ impl Planner<'_> {
             Expr::Subquery(_) => Span::default(),
             other => other.span(),
         };
+        let parameter = args[args.len() - 1].unwrapped().span();
         let (feed, args, scratch) = (Feed::new(input, wanted), scalars, Scratch::default());
         let whole = traits.whole.filter(|_| geometry.extension == Extension::None);
         let whole = whole.map(|whole| (whole, KnownPlaces::new(grid, geometry, whole.extrapolates)));
@@ -123,6 +124,7 @@ impl Planner<'_> {
             whole,
             args,
             argument,
+            parameter,
             memory,
             scratch,
         }))

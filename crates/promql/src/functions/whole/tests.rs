@@ -73,7 +73,8 @@ fn alone(
     args: &[f64],
 ) -> Vec<Option<f64>> {
     let (counts, mut notes) = (Counts::default(), Notes::default());
-    let mut site = Site { notes: &mut notes, metric: Text::EMPTY, argument: Span { start: 0, end: 0 } };
+    let nowhere = Span::default();
+    let mut site = Site { notes: &mut notes, metric: Text::EMPTY, argument: nowhere, parameter: nowhere };
     let mut of_step = |step: usize| {
         let end = geometry.timing.reference(grid.time(step));
         let (after, until) = geometry.bounds(end);
