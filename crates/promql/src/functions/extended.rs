@@ -6,6 +6,7 @@ use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
 
 use crate::ast::Extension;
+use crate::functions::rate::start_reset;
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
 
@@ -25,55 +26,169 @@ pub fn borders(times: &[i64], start: i64, end: i64, smoothed: bool) -> Option<(u
     (times[last] > start).then_some((first, last))
 }
 
-/// Values at both borders.
-pub fn border_values(
-    (times, values): (&[i64], &[f64]),
-    (first, last): (usize, usize),
-    (start, end): (i64, i64),
-    smoothed: bool,
-    counter: bool,
-) -> (f64, f64) {
-    let point = |n: usize| (times[n], values[n]);
-    let left = match smoothed && times[first] < start {
-        true => interpolate(point(first), point(first + 1), start, counter),
-        false => values[first],
-    };
-    let right = match smoothed && last > 0 && times[last] > end {
-        true => interpolate(point(last - 1), point(last), end, counter),
-        false => values[last],
-    };
-    (left, right)
+/// A float with its time and the time when counting began, which is 0 when it is not known.
+#[derive(Clone, Copy)]
+struct Counted {
+    time: i64,
+    value: f64,
+    start: i64,
+}
+
+impl Counted {
+    /// Whether counting began after `time`, as this sample says.
+    fn began_after(&self, time: i64) -> bool {
+        self.start != 0 && self.start > time && self.start < self.time
+    }
+
+    /// Whether counting began between `before` and this sample.
+    fn is_reset_since(&self, before: &Self) -> bool {
+        start_reset(before.start, before.time, self.start, self.time)
+    }
+
+    /// The zero from which this sample was counted.
+    fn zero(&self) -> Self {
+        Self { time: self.start, value: 0.0, start: self.start }
+    }
+
+    fn interpolated(before: &Self, after: &Self, at: i64, counter: bool) -> f64 {
+        interpolate((before.time, before.value), (after.time, after.value), at, counter)
+    }
+}
+
+/// Floats in an extended window and around it.
+pub struct Extended<'a> {
+    /// Times.
+    pub times: &'a [i64],
+    /// Values.
+    pub values: &'a [f64],
+    /// When counting began, of each value; empty when it is not looked at.
+    pub starts: &'a [i64],
+    /// The window.
+    pub range: (i64, i64),
+    /// The time after which samples are visible.
+    pub seen_from: i64,
+    /// Whether values at the borders are interpolated.
+    pub smoothed: bool,
+    /// Whether the values are those of a counter.
+    pub counter: bool,
+}
+
+impl Extended<'_> {
+    fn sample(&self, n: usize) -> Counted {
+        let start = self.starts.get(n).copied().unwrap_or(0);
+        Counted { time: self.times[n], value: self.values[n], start }
+    }
+
+    /// Values at both borders, between the first and the last sample that count.
+    pub fn border_values(&self, (first, last): (usize, usize)) -> (f64, f64) {
+        (self.left(first).value, self.right(last).value)
+    }
+
+    /// The value at `border`, before the only sample around it.
+    fn before(&self, sample: &Counted, border: i64) -> f64 {
+        if !self.counter || !sample.began_after(self.seen_from) {
+            return sample.value;
+        }
+        match self.smoothed && !sample.began_after(border) {
+            true => Counted::interpolated(&sample.zero(), sample, border, true),
+            false => 0.0,
+        }
+    }
+
+    /// The start of the window as a sample.
+    fn left(&self, first: usize) -> Counted {
+        let time = self.range.0;
+        let mut before = self.sample(first);
+        if before.time == time {
+            return before;
+        }
+        let mut start = if before.start > time { 0 } else { before.start };
+        if before.time > time {
+            return Counted { time, value: self.before(&before, time), start };
+        }
+        let mut after = self.sample(first + 1);
+        if self.counter && after.began_after(time) {
+            after = after.zero();
+        } else if self.counter && after.is_reset_since(&before) {
+            before = after.zero();
+            start = after.start;
+        }
+        let value = match self.smoothed {
+            true => Counted::interpolated(&before, &after, time, self.counter),
+            false => before.value,
+        };
+        Counted { time, value, start }
+    }
+
+    /// The end of the window as a sample.
+    fn right(&self, last: usize) -> Counted {
+        let time = self.range.1;
+        let mut after = self.sample(last);
+        let mut start = if after.start > time { 0 } else { after.start };
+        if after.time <= time {
+            return Counted { time, value: after.value, start };
+        }
+        if last == 0 {
+            return Counted { time, value: self.before(&after, time), start };
+        }
+        let mut before = self.sample(last - 1);
+        if self.counter && after.began_after(time) {
+            after = after.zero();
+            start = before.start;
+        } else if self.counter && after.is_reset_since(&before) {
+            before = after.zero();
+        }
+        let value = match self.smoothed {
+            true => Counted::interpolated(&before, &after, time, self.counter),
+            false => before.value,
+        };
+        Counted { time, value, start }
+    }
+
+    /// The difference between the borders, to which a counter adds what its resets took away.
+    fn difference(&self) -> Option<f64> {
+        let (start, end) = self.range;
+        let (first, last) = borders(self.times, start, end, self.smoothed)?;
+        let found = self.sample(first);
+        // A window alone goes on to samples after it. A function over it needs a counter that began before
+        // its end.
+        let is_after = self.smoothed && found.time > end;
+        if is_after && !(self.counter && found.began_after(self.seen_from) && !found.began_after(end)) {
+            return None;
+        }
+        let (left, right) = (self.left(first), self.right(last));
+        let difference = right.value - left.value;
+        if !self.counter {
+            return Some(difference);
+        }
+        // Resets at the borders are in their values already.
+        let from = first + usize::from(self.times[first] <= start);
+        let to = if self.times[last] >= end { last } else { last + 1 };
+        let (mut before, mut correction) = (left, 0.0);
+        for sample in (from..to).map(|n| self.sample(n)).chain([right]) {
+            if sample.value < before.value || sample.is_reset_since(&before) {
+                correction += before.value;
+            }
+            before = sample;
+        }
+        Some(difference + correction)
+    }
 }
 
 /// Of a window of floats.
 pub fn floats(window: &Window<'_>, counter: bool, per_second: bool) -> Value {
-    let (times, values) = (window.times, window.values);
-    let smoothed = window.extension == Extension::Smoothed;
-    let found = borders(times, window.start, window.end, smoothed);
-    // A window alone goes on to samples behind it, a function over it does not.
-    let Some((first, last)) = found.filter(|(first, _)| !(smoothed && times[*first] > window.end)) else {
-        return Value::None;
+    let extended = Extended {
+        times: window.times,
+        values: window.values,
+        starts: window.starts,
+        range: (window.start, window.end),
+        seen_from: window.seen_from,
+        smoothed: window.extension == Extension::Smoothed,
+        counter,
     };
-    let range = (window.start, window.end);
-    let (left, right) = border_values((times, values), (first, last), range, smoothed, counter);
-    let mut result = right - left;
-    if counter {
-        // Resets at the borders are in their values already.
-        let from = first + usize::from(times[first] <= window.start);
-        let to = if times[last] >= window.end { last } else { last + 1 };
-        let (mut before, mut correction) = (left, 0.0);
-        for value in values.get(from..to).unwrap_or_default() {
-            if *value < before {
-                correction += before;
-            }
-            before = *value;
-        }
-        if right < before {
-            correction += before;
-        }
-        result += correction;
-    }
-    Value::Float(if per_second { result / window.seconds } else { result })
+    let result = extended.difference();
+    result
+        .map_or(Value::None, |result| Value::Float(if per_second { result / window.seconds } else { result }))
 }
 
 type Point<'a> = (i64, &'a Arc<FloatHistogram>);
@@ -194,4 +309,65 @@ fn correction(
         take(before, site)?;
     }
     Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The increase of a counter over the 100 s up to 1100 s, of samples as seconds, values and the seconds
+    /// at which counting began.
+    fn increase(samples: &[(i64, f64, i64)], smoothed: bool) -> Option<f64> {
+        let times: Vec<i64> = samples.iter().map(|(time, _, _)| time * 1000).collect();
+        let values: Vec<f64> = samples.iter().map(|(_, value, _)| *value).collect();
+        let starts: Vec<i64> = samples.iter().map(|(_, _, start)| start * 1000).collect();
+        let (range, seen_from) = ((1_000_000, 1_100_000), 700_000);
+        let (times, values, starts) = (&times[..], &values[..], &starts[..]);
+        Extended { times, values, starts, range, seen_from, smoothed, counter: true }.difference()
+    }
+
+    #[test]
+    fn a_counter_that_began_in_the_window_counts_from_zero() {
+        for smoothed in [false, true] {
+            assert_eq!(increase(&[(1050, 6.0, 1040)], smoothed), Some(6.0), "smoothed: {smoothed}");
+            assert_eq!(increase(&[(1050, 6.0, 0)], smoothed), Some(0.0), "it is not known when it began");
+            assert_eq!(increase(&[(1050, 6.0, 600)], smoothed), Some(0.0), "it began before it was seen");
+        }
+        // It began half of its time before the window.
+        assert_eq!(increase(&[(1050, 6.0, 950)], false), Some(6.0));
+        assert_eq!(increase(&[(1050, 6.0, 950)], true), Some(3.0));
+    }
+
+    #[test]
+    fn a_counter_that_began_anew_is_reset_even_if_it_did_not_fall() {
+        for smoothed in [false, true] {
+            let anew = [(1000, 5.0, 900), (1050, 5.0, 1010), (1100, 9.0, 1010)];
+            assert_eq!(increase(&anew, smoothed), Some(9.0));
+            let goes_on = [(1000, 5.0, 900), (1050, 5.0, 900), (1100, 9.0, 900)];
+            assert_eq!(increase(&goes_on, smoothed), Some(4.0));
+        }
+    }
+
+    #[test]
+    fn a_reset_beside_the_start_of_the_window_is_not_lost() {
+        // After the reset the counter grew from 960 s to 1060 s, two fifths of it before the window.
+        let before = [(900, 4.0, 800), (1060, 10.0, 960), (1100, 10.0, 960)];
+        assert_eq!(increase(&before, true), Some(6.0));
+        assert_eq!(increase(&before, false), Some(10.0));
+        let after = [(900, 4.0, 800), (1060, 10.0, 1010), (1100, 10.0, 1010)];
+        assert_eq!(increase(&after, false), Some(10.0));
+    }
+
+    #[test]
+    fn a_smoothed_window_before_its_only_sample_needs_a_counter_that_began_before_its_end() {
+        assert_eq!(increase(&[(1150, 10.0, 1050)], true), Some(5.0));
+        assert_eq!(increase(&[(1150, 10.0, 1120)], true), None, "it began after the end");
+        assert_eq!(increase(&[(1150, 10.0, 0)], true), None);
+    }
+
+    #[test]
+    fn windows_without_samples_have_no_difference() {
+        assert_eq!(increase(&[], false), None);
+        assert_eq!(increase(&[(990, 1.0, 900)], true), None);
+    }
 }

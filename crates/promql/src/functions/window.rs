@@ -68,6 +68,8 @@ pub struct Window<'a> {
     pub start: i64,
     /// The end of the window, which is in it.
     pub end: i64,
+    /// The time after which samples are there: the start, or an earlier one of an extended window.
+    pub seen_from: i64,
     /// Its length in seconds.
     pub seconds: f64,
     /// Whether samples around it are there as well.

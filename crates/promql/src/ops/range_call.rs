@@ -11,6 +11,7 @@ use sandur_query::{Error, Samples, SeriesBatch, SharedTimes};
 use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
+use crate::functions::extended::{Extended, borders};
 use crate::functions::whole::{Floats, Whole};
 use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
 use crate::labels::{KnownTexts, LabelsId, Text, TextSet};
@@ -308,6 +309,7 @@ impl RangeCall {
                 at,
                 start: end.saturating_sub(self.geometry.range),
                 end,
+                seen_from: after,
                 seconds,
                 extension: self.geometry.extension,
                 args: &args,
@@ -407,7 +409,6 @@ impl Windows {
         samples: &Samples,
         (floats, histograms): (Range<usize>, Range<usize>),
     ) -> Result<Samples, Error> {
-        use crate::functions::extended::{border_values, borders};
         let end = self.geometry.timing.reference(self.at);
         let (start, smoothed) =
             (end.saturating_sub(self.geometry.range), self.geometry.extension == Extension::Smoothed);
@@ -428,8 +429,16 @@ impl Windows {
         let Some((first, last)) = borders(&cut.times, start, end, smoothed) else {
             return Ok(Samples::default());
         };
-        let columns = (&cut.times[..], &cut.values[..]);
-        let (left, right) = border_values(columns, (first, last), (start, end), smoothed, false);
+        let extended = Extended {
+            times: &cut.times,
+            values: &cut.values,
+            starts: &[],
+            range: (start, end),
+            seen_from: start,
+            smoothed,
+            counter: false,
+        };
+        let (left, right) = extended.border_values((first, last));
         let from = first + usize::from(cut.times[first] <= start);
         let to = if cut.times[last] >= end { last } else { last + 1 };
         let range = from..to.max(from);

@@ -95,6 +95,7 @@ fn alone(
             at: grid.time(step),
             start: after,
             end,
+            seen_from: after,
             seconds: geometry.range as f64 / 1000.0,
             extension: Extension::None,
             args,
