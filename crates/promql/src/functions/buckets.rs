@@ -240,13 +240,10 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
         return bucket.upper;
     }
     rank = if up { rank - (count - bucket.count) } else { count - rank };
-    // The width is that of the last bucket that was looked at: of all of them, where there may be such.
     if histogram.sum.is_nan() {
-        while let Some(current) = next() {
-            bucket = current;
-            count += bucket.count;
-        }
-        if count < histogram.count {
+        // Infinities of both signs make a sum NaN as well. The counts tell whether an observation was.
+        let all = std::iter::from_fn(next).fold(count, |count, bucket| count + bucket.count);
+        if all < histogram.count {
             note(Note::QuantileSkew(metric));
         }
     }
@@ -279,11 +276,15 @@ pub fn native_fraction(
     let mut buckets = histogram.all_buckets();
     for mut bucket in buckets.by_ref() {
         count += bucket.count;
-        let is_zero = bucket.lower <= 0.0 && bucket.upper >= 0.0;
+        let custom = histogram.is_custom();
+        let is_zero = !custom && bucket.lower <= 0.0 && bucket.upper >= 0.0;
         if is_zero {
             narrowed(histogram, &mut bucket);
+        } else if custom && bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 {
+            // As in a classic histogram, which has no lower bound either.
+            bucket.lower = 0.0;
         }
-        let linear = histogram.is_custom() || is_zero;
+        let linear = custom || is_zero;
         let inside = |value: f64| match linear && bucket.lower == f64::NEG_INFINITY {
             true => bucket.count,
             false => rank + bucket.count * bucket.fraction_below(value, linear),
@@ -341,5 +342,66 @@ mod tests {
         let forced = classic_quantile(0.5, &mut buckets(&falling)).1;
         assert_eq!(forced, Some(ForcedBuckets { lowest: 2.0, highest: 2.0, difference: 2.0 }));
         assert_eq!(classic_fraction(0.5, 1.5, &mut buckets(&whole)), 0.5);
+    }
+
+    fn exponential(count: f64, sum: f64, counts: &[f64]) -> FloatHistogram {
+        let indices = (1i32..).take(counts.len()).collect();
+        let positive = sandur_model::histogram::Buckets { indices, counts: counts.to_vec() };
+        FloatHistogram { count, sum, positive, ..FloatHistogram::default() }
+    }
+
+    fn custom(bounds: &[f64], counts: &[f64]) -> FloatHistogram {
+        let indices = (0i32..).take(counts.len()).collect();
+        let positive = sandur_model::histogram::Buckets { indices, counts: counts.to_vec() };
+        let (schema, count) = (sandur_model::histogram::CUSTOM_SCHEMA, counts.iter().sum());
+        FloatHistogram {
+            schema,
+            count,
+            sum: 1.0,
+            positive,
+            bounds: bounds.into(),
+            ..FloatHistogram::default()
+        }
+    }
+
+    fn quantile_and_notes(q: f64, histogram: &FloatHistogram) -> (f64, Vec<Note>) {
+        let mut notes = Vec::new();
+        (native_quantile(q, histogram, Text::EMPTY, &mut |note| notes.push(note)), notes)
+    }
+
+    #[test]
+    fn a_quantile_beside_nan_is_interpolated_in_the_bucket_of_its_rank() {
+        // Buckets up to 2, 4 and 8; one of five observations is NaN.
+        let with_nan = exponential(5.0, f64::NAN, &[1.0, 2.0, 1.0]);
+        let (found, notes) = quantile_and_notes(0.4, &with_nan);
+        assert!((found - 1.5f64.exp2()).abs() < 1e-12, "{found}");
+        assert_eq!(notes, [Note::QuantileSkew(Text::EMPTY)]);
+        let (found, notes) = quantile_and_notes(0.9, &with_nan);
+        assert!(found.is_nan() && notes == [Note::QuantileNan(Text::EMPTY)], "{found} {notes:?}");
+        // Infinities of both signs make the sum NaN, and nothing is missing.
+        let infinite = exponential(4.0, f64::NAN, &[1.0, 2.0, 1.0]);
+        let (found, notes) = quantile_and_notes(0.5, &infinite);
+        assert!((found - 1.5f64.exp2()).abs() < 1e-12 && notes.is_empty(), "{found} {notes:?}");
+    }
+
+    #[test]
+    fn custom_buckets_around_zero_are_no_zero_bucket() {
+        let fraction = |lower, upper, bounds: &[f64], counts: &[f64]| {
+            native_fraction(lower, upper, &custom(bounds, counts), Text::EMPTY, &mut |_| {})
+        };
+        let (down, up) = (f64::NEG_INFINITY, f64::INFINITY);
+        // What a bucket up to zero holds is below zero.
+        assert_eq!(fraction(down, 0.0, &[0.0, 1.0], &[4.0, 3.0, 3.0]), 0.4);
+        assert_eq!(fraction(0.0, up, &[0.0, 1.0], &[4.0, 3.0, 3.0]), 0.6);
+        // A bucket from -2 to 2 is not cut at zero.
+        assert_eq!(fraction(down, 0.0, &[-2.0, 2.0], &[1.0, 2.0, 1.0]), 0.5);
+        // The first one begins at zero when it ends above.
+        assert_eq!(fraction(down, 1.0, &[2.0, 4.0], &[2.0, 2.0, 0.0]), 0.25);
+    }
+
+    #[test]
+    fn no_bucket_has_no_quantile_and_no_fraction() {
+        assert!(classic_quantile(0.5, &mut Vec::new()).0.is_nan());
+        assert!(classic_fraction(0.0, 1.0, &mut Vec::new()).is_nan());
     }
 }

@@ -53,11 +53,11 @@ pub fn sign(value: f64) -> f64 {
 }
 
 pub fn radians(value: f64) -> f64 {
-    value * std::f64::consts::PI / 180.0
+    value * (std::f64::consts::PI / 180.0)
 }
 
 pub fn degrees(value: f64) -> f64 {
-    value * 180.0 / std::f64::consts::PI
+    value * (180.0 / std::f64::consts::PI)
 }
 
 pub fn clamp(value: f64, bounds: &[f64]) -> Option<f64> {
@@ -112,6 +112,13 @@ fn halves(value: f64) -> (f64, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn angles_do_not_overflow_on_the_way() {
+        assert_eq!(radians(180.0), std::f64::consts::PI);
+        assert_eq!(degrees(std::f64::consts::PI), 180.0);
+        assert!(radians(1e308).is_finite() && degrees(1e306).is_finite());
+    }
 
     #[test]
     fn extremes_follow_go() {

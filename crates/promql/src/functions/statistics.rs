@@ -33,6 +33,10 @@ pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     let weight = rank - rank.floor();
     let (_, low, above) = values.select_nth_unstable_by(lower as usize, order);
     let low = *low;
+    if weight == 0.0 {
+        // A neighbour without weight does not count: nothing times infinity is NaN.
+        return low;
+    }
     let high = if upper > lower as usize { above.iter().copied().min_by(order).unwrap_or(low) } else { low };
     low * (1.0 - weight) + high * weight
 }
@@ -161,4 +165,23 @@ pub fn double_exponential_smoothing(window: &Window<'_>, site: &mut Site<'_>) ->
         (before, smoothed) = (smoothed, next);
     }
     Ok(smoothed.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INF: f64 = f64::INFINITY;
+
+    #[test]
+    fn a_quantile_at_the_rank_of_a_value_is_that_value_beside_infinity() {
+        let of = |q: f64, values: &[f64]| quantile(q, &mut values.to_vec());
+        assert_eq!(of(0.5, &[INF, 1.0, 2.0]), 2.0);
+        assert_eq!(of(0.5, &[2.0, 3.0, -INF]), 2.0);
+        assert_eq!(of(1.0, &[INF, 1.0]), INF);
+        assert_eq!(of(0.0, &[-INF]), -INF);
+        assert_eq!(of(0.5, &[1.0, INF]), INF, "half of infinity is infinity");
+        assert!(of(0.5, &[-INF, INF]).is_nan());
+        assert_eq!(of(0.25, &[1.0, 2.0, 3.0, 4.0]), 1.75);
+    }
 }

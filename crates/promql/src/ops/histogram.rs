@@ -215,10 +215,9 @@ fn has_buckets(group: &Group, columns: &[Column], step: usize) -> bool {
     group.buckets.iter().any(|(_, n)| is_bucket(&columns[*n], step))
 }
 
-/// The bound that a label tells.
+/// The bound that a label tells. NaN bounds nothing.
 fn bound_of(text: &str) -> Option<f64> {
-    let number: f64 = text.parse().ok()?;
-    Some(number)
+    text.parse().ok().filter(|bound: &f64| !bound.is_nan())
 }
 
 /// A number as labels have it: with a point or an exponent.
