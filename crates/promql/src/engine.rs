@@ -14,6 +14,7 @@ use crate::ast::{Expr, Type};
 use crate::column::Sample;
 use crate::found::{Found, FoundSeries};
 use crate::labels::{LabelPool, LabelsId};
+use crate::lengths::check_times;
 use crate::ops::binary::same_labels;
 use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
@@ -99,7 +100,7 @@ pub async fn query_parsed(
     expr: &Expr,
 ) -> Result<Answer, Error> {
     let kind = expr.value_type();
-    check_range(kind, request.times)?;
+    check_times(expr, request.times)?;
     let (expr, times, options) = (expr.clone(), request.times, request.options);
     let planned = move || {
         let mut run = Run::new(options);
@@ -155,17 +156,6 @@ pub async fn query_parsed(
 const SHORT_TEXT: usize = 256;
 /// The function whose regular expression is compiled with the plan, which may take long for a short text.
 const REGEX_FUNCTION: &str = "label_replace";
-
-/// A range query answers series with a sample at each step.
-fn check_range(kind: Type, times: Times) -> Result<(), Error> {
-    if times.step == 0 || matches!(kind, Type::Vector | Type::Scalar) {
-        return Ok(());
-    }
-    let kind = kind.documented();
-    Err(Error::Invalid(format!(
-        "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
-    )))
-}
 
 /// What came of computing until something is needed.
 enum Outcome {

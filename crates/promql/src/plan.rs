@@ -8,12 +8,12 @@ use sandur_model::MatchOp;
 use sandur_query::{Error, SampleSelection};
 
 use crate::ast::{
-    Aggregate, At, Call, DurationExpr, DurationPart, Expr, Extension, Length, MatrixSelector, Offset,
-    Selector, Subquery, Type, Unary,
+    Aggregate, At, Call, Expr, Extension, MatrixSelector, Offset, Selector, Subquery, Type, Unary,
 };
 use crate::column::{Column, Grid};
-use crate::functions::{Traits, math};
+use crate::functions::Traits;
 use crate::labels::{Text, TextSet};
+use crate::lengths;
 use crate::ops::aggregate;
 use crate::ops::count_values::CountValues;
 use crate::ops::grouping::Grouping;
@@ -24,7 +24,7 @@ use crate::ops::simple::{Broadcast, Each, Map, Ready};
 use crate::parser::METRIC_NAME;
 use crate::per_series::{Around, is_per_series};
 use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
-use crate::text::{MS_NS, quote};
+use crate::text::quote;
 use crate::token::Kind;
 
 mod calls;
@@ -217,63 +217,8 @@ impl Planner<'_> {
             At::Start => self.times.start,
             At::End => self.times.end,
         });
-        let offset = match offset {
-            Offset::Fixed(ns) => ns / MS_NS,
-            Offset::Expr(expr) => self.duration(expr, true)?,
-        };
+        let offset = lengths::offset_ms(offset, self.times)?;
         Ok(Timing { at, offset: offset.clamp(-TIME_MAX, TIME_MAX) })
-    }
-
-    pub(crate) fn length(&self, length: &Length) -> Result<i64, Error> {
-        match length {
-            Length::Fixed(ns) => Ok(ns / MS_NS),
-            Length::Expr(expr) => self.duration(expr, false),
-        }
-    }
-
-    /// Milliseconds of a computed length of time.
-    fn duration(&self, expr: &DurationExpr, negative: bool) -> Result<i64, Error> {
-        let (start, end) = (expr.span.start, expr.span.end);
-        let wrong = |what: &str| Err(Error::Invalid(format!("{start}:{end}: {what}")));
-        let seconds = self.seconds(expr)?;
-        if !seconds.is_finite() {
-            return wrong("duration is NaN or infinite");
-        }
-        if seconds <= 0.0 && !negative {
-            return wrong("duration must be greater than 0");
-        }
-        if seconds.abs() > (1u64 << 63) as f64 / 1e9 {
-            return wrong("duration is out of range");
-        }
-        Ok((seconds * 1000.0) as i64)
-    }
-
-    fn seconds(&self, expr: &DurationExpr) -> Result<f64, Error> {
-        let mut args = [0.0; 2];
-        for (slot, part) in args.iter_mut().zip(&expr.args.0) {
-            *slot = match part {
-                DurationPart::Number(number) => number.value,
-                DurationPart::Expr(inner) => self.seconds(inner)?,
-            };
-        }
-        let ([left, right], (start, end)) = (args, (expr.span.start, expr.span.end));
-        let by_zero = |what: &str| Err(Error::Invalid(format!("{start}:{end}: {what} by zero")));
-        Ok(match (expr.op, expr.args.0.len()) {
-            (Kind::Step, _) => self.times.step as f64 / 1000.0,
-            (Kind::Range, _) => (self.times.end - self.times.start) as f64 / 1000.0,
-            (Kind::MaxOf, _) => math::max(left, right),
-            (Kind::MinOf, _) => math::min(left, right),
-            (Kind::Sub, 1) => -left,
-            (_, 1) => left,
-            (Kind::Add, _) => left + right,
-            (Kind::Sub, _) => left - right,
-            (Kind::Mul, _) => left * right,
-            (Kind::Div, _) if right == 0.0 => return by_zero("division"),
-            (Kind::Div, _) => left / right,
-            (Kind::Mod, _) if right == 0.0 => return by_zero("modulo"),
-            (Kind::Mod, _) => left % right,
-            _ => left.powf(right),
-        })
     }
 
     pub(crate) fn selector(
@@ -331,7 +276,7 @@ impl Planner<'_> {
             }
         }
         let timing = self.timing(selector.at, &selector.offset)?;
-        let range = self.length(&matrix.range)?;
+        let range = lengths::length_ms(&matrix.range, self.times)?;
         let lookback = self.run.options.lookback_ms;
         let geometry = Geometry { timing, range, lookback, extension: selector.extension };
         let first = geometry.bounds(timing.reference(grid.start)).0.saturating_add(1);
@@ -350,9 +295,9 @@ impl Planner<'_> {
         wanted: Wanted<'_>,
     ) -> Result<(Input, Geometry), Error> {
         let timing = self.timing(subquery.at, &subquery.offset)?;
-        let range = self.length(&subquery.range)?;
+        let range = lengths::length_ms(&subquery.range, self.times)?;
         let interval = match &subquery.step {
-            Some(step) => self.length(step)?,
+            Some(step) => lengths::length_ms(step, self.times)?,
             None => self.run.options.subquery_step_ms,
         };
         let interval = interval.max(1);

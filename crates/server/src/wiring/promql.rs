@@ -2,8 +2,8 @@
 
 use sandur_model::Matcher;
 pub use sandur_promql::{
-    Answer, Expr, Options, Point, Request, Series, Times, Value, parse_duration, parse_selector, pretty,
-    query_parsed, to_json, windows,
+    Answer, Expr, Options, Point, Request, Series, Times, Value, check_times, parse_duration, parse_selector,
+    pretty, query_parsed, to_json, windows,
 };
 use sandur_query::{Error, QueryContext, SeriesSelector};
 

@@ -81,7 +81,8 @@ async fn run(app: &App, context: &QueryContext, call: &Call, asked: &Asked) -> R
     if context.remaining().is_zero() {
         return Err(sandur_query::Error::Timeout(context.elapsed()).into());
     }
-    let expr = parsed.map_err(|error| {
+    let checked = parsed.and_then(|expr| promql::check_times(&expr, asked.request.times).map(|()| expr));
+    let expr = checked.map_err(|error| {
         Refused::reading(error, |reason| format!("invalid parameter \"query\": {reason}"))
     })?;
     app.check_blocked(&call.tenant, &asked.request.query, &call.tags)?;

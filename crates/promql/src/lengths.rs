@@ -1,0 +1,144 @@
+//! Lengths of time that are computed of the times of a query: `[step() * 2]`, `offset (range() / 4)`.
+//!
+//! **Invariants:** a query is refused before anything of it is planned when one of its lengths cannot be
+//! computed. Of several the one that stands first is named.
+
+use sandur_query::Error;
+
+use crate::ast::{DurationExpr, DurationPart, Expr, Length, Offset, Type};
+use crate::functions::math;
+use crate::plan::Times;
+use crate::text::MS_NS;
+use crate::token::Kind;
+
+/// Fails when a query cannot be evaluated at these times: it answers no series with a sample at each step of
+/// a range, or one of its lengths of time is none.
+pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
+    let kind = expr.value_type();
+    if times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {
+        let kind = kind.documented();
+        return Err(Error::Invalid(format!(
+            "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
+        )));
+    }
+    check_lengths(expr, times)
+}
+
+fn check_lengths(expr: &Expr, times: Times) -> Result<(), Error> {
+    match expr {
+        Expr::Selector(selector) => _ = offset_ms(&selector.offset, times)?,
+        Expr::Matrix(matrix) => {
+            length_ms(&matrix.range, times)?;
+            offset_ms(&matrix.selector.offset, times)?;
+        }
+        Expr::Subquery(subquery) => {
+            offset_ms(&subquery.offset, times)?;
+            subquery.step.as_ref().map_or(Ok(0), |step| length_ms(step, times))?;
+            length_ms(&subquery.range, times)?;
+        }
+        _ => {}
+    }
+    expr.children().iter().try_for_each(|child| check_lengths(child, times))
+}
+
+/// Milliseconds of an offset.
+pub fn offset_ms(offset: &Offset, times: Times) -> Result<i64, Error> {
+    match offset {
+        Offset::Fixed(ns) => Ok(ns / MS_NS),
+        Offset::Expr(expr) => computed_ms(expr, times, true),
+    }
+}
+
+/// Milliseconds of a length.
+pub fn length_ms(length: &Length, times: Times) -> Result<i64, Error> {
+    match length {
+        Length::Fixed(ns) => Ok(ns / MS_NS),
+        Length::Expr(expr) => computed_ms(expr, times, false),
+    }
+}
+
+fn wrong(expr: &DurationExpr, what: &str) -> Error {
+    Error::Invalid(format!("{}:{}: {what}", expr.span.start, expr.span.end))
+}
+
+fn computed_ms(expr: &DurationExpr, times: Times, may_be_negative: bool) -> Result<i64, Error> {
+    let seconds = seconds(expr, times)?;
+    if !seconds.is_finite() {
+        return Err(wrong(expr, "duration is NaN or infinite"));
+    }
+    if seconds <= 0.0 && !may_be_negative {
+        return Err(wrong(expr, "duration must be greater than 0"));
+    }
+    if seconds.abs() > (1u64 << 63) as f64 / 1e9 {
+        return Err(wrong(expr, "duration is out of range"));
+    }
+    Ok((seconds * 1000.0) as i64)
+}
+
+fn seconds(expr: &DurationExpr, times: Times) -> Result<f64, Error> {
+    let mut args = [0.0; 2];
+    for (slot, part) in args.iter_mut().zip(&expr.args.0) {
+        *slot = match part {
+            DurationPart::Number(number) => number.value,
+            DurationPart::Expr(inner) => seconds(inner, times)?,
+        };
+    }
+    let [left, right] = args;
+    Ok(match (expr.op, expr.args.0.len()) {
+        (Kind::Step, _) => times.step as f64 / 1000.0,
+        (Kind::Range, _) => (times.end - times.start) as f64 / 1000.0,
+        (Kind::MaxOf, _) => math::max(left, right),
+        (Kind::MinOf, _) => math::min(left, right),
+        (Kind::Sub, 1) => -left,
+        (_, 1) => left,
+        (Kind::Add, _) => left + right,
+        (Kind::Sub, _) => left - right,
+        (Kind::Mul, _) => left * right,
+        (Kind::Div, _) if right == 0.0 => return Err(wrong(expr, "division by zero")),
+        (Kind::Div, _) => left / right,
+        (Kind::Mod, _) if right == 0.0 => return Err(wrong(expr, "modulo by zero")),
+        (Kind::Mod, _) => left % right,
+        _ => left.powf(right),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGE: Times = Times { start: 0, end: 600_000, step: 60_000 };
+
+    fn refusal(query: &str, times: Times) -> Option<String> {
+        check_times(&crate::parse(query).unwrap(), times).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_range_query_answers_series_with_a_sample_at_each_step() {
+        for (query, kind) in [("up[5m]", "range vector"), ("(up[5m:1m])", "range vector"), ("'a'", "string")]
+        {
+            let what = format!(
+                "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
+            );
+            assert_eq!(refusal(query, RANGE), Some(what), "{query}");
+            assert_eq!(refusal(query, Times { start: 0, end: 0, step: 0 }), None, "{query}");
+        }
+        assert_eq!(refusal("up + 1", RANGE), None);
+    }
+
+    #[test]
+    fn the_first_length_that_is_none_is_named() {
+        for (query, what) in [
+            ("rate(up[step() - 1m])", "8:19: duration must be greater than 0"),
+            ("rate(up[1m] offset (1m / (step() - 1m)))", "20:38: division by zero"),
+            ("sum(max_over_time(up[5m:range() - 10m]))", "24:37: duration must be greater than 0"),
+            ("up offset (1e300 * 1e300)", "11:24: duration is NaN or infinite"),
+            ("up offset (1e300 * 1)", "11:20: duration is out of range"),
+            ("up[1m % (step() - 1m)] + up", "3:20: modulo by zero"),
+        ] {
+            let Ok(expr) = crate::parse(query) else { continue };
+            let found = check_times(&expr, RANGE).unwrap_err().to_string();
+            assert!(found.ends_with(what.split_once(' ').unwrap().1), "{query}: {found}");
+        }
+        assert_eq!(refusal("up offset (step() - 2m)", RANGE), None, "an offset may be negative");
+    }
+}
