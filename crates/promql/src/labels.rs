@@ -404,6 +404,11 @@ pub fn is_reserved(name: Text) -> bool {
     matches!(name, Text::NAME | Text::TYPE | Text::UNIT)
 }
 
+/// The same of a label by its text.
+pub fn is_reserved_name(name: &str) -> bool {
+    matches!(name, "__name__" | "__type__" | "__unit__")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use crate::ast::{
 };
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
-use crate::labels::{Text, TextSet};
+use crate::labels::{Text, TextSet, is_reserved_name};
 use crate::lengths;
 use crate::ops::aggregate;
 use crate::ops::count_values::CountValues;
@@ -21,7 +21,6 @@ use crate::ops::range_call::{Feed, Geometry, Input, Windows};
 use crate::ops::rank::Rank;
 use crate::ops::select::{Select, Take, Timing};
 use crate::ops::simple::{Broadcast, Each, Map, Ready};
-use crate::parser::METRIC_NAME;
 use crate::per_series::{Around, is_per_series};
 use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
 use crate::text::quote;
@@ -342,9 +341,12 @@ impl Planner<'_> {
             if !without {
                 names.push(label.value.clone());
             }
-            let inner = self.operator(inner, grid, None)?;
+            let around = std::mem::replace(&mut self.around.needs_buckets, true);
+            let inner = self.operator(inner, grid, None);
+            self.around.needs_buckets = around;
+            let inner = inner?;
+            let is_told = !without || !is_reserved_name(&label.value) && !names.contains(&label.value);
             let label = self.run.pool.text_id(&label.value);
-            let is_told = !without || !names.contains(&self.run.pool.text(label).to_owned());
             let by = self.grouping(&names, *without);
             return Ok(Box::new(CountValues::new(inner, label, is_told, by, grid)));
         }
@@ -433,7 +435,7 @@ pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
     };
     // A label counts with its first equality, and not at all when another condition on it comes later.
     let (mut known, mut seen) = (HashMap::new(), HashSet::new());
-    for matcher in selector.matchers.iter().filter(|matcher| matcher.name() != METRIC_NAME) {
+    for matcher in selector.matchers.iter().filter(|matcher| !is_reserved_name(matcher.name())) {
         match matcher.op() == MatchOp::Equal && seen.insert(matcher.name()) {
             true => _ = known.insert(matcher.name(), matcher.value()),
             false => _ = known.remove(matcher.name()),

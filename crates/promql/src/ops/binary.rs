@@ -10,7 +10,7 @@ use sandur_query::Error;
 
 use crate::ast::Cardinality;
 use crate::column::{Column, Grid, Sample};
-use crate::labels::{LabelPool, LabelsId, Text, TextSet};
+use crate::labels::{LabelPool, LabelsId, Text, TextSet, is_reserved};
 use crate::ops::chain::{LeftSide, Made, RightSide, Stage, Step};
 use crate::ops::elements::{changes_metric, floats, samples};
 use crate::run::{Pull, Run};
@@ -31,7 +31,7 @@ impl Signature {
         let on = self.on;
         pool.filtered(labels, |name| match on {
             true => self.names.contains(name),
-            false => name != Text::NAME && !self.names.contains(name),
+            false => !is_reserved(name) && !self.names.contains(name),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use sandur_base::Stopped;
 
-use crate::labels::{ByLabels, LabelPool, LabelsId, Text, TextSet};
+use crate::labels::{ByLabels, LabelPool, LabelsId, TextSet, is_reserved};
 use crate::run::Run;
 
 /// Bytes that it takes to know the group of a label set.
@@ -31,7 +31,7 @@ impl Grouping {
     /// The labels of the group of a label set.
     pub fn labels_of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
         match self.without {
-            true => pool.filtered(labels, |name| name != Text::NAME && !self.names.contains(name)),
+            true => pool.filtered(labels, |name| !is_reserved(name) && !self.names.contains(name)),
             false if self.names.is_empty() => LabelsId::EMPTY,
             false => pool.filtered(labels, |name| self.names.contains(name)),
         }

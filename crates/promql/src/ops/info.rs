@@ -6,7 +6,7 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, SampleSelection};
 
 use crate::column::{Column, Grid};
-use crate::labels::{LabelsId, Text};
+use crate::labels::{LabelsId, Text, is_reserved};
 use crate::ops::binary::same_labels;
 use crate::ops::select::{Select, Take, Timing};
 use crate::parser::METRIC_NAME;
@@ -239,7 +239,7 @@ fn enriched(base: LabelsId, infos: &[LabelsId], data: &[Text], run: &mut Run) ->
     let mut added: Vec<(Text, Text)> = Vec::new();
     for info in infos {
         for (name, value) in run.pool.set(*info) {
-            if *name == Text::NAME || !(data.is_empty() || data.contains(name)) {
+            if is_reserved(*name) || !(data.is_empty() || data.contains(name)) {
                 continue;
             }
             match added.iter().find(|(known, _)| known == name) {
