@@ -136,10 +136,9 @@ impl VectorVector {
             matched: vec![false; numbers.len()],
             inserted: HashSet::new(),
         };
-        // As in Prometheus, the left number stands for the many and the right one for the one, whatever side
-        // they are on.
-        let fill = self.fill;
-        let has_fill = fill.iter().any(Option::is_some);
+        let [fill_left, fill_right] = self.fill;
+        let (many_fill, one_fill) = if swapped { (fill_right, fill_left) } else { (fill_left, fill_right) };
+        let has_fill = many_fill.or(one_fill).is_some();
         let mut ones: Vec<Option<usize>> = vec![None; numbers.len()];
         for step in 0..self.grid.steps {
             spend((many.columns.len() + one.columns.len()) * 4 + 8)?;
@@ -160,7 +159,7 @@ impl VectorVector {
             for (n, column) in many.columns.iter().enumerate() {
                 let Some(sample) = column.sample(step) else { continue };
                 let number = many.signatures[n];
-                let (other, labels) = match (ones[number], fill[1]) {
+                let (other, labels) = match (ones[number], one_fill) {
                     (Some(other), _) => (one.columns[other].sample(step), one.columns[other].labels),
                     (None, Some(fill)) => {
                         (Some(Sample::Float(fill)), self.signature.of(column.labels, &mut run.pool))
@@ -170,7 +169,7 @@ impl VectorVector {
                 let Some(other) = other else { continue };
                 self.pair(step, (sample, column.labels), (other, labels), number, &mut making, run)?;
             }
-            let Some(fill) = fill[0] else { continue };
+            let Some(fill) = many_fill else { continue };
             for (n, column) in one.columns.iter().enumerate() {
                 let number = one.signatures[n];
                 let Some(sample) = column.sample(step).filter(|_| !making.matched[number]) else { continue };
