@@ -30,10 +30,14 @@ impl Planner<'_> {
     pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let around = (self.around.statistics, self.around.needs_buckets);
         match call.function.name {
-            "histogram_count" | "histogram_sum" | "histogram_avg" => self.around.statistics = true,
-            "histogram_quantile" | "histogram_quantiles" | "histogram_fraction" => {
-                self.around.needs_buckets = true
-            }
+            "histogram_count" | "histogram_sum" | "histogram_avg" | "timestamp" | "start_timestamp"
+            | "absent" => self.around.statistics = true,
+            "histogram_quantile"
+            | "histogram_quantiles"
+            | "histogram_fraction"
+            | "histogram_stddev"
+            | "histogram_stdvar"
+            | "changes" => self.around.needs_buckets = true,
             _ => {}
         }
         let planned = self.kernel(call, grid, wanted);

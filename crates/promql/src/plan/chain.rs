@@ -29,8 +29,7 @@ struct Outline {
 impl Outline {
     fn of(chain: &Chain, grid: Grid) -> Self {
         let operands = &chain.operands.0;
-        let is_trim = |link: &Link| matches!(link.op, Kind::TrimUpper | Kind::TrimLower);
-        let with_buckets = chain.links.iter().rposition(is_trim).map_or(0, |last| last + 2);
+        let with_buckets = chain.links.iter().rposition(looks_at_buckets).map_or(0, |last| last + 2);
         let mut vectors = operands.iter().enumerate().filter(|(_, operand)| is_vector(operand));
         let only_vector = match (vectors.next(), vectors.next()) {
             (Some((place, _)), None) => Some(place),
@@ -39,6 +38,12 @@ impl Outline {
         let same = operands.iter().take_while(|operand| grid.steps > 1 && is_invariant(operand)).count();
         Self { with_buckets, only_vector, invariant: same.saturating_sub(1) }
     }
+}
+
+/// Whether an operator between histograms needs their buckets, also where only counts and sums of its result
+/// are looked at.
+fn looks_at_buckets(link: &Link) -> bool {
+    matches!(link.op, Kind::TrimUpper | Kind::TrimLower | Kind::Eqlc | Kind::Neq)
 }
 
 /// The stages of a row while they are made.
