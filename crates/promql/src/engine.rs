@@ -296,15 +296,25 @@ impl Series {
         Ok(())
     }
 
-    /// Sorts the samples of several series by time; fails when two of a kind have the same.
+    /// Sorts the samples of several series by time; fails when two have the same.
     fn sort(&mut self) -> Result<(), Error> {
         spend((self.floats.len() + self.histograms.len()) * 2)?;
         self.floats.sort_by_key(|(time, _)| *time);
         self.histograms.sort_by_key(|(time, _)| *time);
         let is_twice = self.floats.windows(2).any(|pair| pair[0].0 == pair[1].0)
-            || self.histograms.windows(2).any(|pair| pair[0].0 == pair[1].0);
+            || self.histograms.windows(2).any(|pair| pair[0].0 == pair[1].0)
+            || have_common_time(&self.floats, &self.histograms);
         if is_twice { Err(same_labels()) } else { Ok(()) }
     }
+}
+
+/// Whether a float and a histogram have the same time; both are sorted.
+fn have_common_time(floats: &[(i64, f64)], histograms: &[(i64, Arc<FloatHistogram>)]) -> bool {
+    let mut rest = floats.iter().map(|(time, _)| *time).peekable();
+    histograms.iter().any(|(time, _)| {
+        while rest.next_if(|float| float < time).is_some() {}
+        rest.peek() == Some(time)
+    })
 }
 
 /// Work of writing the labels of a series of an answer.

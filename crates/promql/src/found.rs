@@ -3,8 +3,8 @@
 //! A series that has samples at few steps only is kept as a list of these: an answer may have a series for
 //! each value of each step.
 //!
-//! Of series that are told apart by names which go, one may have a float where another has a histogram: both
-//! are answered, as Prometheus does. Two of a kind at one step are refused.
+//! Series that only differ in names which go are one series. They are refused where two of them have a sample
+//! at one step, of whatever kind.
 
 use std::sync::Arc;
 
@@ -28,8 +28,6 @@ pub struct Found {
     /// Its labels.
     pub labels: LabelsId,
     samples: Samples,
-    /// Floats of steps where it has a histogram as well.
-    beside: Option<Box<Column>>,
 }
 
 /// Bytes of a series beside its samples: itself, its place, room of growing lists.
@@ -84,7 +82,7 @@ impl FoundSeries {
                 None => Samples::Column(Box::new(column)),
             };
             run.keep(SERIES_BYTES + samples.memory_bytes())?;
-            self.series.push(Found { labels, samples, beside: None });
+            self.series.push(Found { labels, samples });
             return Ok(());
         };
         run.keep(Column::bytes(steps))?;
@@ -117,32 +115,10 @@ impl Found {
         };
         for step in column.steps() {
             let Some(sample) = column.sample(step) else { continue };
-            let before = match kept.sample(step) {
-                None => {
-                    run.put(&mut kept, step, sample)?;
-                    continue;
-                }
-                Some(before) => before,
-            };
-            let float = match (before, sample) {
-                (Sample::Histogram(_), Sample::Float(value)) => value,
-                (Sample::Float(value), histogram @ Sample::Histogram(_)) => {
-                    run.put(&mut kept, step, histogram)?;
-                    value
-                }
-                (Sample::Float(_), Sample::Float(_)) | (Sample::Histogram(_), Sample::Histogram(_)) => {
-                    return Err(same_labels());
-                }
-            };
-            if self.beside.is_none() {
-                run.keep(Column::bytes(column.values.len()))?;
-            }
-            let empty = || Box::new(Column::empty(self.labels, false, column.values.len()));
-            let beside = self.beside.get_or_insert_with(empty);
-            if beside.has(step) {
+            if kept.has(step) {
                 return Err(same_labels());
             }
-            beside.put(step, float);
+            run.put(&mut kept, step, sample)?;
         }
         self.samples = Samples::Column(Box::new(kept));
         Ok(())
@@ -150,11 +126,10 @@ impl Found {
 
     /// How many samples it has.
     pub fn count(&self) -> usize {
-        self.beside.as_ref().map_or(0, |beside| beside.count())
-            + match &self.samples {
-                Samples::Few(few) => few.len(),
-                Samples::Column(column) => column.count(),
-            }
+        match &self.samples {
+            Samples::Few(few) => few.len(),
+            Samples::Column(column) => column.count(),
+        }
     }
 
     /// Bytes that its histograms take.
@@ -188,14 +163,10 @@ impl Found {
                 None => series.floats.push((time, column.values[step])),
             }
         }
-        if let Some(beside) = self.beside {
-            series.floats.extend(beside.steps().map(|step| (grid.time(step), beside.values[step])));
-            series.floats.sort_by_key(|(time, _)| *time);
-        }
         series
     }
 
-    /// Its sample at the first step: its histogram, if it has one.
+    /// Its sample at the first step.
     pub fn first(&self) -> Option<Sample> {
         match &self.samples {
             Samples::Few(few) => few.iter().next().map(|(_, value)| Sample::Float(value)),

@@ -253,10 +253,10 @@ fn a_step_of_a_range_is_what_the_instant_is() {
     }
 }
 
-/// Series that only their names tell apart are one without these. A float and a histogram of one step are
-/// both in the answer, as Prometheus does; an instant query answers the histogram. Two floats are refused.
+/// Series that only their names tell apart are one without these, and are refused where two have a sample at
+/// one step, of whatever kind.
 #[test]
-fn a_float_and_a_histogram_of_one_step_are_both_answered() {
+fn a_float_and_a_histogram_of_one_step_are_refused() {
     let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
     let mut store = MemorySeries::default();
     let labels = |name: &str| Labels::from_pairs([("__name__", name), ("a", "b")]);
@@ -268,28 +268,26 @@ fn a_float_and_a_histogram_of_one_step_are_both_answered() {
         samples.histogram_times.extend([MINUTE, 2 * MINUTE]);
         samples.histograms.extend([1.0, 2.0].map(|count| Arc::new(histogram(count))));
     });
-    store.edit(&labels("more"), |samples| {
-        samples.times.push(2 * MINUTE);
+    store.edit(&labels("before"), |samples| {
+        samples.times.push(0);
         samples.values.push(9.0);
     });
     let context = context(1 << 20);
-    let times = Times { start: 0, end: 2 * MINUTE, step: MINUTE };
+    let range = Times { start: 0, end: 2 * MINUTE, step: MINUTE };
+    let instant = Times { start: MINUTE, end: MINUTE, step: 0 };
     for names in ["floats|native", "native|floats"] {
         let text = format!("sum_over_time({{__name__=~\"{names}\"}}[30s])");
-        let answer = ask(&store, &context, &text, times).unwrap();
-        let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
-        assert_eq!(series.len(), 1);
-        assert_eq!(series[0].floats, [(0, 1.0), (MINUTE, 3.0), (2 * MINUTE, 6.0)]);
-        let counts: Vec<_> = series[0].histograms.iter().map(|(time, own)| (*time, own.count)).collect();
-        assert_eq!(counts, [(MINUTE, 1.0), (2 * MINUTE, 2.0)]);
-        let at = Times { start: MINUTE, end: MINUTE, step: 0 };
-        let answer = ask(&store, &context, &text, at).unwrap();
-        let Value::Vector(vector) = &answer.value else { panic!("{:?}", answer.value) };
-        assert!(matches!(&vector[..], [(_, Point::Histogram(own))] if own.count == 1.0), "{vector:?}");
+        for times in [range, instant] {
+            let error = ask(&store, &context, &text, times).unwrap_err();
+            assert_eq!(error.to_string(), "vector cannot contain metrics with the same labelset", "{text}");
+        }
     }
-    let twice = "sum_over_time({__name__=~\"floats|native|more\"}[30s])";
-    let error = ask(&store, &context, twice, times).unwrap_err();
-    assert!(error.to_string().contains("same labelset"), "{error}");
+    // They are one series where none has a sample when the other has.
+    let one = "sum_over_time({__name__=~\"native|before\"}[30s])";
+    let answer = ask(&store, &context, one, range).unwrap();
+    let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
+    assert_eq!(series.len(), 1);
+    assert_eq!((&series[0].floats[..], series[0].histograms.len()), (&[(0, 9.0)][..], 2));
 }
 
 /// A series of `or` that comes of both sides has its name, or not, as its first sample has.
