@@ -4,6 +4,7 @@
 //! stand, everywhere else all of the language. Reading stops at the first thing that cannot be read, with a
 //! token that says so.
 
+use crate::names;
 use crate::span::Span;
 use crate::text::{debug_char, numbered_char, quote};
 use crate::token::{Kind, Token};
@@ -132,8 +133,8 @@ impl Lexer<'_> {
                 self.brace = false;
                 Kind::RightBrace
             }
-            c if is_alpha(c) => {
-                self.take_while(is_alphanumeric);
+            c if names::begins(c) => {
+                self.take_while(names::goes_on);
                 Kind::Identifier
             }
             c => return Err(format!("unexpected character inside braces: {}", debug_char(c))),
@@ -272,17 +273,17 @@ impl Lexer<'_> {
                 self.colon = true;
                 Kind::Colon
             }
-            c if is_alpha(c) && self.bracket => {
+            c if names::begins(c) && self.bracket => {
                 let what = || format!("unexpected character: {}, expected ':'", debug_char(c));
                 return self.duration_word(start).ok_or_else(what);
             }
-            c if is_alpha(c) || c == ':' => self.word(start),
+            c if names::begins(c) || c == ':' => self.word(start),
             c => return Err(format!("unexpected character: {}", debug_char(c))),
         })
     }
 
     fn word(&mut self, start: usize) -> Kind {
-        self.take_while(|c| is_alphanumeric(c) || c == ':');
+        self.take_while(|c| names::goes_on(c) || c == ':');
         let word = &self.text[start..self.at];
         match Kind::of_word(word) {
             // Names of metrics unless a parenthesis follows: they came late to the language.
@@ -452,6 +453,19 @@ mod tests {
     }
 
     #[test]
+    fn names_have_letters_and_dots_without_quotes() {
+        use Kind::*;
+        assert_eq!(kinds("http.server +温度"), [Identifier, Add, Identifier, End]);
+        assert_eq!(kinds("foo..bar. rate.total Inf.total"), [Identifier, Identifier, Identifier, End]);
+        assert_eq!(kinds("_:温度.total"), [MetricIdentifier, End]);
+        assert_eq!(kinds("{service.name='x'}"), [LeftBrace, Identifier, Equal, String, RightBrace, End]);
+        // Not a number or a word of the language, although it is one in small letters.
+        assert_eq!(kinds("İnf \u{212a}"), [Identifier, Identifier, End]);
+        assert_eq!(kinds("a + .5"), [Identifier, Add, Number, End]);
+        assert_eq!(kinds("a offset.b"), [Identifier, Identifier, End]);
+    }
+
+    #[test]
     fn what_cannot_be_read_says_why() {
         for (text, what) in [
             ("(", "unclosed left parenthesis"),
@@ -469,6 +483,12 @@ mod tests {
             ("x[1#]\n", "unclosed left bracket"),
             ("a = ~ b", ""),
             ("!a", "unexpected character after '!': 'a'"),
+            ("foo😀", "unexpected character: '😀'"),
+            (".foo", "unexpected character: '.'"),
+            ("o\u{308}", "unexpected character: '\u{308}'"),
+            ("{a:b=''}", "unexpected character inside braces: ':'"),
+            ("x[5m:ä]", "unexpected character: 'ä', expected ':'"),
+            ("x[ä]", "unexpected character in duration expression: 'ä'"),
             ("x[:5m]", "unexpected colon before duration in duration expression"),
         ] {
             let found = tokenize(text).error.map(|error| error.1).unwrap_or_default();

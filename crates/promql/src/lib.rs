@@ -68,6 +68,7 @@ mod json;
 mod labels;
 mod lengths;
 mod lexer;
+mod names;
 mod notes;
 mod ops;
 mod order;
