@@ -418,6 +418,10 @@ pub(crate) fn is_invariant(expr: &Expr) -> bool {
             if matches!(function.name, "start" | "end" | "step" | "range") {
                 return true;
             }
+            // Where selectors name different times, info metrics are looked at at each step.
+            if function.name == "info" {
+                return false;
+            }
             let of_selector = |arg: &Expr| matches!(arg.unwrapped(), Expr::Selector(_));
             let fits =
                 !function.looks_at_time() || (function.name == "timestamp" && args.iter().all(of_selector));
