@@ -184,9 +184,9 @@ async fn what_cannot_be_read_is_refused_in_prometheus_words() {
         (
             QUERY,
             &[("query", "up"), ("timeout", "0")],
-            503,
-            "timeout",
-            "query timed out in expression evaluation",
+            400,
+            "bad_data",
+            "invalid parameter \"timeout\": timeout must be positive, got 0s",
         ),
         (
             QUERY,
@@ -223,6 +223,41 @@ async fn what_cannot_be_read_is_refused_in_prometheus_words() {
             "{path} {pairs:?} {body}"
         );
         assert!(error.starts_with(text) && body["status"] == "error", "{path} {pairs:?} {error}");
+    }
+}
+
+/// A query whose type or whose computed lengths do not fit its times is the request's fault: it is refused
+/// before anything of it is evaluated.
+#[tokio::test(start_paused = true)]
+async fn range_vectors_and_lengths_that_do_not_fit_are_bad_data() {
+    let server = server();
+    let at = [("time", "100")];
+    let range = [("start", "0"), ("end", "100"), ("step", "10")];
+    for (path, query, times, error) in [
+        (
+            RANGE,
+            "up[5m]",
+            &range[..],
+            "invalid expression type \"range vector\" for range query, must be Scalar or instant Vector",
+        ),
+        (
+            RANGE,
+            "'a'",
+            &range,
+            "invalid expression type \"string\" for range query, must be Scalar or instant Vector",
+        ),
+        (QUERY, "rate(up[step()])", &at, "8:14: duration must be greater than 0"),
+        (RANGE, "sum(rate(up[step() - 10s]))", &range, "12:24: duration must be greater than 0"),
+        (RANGE, "up offset (1m / (step() - 10))", &range, "11:28: division by zero"),
+    ] {
+        let pairs = [&[("query", query)], times].concat();
+        let answer = server.get(path, &pairs).await;
+        let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        assert_eq!((answer.status, &body["errorType"]), (400, &"bad_data".into()), "{query} {body}");
+        assert_eq!(body["error"], format!("invalid parameter \"query\": {error}"), "{query}");
+    }
+    for (path, query, times) in [(QUERY, "up[5m]", &at[..]), (RANGE, "rate(up[step()])", &range)] {
+        assert_eq!(server.get(path, &[&[("query", query)], times].concat()).await.status, 200, "{query}");
     }
 }
 
@@ -297,7 +332,7 @@ const STATUS: [(&str, &str, &str); 15] = [
     ("targets", "/activeTargets", "[]"),
     ("targets/metadata", "", "[]"),
     ("scrape_pools", "/scrapePools", "[]"),
-    ("status/buildinfo", "/version", "\"3.14.0\""),
+    ("status/buildinfo", "/version", "\"3.16.0\""),
     ("status/runtimeinfo", "/storageRetention", "\"unlimited\""),
     ("status/config", "/yaml", ""),
     ("status/flags", "/query.max-samples", "\"1000000000\""),

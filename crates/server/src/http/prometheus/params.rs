@@ -9,6 +9,7 @@ use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::refused::{Kind, Refused};
 use crate::http::params::Params;
+use crate::wiring::format_go_duration;
 use crate::wiring::promql::parse_duration;
 
 /// What clients send for "from the beginning" and "to the end".
@@ -37,7 +38,8 @@ pub fn instant(text: &str) -> Result<i64, String> {
 pub fn length(text: &str) -> Result<i64, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         let ns = seconds * 1e9;
-        if ns.is_nan() || ns.abs() > i64::MAX as f64 {
+        // As a float, the largest integer is one more than it is.
+        if ns.is_nan() || ns >= i64::MAX as f64 || ns < i64::MIN as f64 {
             return Err(format!("cannot parse {text:?} to a valid duration. It overflows int64"));
         }
         return Ok(ns as i64);
@@ -66,11 +68,17 @@ pub fn limit(params: &Params) -> Result<Option<usize>, Refused> {
     }
 }
 
-/// `timeout`, if there is one. A negative one is over at once.
+/// `timeout`, if there is one.
 pub fn timeout(params: &Params) -> Result<Option<Duration>, Refused> {
     let Some(text) = params.get("timeout") else { return Ok(None) };
     let ns = length(text).map_err(|reason| Refused::parameter("timeout", reason))?;
-    Ok(Some(Duration::from_nanos(u64::try_from(ns).unwrap_or(0))))
+    match u64::try_from(ns) {
+        Ok(ns) if ns > 0 => Ok(Some(Duration::from_nanos(ns))),
+        _ => {
+            let got = format_go_duration(ns);
+            Err(Refused::parameter("timeout", format!("timeout must be positive, got {got}")))
+        }
+    }
 }
 
 /// `lookback_delta` in milliseconds, if there is one.
@@ -132,8 +140,22 @@ mod tests {
             length("1e300").unwrap_err(),
             "cannot parse \"1e300\" to a valid duration. It overflows int64"
         );
-        for text in ["", "a", "5mm", "nan", "300000y"] {
+        for text in ["", "a", "5mm", "nan", "300000y", "9223372036.854775807"] {
             assert!(length(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_timeout_is_positive() {
+        let read = |text: &str| timeout(&Params::read(b"", format!("timeout={text}").as_bytes()));
+        assert_eq!(read("1.5"), Ok(Some(Duration::from_millis(1_500))));
+        assert_eq!(read(""), Ok(None));
+        for (text, got) in [("0", "0s"), ("-90", "-1m30s"), ("0s", "0s")] {
+            let refused = read(text).unwrap_err();
+            let message = format!("invalid parameter \"timeout\": timeout must be positive, got {got}");
+            assert_eq!((refused.kind, refused.message), (Kind::BadData, message), "{text}");
+        }
+        let refused = read("9223372036.854775807").unwrap_err();
+        assert!(refused.message.ends_with("It overflows int64"), "{}", refused.message);
     }
 }

@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
 };
 
 /// The version of Prometheus whose API is answered.
-pub const API_VERSION: &str = "3.14.0";
+pub const API_VERSION: &str = "3.16.0";
 
 async fn build_info() -> Response {
     let own = env!("CARGO_PKG_VERSION");
