@@ -341,3 +341,90 @@ impl VectorVector {
 pub fn same_labels() -> Error {
     Error::Invalid("vector cannot contain metrics with the same labelset".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Options;
+
+    const GRID: Grid = Grid { start: 0, interval: 1, steps: 2 };
+
+    /// A series of pairs `name=value`, and its samples at the two steps.
+    fn column(labels: &str, samples: [Option<f64>; 2], pool: &mut LabelPool) -> Column {
+        let mut id = LabelsId::EMPTY;
+        for (name, value) in labels.split(' ').filter_map(|pair| pair.split_once('=')) {
+            let (name, value) = (pool.text_id(name), pool.text_id(value));
+            id = pool.with(id, name, value);
+        }
+        let mut column = Column::empty(id, false, 2);
+        samples.into_iter().enumerate().for_each(|(step, value)| {
+            value.into_iter().for_each(|value| column.put(step, value));
+        });
+        column
+    }
+
+    fn minus(cardinality: Cardinality, fill: [Option<f64>; 2], signature: Signature) -> VectorVector {
+        VectorVector {
+            left: LeftSide::default(),
+            right: RightSide::new(Box::new(crate::ops::simple::Ready(None))),
+            op: Kind::Sub,
+            returns_bool: false,
+            cardinality,
+            signature,
+            include: Vec::new(),
+            fill,
+            grid: GRID,
+            span: Span::default(),
+            made: None,
+        }
+    }
+
+    /// `one - on (host) group_right many`, as labels with what they have at each step.
+    fn one_minus_many(fill: [Option<f64>; 2]) -> Vec<(String, [Option<f64>; 2])> {
+        let mut run = Run::new(Options::default());
+        let on = run.pool.text_id("host");
+        let operator =
+            minus(Cardinality::OneToMany, fill, Signature { names: [on].into_iter().collect(), on: true });
+        let one = ["host=a", "host=b"].map(|labels| column(labels, [Some(10.0), None], &mut run.pool));
+        let many = ["dev=x host=a", "dev=y host=c"];
+        let many = many.map(|labels| column(labels, [Some(1.0), Some(2.0)], &mut run.pool));
+        let found = operator.match_up(one.to_vec(), many.to_vec(), &mut run).unwrap();
+        let value = |column: &Column, step| column.has(step).then(|| column.values[step]);
+        let mut shown: Vec<_> =
+            found.iter().map(|c| (run.pool.show(c.labels), [value(c, 0), value(c, 1)])).collect();
+        shown.sort_by(|a, b| a.0.cmp(&b.0));
+        shown
+    }
+
+    #[test]
+    fn a_fill_number_stands_for_the_side_that_it_names() {
+        let (x, y, b) = (
+            r#"{dev="x", host="a"}"#.to_owned(),
+            r#"{dev="y", host="c"}"#.to_owned(),
+            r#"{host="b"}"#.to_owned(),
+        );
+        let both = (x.clone(), [Some(9.0), None]);
+        assert_eq!(one_minus_many([None, None]), [both.clone()]);
+        let left = [(x.clone(), [Some(9.0), Some(98.0)]), (y.clone(), [Some(99.0), Some(98.0)])];
+        assert_eq!(one_minus_many([Some(100.0), None]), left);
+        let right = (b, [Some(3.0), None]);
+        assert_eq!(one_minus_many([None, Some(7.0)]), [both, right.clone()]);
+        assert_eq!(one_minus_many([Some(100.0), Some(7.0)]), [&left[..], &[right]].concat());
+    }
+
+    #[test]
+    fn series_match_whatever_their_names_types_and_units_are() {
+        let pool = &mut LabelPool::default();
+        let labels = "__name__=m __type__=gauge __unit__=s host=a job=j";
+        let labels = column(labels, [None, None], pool).labels;
+        let [host, kind] = ["host", "__type__"].map(|name| pool.text_id(name));
+        let mut of = |names: &[Text], on| {
+            let signature = Signature { names: names.iter().copied().collect(), on };
+            let labels = signature.of(labels, pool);
+            pool.show(labels)
+        };
+        assert_eq!(of(&[], false), r#"{host="a", job="j"}"#);
+        assert_eq!(of(&[host], false), r#"{job="j"}"#);
+        assert_eq!(of(&[kind], true), r#"{__type__="gauge"}"#, "but where it is named");
+    }
+}

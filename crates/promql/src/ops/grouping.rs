@@ -61,3 +61,29 @@ impl Grouping {
         Ok(group)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_describes_the_metric_is_in_no_group_without_labels() {
+        let pool = &mut LabelPool::default();
+        let mut labels = LabelsId::EMPTY;
+        for (name, value) in
+            [("__name__", "m"), ("__type__", "gauge"), ("__unit__", "s"), ("a", "1"), ("b", "2")]
+        {
+            let (name, value) = (pool.text_id(name), pool.text_id(value));
+            labels = pool.with(labels, name, value);
+        }
+        let mut of = |names: &[&str], without| {
+            let names: Vec<_> = names.iter().map(|name| pool.text_id(name)).collect();
+            let own = Grouping::new(names.into_iter().collect(), without).labels_of(labels, pool);
+            pool.show(own)
+        };
+        assert_eq!(of(&["a"], true), r#"{b="2"}"#);
+        assert_eq!(of(&[], true), r#"{a="1", b="2"}"#);
+        assert_eq!(of(&["a", "__type__"], false), r#"{__type__="gauge", a="1"}"#);
+        assert_eq!(of(&[], false), "{}");
+    }
+}

@@ -244,3 +244,20 @@ impl Answers {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_bounds_no_bucket() {
+        for (text, bound) in
+            [("0.5", 0.5), ("1e3", 1e3), ("+Inf", f64::INFINITY), ("-inf", f64::NEG_INFINITY)]
+        {
+            assert_eq!(bound_of(text), Some(bound), "{text}");
+        }
+        for text in ["", "NaN", "nan", "+NaN", "one", "0.5s"] {
+            assert_eq!(bound_of(text), None, "{text}");
+        }
+    }
+}

@@ -442,4 +442,37 @@ mod tests {
         assert!(is_dear(r#"label_join(up, "a", ",", "b", "c") > 0"#));
         assert!(!is_dear("sum by (a) (rate(up[5m]))"));
     }
+
+    #[test]
+    fn what_looks_at_buckets_reads_them_also_where_counts_alone_are_wanted() {
+        let skips = |query: &str| {
+            let (expr, mut run) = (crate::parser::parse(query).unwrap(), Run::new(Options::default()));
+            plan(&expr, Times { start: 0, end: 0, step: 0 }, &mut run).unwrap();
+            run.leaves.iter().map(|leaf| leaf.query.statistics_only).collect::<Vec<_>>()
+        };
+        for query in [
+            "histogram_count(a)",
+            "histogram_sum(rate(a[5m]))",
+            "histogram_avg(a)",
+            "timestamp(a + a)",
+            "absent(a * 2)",
+        ] {
+            assert!(skips(query).iter().all(|skips| *skips), "{query}");
+        }
+        for query in [
+            "a",
+            "histogram_count(a == b)",
+            "histogram_sum(a != b)",
+            "histogram_count(a >/ 2)",
+            "histogram_count(changes(a[5m]))",
+            "histogram_count(count_values(\"v\", a))",
+            "histogram_count(histogram_stddev(a))",
+            "histogram_count(histogram_quantile(0.5, a))",
+            "histogram_count(last_over_time(a[5m:1m]))",
+            "absent(a == b)",
+        ] {
+            assert!(!skips(query).iter().any(|skips| *skips), "{query}");
+        }
+        assert_eq!(skips("histogram_count(a and histogram_stdvar(b) > 1)"), [true, false]);
+    }
 }
