@@ -51,6 +51,8 @@ pub enum Data {
 pub struct Answer {
     /// What was answered, or why nothing was.
     pub outcome: Result<Data, String>,
+    /// The type of the error, if the answer has one.
+    pub error_type: Option<String>,
     /// Warnings.
     pub warnings: Vec<String>,
     /// Infos.
@@ -60,7 +62,7 @@ pub struct Answer {
 impl Answer {
     /// A refusal.
     pub fn refusal(error: impl Into<String>) -> Self {
-        Self { outcome: Err(error.into()), warnings: Vec::new(), infos: Vec::new() }
+        Self { outcome: Err(error.into()), error_type: None, warnings: Vec::new(), infos: Vec::new() }
     }
 
     /// An answer of the API.
@@ -70,14 +72,15 @@ impl Answer {
         };
         if let Some(error) = body["error"].as_str() {
             let error = error.strip_prefix("invalid parameter \"query\": ").unwrap_or(error);
-            return Self::refusal(error);
+            let error_type = body["errorType"].as_str().map(str::to_owned);
+            return Self { error_type, ..Self::refusal(error) };
         }
         let texts = |name: &str| -> Vec<String> {
             let list = body[name].as_array();
             list.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
         };
         let outcome = data(&body["data"]).ok_or_else(|| format!("no answer: {body:.300}"));
-        Self { outcome, warnings: texts("warnings"), infos: texts("infos") }
+        Self { outcome, error_type: None, warnings: texts("warnings"), infos: texts("infos") }
     }
 
     /// An answer of the engine.
@@ -104,7 +107,7 @@ impl Answer {
                 Data::Matrix(series.iter().map(row).collect())
             }
         });
-        Self { outcome, warnings: answer.warnings, infos: answer.infos }
+        Self { outcome, error_type: None, warnings: answer.warnings, infos: answer.infos }
     }
 }
 

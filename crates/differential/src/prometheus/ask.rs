@@ -32,7 +32,8 @@ impl Ask {
     /// Whether the answer is in an order of its own.
     pub fn is_ordered(&self) -> bool {
         let text = self.expression.to_string();
-        !self.is_range() && text.starts_with("sort")
+        // What is chosen of one group comes by its value.
+        !self.is_range() && ["sort", "topk(", "bottomk("].iter().any(|head| text.starts_with(head))
     }
 
     /// Path of the API and parameters.

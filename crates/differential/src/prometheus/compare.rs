@@ -16,6 +16,8 @@ pub enum Kind {
     Refused,
     /// Both refuse, with other words.
     Words,
+    /// Both refuse in the same words, with other types of errors.
+    ErrorType,
     /// The types of the answers.
     Shape,
     /// Which series there are.
@@ -49,7 +51,7 @@ fn difference(kind: Kind, detail: impl Into<String>) -> Option<Difference> {
 pub fn compare(theirs: &Answer, ours: &Answer, ordered: bool) -> Option<Difference> {
     let (left, right) = match (&theirs.outcome, &ours.outcome) {
         (Ok(left), Ok(right)) => (left, right),
-        (Err(left), Err(right)) if left == right => return None,
+        (Err(left), Err(right)) if left == right => return compare_error_types(theirs, ours),
         (Err(left), Err(right)) => return difference(Kind::Words, format!("{left}\n      | {right}")),
         (Err(left), Ok(_)) => return difference(Kind::Refused, format!("{left}\n      | an answer")),
         (Ok(_), Err(right)) => return difference(Kind::Refused, format!("an answer\n      | {right}")),
@@ -57,6 +59,15 @@ pub fn compare(theirs: &Answer, ours: &Answer, ordered: bool) -> Option<Differen
     compare_data(left, right, ordered)
         .or_else(|| compare_notes(Kind::Warnings, &theirs.warnings, &ours.warnings))
         .or_else(|| compare_notes(Kind::Infos, &theirs.infos, &ours.infos))
+}
+
+fn compare_error_types(theirs: &Answer, ours: &Answer) -> Option<Difference> {
+    match (&theirs.error_type, &ours.error_type) {
+        (Some(left), Some(right)) if left != right => {
+            difference(Kind::ErrorType, format!("{left}\n      | {right}"))
+        }
+        _ => None,
+    }
 }
 
 /// Whether an annotation says that others were left out.
@@ -215,6 +226,10 @@ mod tests {
         assert_eq!(kind(&refusal, &matrix(base)), Some(Kind::Refused));
         assert_eq!(kind(&refusal, &Answer::refusal("1:1: no")), None);
         assert_eq!(kind(&refusal, &Answer::refusal("1:1: yes")), Some(Kind::Words));
+        let of = |kind: &str| answer(&format!(r#"{{"status":"error","errorType":"{kind}","error":"no"}}"#));
+        assert_eq!(kind(&of("bad_data"), &of("execution")), Some(Kind::ErrorType));
+        assert_eq!(kind(&of("bad_data"), &of("bad_data")), None);
+        assert_eq!(kind(&of("bad_data"), &Answer::refusal("no")), None, "the engine has no types");
     }
 
     #[test]

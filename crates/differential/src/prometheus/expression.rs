@@ -77,7 +77,8 @@ impl Expression {
         smaller
     }
 
-    fn descendants(&self) -> Vec<Self> {
+    /// The expressions in it.
+    pub fn descendants(&self) -> Vec<Self> {
         let mut found = Vec::new();
         for part in &self.parts {
             if let Part::Inner(inner) = part {

@@ -33,7 +33,7 @@ impl From<Expression> for Part {
     }
 }
 
-const METRICS: [&str; 18] = [
+const METRICS: [&str; 22] = [
     "requests_total",
     "requests_total",
     "errors_total",
@@ -49,13 +49,30 @@ const METRICS: [&str; 18] = [
     "native_seconds",
     "native_float",
     "native_gauge",
+    "nan_seconds",
     "custom_seconds",
+    "custom_around_zero",
+    "typed_bytes",
+    "typed_total",
     "mixed",
     "absent_metric",
 ];
 
-const LABELS: [&str; 12] = [
-    "job", "job", "job", "instance", "instance", "instance", "code", "room", "le", "pod", "version", "absent",
+const LABELS: [&str; 14] = [
+    "job",
+    "job",
+    "job",
+    "instance",
+    "instance",
+    "instance",
+    "code",
+    "room",
+    "le",
+    "pod",
+    "version",
+    "absent",
+    "dotted.label",
+    "__type__",
 ];
 
 const DURATIONS: [&str; 14] =
@@ -71,7 +88,8 @@ pub fn random_expression(random: &mut Random, is_range: bool) -> Expression {
     let depth = random.between(0, 3);
     match random.below(20) {
         0 => scalar(random, depth),
-        1 if !is_range => matrix(random, depth),
+        // A range query answers no ranges.
+        1 if !is_range || random.chance(5) => matrix(random, depth),
         _ => vector(random, depth),
     }
 }
@@ -164,6 +182,9 @@ fn selector(random: &mut Random) -> Vec<Part> {
         1 => parts.push(r#"{__name__=~".*_of_two"}"#.into()),
         2 => parts.push(r#"{__name__=~"requests_total|temperature", job="api"}"#.into()),
         3 => parts.push(r#"{__name__="up"}"#.into()),
+        4 => parts.push(r#"dotted.name{dotted.label=~".*b"}"#.into()),
+        5 => parts.push(r#"{__name__=~"mixed|native_.*|temperature"}"#.into()),
+        6 => parts.push(r#"{__name__=~"typed_.*"}"#.into()),
         _ => {
             parts.push(random.pick(&METRICS).into());
             if random.chance(40) {
@@ -185,7 +206,9 @@ fn moved(random: &mut Random, parts: &mut Vec<Part>) {
     };
     let offset = |random: &mut Random| match random.below(6) {
         0 => " offset -3m".to_owned(),
-        1 => " offset (2m + 30s)".to_owned(),
+        1 => random
+            .pick(&[" offset (2m + 30s)", " offset -min_of(step(), 2m)", " offset (range() / 7)"])
+            .into(),
         2 => " offset step()".to_owned(),
         _ => format!(" offset {}", random.pick(&DURATIONS)),
     };
@@ -205,6 +228,10 @@ fn window(random: &mut Random) -> String {
         0 => "[2m * 3]".to_owned(),
         1 => "[step() + 1m]".to_owned(),
         2 => "[max_of(step(), 3m)]".to_owned(),
+        // Some are none, at some steps.
+        3 => random
+            .pick(&["[step() - 30s]", "[5m % step()]", "[range() / 3]", "[-max_of(1m, step())]"])
+            .to_owned(),
         _ => format!("[{}]", random.pick(&DURATIONS)),
     }
 }
@@ -245,7 +272,15 @@ fn vector(random: &mut Random, depth: i64) -> Expression {
 
 fn call(random: &mut Random, depth: i64) -> Expression {
     if random.chance(25) {
-        let name = random.pick(&["rate", "increase", "delta", "sum_over_time", "histogram_quantile"]);
+        let name = random.pick(&[
+            "rate",
+            "increase",
+            "delta",
+            "sum_over_time",
+            "integral",
+            "histogram_quantile",
+            "histogram_fraction",
+        ]);
         let function = Function::named(name).expect("a function of the language");
         return called(random, function, depth);
     }
@@ -417,8 +452,20 @@ fn matching(random: &mut Random, is_set: bool) -> String {
         "group_right(code) ",
         "group_left(job) ",
     ]);
-    let fill =
-        random.pick(&["", "", "", "", "", "fill(0) ", "fill_left(1) ", "fill_right(-2) ", "fill(NaN) "]);
+    let fill = random.pick(&[
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "fill(0) ",
+        "fill(NaN) ",
+        "fill_left(1) ",
+        "fill_right(-2) ",
+        "fill_left(5) fill_right(7) ",
+        "fill_right(3) fill_left(0.5) ",
+    ]);
     format!("{on} {group}{fill}")
 }
 
@@ -469,13 +516,15 @@ mod tests {
     #[test]
     fn most_expressions_are_read_and_every_function_comes() {
         let mut missing: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
+        let mut other = vec!["fill_left(5) fill_right(7)", "dotted.name{", "nan_seconds", "typed_", "[step() - "];
         let mut read = 0;
         for index in 0..4000 {
             let text = random_expression(&mut Random::fork(1, index), index % 2 == 0).to_string();
             read += usize::from(sandur_promql::parse(&text).is_ok());
             missing.retain(|name| !text.contains(&format!("{name}(")));
+            other.retain(|piece| !text.contains(piece));
         }
         assert!(read > 3200, "{read} of 4000");
-        assert_eq!(missing, Vec::<&str>::new());
+        assert_eq!((missing, other), (Vec::new(), Vec::new()));
     }
 }

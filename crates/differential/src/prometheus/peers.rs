@@ -27,8 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const QUERY_BYTES: u64 = 1 << 30;
 
 /// What Prometheus has to be told so that it knows the whole language.
-const FEATURES: &str = "promql-experimental-functions,promql-duration-expr,promql-extended-range-selectors,\
-                        promql-delayed-name-removal,promql-binop-fill-modifiers";
+const FEATURES: &str = "promql-experimental-functions,promql-delayed-name-removal,\
+                        promql-binop-fill-modifiers,promql-unquoted-utf8-names";
 
 /// Keeps old samples, and takes them in any order.
 const CONFIG: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 30d\n";

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Data, Names};
 use super::ask::Ask;
+use super::choices;
 use super::compare::{Difference, Kind, are_same_points, close};
 
 /// A difference with what led to it.
@@ -33,6 +34,13 @@ pub struct Rule {
     pub reason: &'static str,
     /// Whether this difference is that one.
     pub explains: fn(&Case<'_>) -> bool,
+    /// Other questions, one of which has to differ by the same rule and by itself, when there are any.
+    pub controls: fn(&Case<'_>) -> Vec<Ask>,
+}
+
+/// The difference needs no other question.
+fn none(_: &Case<'_>) -> Vec<Ask> {
+    Vec::new()
 }
 
 /// Every rule.
@@ -42,19 +50,18 @@ pub const RULES: &[Rule] = &[
         what: "which series `topk`, `bottomk` and `limitk` choose among equal ones, and all that follows",
         reason: "Prometheus takes those that its storage gives first: in the order of their creation",
         explains: |case| {
-            let chooses = ["topk", "bottomk", "limitk"].iter().any(|name| case.text.contains(name));
             // Those of one may be the same without their names, or for a match, those of the other not.
             let are_same = |answer: &Answer| {
                 let text = answer.outcome.as_ref().err();
                 text.is_some_and(|text| text == SAME_LABELS || is_of_matching(text))
             };
             let of_choice = match case.difference.kind {
-                Kind::Shape | Kind::Order => false,
                 Kind::Refused => are_same(case.theirs) || are_same(case.ours),
-                _ => true,
+                _ => choices::may_follow(case),
             };
-            chooses && of_choice
+            choices::has_choice(&case.text) && of_choice
         },
+        controls: choices::choices_within,
     },
     Rule {
         id: "which-duplicate",
@@ -66,6 +73,7 @@ pub const RULES: &[Rule] = &[
             let cut = |text: &str| without_between(&cut(text), "operation", "many-to-many");
             theirs.starts_with("found duplicate series") && cut(theirs) == cut(ours)
         },
+        controls: none,
     },
     Rule {
         id: "which-error",
@@ -81,6 +89,7 @@ pub const RULES: &[Rule] = &[
             };
             refusals(case).is_some_and(several)
         },
+        controls: none,
     },
     Rule {
         id: "which-match",
@@ -90,6 +99,7 @@ pub const RULES: &[Rule] = &[
         explains: |case| {
             refusals(case).is_some_and(|(theirs, ours)| is_of_matching(theirs) && is_of_matching(ours))
         },
+        controls: none,
     },
     Rule {
         id: "timestamp-offset",
@@ -98,8 +108,9 @@ pub const RULES: &[Rule] = &[
                  fetched for another",
         explains: |case| {
             ["timestamp(", "@", "offset"].iter().all(|part| case.text.contains(part))
-                && matches!(case.difference.kind, Kind::Series | Kind::Samples | Kind::Values | Kind::Refused)
+                && !matches!(case.difference.kind, Kind::Words | Kind::ErrorType | Kind::Shape | Kind::Order)
         },
+        controls: none,
     },
     Rule {
         id: "same-labelset",
@@ -109,6 +120,7 @@ pub const RULES: &[Rule] = &[
             let refusal = case.ours.outcome.as_ref().err();
             case.text.contains("histogram_quantiles") && refusal.is_some_and(|text| text == SAME_LABELS)
         },
+        controls: none,
     },
     Rule {
         id: "forced-count",
@@ -122,6 +134,7 @@ pub const RULES: &[Rule] = &[
                 && case.theirs.infos.iter().any(|text| text.contains("fixed for monotonicity"))
                 && counted(&case.theirs.infos) == counted(&case.ours.infos)
         },
+        controls: none,
     },
     Rule {
         id: "last-note",
@@ -134,9 +147,14 @@ pub const RULES: &[Rule] = &[
                 _ => return false,
             };
             let of_pairs = |text: &String| NOTES_OF_PAIRS.iter().any(|what| text.contains(what));
-            theirs.iter().all(|text| ours.contains(text))
-                && ours.iter().filter(|text| !theirs.contains(text)).all(of_pairs)
+            // Of two operators that note the same, the last one that noted it has the place.
+            let is_noted = |text: &String| {
+                let elsewhere = || ours.iter().any(|own| without_place(own) == without_place(text));
+                ours.contains(text) || of_pairs(text) && elsewhere()
+            };
+            theirs.iter().all(is_noted) && ours.iter().filter(|text| !theirs.contains(text)).all(of_pairs)
         },
+        controls: none,
     },
     Rule {
         id: "empty-buckets",
@@ -164,6 +182,7 @@ pub const RULES: &[Rule] = &[
                 _ => false,
             }
         },
+        controls: none,
     },
     Rule {
         id: "last-digits",
@@ -176,12 +195,13 @@ pub const RULES: &[Rule] = &[
             let is_little = |(absolute, relative)| absolute < 1e-12 || relative < 1e-10;
             let differs_little = || distance(case).is_some_and(is_little);
             match case.difference.kind {
-                Kind::Series => alike_labels(case),
+                Kind::Series => alike_labels(case) || is_rounded && has_other_values(case),
                 Kind::Values => is_rounded && (differs_little() || tells_last_digits(&case.text)),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
         },
+        controls: none,
     },
     Rule {
         id: "order-of-addition",
@@ -195,10 +215,12 @@ pub const RULES: &[Rule] = &[
             is_deviation
                 && match case.difference.kind {
                     Kind::Series | Kind::Samples => is_compared,
+                    Kind::Values if case.text.contains(" bool ") => true,
                     Kind::Values if is_period_of(&case.text) => true,
                     _ => distance(case).is_some_and(|(_, relative)| relative < 1e-6),
                 }
         },
+        controls: none,
     },
     Rule {
         id: "changes-of-histograms",
@@ -209,6 +231,7 @@ pub const RULES: &[Rule] = &[
                 && case.text.contains("changes")
                 && is_of_histograms(&case.text)
         },
+        controls: none,
     },
     Rule {
         id: "mixed-schemas",
@@ -222,6 +245,7 @@ pub const RULES: &[Rule] = &[
             case.difference.kind == Kind::Warnings
                 && others(&case.theirs.warnings) == others(&case.ours.warnings)
         },
+        controls: none,
     },
     Rule {
         id: "regex-words",
@@ -232,6 +256,7 @@ pub const RULES: &[Rule] = &[
                 [theirs, ours].iter().all(|text| text.contains("error parsing regexp"))
             })
         },
+        controls: none,
     },
     Rule {
         id: "hexadecimal-e",
@@ -242,10 +267,11 @@ pub const RULES: &[Rule] = &[
             let is_number = |text: &String| text.to_lowercase().contains("duration syntax: \"0x");
             case.difference.kind == Kind::Refused && refusal.is_some_and(is_number)
         },
+        controls: none,
     },
     Rule {
         id: "equal-values",
-        what: "the order of series with equal values in `sort` and `sort_desc`",
+        what: "the order of series with equal values in `sort`, `sort_desc`, `topk` and `bottomk`",
         reason: "Prometheus's sorting does not keep the order of equal ones",
         explains: |case| {
             // Close ones, too: of two powers that differ in their last bit here may be equal there.
@@ -257,18 +283,37 @@ pub const RULES: &[Rule] = &[
             let are_close = || theirs.iter().zip(&ours).all(|(a, b)| are_same_points(&a.1, &b.1));
             case.difference.kind == Kind::Order && theirs.len() == ours.len() && are_close()
         },
+        controls: none,
+    },
+    Rule {
+        id: "order-of-conditions",
+        what: "whether `absent` and `absent_over_time` answer a label that a selector asks for after it has \
+               excluded a value of it: we do",
+        reason: "the last condition on a label decides, and Prometheus's storage puts those that exclude last \
+                 when it looks into one block alone",
+        explains: |case| {
+            let excludes = |label: &&str| {
+                let has = |operator: &str| case.text.contains(&format!("{label}{operator}\""));
+                (has("!=") || has("!~")) && has("=")
+            };
+            case.difference.kind == Kind::Series
+                && case.text.contains("absent")
+                && ["job", "instance", "code", "le"].iter().any(excludes)
+        },
+        controls: none,
     },
     Rule {
         id: "natural-order",
         what: "the place of series without the label in `sort_by_label` and `sort_by_label_desc`",
         reason: "Prometheus's order of a missing label and another is none: each comes before the other",
         explains: |case| case.difference.kind == Kind::Order && case.text.starts_with("sort_by_label"),
+        controls: none,
     },
 ];
 
 /// Whether an expression names series of native histograms.
 fn is_of_histograms(text: &str) -> bool {
-    ["native", "custom", "mixed"].iter().any(|name| text.contains(name))
+    ["native", "nan_", "custom", "mixed"].iter().any(|name| text.contains(name))
 }
 
 /// Whether a refusal is about series that match several others.
@@ -286,8 +331,11 @@ fn are_of_samples(theirs: &str, ours: &str) -> bool {
 const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
 
 /// What is wrong with a query before there is a sample.
-const EARLIER: [&str; 4] = [
+const EARLIER: [&str; 7] = [
     "modifier can only be used with",
+    "overflows int64",
+    "underflows int64",
+    "value is NaN",
     "invalid smoothing factor",
     "invalid trend factor",
     "invalid regular expression in label_replace",
@@ -304,11 +352,24 @@ const NOTES_OF_PAIRS: [&str; 4] = [
     "mismatched custom buckets",
 ];
 
-/// Whether what is left of a division, or where in its period a function or a date is, tells last digits of a
-/// large number.
+/// Whether the last digits of a large number decide: by the rest of a division, the place in a period, or the
+/// slope of a line.
 fn tells_last_digits(text: &str) -> bool {
-    let is_large = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| text.contains(name));
-    text.contains('%') || (is_large && is_period_of(text))
+    let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
+    let is_large = has(&["^", "exp(", "sinh(", "cosh("]);
+    text.contains('%') || (is_large && (is_period_of(text) || has(&["deriv(", "predict_linear("])))
+}
+
+/// Whether both have as many labels of `count_values`, made of numbers that last digits decide.
+fn has_other_values(case: &Case<'_>) -> bool {
+    case.text.contains("count_values")
+        && tells_last_digits(&case.text)
+        && labels_of(case.theirs).len() == labels_of(case.ours).len()
+}
+
+/// A note without the place that it is about.
+fn without_place(text: &str) -> &str {
+    text.rsplit_once(" (").map_or(text, |(note, _)| note)
 }
 
 /// Whether a number is told by what is left of it, or by where in a period it is.

@@ -6,7 +6,7 @@ use super::answer::Answer;
 use super::ask::Ask;
 use super::compare::{Difference, Kind, compare};
 use super::peers::Peer;
-use super::rules::{Case, RULES};
+use super::rules::{Case, RULES, Rule};
 
 /// Questions that are tried at most to make one smaller.
 const TRIES_MAX: usize = 300;
@@ -29,8 +29,22 @@ impl Pair {
         let difference = compare(&theirs, &ours, ask.is_ordered())?;
         let text = ask.expression.to_string();
         let case = Case { ask, text, difference: &difference, theirs: &theirs, ours: &ours };
-        let rule = RULES.iter().find(|rule| (rule.explains)(&case)).map(|rule| rule.id);
+        let mut rules = RULES.iter().filter(|rule| (rule.explains)(&case));
+        let rule = rules.find(|rule| {
+            let controls = (rule.controls)(&case);
+            controls.is_empty() || controls.iter().any(|control| self.differs_by(rule, control))
+        });
+        let rule = rule.map(|rule| rule.id);
         Some((difference, rule))
+    }
+
+    /// Whether the answers to a control question differ by a rule that needs no other question there.
+    fn differs_by(&mut self, rule: &Rule, ask: &Ask) -> bool {
+        let (theirs, ours) = self.both(ask);
+        let Some(difference) = compare(&theirs, &ours, ask.is_ordered()) else { return false };
+        let text = ask.expression.to_string();
+        let case = Case { ask, text, difference: &difference, theirs: &theirs, ours: &ours };
+        (rule.explains)(&case) && (rule.controls)(&case).is_empty()
     }
 }
 

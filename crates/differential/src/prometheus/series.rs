@@ -42,10 +42,22 @@ enum Shape {
     Weird,
     Constant,
     Cumulative(usize),
-    Native { schema: i32, integer: bool, gauge: bool },
-    Custom,
+    Native {
+        schema: i32,
+        integer: bool,
+        gauge: bool,
+    },
+    /// With observations that are NaN.
+    Nan,
+    Custom(&'static [f64]),
     Mixed,
 }
+
+/// Upper bounds of the native histograms with custom buckets.
+const CUSTOM_BOUNDS: &[f64] = &[0.1, 0.5, 1.0, 10.0];
+/// The same, with buckets that end at zero or reach over it.
+const BOUNDS_AROUND_ZERO: [&[f64]; 3] =
+    [&[-5.0, 0.0, 1.0, 10.0], &[-5.0, -1.0, 1.0, 10.0], &[0.0, 0.5, 1.0, 10.0]];
 
 /// Upper bounds of the classic histograms.
 pub const BOUNDS: [&str; 6] = ["0.1", "0.5", "1", "2.5", "10", "+Inf"];
@@ -90,6 +102,9 @@ fn describe<'a>(out: &mut Vec<(Vec<(&'a str, String)>, Shape, i64)>, job: &'a st
     for (n, le) in BOUNDS.iter().enumerate() {
         add("latency_seconds_bucket", &[("le", le)], Shape::Cumulative(n), 30);
     }
+    if job == "web" {
+        add("latency_seconds_bucket", &[("le", "NaN")], Shape::Cumulative(1), 30);
+    }
     add("latency_seconds_count", &[], Shape::Cumulative(BOUNDS.len() - 1), 30);
     add("latency_seconds_sum", &[], Shape::Gauge, 30);
     let native = |schema, integer, gauge| Shape::Native { schema, integer, gauge };
@@ -97,7 +112,12 @@ fn describe<'a>(out: &mut Vec<(Vec<(&'a str, String)>, Shape, i64)>, job: &'a st
     add("native_seconds", &[], native(schema, true, false), 30);
     add("native_float", &[], native(0, false, false), 30);
     add("native_gauge", &[], native(3, false, true), 60);
-    add("custom_seconds", &[], Shape::Custom, 30);
+    add("nan_seconds", &[], Shape::Nan, 30);
+    add("custom_seconds", &[], Shape::Custom(CUSTOM_BOUNDS), 30);
+    let around_zero = BOUNDS_AROUND_ZERO[usize::from(instance.as_bytes()[0] - b'a')];
+    add("custom_around_zero", &[], Shape::Custom(around_zero), 60);
+    add("typed_bytes", &[("__type__", "gauge"), ("__unit__", "bytes")], Shape::Gauge, 60);
+    add("typed_total", &[("__type__", "counter")], Shape::Counter, 60);
     add("mixed", &[], Shape::Mixed, 30);
     add("first_of_two", &[], Shape::Gauge, 30);
     add("second_of_two", &[], Shape::Counter, 30);
@@ -208,7 +228,11 @@ impl State {
                 }
             }
             Shape::Native { integer, gauge, .. } => return self.observe(random, integer, gauge),
-            Shape::Custom => return self.observe(random, true, false),
+            Shape::Nan | Shape::Custom(_) => {
+                let sample = self.observe(random, true, false);
+                let is_nan = random.chance(if self.histogram.is_custom() { 2 } else { 20 });
+                return if is_nan { self.observe_nan(random) } else { sample };
+            }
         }
         Sample::Float(self.value)
     }
@@ -218,6 +242,18 @@ impl State {
         if random.chance(1) {
             self.value = random.between(0, 3) as f64;
         }
+    }
+
+    /// Observations that are NaN: they are in no bucket, or in the last one of custom buckets.
+    fn observe_nan(&mut self, random: &mut Random) -> Sample {
+        let count = random.between(1, 9) as f64;
+        self.histogram.count += count;
+        self.histogram.sum = f64::NAN;
+        if self.histogram.is_custom() {
+            let last = self.histogram.bounds.len() as i32;
+            add_to(&mut self.histogram.positive, last, count);
+        }
+        Sample::Histogram(Arc::new(self.histogram.clone()), true)
     }
 
     fn observe(&mut self, random: &mut Random, integer: bool, gauge: bool) -> Sample {
@@ -266,10 +302,10 @@ fn empty_histogram(shape: Shape) -> FloatHistogram {
             made.schema = schema;
             made.reset = if gauge { CounterReset::Gauge } else { CounterReset::Unknown };
         }
-        Shape::Custom => {
+        Shape::Custom(bounds) => {
             made.schema = CUSTOM_SCHEMA;
             made.zero_threshold = 0.0;
-            made.bounds = [0.1, 0.5, 1.0, 10.0].into();
+            made.bounds = bounds.into();
         }
         _ => {}
     }
