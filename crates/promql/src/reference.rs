@@ -20,7 +20,8 @@ A selector `name{label=\"value\"}` has the last sample of each series that is at
 old. With a window `[5m]` it has the samples after its begin and up to its end; `[5m:1m]` evaluates \
 any expression each minute. `offset 1h` looks back, `@ 1700000000`, `@ start()` and `@ end()` name a \
 time. `anchored` and `smoothed` behind a window count samples around it. Lengths of time may be \
-computed: `[step() * 2]`.\n";
+computed: `[step() * 2]`. Names have letters of every script, digits, underscores and dots: \
+`http.requests{service.name=\"api\"}`; others stand in quotes: `{\"a-b\", \"c d\"=\"e\"}`.\n";
 
 /// Operators, those that bind strongest first.
 const OPERATORS: &[(&str, &str)] = &[
@@ -36,8 +37,9 @@ const OPERATORS: &[(&str, &str)] = &[
 const MATCHING: &str = "\nSeries of two vectors belong together when their labels are the same, but for \
 those of `ignoring (..)`, or when those of `on (..)` are. `group_left (..)` lets \
 several of the left side have one of the right, and take labels from it; \
-`group_right` the other way round. `fill (0)`, `fill_left` and `fill_right` put \
-a number where one side has no series.\n";
+`group_right` the other way round. `fill (0)` puts a number where one side has no \
+series, `fill_left (1)` where the left one has none, `fill_right (2)` where the right \
+one has none.\n";
 
 /// The page.
 pub fn reference() -> String {

@@ -328,7 +328,7 @@ async fn a_long_answer_arrives_whole_in_pieces() {
 }
 
 /// `/api/v1/...` and the same below `/prometheus`.
-const STATUS: [(&str, &str, &str); 15] = [
+const STATUS: [(&str, &str, &str); 17] = [
     ("targets", "/activeTargets", "[]"),
     ("targets/metadata", "", "[]"),
     ("scrape_pools", "/scrapePools", "[]"),
@@ -339,6 +339,8 @@ const STATUS: [(&str, &str, &str); 15] = [
     ("status/walreplay", "/current", "0"),
     ("status/tsdb/blocks", "/blocks", "[]"),
     ("features", "/promql/smoothed", "true"),
+    ("features", "/promql/fill_left", "true"),
+    ("features", "/promql_functions/integral", "true"),
     ("alertmanagers", "/activeAlertmanagers", "[]"),
     ("rules", "/groups", "[]"),
     ("alerts", "/alerts", "[]"),

@@ -45,6 +45,9 @@ const PROMQL: &[(&str, bool)] = &[
     ("delayed_name_removal", true),
     ("duration_expr", true),
     ("experimental_functions", true),
+    ("fill", true),
+    ("fill_left", true),
+    ("fill_right", true),
     ("group_left", true),
     ("group_right", true),
     ("ignoring", true),
@@ -56,6 +59,7 @@ const PROMQL: &[(&str, bool)] = &[
     ("smoothed", true),
     ("subqueries", true),
     ("type_and_unit_labels", false),
+    ("unquoted_utf8_names", true),
     ("without", true),
 ];
 
