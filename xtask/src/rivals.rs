@@ -210,7 +210,7 @@ fn build(program: &Program) -> Result<()> {
         Origin::Published { module, version, package } => {
             println!("{}: building {module} {version} (once; some minutes)", program.name);
             if binary.exists() {
-                // When the build fails, no old program may stand beside a go.mod of the new version.
+                // A failed build must not leave the old program with the go.mod of the new version.
                 fs::remove_file(&binary)?;
             }
             let folder = tools().join("build").join(program.name);

@@ -1,4 +1,4 @@
-//! Lengths of time that are computed of the times of a query: `[step() * 2]`, `offset (range() / 4)`.
+//! Lengths of time that are computed from the times of a query: `[step() * 2]`, `offset (range() / 4)`.
 //!
 //! **Invariants:** a query is refused before anything of it is planned when one of its lengths cannot be
 //! computed. Of several the one that stands first is named.
@@ -11,8 +11,8 @@ use crate::plan::Times;
 use crate::text::MS_NS;
 use crate::token::Kind;
 
-/// Fails when a query cannot be evaluated at these times: it answers no series with a sample at each step of
-/// a range, or one of its lengths of time is none.
+/// Fails when a query cannot be evaluated at these times: a range query whose type has no sample at each step,
+/// or a computed length of time that is not a valid one.
 pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
     let kind = expr.value_type();
     if times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {

@@ -241,7 +241,7 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
     }
     rank = if up { rank - (count - bucket.count) } else { count - rank };
     if histogram.sum.is_nan() {
-        // Infinities of both signs make a sum NaN as well. The counts tell whether an observation was.
+        // A sum of both infinities is NaN as well. An observation that is NaN is in no bucket.
         let all = std::iter::from_fn(next).fold(count, |count, bucket| count + bucket.count);
         if all < histogram.count {
             note(Note::QuantileSkew(metric));

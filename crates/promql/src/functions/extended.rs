@@ -150,8 +150,8 @@ impl Extended<'_> {
         let (start, end) = self.range;
         let (first, last) = borders(self.times, start, end, self.smoothed)?;
         let found = self.sample(first);
-        // A window alone goes on to samples after it. A function over it needs a counter that began before
-        // its end.
+        // A selector alone answers samples after its window. A function over it needs a counter that began
+        // before the end of the window.
         let is_after = self.smoothed && found.time > end;
         if is_after && !(self.counter && found.began_after(self.seen_from) && !found.began_after(end)) {
             return None;

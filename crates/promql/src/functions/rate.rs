@@ -308,20 +308,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counting_began_anew_when_a_later_start_is_told() {
+    fn a_later_start_is_a_reset() {
         // Start and time of the sample before, start and time of the next one.
         for (before, next) in [((10, 20), (25, 30)), ((0, 20), (25, 30)), ((10, 20), (20, 30))] {
             assert!(start_reset(before.0, before.1, next.0, next.1), "{before:?} {next:?}");
         }
         for (before, next) in [
-            ((10, 20), (0, 30)),  // not told
+            ((10, 20), (0, 30)),  // not given
             ((10, 20), (30, 30)), // not known
             ((10, 20), (35, 30)), // after the sample
             ((10, 20), (10, 30)), // the same
             ((25, 20), (25, 30)), // the same, although it is after the first sample
             ((10, 20), (15, 30)), // before the first sample
-            ((0, 20), (20, 30)),  // at the first sample, of which it is not told
-            ((20, 20), (20, 30)), // at the first sample, of which it is not known
+            ((0, 20), (20, 30)),  // at the first sample, whose own is not given
+            ((20, 20), (20, 30)), // at the first sample, whose own is not known
             ((25, 20), (20, 30)), // at the first sample, whose own is wrong
         ] {
             assert!(!start_reset(before.0, before.1, next.0, next.1), "{before:?} {next:?}");

@@ -108,7 +108,7 @@ pub struct Site<'a> {
     pub metric: Text,
     /// The first argument.
     pub argument: Span,
-    /// The last one.
+    /// The last argument.
     pub parameter: Span,
 }
 

@@ -215,7 +215,7 @@ fn has_buckets(group: &Group, columns: &[Column], step: usize) -> bool {
     group.buckets.iter().any(|(_, n)| is_bucket(&columns[*n], step))
 }
 
-/// The bound that a label tells. NaN bounds nothing.
+/// The bound that a label gives. NaN bounds nothing.
 fn bound_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|bound: &f64| !bound.is_nan())
 }

@@ -172,7 +172,7 @@ pub struct RangeCall {
     pub args: Vec<ScalarArg>,
     /// Where the first argument stands.
     pub argument: Span,
-    /// Where the last one stands.
+    /// Where the last argument stands.
     pub parameter: Span,
     /// Memory of a batch, and of its histograms.
     pub memory: BatchMemory,

@@ -253,8 +253,8 @@ fn a_step_of_a_range_is_what_the_instant_is() {
     }
 }
 
-/// Series that only their names tell apart are one without these, and are refused where two have a sample at
-/// one step, of whatever kind.
+/// Series that differ only in a dropped name are joined into one. Two samples of one step, whatever their kinds
+/// are, refuse the query.
 #[test]
 fn a_float_and_a_histogram_of_one_step_are_refused() {
     let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
