@@ -96,6 +96,7 @@ mod single_flight;
 mod store;
 mod tenants;
 mod trend;
+mod troubles;
 mod turns;
 mod update;
 mod upload;

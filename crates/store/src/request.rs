@@ -35,6 +35,7 @@ use crate::prices::Prices;
 use crate::request_limits::{PART_BYTES_MIN, RequestLimits};
 use crate::retry_budgets::RetryBudgets;
 use crate::tenants::Tenants;
+use crate::troubles::Troubles;
 
 /// Most objects that one listing returns: 1 million names are about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
@@ -63,6 +64,7 @@ pub(crate) struct Requester {
     pub gate: Gate,
     pub meter: Meter,
     pub budgets: RetryBudgets,
+    pub troubles: Troubles,
     pub hedges: Hedges,
     /// Rates of tenants; none for a local directory, which belongs to this process alone.
     pub tenants: Option<Tenants>,
@@ -124,6 +126,7 @@ impl Requester {
             gate,
             meter,
             budgets: RetryBudgets::new(opened_at, request_limits.retry_percent),
+            troubles: Troubles::default(),
             hedges: Hedges::none(),
             tenants: None,
             opened_at,
@@ -191,6 +194,7 @@ impl Requester {
         let took = self.env.monotonic().saturating_sub(started);
         let failure = outcome.as_ref().err();
         sent.answered(took, failure);
+        self.troubles.note(call, failure);
         slot.finish(failure);
         outcome
     }

@@ -148,6 +148,12 @@ impl Store {
         self.0.requester.dollars_per_month_of(class)
     }
 
+    /// Why the latest request of a class failed, also while it is tried again; nothing when none has failed
+    /// since its operation succeeded.
+    pub fn latest_failure(&self, class: Class) -> Option<String> {
+        self.0.requester.troubles.of(class)
+    }
+
     /// Reads a whole object.
     pub async fn get(&self, path: &str, intent: Intent) -> Result<Bytes, Error> {
         self.get_shared(path, None, intent).await

@@ -48,6 +48,9 @@ impl FaultStore {
                 Err(answered("503 Service Unavailable: <Code>SlowDown</Code>"))
             }
             Some(Fault::Failed) => Err(answered("500 Internal Server Error: <Code>InternalError</Code>")),
+            Some(Fault::Denied) => {
+                Err(answered("403 Forbidden: <Code>AccessDenied</Code><Message>Access Denied.</Message>"))
+            }
             Some(Fault::Hang) => {
                 self.world.env.sleep(NEVER).await;
                 Err(interrupted())

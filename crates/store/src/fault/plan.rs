@@ -56,6 +56,8 @@ pub enum Fault {
     RetryAfter(Duration),
     /// 500; nothing is applied.
     Failed,
+    /// 403: the credentials do not allow it; nothing is applied.
+    Denied,
     /// Nothing is applied and no answer ever comes.
     Hang,
     /// The request takes this much longer than drawn, half of it before it is applied.
@@ -87,6 +89,7 @@ impl Fault {
             Self::Throttled => "throttled",
             Self::RetryAfter(_) => "retry_after",
             Self::Failed => "failed",
+            Self::Denied => "denied",
             Self::Hang => "hang",
             Self::Slow(_) => "slow",
             Self::LostAck => "lost_ack",
@@ -111,6 +114,12 @@ pub struct FaultPlan {
     pub latency_sigma: f64,
     /// Added to the time of each [`Op::Get`]: a bucket that is far away.
     pub get_extra: Duration,
+    /// Added to the time of each request: a bucket that is overloaded.
+    pub extra: Duration,
+    /// Every request that writes or deletes is [`Fault::Denied`].
+    pub denies_writes: bool,
+    /// Every request that reads or lists is [`Fault::Denied`].
+    pub denies_reads: bool,
     /// Requests that are answered per second; more get [`Fault::Throttled`]. 0: all are.
     pub requests_per_second: f64,
     /// Requests that may exceed that rate at once.
@@ -164,6 +173,9 @@ impl FaultPlan {
             latency_median: Duration::ZERO,
             latency_sigma: 0.0,
             get_extra: Duration::ZERO,
+            extra: Duration::ZERO,
+            denies_writes: false,
+            denies_reads: false,
             requests_per_second: 0.0,
             requests_burst: 0.0,
             spike: 0.0,

@@ -251,11 +251,17 @@ impl State {
             return Fate { before: Duration::ZERO, after: Duration::ZERO, fault: None };
         }
         let extra = if op == Op::Get { self.plan.get_extra } else { Duration::ZERO };
-        let whole = self.latency() + extra;
+        let whole = self.latency() + extra + self.plan.extra;
         let before = whole.mul_f64(self.uniform());
         let mut fate = Fate { before, after: whole.saturating_sub(before), fault: scripted };
         if scripted.is_none() && !is_spared {
-            fate.fault = if self.is_over_limit(now) { Some(Fault::Throttled) } else { self.draw(now, op) };
+            fate.fault = if self.is_denied(op) {
+                Some(Fault::Denied)
+            } else if self.is_over_limit(now) {
+                Some(Fault::Throttled)
+            } else {
+                self.draw(now, op)
+            };
         }
         if let Some(Fault::Slow(extra)) = fate.fault {
             fate.before += extra / 2;
@@ -273,6 +279,10 @@ impl State {
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
         let factor = (self.plan.latency_sigma * normal).exp().min(50.0);
         self.plan.latency_median.mul_f64(factor)
+    }
+
+    fn is_denied(&self, op: Op) -> bool {
+        if matches!(op, Op::Get | Op::List) { self.plan.denies_reads } else { self.plan.denies_writes }
     }
 
     /// Whether a limited store has answered enough for now. Refused requests cost it nothing.

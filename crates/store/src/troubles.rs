@@ -1,0 +1,61 @@
+//! The failure of the latest request of each class: what work that waits for the store is waiting for.
+//!
+//! A request that is tried again reports its failure to nobody until it is given up, which takes up to
+//! minutes. Until then its failures are found here.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::call::Call;
+use crate::classify::Failure;
+use crate::intent::Class;
+use crate::operation::Operation;
+
+/// The latest failures of one store.
+#[derive(Default)]
+pub(crate) struct Troubles(Mutex<[Option<(Operation, String)>; Class::ALL.len()]>);
+
+impl Troubles {
+    fn all(&self) -> MutexGuard<'_, [Option<(Operation, String)>; Class::ALL.len()]> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how a request ended. A success ends the trouble of its operation: reads may succeed while writes
+    /// fail.
+    pub fn note(&self, call: &Call<'_>, failure: Option<&Failure>) {
+        let trouble = &mut self.all()[call.intent.class.index()];
+        match failure.filter(|failure| !failure.is_answer()) {
+            Some(failure) => *trouble = Some((call.operation, failure.reason.clone())),
+            None if trouble.as_ref().is_some_and(|(operation, _)| *operation == call.operation) => {
+                *trouble = None;
+            }
+            None => {}
+        }
+    }
+
+    /// Why the latest request of a class failed; nothing when none has failed since its operation succeeded.
+    pub fn of(&self, class: Class) -> Option<String> {
+        self.all()[class.index()].as_ref().map(|(_, reason)| reason.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::Cause;
+    use crate::intent::Intent;
+
+    #[test]
+    fn reads_that_succeed_do_not_hide_that_writes_fail() {
+        let troubles = Troubles::default();
+        let wal = Intent::wal();
+        let call = |operation| Call { intent: &wal, operation, path: "wal/1", bytes: 0 };
+        let failure = |cause| Failure::new(cause, "403 Forbidden");
+        troubles.note(&call(Operation::Create), Some(&failure(Cause::Denied)));
+        troubles.note(&call(Operation::Get), Some(&failure(Cause::NotFound)));
+        troubles.note(&call(Operation::Get), None);
+        assert_eq!(troubles.of(Class::Wal).as_deref(), Some("403 Forbidden"));
+        assert_eq!(troubles.of(Class::Catalog), None);
+        troubles.note(&call(Operation::Create), None);
+        assert_eq!(troubles.of(Class::Wal), None);
+    }
+}
