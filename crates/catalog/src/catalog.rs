@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sandur_base::{Env, Id, Task};
 use sandur_format::catalog_entry::{Edit, Entry, Precondition, WalKind};
-use sandur_store::{Store, StoreKind};
+use sandur_store::Store;
 use tokio::sync::{mpsc, watch};
 
 use crate::commit::{Committer, Request};
@@ -77,7 +77,9 @@ impl Catalog {
         self.shared.watch()
     }
 
-    /// How long ago the snapshot was certainly complete, by this process's clock.
+    /// How long the snapshot may have been incomplete, by this process's clock: since the last read of the
+    /// log's end that succeeded began; in a local directory, which has no other writers, since the first that
+    /// failed.
     pub fn age(&self) -> Duration {
         self.shared.age()
     }
@@ -197,7 +199,7 @@ impl Catalog {
 
     /// Whether the store is a directory that this process alone holds.
     pub fn is_local(&self) -> bool {
-        matches!(self.shared.store.kind(), StoreKind::Local { .. })
+        self.shared.is_local()
     }
 
     /// The boundary and the newest checkpoint that this process knows of.

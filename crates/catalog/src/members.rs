@@ -45,6 +45,8 @@ impl Default for MembersOptions {
 /// Looks without a change that must have happened, besides the time, before a writer is presumed
 /// dead: one look could be the first after a long sleep of the observer.
 const LOOKS_MIN: u32 = 3;
+/// A heartbeat that failed is repeated after this part of the time between two.
+const REPEATED_AFTER_PART: u32 = 5;
 
 /// The own heartbeat and what is known of the others'. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -55,6 +57,8 @@ struct Inner {
     own: Registration,
     options: MembersOptions,
     counter: AtomicU64,
+    /// By the monotonic clock: when the first of the latest heartbeats began that were not written.
+    unwritten_since: Mutex<Option<Duration>>,
     seen: Mutex<BTreeMap<Id, Seen>>,
 }
 
@@ -73,8 +77,8 @@ struct Seen {
 impl Members {
     /// The heartbeat of the process that registered as `own`. Nothing is written yet.
     pub fn new(catalog: Catalog, own: Registration, options: MembersOptions) -> Self {
-        let (counter, seen) = (AtomicU64::new(0), Mutex::default());
-        Self(Arc::new(Inner { catalog, own, options, counter, seen }))
+        let (counter, unwritten_since, seen) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { catalog, own, options, counter, unwritten_since, seen }))
     }
 
     /// Beats and looks until the task is dropped. Failures are logged and tried again.
@@ -82,19 +86,39 @@ impl Members {
         let members = self.clone();
         self.0.catalog.env().spawn("catalog-members", async move {
             loop {
+                let mut pause = members.0.options.beat;
                 if let Err(error) = members.beat().await {
                     tracing::warn!(%error, "could not write the heartbeat");
+                    pause /= REPEATED_AFTER_PART;
                 }
                 if let Err(error) = members.observe().await {
                     tracing::warn!(%error, "could not read the heartbeats of others");
                 }
-                members.0.catalog.env().sleep(members.0.options.beat).await;
+                members.0.catalog.env().sleep(pause).await;
             }
         })
     }
 
     /// Writes the own heartbeat once.
     pub async fn beat(&self) -> Result<(), Error> {
+        let began = self.0.catalog.env().monotonic();
+        self.unwritten().get_or_insert(began);
+        self.write().await?;
+        *self.unwritten() = None;
+        Ok(())
+    }
+
+    /// Since when no heartbeat was written although one was begun, by the monotonic clock; nothing when the
+    /// latest one was written. A process that pushes nothing notices so that the store takes no writes.
+    pub fn unwritten_since(&self) -> Option<Duration> {
+        *self.unwritten()
+    }
+
+    fn unwritten(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.0.unwritten_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(&self) -> Result<(), Error> {
         let Registration { incarnation, address, host, .. } = self.0.own.clone();
         let counter = self.0.counter.fetch_add(1, Ordering::Relaxed) + 1;
         let seen = self.0.catalog.snapshot().position();

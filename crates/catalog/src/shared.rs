@@ -4,11 +4,11 @@
 //! all processes have. Its number never goes back.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_base::{Backoff, Env};
-use sandur_store::Store;
+use sandur_store::{Store, StoreKind};
 use tokio::sync::watch;
 
 use crate::error::Error;
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     current: watch::Sender<Arc<Snapshot>>,
     /// By the monotonic clock: the published snapshot held everything committed before this.
     complete_at: Mutex<Duration>,
+    /// By the monotonic clock: when the first of the latest reads of the log's end began that all failed.
+    unread_since: Mutex<Option<Duration>>,
     pub boundary_seen: AtomicU64,
     pub refreshes: Refreshes,
     pub checkpointed: Mutex<Checkpointed>,
@@ -63,6 +65,7 @@ impl Shared {
             metrics: CatalogMetrics::default(),
             current: watch::Sender::new(Arc::new(Snapshot::default())),
             complete_at: Mutex::new(now),
+            unread_since: Mutex::default(),
             boundary_seen: AtomicU64::new(0),
             refreshes: Refreshes::default(),
             checkpointed: Mutex::new(Checkpointed { number: 0, at: now }),
@@ -96,11 +99,30 @@ impl Shared {
     pub fn note_complete(&self, began: Duration) {
         let mut at = self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = (*at).max(began);
+        *self.unread_since() = None;
     }
 
+    /// Notes that a read of the log's end failed, which was begun at `began`.
+    pub fn note_unread(&self, began: Duration) {
+        self.unread_since().get_or_insert(began);
+    }
+
+    fn unread_since(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.unread_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long the published snapshot may have been incomplete. Nobody else writes into a local directory,
+    /// so there it is complete until a read fails.
     pub fn age(&self) -> Duration {
-        let at = *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
-        self.env.monotonic().saturating_sub(at)
+        let complete_at = *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.env.monotonic();
+        let since = if self.is_local() { *self.unread_since() } else { Some(complete_at) };
+        since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// Whether the store is a directory that this process alone holds.
+    pub fn is_local(&self) -> bool {
+        matches!(self.store.kind(), StoreKind::Local { .. })
     }
 
     pub fn checkpointed(&self) -> Checkpointed {

@@ -51,8 +51,18 @@ impl Shared {
 
     /// As [`Shared::refresh`], for itself alone.
     pub(crate) async fn catch_up(&self) -> Result<Arc<Snapshot>, Error> {
+        let began = self.env.monotonic();
+        let newest = self.read_to_end().await;
+        match &newest {
+            Ok(_) => self.note_complete(began),
+            Err(_) => self.note_unread(began),
+        }
+        newest
+    }
+
+    async fn read_to_end(&self) -> Result<Arc<Snapshot>, Error> {
         self.expect_not_lost()?;
-        let (began, before) = (self.env.monotonic(), self.current());
+        let before = self.current();
         let snapshot = match self.tail(&before).await? {
             Tail::Verified(snapshot) => snapshot,
             Tail::Lost => {
@@ -63,9 +73,7 @@ impl Shared {
                 loaded
             }
         };
-        let newest = self.publish(snapshot);
-        self.note_complete(began);
-        Ok(newest)
+        Ok(self.publish(snapshot))
     }
 
     /// Loads the state from the newest checkpoint, because the entries after the own snapshot are
