@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::Error;
 use crate::fair_queue::{FairQueue, Permit};
 use crate::results_cache::ResultsCache;
+use crate::staleness::Staleness;
 use crate::stats::QueryStats;
 
 /// One query's rights and duties. Shared by all of its tasks.
@@ -45,6 +46,8 @@ struct Inner {
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
+    /// The oldest view that was too old.
+    staleness: Mutex<Option<Staleness>>,
 }
 
 /// A job that has run for so long lets other tenants go on: short beside what people notice, long beside the
@@ -110,6 +113,7 @@ impl QueryContext {
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Mutex::default(),
+            staleness: Mutex::default(),
         });
         let (queue, results, workers) = (None, None, None);
         Self { shared, tenant, queue, results, parallelism: usize::MAX, workers, earliest_ns: i64::MIN }
@@ -366,9 +370,18 @@ impl QueryContext {
         }
     }
 
+    /// Notes that the answer is made of a view of the store that is too old. However many views of a query
+    /// are, there is one warning, of the oldest.
+    pub fn warn_of_age(&self, staleness: Staleness) {
+        let mut oldest = self.shared.staleness.lock().unwrap_or_else(PoisonError::into_inner);
+        *oldest = (*oldest).max(Some(staleness));
+    }
+
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
-        self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let staleness = *self.shared.staleness.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        staleness.iter().map(ToString::to_string).chain(warnings.iter().cloned()).collect()
     }
 }
 
@@ -446,6 +459,19 @@ mod tests {
         assert_eq!(places.len(), 12);
         places.dedup();
         assert_eq!(places, [true]);
+    }
+
+    #[tokio::test]
+    async fn views_that_are_too_old_are_one_warning() {
+        let context = context(&Env::system(1));
+        context.warn("a block is missing");
+        for seconds in [6, 9, 7] {
+            let (age, bound) = (Duration::from_millis(seconds * 1_000 + 400), Duration::from_secs(5));
+            context.of_tenant(TenantId::default_tenant()).warn_of_age(Staleness { age, bound });
+        }
+        let warnings = context.warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].contains("in the last 9s may be missing"), "{warnings:?}");
     }
 
     #[tokio::test]

@@ -46,6 +46,7 @@ mod series_part;
 mod shared_times;
 mod source;
 mod sources;
+mod staleness;
 mod stats;
 mod step_cache;
 mod tenants;
@@ -82,6 +83,7 @@ pub use source::{
     ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions, any_or_all,
 };
 pub use sources::Sources;
+pub use staleness::Staleness;
 pub use stats::{QueryStats, StatsSnapshot};
 pub use step_cache::{HeldSeries, StepEvaluator, StepTimes, over_steps};
 pub use tenants::TenantsSource;
