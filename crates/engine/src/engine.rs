@@ -21,6 +21,7 @@ use crate::logs::EngineLogs;
 use crate::maintain;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
+use crate::readiness::log_changes;
 use crate::samples::EngineSamples;
 use crate::shared::Shared;
 use crate::view::View;
@@ -73,6 +74,7 @@ impl Engine {
         let mut tasks = vec![
             env.spawn("view-publisher", publish_snapshots(Arc::clone(&shared))),
             env.spawn("catalog-guard", stop_when_the_catalog_is_lost(Arc::clone(&shared))),
+            env.spawn("readiness-log", log_changes(Arc::clone(&shared))),
         ];
         let dead = shared.recover().await?;
         tasks.push(env.spawn("recovery", Arc::clone(&shared).flush_dead(dead)));
@@ -116,8 +118,10 @@ impl Engine {
     pub fn sources(&self) -> Sources {
         let (views, followers) = (&self.shared.views, Arc::clone(&self.shared.followers));
         let (reader, rulebook) = (&self.reader, &self.shared.rulebook);
-        let logs = EngineLogs::new(Arc::clone(views), followers, reader.clone(), Arc::clone(rulebook));
-        let samples = EngineSamples::new(Arc::clone(views), reader.clone(), Arc::clone(rulebook));
+        let freshness = &self.shared.freshness;
+        let found = |views| (views, freshness.clone());
+        let logs = EngineLogs::new(found(Arc::clone(views)), followers, reader.clone(), Arc::clone(rulebook));
+        let samples = EngineSamples::new(found(Arc::clone(views)), reader.clone(), Arc::clone(rulebook));
         Sources { logs: Arc::new(logs), samples: Arc::new(samples) }
     }
 
@@ -175,6 +179,7 @@ impl Engine {
         metrics.head_rows.set(totals.rows as i64);
         metrics.head_line_bytes.set(totals.raw_bytes as i64);
         metrics.writable.set(i64::from(self.writable().is_ok()));
+        metrics.view_age_seconds.set(self.shared.freshness.age().as_secs_f64());
         metrics.flush_failing_seconds.set(self.flushes_fail_for().unwrap_or_default().as_secs() as i64);
         metrics.unflushed_seconds.set(self.oldest_row_waits_for().as_secs() as i64);
         metrics.heads.set(self.view().heads.len() as i64);
@@ -187,13 +192,27 @@ impl Engine {
         metrics
     }
 
-    /// Fails when pushes are refused now, and says why: for readiness.
+    /// Fails while nothing can be acknowledged, and says why: for readiness.
     pub fn writable(&self) -> Result<(), Error> {
-        if self.closing.load(Ordering::Acquire) {
-            return Err(Error::ShuttingDown);
-        }
-        self.shared.expect_catalog()?;
-        self.shared.wal().status().check_without_trial(self.shared.env.monotonic())
+        self.expect_open()?;
+        self.shared.acknowledges()
+    }
+
+    /// Fails when a push would be refused at once, and counts it: for those who would do much for it before.
+    pub fn admits_pushes(&self) -> Result<(), Error> {
+        let admitted = self.expect_open().and_then(|()| self.shared.admits_pushes());
+        admitted.inspect_err(|_| {
+            self.shared.metrics.pushes_failed.inc();
+        })
+    }
+
+    /// Fails while what other processes have stored is not known: for readiness.
+    pub fn has_fresh_view(&self) -> Result<(), Error> {
+        self.shared.expect_fresh_view()
+    }
+
+    fn expect_open(&self) -> Result<(), Error> {
+        if self.is_closing() { Err(Error::ShuttingDown) } else { Ok(()) }
     }
 
     /// How long flushes have failed; nothing when the last one succeeded. Pushes go on until the memory of

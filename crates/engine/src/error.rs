@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::units::ByteSize;
+use sandur_base::units::{ByteSize, format_duration};
 use sandur_base::{ErrorKind, Id, OverBudget};
 use sandur_catalog::{Catalog, CommitError};
 
@@ -127,6 +127,38 @@ pub enum Error {
         /// The incarnation that ended.
         incarnation: Id,
     },
+    /// Nothing becomes durable, so nothing can be acknowledged.
+    #[error(
+        "nothing was acknowledged for {}: {reason}; {}",
+        format_duration(whole_seconds(*.waited)),
+        if *.is_under_way {
+            "the push may still be stored, sending it again is safe"
+        } else {
+            "the push was not applied, send it again later"
+        }
+    )]
+    Stalled {
+        /// For how long.
+        waited: Duration,
+        /// What the store said last.
+        reason: String,
+        /// Whether the push may be stored all the same.
+        is_under_way: bool,
+    },
+    /// What others have stored is not known.
+    #[error(
+        "rows that other processes stored in the last {} are not known: {reason}; the view of the store may \
+         be {} old (query.max_view_age)",
+        format_duration(whole_seconds(*.age)), format_duration(*.bound)
+    )]
+    StaleView {
+        /// How old the view of the store is.
+        age: Duration,
+        /// How old it may be.
+        bound: Duration,
+        /// What the store said last.
+        reason: String,
+    },
     /// The store did not take the WAL segment in time. It may still do so.
     #[error(
         "the WAL was not durable within {waited:?} ({reason}); the push is not acknowledged, sending it \
@@ -193,7 +225,8 @@ impl Error {
         let refused = full || matches!(self, Self::BatchTooLarge { .. });
         let not_written =
             matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
-        !refused && !not_written
+        let not_queued = matches!(self, Self::Stalled { is_under_way: false, .. });
+        !refused && !not_written && !not_queued
     }
 
     /// The same of work that no push waits for.
@@ -215,8 +248,8 @@ impl Error {
                 ErrorKind::Unavailable
             }
             Self::ShuttingDown | Self::CatalogLost { .. } => ErrorKind::Unavailable,
+            Self::Stalled { .. } | Self::AckTimeout { .. } | Self::StaleView { .. } => ErrorKind::Unavailable,
             Self::Refused { kind, .. } | Self::InPart { kind, .. } => *kind,
-            Self::AckTimeout { .. } => ErrorKind::Timeout,
             Self::Store(error) => error.kind(),
             Self::Catalog(error) => error.kind(),
             Self::Cancel(CancelRefusal::Unknown) => ErrorKind::NotFound,
@@ -226,6 +259,11 @@ impl Error {
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
+}
+
+/// Without the part of a second that means nothing to people.
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
 }
 
 impl From<sandur_store::Error> for Error {

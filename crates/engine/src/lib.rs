@@ -66,6 +66,7 @@ mod order_of_writers;
 mod push;
 mod push_parts;
 mod read_frame;
+mod readiness;
 mod retention;
 mod rewritten;
 mod rollups;

@@ -1,5 +1,7 @@
 //! What the write half counts, for `/metrics`.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -51,8 +53,10 @@ pub struct Metrics {
     pub block_bytes: Counter,
     /// Time that flushes took.
     pub flush_seconds: Histogram,
-    /// Whether pushes are accepted: 1, or 0 while the store can only be read.
+    /// Whether pushes can be acknowledged: 1 or 0.
     pub writable: Gauge,
+    /// How old the view of the store is.
+    pub view_age_seconds: Gauge<f64, AtomicU64>,
     /// Rows in the heads.
     pub head_rows: Gauge,
     /// Bytes of lines and samples in the heads.
@@ -130,6 +134,7 @@ impl Default for Metrics {
             block_bytes: Counter::default(),
             flush_seconds: seconds(),
             writable: Gauge::default(),
+            view_age_seconds: Gauge::default(),
             head_rows: Gauge::default(),
             head_line_bytes: Gauge::default(),
             heads: Gauge::default(),
@@ -192,7 +197,10 @@ impl Metrics {
         all.register("block_bytes", "Bytes of blocks made by flushes", self.block_bytes.clone());
         all.register("flush_seconds", "Time that flushes took", self.flush_seconds.clone());
         let writable = self.writable.clone();
-        all.register("writable", "1 when pushes are accepted, 0 while the store can only be read", writable);
+        all.register("writable", "1 when pushes can be acknowledged, 0 while none can", writable);
+        let text = "Seconds since the last successful read of the catalog's end began; in a directory since the \
+                    first of the latest reads that failed, 0 when none did";
+        all.register("view_age_seconds", text, self.view_age_seconds.clone());
         all.register("head_rows", "Rows in the heads", self.head_rows.clone());
         all.register(
             "head_line_bytes",

@@ -55,6 +55,9 @@ pub struct EngineOptions {
     pub poll_interval: Duration,
     /// The same for a writer that has been idle for a while. Default: 2 s.
     pub poll_idle_interval: Duration,
+    /// Age of the view of the store from which on answers carry a warning, at least twice `poll_interval`; 0:
+    /// none do. Default: 5 s.
+    pub view_age_max: Duration,
     /// Interval of our own heartbeat. Default: 10 s.
     pub heartbeat_interval: Duration,
     /// Silence after which another writer is adopted. Default: 30 s.
@@ -98,6 +101,7 @@ impl Default for EngineOptions {
             look_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),
             poll_idle_interval: Duration::from_secs(2),
+            view_age_max: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
             dead_after: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(60),

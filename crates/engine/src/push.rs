@@ -27,6 +27,9 @@ const SMALL_LINES: usize = 1_000;
 const SMALL_SAMPLES: usize = 4_000;
 /// How often a push that waits for memory looks again when nothing tells it to.
 const MEMORY_LOOK: Duration = Duration::from_millis(100);
+/// A push that is in no frame learns from the WAL that nothing of it is stored, before it gives up by itself
+/// and does not know.
+const COMMITTER_LEAD: Duration = Duration::from_millis(100);
 /// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
 const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
 /// Longest line in bytes; limits of tenants are far below.
@@ -65,9 +68,8 @@ impl Engine {
             return Ok(());
         }
         let shared = self.shared();
-        shared.expect_catalog()?;
+        shared.admits_pushes()?;
         let wal = shared.wal();
-        wal.status().check(shared.env.monotonic())?;
         check_bounds(&batch)?;
         let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
         if bytes <= limit && arena_bytes(&batch) <= ARENA_BYTES_MAX {
@@ -147,14 +149,21 @@ impl Engine {
         wal.enqueue(part, record, memory)
     }
 
-    async fn acknowledged(&self, wal: &Wal, outcome: Outcome) -> Result<(), Error> {
-        let patience = self.shared().options.push_timeout;
-        match self.env().timeout(patience, outcome).await {
-            Some(Ok(outcome)) => outcome,
-            Some(Err(_)) => Err(wal.status().end_reason()),
-            None => {
+    /// Waits until the push is acknowledged; no longer than it is allowed, nor when nothing is acknowledged.
+    async fn acknowledged(&self, wal: &Wal, mut outcome: Outcome) -> Result<(), Error> {
+        let (env, patience) = (self.env(), self.shared().options.push_timeout);
+        let gives_up_at = env.monotonic() + patience;
+        loop {
+            let now = env.monotonic();
+            let until = (wal.status().next_look(now) + COMMITTER_LEAD).min(gives_up_at);
+            match env.timeout(until.saturating_sub(now), &mut outcome).await {
+                Some(Ok(outcome)) => return outcome,
+                Some(Err(_)) => return Err(wal.status().end_reason()),
+                None => wal.check_waiting(env.monotonic())?,
+            }
+            if env.monotonic() >= gives_up_at {
                 let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
-                Err(Error::AckTimeout { waited: patience, reason })
+                return Err(Error::AckTimeout { waited: patience, reason });
             }
         }
     }
@@ -179,6 +188,7 @@ impl Engine {
             if self.is_closing() {
                 return Err(Error::ShuttingDown);
             }
+            shared.admits_pushes()?;
             // Queries that end give memory back too, without a word: look again soon in any case.
             let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
         }

@@ -17,6 +17,7 @@ use sandur_query::{Error, Holding, QueryContext, QueryStats};
 use crate::block_reader::BlockReader;
 use crate::head::Head;
 use crate::matching;
+use crate::readiness::Freshness;
 use crate::view::{View, Views};
 
 /// Footers that are open at a time when a call walks over all blocks of a range.
@@ -48,13 +49,14 @@ pub(crate) trait SeriesInHead: Send + 'static {
 /// Finds series of one signal in everything that the engine holds.
 pub(crate) struct SeriesReader<F> {
     views: Arc<Views>,
+    freshness: Freshness,
     reader: BlockReader,
     signal: PhantomData<fn() -> F>,
 }
 
 impl<F: IndexedSignal> SeriesReader<F> {
-    pub(crate) fn new(views: Arc<Views>, reader: BlockReader) -> Self {
-        Self { views, reader, signal: PhantomData }
+    pub(crate) fn new(views: Arc<Views>, freshness: Freshness, reader: BlockReader) -> Self {
+        Self { views, freshness, reader, signal: PhantomData }
     }
 
     /// What the query asks.
@@ -67,8 +69,9 @@ impl<F: IndexedSignal> SeriesReader<F> {
         &self.reader
     }
 
-    /// What there is now; what is missing of it is a warning.
+    /// What there is now; what is missing of it, or may be, is a warning.
     pub(crate) fn view(&self, context: &QueryContext) -> Arc<View> {
+        self.freshness.warn(context);
         let view = self.views.current();
         view.missing.iter().for_each(|missing| context.warn(&**missing));
         view
@@ -97,6 +100,8 @@ impl<F: IndexedSignal> SeriesReader<F> {
 
     /// What the rows of the range are held by; `None` while some cannot be read.
     pub(crate) fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        // An answer from the step cache looks at nothing else.
+        self.freshness.warn(context);
         let (view, dataset) = (self.views.current(), Self::dataset(context));
         if !view.missing.is_empty() {
             return None;

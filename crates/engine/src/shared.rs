@@ -22,6 +22,7 @@ use crate::head::Head;
 use crate::logs::Followers;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
+use crate::readiness::Freshness;
 use crate::rules::Rulebook;
 use crate::view::Views;
 use crate::wal::{Context, End, Status, Wal};
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) options: EngineOptions,
     pub(crate) local: bool,
     pub(crate) views: Arc<Views>,
+    /// How old the views are.
+    pub(crate) freshness: Freshness,
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Metrics,
     /// What delete requests hide and remove.
@@ -91,6 +94,7 @@ impl Shared {
         Arc::new(Self {
             followed_budget: options.write_budget.child("followed writers", followed_bytes),
             rulebook: Arc::new(Rulebook::new(options.deletes.clone())),
+            freshness: Freshness::new(catalog.clone(), &options),
             env,
             store,
             reader,

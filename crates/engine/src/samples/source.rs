@@ -16,6 +16,7 @@ use super::metadata::read_metadata;
 use super::scan::SeriesScan;
 use crate::block_reader::BlockReader;
 use crate::head::Head;
+use crate::readiness::Freshness;
 use crate::rules::Rulebook;
 use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
 use crate::view::Views;
@@ -27,8 +28,12 @@ pub(crate) struct EngineSamples {
 }
 
 impl EngineSamples {
-    pub(crate) fn new(views: Arc<Views>, reader: BlockReader, rulebook: Arc<Rulebook>) -> Self {
-        Self { series: SeriesReader::new(views, reader), rulebook }
+    pub(crate) fn new(
+        (views, freshness): (Arc<Views>, Freshness),
+        reader: BlockReader,
+        rulebook: Arc<Rulebook>,
+    ) -> Self {
+        Self { series: SeriesReader::new(views, freshness, reader), rulebook }
     }
 }
 

@@ -13,6 +13,7 @@ mod local;
 mod long_blocks;
 mod lost;
 mod merges_in_little_memory;
+mod outages;
 mod parts;
 mod refused;
 mod retention;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use sandur_base::{Env, MemoryBudget};
 use sandur_model::{TenantId, TimeRange};
 use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection};
-use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 
 use crate::fixtures::BatchBuilder;

@@ -8,6 +8,9 @@
 //! recovery reads up to the first missing number. A frame that fails is written again, the same bytes
 //! under the same name, until it is durable or the number turns out to be taken: then another process
 //! has fenced this incarnation, and nothing from that number on counts.
+//!
+//! **Stalls.** When the first frame is not durable in time ([`super::status`]), pushes that are in no frame yet
+//! are refused: nothing of them is stored. Frames are written on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,10 +71,12 @@ impl Committer {
         let mut in_flight: FuturesOrdered<BoxFuture<'static, Written>> = FuturesOrdered::new();
         let mut open = true;
         loop {
+            self.refuse_if_stalled();
             let may_cut = !self.gathered.is_empty() && in_flight.len() < options.wal_puts_in_flight;
             let full = self.gathered.bytes() >= options.wal_frame_bytes;
             let now = context.env.monotonic();
             let due = self.pace.due(now, in_flight.len());
+            let waits_in_vain_at = context.status.next_look(now);
             if may_cut && (full || !open || now >= due) {
                 self.pace.cut(now, full);
                 in_flight.push_back(self.cut());
@@ -102,6 +107,7 @@ impl Committer {
                     return self.end_fenced(queue);
                 }
                 () = context.env.sleep(due.saturating_sub(now)), if may_cut => {}
+                () = context.env.sleep(waits_in_vain_at.saturating_sub(now)), if !self.gathered.is_empty() => {}
             }
         }
     }
@@ -116,10 +122,22 @@ impl Committer {
         self.pace.gathered(self.context.env.monotonic(), self.gathered.pushes() - before);
     }
 
+    /// Refuses the pushes that wait for a frame when none becomes durable.
+    fn refuse_if_stalled(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        if let Err(stalled) = self.context.check() {
+            std::mem::take(&mut self.gathered).replies.fail(&stalled);
+            self.pace.given_up();
+        }
+    }
+
     fn cut(&mut self) -> BoxFuture<'static, Written> {
         let (sequence, group) = (self.next, std::mem::take(&mut self.gathered));
         self.next += 1;
         let context = Arc::clone(&self.context);
+        context.status.begun(sequence, group.bytes(), context.env.monotonic());
         Box::pin(async move { write(&context, sequence, group).await })
     }
 
@@ -131,7 +149,7 @@ impl Committer {
             Outcome::Durable { bytes } => {
                 context.metrics.wal_frames.inc();
                 context.metrics.wal_bytes.inc_by(bytes);
-                context.status.set_trouble(None);
+                context.status.durable(sequence, context.env.monotonic());
                 context.apply_where_due(sequence, bytes, batches).await;
                 replies.acknowledge(&context.metrics);
                 true

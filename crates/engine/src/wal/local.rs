@@ -7,8 +7,8 @@
 //! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
 //! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
 //! all, it holds rows that a client was told to send again, and equal rows are stored once. A full or
-//! read-only device is tried again, at most once per pause; most other failures poison the WAL for good,
-//! because after a failed fsync the kernel may report success for pages that it has dropped.
+//! read-only device is tried again once per pause, also when no push comes: a load balancer that sees that
+//! pushes are refused sends none. Most other failures poison the WAL for good, because after a failed fsync the kernel may report success for pages that it has dropped.
 //!
 //! **When a file loses its name**, because it was removed or replaced, its bytes are found by no reader.
 //! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are
@@ -190,7 +190,16 @@ impl Committer {
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Push>) -> End {
-        while let Some(first) = queue.recv().await {
+        loop {
+            let first = tokio::select! {
+                biased;
+                push = queue.recv() => push,
+                () = self.trial_due() => {
+                    self.try_device().await;
+                    continue;
+                }
+            };
+            let Some(first) = first else { return End::Closed { next: self.next } };
             let mut group = Group::default();
             group.add(first);
             while group.bytes() < self.context.options.wal_frame_bytes {
@@ -199,7 +208,32 @@ impl Committer {
             }
             self.commit(group).await;
         }
-        End::Closed { next: self.next }
+    }
+
+    /// Waits until it is to be found out without a push whether the device takes writes again: when none has
+    /// come for a while that could have been the trial.
+    async fn trial_due(&self) {
+        let env = &self.context.env;
+        match self.context.status.trial_due() {
+            Some(due) => env.sleep((due + FULL_PAUSE).saturating_sub(env.monotonic())).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Makes a file and deletes it, to find out whether the device takes writes again. Its number is not used
+    /// for another one: what is left of a file that could not be made is not known.
+    async fn try_device(&mut self) {
+        let context = Arc::clone(&self.context);
+        let path = super::path(context.incarnation, self.next);
+        self.next += 1;
+        context.views.advance(context.incarnation, self.next);
+        match self.directory.begin(&path).await {
+            Ok(file) => {
+                self.drop_if_useless(&*file).await;
+                context.status.resume();
+            }
+            Err(_) => context.status.put_off_trial(context.env.monotonic() + FULL_PAUSE),
+        }
     }
 
     async fn commit(&mut self, group: Group) {
@@ -212,11 +246,14 @@ impl Committer {
         let started = context.env.monotonic();
         let (pieces, group) = self.encode(sequence, group).await;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        context.status.begun(sequence, bytes, context.env.monotonic());
         if let Err(error) = self.append(sequence, pieces).await {
+            context.status.given_up(sequence);
             context.metrics.wal_failures.inc();
             context.views.advance(context.incarnation, self.next);
             return group.replies.fail(&self.settle(error));
         }
+        context.status.durable(sequence, context.env.monotonic());
         context.metrics.wal_frames.inc();
         context.metrics.wal_bytes.inc_by(bytes);
         let waited = context.env.monotonic().saturating_sub(started);

@@ -252,7 +252,7 @@ async fn a_failed_fsync_ends_acknowledging_for_good() {
     bench.wait().await;
     assert!(matches!(bench.push("three").await, Err(Error::Poisoned { .. })));
     assert_eq!((bench.rows(), bench.file_count()), (1, 1));
-    assert!(bench.context.status.check_without_trial(Duration::MAX).is_err());
+    assert!(bench.context.status.acknowledges(Duration::MAX, None).is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,7 +272,7 @@ async fn a_device_that_becomes_read_only_is_tried_again() {
     let bench = Bench::new().await;
     bench.script(&[Meets::ReadOnly]);
     assert!(matches!(bench.push("one").await, Err(Error::ReadOnly { .. })));
-    assert!(bench.context.status.check_without_trial(bench.context.env.monotonic()).is_err());
+    assert!(bench.context.status.acknowledges(bench.context.env.monotonic(), None).is_err());
     bench.wait().await;
     bench.push("one").await.unwrap();
     assert_eq!(bench.rows(), 1);
@@ -304,4 +304,24 @@ async fn the_first_rows_after_a_full_disk_begin_where_the_floor_is() {
     bench.push("two").await.unwrap();
     let head = bench.context.views.open(Id(1)).unwrap();
     assert_eq!((head.start(), head.end(), bench.context.views.next_of(Id(1))), (0, 2, 2));
+}
+
+/// A server that is not ready for pushes gets none, so no push finds out that it could take them.
+#[tokio::test(start_paused = true)]
+async fn space_on_a_full_disk_is_noticed_without_a_push() {
+    let bench = Bench::new().await;
+    let acknowledges = || bench.context.status.acknowledges(bench.context.env.monotonic(), None).is_ok();
+    bench.script(&[Meets::FullTorn, Meets::NoNewFile, Meets::NoNewFile]);
+    assert!(bench.push("one").await.is_err());
+    while !bench.disk.script.lock().unwrap().is_empty() {
+        bench.wait().await;
+        assert!(!acknowledges(), "a pause that is over is no success");
+    }
+    for _ in 0..3 {
+        bench.wait().await;
+    }
+    assert!(acknowledges());
+    assert_eq!(bench.file_count(), 0, "the trial leaves no file");
+    bench.push("one").await.unwrap();
+    assert_eq!(bench.rows(), 1);
 }

@@ -4,6 +4,8 @@
 //! frame, makes it durable ([`local`]: one append and fsync; [`bucket`]: one object), puts its batches
 //! into the head, hands them to followers, and acknowledges.
 //!
+//! A store that takes too long refuses pushes until it works again ([`status`]).
+//!
 //! **Invariants.** Durable, then visible, then acknowledged. Sequence numbers rise by one per frame and
 //! are acknowledged in order. A number whose frame failed is never used again (local), or is written
 //! again with the same bytes until it is durable (bucket). Once poisoned or fenced, nothing is
@@ -134,6 +136,16 @@ impl Wal {
         &self.context.status
     }
 
+    /// Fails when a push that is on its way is not waited for any longer.
+    pub(crate) fn check_waiting(&self, now: Duration) -> Result<(), Error> {
+        self.context.status.check_waiting(now).map_err(|error| self.explained(error))
+    }
+
+    /// The error with what the store said last, where the status does not know it.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        self.context.explained(error)
+    }
+
     /// Queues a push; the receiver gets its outcome.
     pub(crate) fn enqueue(
         &self,
@@ -141,7 +153,7 @@ impl Wal {
         record: Record,
         memory: Reservation,
     ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
-        self.context.status.check(self.context.env.monotonic())?;
+        self.context.check()?;
         let (reply, outcome) = oneshot::channel();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = sender.as_ref().ok_or(Error::ShuttingDown)?;
@@ -190,6 +202,23 @@ impl Wal {
 }
 
 impl Context {
+    /// Fails when what waits for the WAL is to be refused.
+    fn check(&self) -> Result<(), Error> {
+        self.status.check(self.env.monotonic()).map_err(|error| self.explained(error))
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::Stalled { waited, reason, is_under_way } if reason.is_empty() => {
+                let said = self.store.latest_failure(Class::Wal);
+                let said = said.or_else(|| self.store.latest_failure(Class::Member));
+                let reason = said.unwrap_or_else(|| "the store has not answered".to_owned());
+                Error::Stalled { waited, reason, is_under_way }
+            }
+            error => error,
+        }
+    }
+
     /// Makes the batches of a durable frame visible, tells followers and the flusher.
     fn apply(&self, sequence: u64, batches: Batches) {
         for inserted in self.views.insert(self.incarnation, sequence, batches) {

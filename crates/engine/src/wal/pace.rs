@@ -160,6 +160,11 @@ impl Pace {
         (self.company, self.pushes, self.worked_at, self.cut_at) = (self.pushes, 0, now, Some(now));
     }
 
+    /// The gathered pushes are refused.
+    pub(super) fn given_up(&mut self) {
+        self.pushes = 0;
+    }
+
     /// Nothing is in flight any more.
     pub(super) fn landed(&mut self, now: Duration) {
         self.worked_at = now;

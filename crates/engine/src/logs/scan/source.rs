@@ -22,6 +22,7 @@ use crate::logs::head::StreamBounds;
 use crate::logs::mask::MaskedFollow;
 use crate::logs::tail::Followers;
 use crate::matching;
+use crate::readiness::Freshness;
 use crate::rules::Rulebook;
 use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
 use crate::view::{View, Views};
@@ -72,12 +73,12 @@ enum Holder {
 
 impl EngineLogs {
     pub(crate) fn new(
-        views: Arc<Views>,
+        (views, freshness): (Arc<Views>, Freshness),
         followers: Arc<Followers>,
         reader: BlockReader,
         rulebook: Arc<Rulebook>,
     ) -> Self {
-        let series = SeriesReader::new(Arc::clone(&views), reader);
+        let series = SeriesReader::new(Arc::clone(&views), freshness, reader);
         Self { series, views, followers, rulebook }
     }
 
