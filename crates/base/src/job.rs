@@ -36,14 +36,12 @@ pub struct Stopped;
 
 struct Current {
     stopped: Cell<bool>,
-    uncounted: Cell<bool>,
     owner: RefCell<Option<Arc<dyn Owner>>>,
 }
 
 thread_local! {
     static CURRENT: Current = const {
-        let (stopped, uncounted) = (Cell::new(false), Cell::new(false));
-        Current { stopped, uncounted, owner: RefCell::new(None) }
+        Current { stopped: Cell::new(false), owner: RefCell::new(None) }
     };
     /// Units until the owner is asked again. Without a destructor, so that the allocator may use it at any
     /// time.
@@ -110,18 +108,6 @@ fn ask(current: &Current) -> Result<(), Stopped> {
     Err(Stopped)
 }
 
-/// Runs a part of a job whose memory outlives the job: it is not counted as the job's.
-pub fn uncounted<T>(part: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            CURRENT.with(|current| current.uncounted.set(self.0));
-        }
-    }
-    let _before = Before(CURRENT.with(|current| current.uncounted.replace(true)));
-    part()
-}
-
 /// Whether the job was stopped.
 pub fn is_stopped() -> bool {
     CURRENT.with(|current| current.stopped.get())
@@ -141,10 +127,7 @@ fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
     if is_stopped() {
         return Err(Stopped);
     }
-    let owner = CURRENT.with(|current| match current.uncounted.get() {
-        true => None,
-        false => current.owner.borrow().clone(),
-    });
+    let owner = CURRENT.with(|current| current.owner.borrow().clone());
     let Some(owner) = owner else { return Ok(None) };
     let budget = owner.budget();
     let taken = budget.reserve(wanted).or_else(|_| budget.reserve(least));
@@ -283,7 +266,6 @@ mod tests {
                 held.at_least(bytes).unwrap();
                 assert!(owner.budget.used() >= bytes);
             }
-            assert!(uncounted(|| Held::default().at_least(200_000)).is_ok());
             drop(held);
             let exact = reserve_exactly(70_001).unwrap();
             assert_eq!((exact.map(|part| part.bytes()), owner.budget.used()), (Some(70_001), 0));

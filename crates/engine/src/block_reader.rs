@@ -16,6 +16,7 @@ use sandur_store::Intent;
 
 use crate::block_bytes::{BlockBytes, Spent, Stored};
 use crate::block_cache::{BlockCache, for_the_cache};
+use crate::error::FilterError;
 
 /// Why a piece of a block cannot be had.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum ReadError {
         /// What the store said.
         reason: Arc<sandur_store::Error>,
     },
+    /// What delete requests hide of it is not known.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
 }
 
 impl ReadError {
@@ -70,6 +74,7 @@ pub(crate) fn or_warn<T>(
     match read {
         Ok(value) => Ok(Some(value)),
         Err(error @ ReadError::Store { .. }) => Err(QueryError::Unavailable(error.to_string())),
+        Err(ReadError::Filter(error)) => Err(error.into()),
         Err(damage) => {
             context.warn(damage.to_string());
             Ok(None)

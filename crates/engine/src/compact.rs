@@ -106,7 +106,7 @@ impl Compactor {
         (dataset, expiry): (&Dataset, Option<&Arc<Expiry>>),
         merge: merge_policy::Merge,
     ) -> Result<(), Error> {
-        let due = self.rulebook.due(snapshot, dataset);
+        let due = self.rulebook.due(snapshot, dataset, &merge.inputs).await;
         let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let merged = match dataset.signal {
             Signal::Logs => self.merge_sound::<LogMerging>(work, expiry).await,
@@ -181,12 +181,12 @@ impl Compactor {
         snapshot: &Snapshot,
         block: &Arc<BlockMeta>,
     ) -> Result<Cleaned, Error> {
-        let due = self.rulebook.due(snapshot, &block.dataset);
         if self.is_damaged(block.id) {
             return Ok(Cleaned::LeftAlone { why: "the block is damaged or missing" });
         }
+        let due = self.rulebook.due(snapshot, &block.dataset, &[block.id]).await;
         let Some(through) = due.through else {
-            return Ok(Cleaned::LeftAlone { why: "a delete request cannot be read by this program" });
+            return Ok(Cleaned::LeftAlone { why: "a delete request cannot be applied by this program" });
         };
         let (inputs, window, level) = (vec![block.id], block.window, block.level);
         let merge = merge_policy::Merge { inputs, window, level };
@@ -258,9 +258,9 @@ impl Compactor {
         if self.is_damaged(block.id) {
             return Ok(Expired::Damaged);
         }
-        let due = self.rulebook.due(snapshot, &block.dataset);
         let (inputs, window, level) = (vec![block.id], block.window, block.level);
         let merge = merge_policy::Merge { inputs, window, level };
+        let due = self.rulebook.due(snapshot, &block.dataset, &merge.inputs).await;
         let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let expired = match block.dataset.signal {
             Signal::Logs => self.expire_sound::<LogMerging>(work, (block, expiry)).await,

@@ -192,6 +192,9 @@ pub enum Error {
     /// A delete request is not taken back.
     #[error(transparent)]
     Cancel(#[from] CancelRefusal),
+    /// The query of a delete request cannot be applied.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// Stored bytes are damaged.
     #[error("'{path}' is damaged: {reason}; run `sandur check`")]
     Damaged {
@@ -254,6 +257,7 @@ impl Error {
             Self::Catalog(error) => error.kind(),
             Self::Cancel(CancelRefusal::Unknown) => ErrorKind::NotFound,
             Self::Cancel(_) => ErrorKind::Invalid,
+            Self::Filter(error) => error.kind(),
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::WalUnreadable { .. } => ErrorKind::Corrupt,
             Self::Internal(_) => ErrorKind::Internal,
@@ -282,6 +286,7 @@ impl From<ReadError> for Error {
                 Self::Damaged { path, reason: "it is missing from the store".to_owned() }
             }
             ReadError::Damaged { path, reason } => Self::Damaged { path, reason },
+            ReadError::Filter(error) => Self::Filter(error),
         }
     }
 }
@@ -295,6 +300,64 @@ impl From<sandur_catalog::Error> for Error {
 impl From<OverBudget> for Error {
     fn from(refusal: OverBudget) -> Self {
         Self::HeadsFull(refusal)
+    }
+}
+
+/// Why the query of a delete request is not applied.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FilterError {
+    /// It takes too much memory when it is compiled.
+    #[error(
+        "the query of a delete request takes more than {} of memory when it is compiled; use fewer and \
+         smaller regular expressions (classes such as \\pL and repetitions take most), make several \
+         requests, or raise --memory-limit",
+        ByteSize(*.limit)
+    )]
+    TooLarge {
+        /// The most that it may take.
+        limit: u64,
+    },
+    /// Queries of other requests hold the memory.
+    #[error(
+        "the memory budget '{}' of {} is in use by other delete requests ({}); try again later, or raise \
+         --memory-limit",
+        .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
+    )]
+    Full(OverBudget),
+    /// It is no query.
+    #[error("{reason}")]
+    Unreadable {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A request that exists is too large for this process.
+    #[error("delete request {id} may hide rows of the answer and cannot be applied: {reason}; or cancel it")]
+    Request {
+        /// The request.
+        id: Id,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl FilterError {
+    /// The kind that decides status codes.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::TooLarge { .. } | Self::Request { .. } => ErrorKind::Limit,
+            Self::Full(_) => ErrorKind::Busy,
+            Self::Unreadable { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// A query whose delete requests cannot be applied fails: it must not show what they hide.
+impl From<FilterError> for sandur_query::Error {
+    fn from(error: FilterError) -> Self {
+        match error {
+            FilterError::Full(refusal) => Self::OverBudget(refusal),
+            error => Self::Limit(error.to_string()),
+        }
     }
 }
 

@@ -40,6 +40,7 @@ mod cut;
 mod deletes;
 mod engine;
 mod error;
+mod filters;
 #[cfg(test)]
 mod fixtures;
 mod flush;
@@ -83,7 +84,7 @@ mod windows;
 pub use block_bytes::tenant_number;
 pub use deletes::DeleteStatus;
 pub use engine::Engine;
-pub use error::{CancelRefusal, Error};
+pub use error::{CancelRefusal, Error, FilterError};
 pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};

@@ -1,20 +1,21 @@
-//! The open delete requests of a tenant, compiled.
+//! The open delete requests of a tenant, ready to be applied.
 //!
-//! Compiling is done once per request and change of the tenant's requests; a tenant without requests costs
-//! one look into a map.
+//! Each query is read once per request; what it is compiled to is kept by [`Filters`], within their memory. A
+//! tenant without requests costs one look into a map.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Id;
-use sandur_catalog::{DeleteRecord, Snapshot};
-use sandur_model::{
-    Dataset, DeletionMode, Labels, Matcher, Signal, TenantId, TimeRange, is_graphite_label, matches_all,
-};
-use sandur_query::{Error as QueryError, QueryContext, RowSelector, SelectorCompiler};
+use sandur_base::units::MIB;
+use sandur_base::{Env, Id, Lane, MemoryBudget};
+use sandur_catalog::{DeleteRecord, DeleteRequest, Snapshot};
+use sandur_model::{Dataset, DeletionMode, Signal, TenantId, TimeRange};
+use sandur_query::{Error as QueryError, Needles, QueryContext, SelectorCompiler};
 
+use crate::error::FilterError;
+use crate::filters::{Compiled, Filter, FilterText, Filters};
 use crate::needles::NeedleKeys;
 
 /// What becomes of the lines that a tenant's delete requests name.
@@ -32,6 +33,8 @@ pub struct DeleteOptions {
     pub compile: SelectorCompiler,
     /// The same of requests for samples. Default: as those for lines.
     pub compile_samples: Option<SelectorCompiler>,
+    /// Memory of compiled queries. One of a new request may take half of it, and 16 MiB. Default: 64 MiB.
+    pub filter_budget: MemoryBudget,
 }
 
 impl Default for DeleteOptions {
@@ -42,6 +45,7 @@ impl Default for DeleteOptions {
             mode_of: Arc::new(|_| DeletionMode::default()),
             compile: Arc::new(unknown),
             compile_samples: None,
+            filter_budget: MemoryBudget::root("filters of delete requests", 64 * MIB),
         }
     }
 }
@@ -52,33 +56,82 @@ impl fmt::Debug for DeleteOptions {
     }
 }
 
+/// What is known of the query of a request without compiling it again.
+struct Facts {
+    looks_at_rows: bool,
+    needles: NeedleKeys,
+    /// Set when it does not fit into the memory of filters.
+    too_large: Option<FilterError>,
+}
+
+impl Facts {
+    fn of(compiled: &Compiled) -> Self {
+        let selector = compiled.selector();
+        let needles = NeedleKeys::new(selector.needles());
+        Self { looks_at_rows: selector.looks_at_rows(), needles, too_large: None }
+    }
+
+    /// A query that is too large may name any row.
+    fn of_too_large(error: FilterError) -> Self {
+        let needles = NeedleKeys::new(&Needles::default());
+        Self { looks_at_rows: true, needles, too_large: Some(error) }
+    }
+}
+
+/// What came of reading the query of a request; why, when it cannot be read.
+type ReadQuery = Result<Arc<Facts>, Arc<str>>;
+
 /// One open request.
+#[derive(Clone)]
 pub(crate) struct Rule {
-    pub id: Id,
     /// The timestamps that it names.
     pub range: TimeRange,
     /// The entry that started its processing.
     pub started: Option<u64>,
-    /// The rows that it names.
-    pub selector: Arc<dyn RowSelector>,
-    /// What each of their lines holds.
-    pub needles: Arc<NeedleKeys>,
+    query: FilterText,
+    facts: Arc<Facts>,
+    filters: Arc<Filters>,
+    lane: Lane,
+    /// Its compiled query, when it is kept for as long as the rule.
+    pinned: Option<Arc<Compiled>>,
 }
 
 impl Rule {
-    /// Whether a series is of those that it names.
-    pub fn names_series(&self, labels: &Labels) -> bool {
-        let matchers = self.selector.matchers();
-        let is_other = |name: &str| self.names_without(name).is_some();
-        matches_all(matchers, labels) && !labels.iter().any(|(name, _)| is_other(name))
+    /// Whether rows of a matching series differ.
+    pub fn looks_at_rows(&self) -> bool {
+        self.facts.looks_at_rows
     }
 
-    /// What series with a label have to fulfil beside the matchers, when the request leaves other labels out:
-    /// not to have it.
-    pub fn names_without(&self, label: &str) -> Option<Matcher> {
-        let is_named = || self.selector.matchers().iter().any(|matcher| matcher.name() == label);
-        let is_other = self.selector.is_exact() && !is_graphite_label(label) && !is_named();
-        is_other.then(|| Matcher::equal(label, ""))
+    /// What each of its lines holds.
+    pub fn needles(&self) -> &NeedleKeys {
+        &self.facts.needles
+    }
+
+    /// The rows that it names, for code on the threads that drive I/O.
+    pub async fn filter(&self) -> Result<Filter, FilterError> {
+        self.compiled(self.lane).await.map(Filter::of)
+    }
+
+    /// The rows that it names, for jobs of the CPU pool.
+    pub fn filter_here(&self) -> Result<Filter, FilterError> {
+        match self.pinned()? {
+            Some(pinned) => Ok(Filter::of(pinned)),
+            None => self.filters.get_here(&self.query).map(Filter::of),
+        }
+    }
+
+    async fn compiled(&self, lane: Lane) -> Result<Arc<Compiled>, FilterError> {
+        match self.pinned()? {
+            Some(pinned) => Ok(pinned),
+            None => self.filters.get(&self.query, lane).await,
+        }
+    }
+
+    fn pinned(&self) -> Result<Option<Arc<Compiled>>, FilterError> {
+        match &self.facts.too_large {
+            Some(error) => Err(FilterError::Request { id: self.query.id, reason: error.to_string() }),
+            None => Ok(self.pinned.clone()),
+        }
     }
 }
 
@@ -87,12 +140,12 @@ impl Rule {
 pub(crate) struct Rules {
     rules: Arc<[Arc<Rule>]>,
     /// Of requests that this program cannot read, for a warning in every answer.
-    unreadable: Arc<[String]>,
+    unreadable: Arc<[Arc<str>]>,
 }
 
 /// The rules of started requests, for compaction.
 pub(crate) struct DueRules {
-    /// The rules; not all of them when `through` is `None`.
+    /// The rules, whose compiled queries are kept; not all of them when `through` is `None`.
     pub rules: Vec<Arc<Rule>>,
     /// What a block made under them is clean of; `None` when some request could not be applied.
     pub through: Option<u64>,
@@ -106,24 +159,32 @@ impl Rules {
 
     /// Says in the answer which requests could not be applied.
     pub fn warn(&self, context: &QueryContext) {
-        self.unreadable.iter().for_each(|text| context.warn(text.as_str()));
+        self.unreadable.iter().for_each(|text| context.warn(&**text));
     }
 }
 
 /// Makes and keeps rules.
 pub(crate) struct Rulebook {
     options: DeleteOptions,
+    filters: Arc<Filters>,
     known: Mutex<HashMap<Dataset, Known>>,
 }
 
+/// What is kept of a dataset.
+#[derive(Default)]
 struct Known {
+    /// That of `rules`; 0 while there are none.
     generation: u64,
     rules: Rules,
+    read: HashMap<Id, ReadQuery>,
 }
 
 impl Rulebook {
-    pub fn new(options: DeleteOptions) -> Self {
-        Self { options, known: Mutex::default() }
+    pub fn new(env: &Env, options: DeleteOptions) -> Self {
+        let of_samples = options.compile_samples.as_ref().unwrap_or(&options.compile);
+        let (of_lines, of_samples) = (Arc::clone(&options.compile), Arc::clone(of_samples));
+        let filters = Filters::new(env.clone(), options.filter_budget.clone(), of_lines, of_samples);
+        Self { options, filters: Arc::new(filters), known: Mutex::default() }
     }
 
     pub fn mode_of(&self, tenant: &TenantId) -> DeletionMode {
@@ -134,53 +195,129 @@ impl Rulebook {
         self.options.cancel_period
     }
 
+    /// Whether the query of a request that is to be made looks at rows. Fails when it must not be made: its
+    /// query cannot be read, or is too large when it is compiled.
+    pub async fn check(&self, request: &DeleteRequest) -> Result<bool, FilterError> {
+        let compiled = self.filters.check(text_of(request), lane_of(request)).await?;
+        check_rows(request, &compiled).map_err(|reason| FilterError::Unreadable { reason })?;
+        Ok(compiled.selector().looks_at_rows())
+    }
+
     /// What is hidden from queries of the dataset in this snapshot.
-    pub fn hiding(&self, snapshot: &Snapshot, dataset: &Dataset) -> Rules {
+    pub async fn hiding(&self, snapshot: &Snapshot, dataset: &Dataset) -> Result<Rules, FilterError> {
         if !snapshot.deletes(dataset).any(DeleteRecord::is_open) {
             self.forget(snapshot, dataset);
-            return Rules::default();
+            return Ok(Rules::default());
         }
         match self.mode_of(&dataset.tenant) {
-            DeletionMode::Disabled => Rules::default(),
-            _ => self.open(snapshot, dataset),
+            DeletionMode::Disabled => Ok(Rules::default()),
+            _ => self.open(snapshot, dataset).await,
         }
     }
 
-    /// What is removed from blocks of the dataset that are made from this snapshot.
-    pub fn due(&self, snapshot: &Snapshot, dataset: &Dataset) -> DueRules {
-        let started = |record: &DeleteRecord| record.started_at();
-        let newest = snapshot.deletes(dataset).filter_map(started).max();
+    /// What is removed from blocks of the dataset that are made of these blocks of the snapshot. The oldest
+    /// requests go first, as many as there is memory for; the others follow when the blocks are clean of
+    /// those.
+    pub async fn due(&self, snapshot: &Snapshot, dataset: &Dataset, inputs: &[Id]) -> DueRules {
+        let newest = snapshot.deletes(dataset).filter_map(DeleteRecord::started_at).max();
         let Some(newest) = newest else { return DueRules { rules: Vec::new(), through: Some(0) } };
+        let nothing = DueRules { rules: Vec::new(), through: None };
         if self.mode_of(&dataset.tenant) != DeletionMode::FilterAndDelete {
-            return DueRules { rules: Vec::new(), through: None };
+            return nothing;
         }
-        let open = self.open(snapshot, dataset);
-        let rules: Vec<_> = open.rules.iter().filter(|rule| rule.started.is_some()).cloned().collect();
-        let all = rules.len() == snapshot.deletes(dataset).filter_map(started).count();
-        DueRules { rules, through: all.then_some(newest) }
+        let blocks: Vec<_> = inputs.iter().filter_map(|id| snapshot.block(*id)).collect();
+        let clean_of = blocks.iter().map(|block| block.deletes_through).min().unwrap_or(0);
+        let touches = |range: TimeRange| blocks.iter().any(|block| range.touches(block.min_ts, block.max_ts));
+        let is_due = |started: Option<u64>, range| started.is_some_and(|at| at > clean_of) && touches(range);
+        let open = match self.open(snapshot, dataset).await {
+            Ok(open) => open,
+            Err(error) => {
+                tracing::warn!(%dataset, %error, "delete requests are not applied");
+                return nothing;
+            }
+        };
+        let mut rules: Vec<_> = open.rules.iter().filter(|rule| is_due(rule.started, rule.range)).collect();
+        rules.sort_by_key(|rule| rule.started);
+        let concerned = snapshot.deletes(dataset).filter(|r| is_due(r.started_at(), r.request.range()));
+        let all_readable = rules.len() == concerned.count();
+        let pinned = self.pin(dataset, &rules).await;
+        // All that were started by then are applied, or name nothing in these blocks.
+        let left_out = rules.get(pinned.len()).and_then(|rule| rule.started);
+        let through = match (left_out, pinned.last()) {
+            (None, _) => Some(newest),
+            (Some(_), Some(last)) => last.started,
+            (Some(_), None) => None,
+        };
+        DueRules { rules: pinned, through: through.filter(|_| all_readable) }
     }
 
-    fn open(&self, snapshot: &Snapshot, dataset: &Dataset) -> Rules {
-        let generation = snapshot.delete_generation(dataset);
-        let before = match self.known().get(dataset) {
-            Some(current) if current.generation == generation => return current.rules.clone(),
-            Some(other) => other.rules.clone(),
-            None => Rules::default(),
-        };
-        // Without the lock: others need not wait while a query is compiled.
-        let (mut rules, mut unreadable) = (Vec::new(), Vec::new());
-        for record in snapshot.deletes(dataset).filter(|record| record.is_open()) {
-            match self.rule(&before, record) {
-                Ok(rule) => rules.push(Arc::new(rule)),
-                Err(reason) => unreadable.push(reason),
+    /// The first of these rules with their compiled queries, as many as may be kept for one merge.
+    async fn pin(&self, dataset: &Dataset, rules: &[&Arc<Rule>]) -> Vec<Arc<Rule>> {
+        let (mut pinned, mut bytes): (Vec<Arc<Rule>>, u64) = (Vec::new(), 0);
+        for rule in rules {
+            let compiled = match rule.compiled(Lane::Background).await {
+                Ok(compiled) => compiled,
+                Err(error) => {
+                    let id = rule.query.id;
+                    tracing::warn!(%dataset, %id, %error, "a delete request is not applied to a block yet");
+                    break;
+                }
+            };
+            bytes += compiled.bytes();
+            if bytes > self.filters.share_bytes() && !pinned.is_empty() {
+                break;
             }
+            pinned.push(Arc::new(Rule { pinned: Some(compiled), ..Rule::clone(rule) }));
+        }
+        // Requests of one entry go together: their number says of all of them that they are applied.
+        if let Some(next) = rules.get(pinned.len()) {
+            while pinned.pop_if(|last| last.started == next.started).is_some() {}
+        }
+        pinned
+    }
+
+    async fn open(&self, snapshot: &Snapshot, dataset: &Dataset) -> Result<Rules, FilterError> {
+        let generation = snapshot.delete_generation(dataset);
+        let mut read = match self.known().get(dataset) {
+            Some(current) if current.generation == generation => return Ok(current.rules.clone()),
+            Some(other) => other.read.clone(),
+            None => HashMap::new(),
+        };
+        let (mut rules, mut unreadable, mut of_open) = (Vec::new(), Vec::new(), HashMap::new());
+        for record in snapshot.deletes(dataset).filter(|record| record.is_open()) {
+            let id = record.request.id;
+            let query = match read.remove(&id) {
+                Some(query) => query,
+                None => self.read(&record.request).await?,
+            };
+            match &query {
+                Ok(facts) => rules.push(Arc::new(self.rule(record, Arc::clone(facts)))),
+                Err(reason) => unreadable.push(Arc::clone(reason)),
+            }
+            of_open.insert(id, query);
         }
         let rules = Rules { rules: rules.into(), unreadable: unreadable.into() };
         let mut known = self.known();
         if known.get(dataset).is_none_or(|known| known.generation < generation) {
-            known.insert(dataset.clone(), Known { generation, rules: rules.clone() });
+            let now = Known { generation, rules: rules.clone(), read: of_open };
+            let before = known.insert(dataset.clone(), now).unwrap_or_default();
+            let now = &known[dataset].read;
+            before.read.into_keys().filter(|id| !now.contains_key(id)).for_each(|id| self.filters.forget(id));
         }
-        rules
+        Ok(rules)
+    }
+
+    fn rule(&self, record: &DeleteRecord, facts: Arc<Facts>) -> Rule {
+        let request = &record.request;
+        Rule {
+            range: request.range(),
+            started: record.started_at(),
+            query: text_of(request),
+            facts,
+            filters: Arc::clone(&self.filters),
+            lane: lane_of(request),
+            pinned: None,
+        }
     }
 
     /// Drops the rules of a dataset that has no open request any more.
@@ -190,7 +327,7 @@ impl Rulebook {
             && let Entry::Occupied(known) = self.known().entry(dataset.clone())
             && known.get().generation < generation
         {
-            known.remove();
+            known.remove().read.into_keys().for_each(|id| self.filters.forget(id));
         }
     }
 
@@ -204,28 +341,42 @@ impl Rulebook {
         self.known().keys().cloned().collect()
     }
 
-    fn rule(&self, before: &Rules, record: &DeleteRecord) -> Result<Rule, String> {
-        let request = &record.request;
-        let (id, range, started) = (request.id, request.range(), record.started_at());
-        if let Some(known) = before.rules.iter().find(|rule| rule.id == id) {
-            let (selector, needles) = (Arc::clone(&known.selector), Arc::clone(&known.needles));
-            return Ok(Rule { id, range, started, selector, needles });
-        }
-        let compile = match request.dataset.signal {
-            Signal::Metrics => self.options.compile_samples.as_ref().unwrap_or(&self.options.compile),
-            Signal::Logs => &self.options.compile,
+    /// Reads the query of a request for the first time. What came of it is noted at once, so that a caller
+    /// that gives up has not worked in vain.
+    async fn read(&self, request: &DeleteRequest) -> Result<ReadQuery, FilterError> {
+        let id = request.id;
+        let query = match self.filters.get(&text_of(request), lane_of(request)).await {
+            Ok(compiled) => match check_rows(request, &compiled) {
+                Ok(()) => Ok(Arc::new(Facts::of(&compiled))),
+                Err(reason) => Err(format!("delete request {id} hides nothing: {reason}; cancel it")),
+            },
+            Err(FilterError::Unreadable { reason }) => Err(format!(
+                "delete request {id} cannot be read and hides nothing here: {reason}; upgrade this program"
+            )),
+            Err(error @ FilterError::TooLarge { .. }) => {
+                tracing::warn!(dataset = %request.dataset, %id, %error, "a delete request cannot be applied");
+                Ok(Arc::new(Facts::of_too_large(error)))
+            }
+            Err(error) => return Err(error),
         };
-        let selector = compile(&request.query).map_err(|error| {
-            format!(
-                "delete request {id} cannot be read and hides nothing here: {error}; upgrade this program"
-            )
-        })?;
-        if request.dataset.signal == Signal::Metrics && selector.looks_at_rows() {
-            return Err(format!(
-                "delete request {id} looks at lines, which samples have none of, and hides nothing: cancel it"
-            ));
-        }
-        let needles = Arc::new(NeedleKeys::new(selector.needles()));
-        Ok(Rule { id, range, started, selector, needles })
+        let query: ReadQuery = query.map_err(Arc::from);
+        self.known().entry(request.dataset.clone()).or_default().read.insert(id, query.clone());
+        Ok(query)
     }
+}
+
+/// Fails when a request for samples looks at lines.
+fn check_rows(request: &DeleteRequest, compiled: &Compiled) -> Result<(), String> {
+    match request.dataset.signal == Signal::Metrics && compiled.selector().looks_at_rows() {
+        true => Err("it looks at lines, which samples have none of".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn text_of(request: &DeleteRequest) -> FilterText {
+    FilterText { id: request.id, signal: request.dataset.signal, text: request.query.as_str().into() }
+}
+
+fn lane_of(request: &DeleteRequest) -> Lane {
+    QueryContext::lane_of(&request.dataset.tenant)
 }

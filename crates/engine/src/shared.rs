@@ -93,7 +93,7 @@ impl Shared {
         let followed_bytes = options.write_budget.limit() / FOLLOWED_PART;
         Arc::new(Self {
             followed_budget: options.write_budget.child("followed writers", followed_bytes),
-            rulebook: Arc::new(Rulebook::new(options.deletes.clone())),
+            rulebook: Arc::new(Rulebook::new(&env, options.deletes.clone())),
             freshness: Freshness::new(catalog.clone(), &options),
             env,
             store,

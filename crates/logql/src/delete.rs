@@ -4,40 +4,34 @@
 //! a row is named when it passes. Whatever is wrong with the text, the answer is the same five words.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
-use sandur_base::job::uncounted;
 use sandur_model::{LineColumn, LogPage, Matcher};
-use sandur_query::{Error, Needles, RowSelector};
+use sandur_query::{Error, Needles, RowLook, RowSelector};
 
 use crate::ast::Expr;
 use crate::parser::parse_unchecked;
 use crate::pipeline::{Pipeline, Worker, passes};
 use crate::row::{Row, RunLabels};
 
-/// Bytes of names after which a worker is thrown away: lines may bring any number of keys.
-const NAMES_BYTES_MAX: u64 = 1 << 20;
-
 /// A compiled query of a delete request.
 pub struct DeleteQuery {
     pipeline: Pipeline,
     needles: Needles,
-    workers: Mutex<Vec<Worker>>,
+    memory_bytes: u64,
 }
 
 impl DeleteQuery {
     /// Reads the text.
     pub fn new(text: &str) -> Result<Self, Error> {
-        let Ok(Expr::Log(log)) = parse_unchecked(text) else {
-            return Err(Error::Invalid("invalid query expression".to_owned()));
-        };
+        let parsed = parse_unchecked(text).ok().filter(|expr| matches!(expr, Expr::Log(_)));
+        let parsed = parsed.ok_or_else(|| Error::Invalid("invalid query expression".to_owned()))?;
+        let memory_bytes = parsed.memory_bytes() + text.len() as u64;
+        let log = parsed.log_expressions()[0];
         let wanted = log.stages.iter().flat_map(|stage| stage.reads()).collect();
-        let pipeline = Pipeline::new(&log, Some(wanted));
-        Ok(Self { needles: pipeline.needles(), pipeline, workers: Mutex::default() })
-    }
-
-    fn workers(&self) -> std::sync::MutexGuard<'_, Vec<Worker>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+        let pipeline = Pipeline::new(log, Some(wanted));
+        // Compiled here, so that all that is kept is charged to the job that made it.
+        pipeline.filters.iter().for_each(|filter| _ = filter.search());
+        Ok(Self { needles: pipeline.needles(), pipeline, memory_bytes })
     }
 }
 
@@ -54,25 +48,26 @@ impl RowSelector for DeleteQuery {
         &self.needles
     }
 
-    fn select(&self, page: &LogPage, lines: &LineColumn, run: usize, rows: Range<u32>, out: &mut Vec<u32>) {
-        // Workers serve one query after another, so their memory belongs to none of them.
-        uncounted(|| self.select_rows(page, lines, run, rows, out));
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    fn look(&self) -> Box<dyn RowLook + '_> {
+        Box::new(self.pipeline.start())
     }
 }
 
-impl DeleteQuery {
-    fn select_rows(
-        &self,
+impl RowLook for Worker {
+    fn select(
+        &mut self,
         page: &LogPage,
         lines: &LineColumn,
         run: usize,
         rows: Range<u32>,
         out: &mut Vec<u32>,
     ) {
-        let kept = self.workers().pop();
-        let mut worker = kept.unwrap_or_else(|| self.pipeline.start());
-        let selected = worker.select(Some(lines), rows);
-        let Worker { stages, wanted, scratch, .. } = &mut worker;
+        let selected = Worker::select(self, Some(lines), rows);
+        let Worker { stages, wanted, scratch, .. } = self;
         if stages.is_empty() {
             out.extend_from_slice(&selected);
         } else {
@@ -85,10 +80,7 @@ impl DeleteQuery {
                 }
             }
         }
-        worker.give_back(selected);
-        if worker.scratch.names.memory_bytes() < NAMES_BYTES_MAX {
-            self.workers().push(worker);
-        }
+        self.give_back(selected);
     }
 }
 
@@ -97,6 +89,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use sandur_base::{MemoryBudget, OverBudget, job};
     use sandur_model::{Labels, StreamRun};
 
     fn page(lines: &[&str]) -> (LogPage, LineColumn) {
@@ -128,15 +121,55 @@ mod tests {
         ] {
             let compiled = DeleteQuery::new(query).unwrap();
             assert_eq!(compiled.looks_at_rows(), reads, "{query}");
+            let mut look = compiled.look();
             for round in 0..2 {
                 let mut rows = Vec::new();
-                compiled.select(&page, &lines, 0, 1..4, &mut rows);
+                look.select(&page, &lines, 0, 1..4, &mut rows);
                 assert_eq!(rows, expected, "{query}, round {round}");
             }
             // Lines that are put together anyway need no automaton.
             assert!(!compiled.pipeline.filters.iter().any(|filter| filter.has_made_automaton()), "{query}");
         }
         assert!(!DeleteQuery::new(r#"{app="a"} |= "4111-1111-1111""#).unwrap().needles().0.is_empty());
+    }
+
+    struct Bounded(MemoryBudget);
+
+    impl job::Owner for Bounded {
+        fn goes_on(&self) -> bool {
+            true
+        }
+
+        fn budget(&self) -> &MemoryBudget {
+            &self.0
+        }
+
+        fn refused(&self, _: OverBudget) {}
+    }
+
+    /// What was compiled, and what workers remembered, was in no budget and was kept.
+    #[test]
+    fn a_compiled_query_is_charged_to_the_job_that_compiles_it_until_it_is_dropped() {
+        let large = r#"{app="a"} |~ "(?i)[\\pL\\pN]{1,40}" | line_format "{{__line__}}""#;
+        let compile = |bytes: u64| {
+            let budget = MemoryBudget::root("filter", bytes);
+            let owner = Arc::new(Bounded(budget.clone()));
+            (job::run(owner, || DeleteQuery::new(large).ok()), budget)
+        };
+        let (compiled, budget) = compile(64 << 20);
+        let compiled = compiled.unwrap().unwrap();
+        let held = budget.used();
+        assert!(held > 1 << 20, "{held}");
+        let (page, lines) = page(&["user=1", "user=2"]);
+        for _ in 0..3 {
+            let mut rows = Vec::new();
+            compiled.look().select(&page, &lines, 0, 0..2, &mut rows);
+            assert_eq!((rows.len(), budget.used()), (2, held));
+        }
+        drop(compiled);
+        assert_eq!(budget.used(), 0);
+        let (compiled, budget) = compile(1 << 20);
+        assert!(compiled.is_err() && budget.used() == 0 && budget.peak() <= 1 << 20);
     }
 
     #[test]

@@ -337,7 +337,12 @@ impl QueryContext {
 
     /// Whose turn the query's jobs take.
     fn lane(&self) -> Lane {
-        Lane::Tenant(xxh3_64(self.tenant.as_str().as_bytes()))
+        Self::lane_of(&self.tenant)
+    }
+
+    /// Whose turn jobs for a tenant take.
+    pub fn lane_of(tenant: &TenantId) -> Lane {
+        Lane::Tenant(xxh3_64(tenant.as_str().as_bytes()))
     }
 
     /// What the query really holds.

@@ -69,7 +69,7 @@ pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series, SeriesLabels};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, UnitKey};
 pub use room::{Refusable, Room};
-pub use row_selector::{RowSelector, SelectorCompiler, SeriesSelector};
+pub use row_selector::{EveryRow, RowLook, RowSelector, SelectorCompiler, SeriesSelector};
 pub use sample_source::{
     BATCH_SERIES, Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
     SampleSource, Samples, SeriesBatch, SeriesExemplars,

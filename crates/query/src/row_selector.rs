@@ -25,9 +25,34 @@ pub trait RowSelector: Send + Sync {
     /// What every selected line holds.
     fn needles(&self) -> &Needles;
 
+    /// Bytes that it takes and that no job was charged with.
+    fn memory_bytes(&self) -> u64;
+
+    /// Starts to look at rows. What the look remembers belongs to the job that takes it.
+    fn look(&self) -> Box<dyn RowLook + '_>;
+}
+
+/// One look of a selector at rows, with its buffers.
+pub trait RowLook {
     /// Appends the selected ones of `rows`, rising. The rows belong to the run at position `run` of the
     /// page, whose stream matches; the page has its metadata and levels, `lines` are its lines.
-    fn select(&self, page: &LogPage, lines: &LineColumn, run: usize, rows: Range<u32>, out: &mut Vec<u32>);
+    fn select(
+        &mut self,
+        page: &LogPage,
+        lines: &LineColumn,
+        run: usize,
+        rows: Range<u32>,
+        out: &mut Vec<u32>,
+    );
+}
+
+/// A look that selects every row.
+pub struct EveryRow;
+
+impl RowLook for EveryRow {
+    fn select(&mut self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+        out.extend(rows);
+    }
 }
 
 /// Series as a whole: what deletes of samples name.
@@ -66,8 +91,13 @@ impl RowSelector for SeriesSelector {
         &self.needles
     }
 
-    fn select(&self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
-        out.extend(rows);
+    fn memory_bytes(&self) -> u64 {
+        let of = |matcher: &Matcher| matcher.memory_bytes() + matcher.value().len() as u64;
+        self.matchers.iter().map(of).sum()
+    }
+
+    fn look(&self) -> Box<dyn RowLook + '_> {
+        Box::new(EveryRow)
     }
 }
 

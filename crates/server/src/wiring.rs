@@ -10,14 +10,14 @@ use bytes::Bytes;
 use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
 pub use sandur_ingest::LEVEL_KEYS;
 use sandur_ingest::{Decoded, PushHeaders};
+use sandur_logql::Expr;
 pub use sandur_logql::query_hash;
-use sandur_logql::{DeleteQuery, Expr};
 pub use sandur_logql::{
     Diagnosis, FieldParser, Highlights, Kind as QueryKind, PatternSeries, PatternsRequest,
     Request as QueryText, diagnose, format_go_duration, labels_text, line_fields, parse_go_duration, quote,
 };
 use sandur_model::{Limits, LogPage, Matcher, TenantId};
-use sandur_query::{Direction, LogRow, LogSource, QueryContext, QueryResult, RowSelector, Series};
+use sandur_query::{Direction, LogRow, LogSource, QueryContext, QueryResult, Series};
 
 use crate::failed_request::Failure;
 
@@ -27,16 +27,15 @@ pub fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes)
     sandur_ingest::loki_push(tenant, limits, now_ns, headers, body).map_err(|error| error.to_string())
 }
 
-/// Whether the query of a delete request looks at lines or metadata; a failure when it is not one.
-pub async fn check_delete_query(context: &QueryContext, text: &str) -> Result<bool, Failure> {
-    let read =
-        on_text(context, text, |text| DeleteQuery::new(text).map(|query| query.looks_at_rows())).await?;
-    let looks_at_rows = read.map_err(|error| Failure::invalid(format!("{error}\n")))?;
-    if text.len() > DELETE_QUERY_BYTES_MAX {
-        let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
-        return Err(Failure::invalid(text));
+/// Fails when the query of a delete request is longer than it may be.
+pub fn check_delete_length(text: &str) -> Result<(), Failure> {
+    match text.len() > DELETE_QUERY_BYTES_MAX {
+        true => {
+            let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
+            Err(Failure::invalid(text))
+        }
+        false => Ok(()),
     }
-    Ok(looks_at_rows)
 }
 
 /// The text of a query, parsed once for everything that asks about it; or why it is no query.

@@ -4,7 +4,6 @@
 //! power cut does to a process that keeps nothing but a bucket. A cut node is a zombie: it lives, but
 //! its requests go nowhere until it is connected again.
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
-    GRAPHITE_MARK, HistogramSample, Labels, LineColumn, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher,
-    SampleBatch, Signal, TenantId, TimeRange,
+    GRAPHITE_MARK, HistogramSample, Labels, LogBatch, LogBatchBuilder, MatchOp, Matcher, SampleBatch, Signal,
+    TenantId, TimeRange,
 };
 use sandur_query::{
-    Columns, Error as QueryError, LogSource, MetadataSelection, Needles, Order, QueryContext, RowSelector,
-    SampleSelection, Samples, ScanItem, Selection,
+    Columns, Error as QueryError, EveryRow, LogSource, MetadataSelection, Needles, Order, QueryContext,
+    RowLook, RowSelector, SampleSelection, Samples, ScanItem, Selection,
 };
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -55,8 +54,12 @@ impl RowSelector for OfStream {
         &self.1
     }
 
-    fn select(&self, _: &LogPage, _: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
-        out.extend(rows);
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
+
+    fn look(&self) -> Box<dyn RowLook + '_> {
+        Box::new(EveryRow)
     }
 }
 

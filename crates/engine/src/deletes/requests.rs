@@ -35,7 +35,8 @@ impl DeleteStatus {
 impl Engine {
     /// Hides the lines that a query selects within a time, both ends included, and has them removed later.
     /// When it returns, no query of this process shows them; other processes follow when they have read the
-    /// catalog. The query must be one that the engine's compiler reads.
+    /// catalog. The query must be one that the engine's compiler reads, and not be too large when it is
+    /// compiled.
     pub async fn create_delete(
         &self,
         dataset: &Dataset,
@@ -46,9 +47,17 @@ impl Engine {
         let (id, created_ms) = (self.env().new_id(), self.env().now_ns() / 1_000_000);
         let (dataset, query) = (dataset.clone(), query.to_owned());
         let request = DeleteRequest { id, dataset, query, start_ms, end_ms, created_ms };
+        self.shared().rulebook.check(&request).await?;
         self.commit_delete("a delete request", Edit::CreateDelete(request)).await?;
         self.shared().metrics.deletes_created.inc();
         Ok(id)
+    }
+
+    /// Whether a query looks at rows, or names series as a whole; why, when no request may have it.
+    pub async fn check_delete(&self, dataset: &Dataset, query: &str) -> Result<bool, Error> {
+        let (id, dataset, query) = (self.env().new_id(), dataset.clone(), query.to_owned());
+        let request = DeleteRequest { id, dataset, query, start_ms: 0, end_ms: 0, created_ms: 0 };
+        Ok(self.shared().rulebook.check(&request).await?)
     }
 
     /// Takes a request back: its lines are shown again, as far as they are still there. One that was started,

@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::{BoxFuture, Env, Reservation};
 use sandur_model::{Dataset, LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
 use sandur_query::{Error, Follow, Followed, PageTask, QueryContext};
 
+use crate::error::FilterError;
 use crate::rules::{Rule, Rulebook};
 use crate::view::Views;
 
@@ -25,37 +26,42 @@ impl Mask {
 
     /// Whether lines and metadata are needed.
     pub fn looks_at_rows(&self) -> bool {
-        self.0.iter().any(|rule| rule.selector.looks_at_rows())
+        self.0.iter().any(|rule| rule.looks_at_rows())
     }
 
     /// The hidden rows of the page. `lines` is called at most once, and only when lines decide.
-    pub fn hidden<'l, E>(
+    pub fn hidden<'l, E: From<FilterError>>(
         &self,
         page: &LogPage,
         lines: impl FnOnce() -> Result<&'l LineColumn, E>,
     ) -> Result<RoaringBitmap, E> {
-        let (mut hidden, mut unsure) = (RoaringBitmap::new(), Vec::new());
-        for (position, run) in page.runs.iter().enumerate() {
-            for rule in &self.0 {
-                let rows = rows_inside(page, run, rule);
-                if rows.is_empty() || !matches_all(rule.selector.matchers(), &run.labels) {
-                    continue;
-                }
-                match rule.selector.looks_at_rows() {
-                    true => unsure.push((position, rule, rows)),
-                    false => drop(hidden.insert_range(rows)),
-                }
+        let (mut hidden, mut rows) = (RoaringBitmap::new(), Vec::new());
+        let (mut unread, mut read) = (Some(lines), None);
+        // One rule after the other: there may be memory for one compiled query at a time.
+        for rule in &self.0 {
+            let runs = page.runs.iter().enumerate();
+            let concerned = runs.map(|(position, run)| (position, run, rows_inside(page, run, rule)));
+            let mut concerned = concerned.filter(|(_, _, rows)| !rows.is_empty()).peekable();
+            if concerned.peek().is_none() {
+                continue;
             }
-        }
-        if unsure.is_empty() {
-            return Ok(hidden);
-        }
-        let lines = lines()?;
-        let mut rows = Vec::new();
-        for (position, rule, range) in unsure {
-            rows.clear();
-            rule.selector.select(page, lines, position, range, &mut rows);
-            hidden.extend(rows.iter().copied());
+            let filter = rule.filter_here()?;
+            let mut named = concerned.filter(|(_, run, _)| matches_all(filter.matchers(), &run.labels));
+            if !rule.looks_at_rows() {
+                named.for_each(|(_, _, rows)| _ = hidden.insert_range(rows));
+                continue;
+            }
+            let Some(first) = named.next() else { continue };
+            if let Some(lines) = unread.take() {
+                read = Some(lines()?);
+            }
+            let Some(lines) = read else { continue };
+            let (mut look, _memory) = filter.look();
+            for (position, _, range) in std::iter::once(first).chain(named) {
+                rows.clear();
+                look.select(page, lines, position, range, &mut rows);
+                hidden.extend(rows.iter().copied());
+            }
         }
         Ok(hidden)
     }
@@ -157,28 +163,39 @@ impl PageTask for MaskedPage {
 /// New rows without the hidden ones.
 pub(crate) struct MaskedFollow {
     inner: Box<dyn Follow>,
+    env: Env,
     dataset: Dataset,
     views: Arc<Views>,
     rulebook: Arc<Rulebook>,
 }
 
 impl MaskedFollow {
-    pub fn new(inner: Box<dyn Follow>, dataset: Dataset, views: Arc<Views>, rulebook: Arc<Rulebook>) -> Self {
-        Self { inner, dataset, views, rulebook }
+    pub fn new(
+        inner: Box<dyn Follow>,
+        context: &QueryContext,
+        views: Arc<Views>,
+        rulebook: Arc<Rulebook>,
+    ) -> Self {
+        let (env, dataset) = (context.env().clone(), Dataset::logs(context.tenant().clone()));
+        Self { inner, env, dataset, views, rulebook }
     }
 
     /// The rows of the page that are not hidden now.
-    fn mask(&self, page: Arc<LogPage>) -> Arc<LogPage> {
-        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset);
+    async fn mask(&mut self, page: Arc<LogPage>) -> Result<Arc<LogPage>, FilterError> {
+        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset).await?;
         let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
-        let (Some(&first), Some(&last)) = (first, last) else { return page };
-        let Some(mask) = Mask::of(rules.between(first, last).cloned().collect()) else { return page };
-        let nothing = LineColumn { bytes: bytes::Bytes::new(), ends: Vec::new() };
-        let lines = || Ok::<_, std::convert::Infallible>(page.lines.as_ref().unwrap_or(&nothing));
-        let Ok(hidden) = mask.hidden(&page, lines);
-        let mut page = Arc::unwrap_or_clone(page);
-        page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
-        Arc::new(page)
+        let (Some(&first), Some(&last)) = (first, last) else { return Ok(page) };
+        let mask = Mask::of(rules.between(first, last).cloned().collect());
+        let Some(mask) = mask else { return Ok(page) };
+        let job = move || {
+            let nothing = LineColumn { bytes: bytes::Bytes::new(), ends: Vec::new() };
+            let lines = || Ok::<_, FilterError>(page.lines.as_ref().unwrap_or(&nothing));
+            let hidden = mask.hidden(&page, lines)?;
+            let mut page = Arc::unwrap_or_clone(page);
+            page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
+            Ok(Arc::new(page))
+        };
+        self.env.run_cpu(QueryContext::lane_of(&self.dataset.tenant), job).await
     }
 }
 
@@ -188,9 +205,15 @@ impl Follow for MaskedFollow {
             loop {
                 match self.inner.next().await? {
                     Followed::Page(page) => {
-                        let page = self.mask(page);
-                        if !page.runs.is_empty() {
-                            return Some(Followed::Page(page));
+                        let rows = page.rows() as u64;
+                        match self.mask(page).await {
+                            Ok(page) if page.runs.is_empty() => {}
+                            Ok(page) => return Some(Followed::Page(page)),
+                            // What may be hidden is not shown.
+                            Err(error) => {
+                                tracing::debug!(dataset = %self.dataset, %error, "a follower loses rows");
+                                return Some(Followed::Dropped(rows));
+                            }
                         }
                     }
                     dropped => return Some(dropped),

@@ -11,7 +11,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -222,7 +221,7 @@ impl Merger {
         let memory = self.budget.reserve(memory)?;
         let mut narrow = entry.decode_narrow(&bytes.narrow, wanted).map_err(self.damaged(page))?;
         let lines = entry.decode_lines(&bytes.lines, &narrow.timestamps).map_err(self.damaged(page))?;
-        self.leave_out(page, &mut narrow, &lines);
+        self.leave_out(page, &mut narrow, &lines)?;
         for run in &mut narrow.runs {
             run.stream = self.ordinals[page.input][run.stream as usize];
         }
@@ -241,11 +240,16 @@ impl Merger {
     }
 
     /// Cuts the rows that deletes hide out of the runs of a page.
-    fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) {
+    fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) -> Result<(), Error> {
         let deletes = &self.deletes[page.input];
         let mask = deletes.mask.as_ref().filter(|_| deletes.pages.contains(page.page));
+<<<<<<< HEAD
         if mask.is_none() && deletes.gone.is_empty() && deletes.only().is_none() {
             return;
+=======
+        if mask.is_none() && deletes.gone.is_empty() {
+            return Ok(());
+>>>>>>> 364d9194 (engine: bound the memory of compiled delete filters)
         }
         let rows_before: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
         let ordinals = &self.ordinals[page.input];
@@ -266,7 +270,7 @@ impl Merger {
                 metadata: std::mem::take(&mut narrow.metadata),
                 lines: None,
             };
-            let Ok(hidden) = mask.hidden(&view, || Ok::<_, Infallible>(lines));
+            let hidden = mask.hidden(&view, || Ok::<_, Error>(lines))?;
             (narrow.timestamps, narrow.levels, narrow.metadata) =
                 (view.timestamps, view.levels, view.metadata);
             for Run { stream, start, end } in std::mem::take(&mut narrow.runs) {
@@ -278,6 +282,7 @@ impl Merger {
         }
         let rows_after: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
         self.counts.deleted += u64::from(rows_before - rows_after);
+        Ok(())
     }
 
     /// Writes the first of all open rows, unless it was written before.

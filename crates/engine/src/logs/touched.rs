@@ -83,7 +83,9 @@ pub(crate) async fn touched(
         if !concerned.touches(block.meta.min_ts, block.meta.max_ts) {
             continue;
         }
-        let selected = block.footer.select(rule.selector.matchers());
+        let filter = rule.filter().await?;
+        let selected = block.footer.select(filter.matchers());
+        drop(filter);
         let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? & streams;
         let mut partly = RoaringBitmap::new();
         for stream in selected {
@@ -91,14 +93,14 @@ pub(crate) async fn touched(
             if of.rows == 0 || !concerned.touches(of.min_ts, of.max_ts) {
                 continue;
             }
-            let whole = !rule.selector.looks_at_rows() && rule.range.covers(of.min_ts, of.max_ts);
+            let whole = !rule.looks_at_rows() && rule.range.covers(of.min_ts, of.max_ts);
             if whole {
                 touched.gone.insert(stream)
             } else {
                 partly.insert(stream)
             };
         }
-        let sought = Sought { range: concerned, streams: &partly, needles: &rule.needles };
+        let sought = Sought { range: concerned, streams: &partly, needles: rule.needles() };
         // A filter that cannot be read rules nothing out.
         let pages = pages_holding(reader, block, sought, stats).await?.pages;
         if !pages.is_empty() {

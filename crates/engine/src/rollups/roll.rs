@@ -44,8 +44,8 @@ impl Compactor {
         if blocks.iter().any(|block| self.is_damaged(block.id)) {
             return Ok(Rolled::Damaged);
         }
-        let due = self.rulebook.due(snapshot, &first.dataset);
-        let inputs = blocks.iter().map(|block| block.id).collect();
+        let inputs: Vec<Id> = blocks.iter().map(|block| block.id).collect();
+        let due = self.rulebook.due(snapshot, &first.dataset, &inputs).await;
         let is_slot = group.window.length_ns() <= slot_ns(Signal::Metrics);
         let (window, level) =
             if is_slot { (group.window, SLOT_LEVEL) } else { (day_of(first.window.start), DAY_LEVEL) };

@@ -15,10 +15,10 @@ use sandur_query::{Error, Exemplars, QueryContext, QueryStats, SeriesExemplars};
 
 use super::OpenSamples;
 use super::beside::each_item;
-use super::hidden::{hides, times_of};
+use super::hidden::{HidingExemplars, hides};
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::error::Error as EngineError;
-use crate::rules::{Rule, Rules};
+use crate::rules::Rules;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 
@@ -87,35 +87,36 @@ pub(super) async fn read_exemplars(
             each_item(reader, context, &block, pages, |of| found.add(&wanted, of)).await?;
         }
     }
-    let Found { series, memory } = found;
-    let visible = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {
-        let hidden = times_of(rules.between(wanted.range.start, wanted.range.end), &labels);
-        exemplars.retain(|one| !hides(&hidden, one.timestamp));
+    let Found { mut series, memory } = found;
+    for rule in rules.between(wanted.range.start, wanted.range.end) {
+        let (filter, hidden) = (rule.filter().await?, [rule.range.milliseconds()]);
+        let named = series.iter_mut().filter(|(labels, _)| filter.names_series(labels));
+        named.for_each(|(_, exemplars)| exemplars.retain(|one| !hides(&hidden, one.timestamp)));
+    }
+    let sorted = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {
         Exemplar::sort(&mut exemplars);
         SeriesExemplars { labels: Arc::new(labels), exemplars }
     };
-    let series = series.into_iter().map(visible).filter(|of| !of.exemplars.is_empty()).collect();
-    Ok(Exemplars { series, held: Some(memory) })
+    let visible = series.into_iter().filter(|(_, exemplars)| !exemplars.is_empty());
+    Ok(Exemplars { series: visible.map(sorted).collect(), held: Some(memory) })
 }
 
-/// Whether rules hide exemplars of a block. Looks at one page at a time.
+/// Whether requests hide exemplars of a block. Looks at one page at a time.
 pub(super) async fn are_some_hidden(
     reader: &BlockReader,
     block: &OpenSamples,
-    rules: &[Arc<Rule>],
+    hiding: &Arc<HidingExemplars>,
     budget: &MemoryBudget,
 ) -> Result<bool, EngineError> {
-    let may_be_named =
-        |page: &&ExemplarPage| rules.iter().any(|rule| page.may_hold(rule.selector.matchers(), rule.range));
-    for page in block.footer.exemplars().iter().filter(may_be_named) {
+    for page in block.footer.exemplars().iter().filter(|page| hiding.may_concern(page)) {
         let _memory = budget.reserve(page.memory_bytes())?;
         let (hint, stats) = (Hint::Scan { bytes: u64::from(page.piece().len) }, QueryStats::default());
         let stored = reader.pieces(&block.meta, &[page.piece()], hint, &stats).await?;
-        let (page, rules) = (page.clone(), rules.to_vec());
+        let (page, hiding) = (page.clone(), Arc::clone(hiding));
         let look = move || -> Result<bool, FormatError> {
             for stored in stored {
                 for of in page.decode(&stored.bytes)? {
-                    let times = times_of(rules.iter(), &of.labels);
+                    let times = hiding.times_of(&of.labels);
                     if of.exemplars.iter().any(|one| hides(&times, one.timestamp)) {
                         return Ok(true);
                     }

@@ -9,13 +9,17 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
+use sandur_base::job::Held;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::sample_block::SeriesExemplars;
 use sandur_format::sample_block::index::SeriesSpan;
+use sandur_format::sample_block::{ExemplarPage, SeriesExemplars};
 use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, TimeRange};
+use sandur_query::Error;
 
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
+use crate::error::FilterError;
+use crate::filters::Filter;
 use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::Rule;
 
@@ -25,15 +29,15 @@ const PAGES_AT_ONCE: usize = 64;
 /// Times in milliseconds, both ends included.
 pub(super) type Times = (i64, i64);
 
-/// The series of a block that a rule names.
-async fn named(reader: &IndexReader, rule: &Rule) -> Result<RoaringBitmap, IndexError> {
-    let matchers = rule.selector.matchers();
+/// The series of a block that the query of a rule names.
+async fn named(reader: &IndexReader, filter: &Filter) -> Result<RoaringBitmap, IndexError> {
+    let matchers = filter.matchers();
     let series = reader.select(matchers).await?;
-    if !rule.selector.is_exact() || series.is_empty() {
+    if !filter.is_exact() || series.is_empty() {
         return Ok(series);
     }
     let names = reader.names(&series).await?;
-    let others: Vec<Matcher> = names.iter().filter_map(|name| rule.names_without(name)).collect();
+    let others: Vec<Matcher> = names.iter().filter_map(|name| filter.names_without(name)).collect();
     match others.is_empty() {
         true => Ok(series),
         false => reader.select(&[matchers, &others].concat()).await,
@@ -45,10 +49,80 @@ pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
     times.iter().any(|(first, last)| (*first..=*last).contains(&time_ms))
 }
 
-/// The times of a series that rules hide.
-pub(super) fn times_of<'a>(rules: impl Iterator<Item = &'a Arc<Rule>>, labels: &Labels) -> Vec<Times> {
-    let of_series = rules.filter(|rule| rule.names_series(labels));
-    of_series.map(|rule| rule.range.milliseconds()).collect()
+/// The times that rules hide of each of some series.
+pub(super) struct HiddenTimes {
+    of_series: Vec<Vec<Times>>,
+    _held: Held,
+}
+
+impl HiddenTimes {
+    /// Applies one rule after the other, in a job of the CPU pool: there may be memory for one compiled query
+    /// at a time. A series without labels is none that is asked for.
+    pub(super) fn of<'a>(
+        rules: impl Iterator<Item = &'a Arc<Rule>>,
+        series: &[Option<Labels>],
+    ) -> Result<Self, Error> {
+        let (mut of_series, mut held, mut count) = (vec![Vec::new(); series.len()], Held::default(), 0);
+        for rule in rules {
+            let filter = rule.filter_here()?;
+            let asked = series.iter().zip(&mut of_series);
+            let asked = asked.filter_map(|(labels, times)| Some((labels.as_ref()?, times)));
+            for (_, times) in asked.filter(|(labels, _)| filter.names_series(labels)) {
+                times.push(rule.range.milliseconds());
+                count += 1;
+                held.at_least(count * size_of::<Times>() as u64)?;
+            }
+        }
+        Ok(Self { of_series, _held: held })
+    }
+
+    /// Nothing is hidden.
+    pub(super) fn none() -> Self {
+        Self { of_series: Vec::new(), _held: Held::default() }
+    }
+
+    /// The hidden times of the series at this place.
+    pub(super) fn of_series(&self, place: usize) -> &[Times] {
+        self.of_series.get(place).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Started requests that may hide exemplars of a block that is merged. Their compiled queries are kept for
+/// the merge.
+#[derive(Default)]
+pub(super) struct HidingExemplars(Vec<(Filter, TimeRange)>);
+
+impl HidingExemplars {
+    /// Those of the rules that the block is not known to be clean of.
+    pub(super) async fn of_block(block: &OpenSamples, rules: &[Arc<Rule>]) -> Result<Self, FilterError> {
+        let mut all = Self::default();
+        for rule in rules.iter().filter(|rule| concerns(rule, &block.meta)) {
+            all.0.push((rule.filter().await?, rule.range));
+        }
+        all.0.retain(|one| block.footer.exemplars().iter().any(|page| may_hold(page, one)));
+        Ok(all)
+    }
+
+    /// Whether one may hide exemplars of the page.
+    pub(super) fn may_concern(&self, page: &ExemplarPage) -> bool {
+        self.0.iter().any(|one| may_hold(page, one))
+    }
+
+    /// The hidden times of a series.
+    pub(super) fn times_of(&self, labels: &Labels) -> Vec<Times> {
+        let naming = self.0.iter().filter(|(filter, _)| filter.names_series(labels));
+        naming.map(|(_, range)| range.milliseconds()).collect()
+    }
+}
+
+fn may_hold(page: &ExemplarPage, (filter, range): &(Filter, TimeRange)) -> bool {
+    page.may_hold(filter.matchers(), *range)
+}
+
+/// Whether a rule may name samples of a block that it is not known to be clean of.
+fn concerns(rule: &Rule, block: &BlockMeta) -> bool {
+    let is_new = rule.started.is_none_or(|at| at > block.deletes_through);
+    is_new && rule.range.touches(block.min_ts, block.max_ts)
 }
 
 /// What rules do to a block.
@@ -60,9 +134,9 @@ pub(crate) struct HiddenSamples {
     pub(super) partly: HashMap<u32, Vec<Times>, RandomState>,
     /// The times beside those of which a part of the block is made.
     outside: Vec<Times>,
-    /// The rules that may hide exemplars.
-    pub(super) rules: Vec<Arc<Rule>>,
-    /// Whether they hide some.
+    /// What hides exemplars, when the block is merged.
+    pub(super) exemplars: Arc<HidingExemplars>,
+    /// Whether that hides some.
     pub(super) has_hidden_exemplars: bool,
     /// What takes series out that are kept no longer, and the newest time of the block.
     expiry: Option<(Arc<Expiry>, i64)>,
@@ -76,17 +150,9 @@ impl HiddenSamples {
         rules: impl Iterator<Item = &'a Arc<Rule>>,
     ) -> Result<Self, IndexError> {
         let mut hidden = Self::default();
-        let clean_of = block.meta.deletes_through;
-        for rule in rules.filter(|rule| rule.started.is_none_or(|at| at > clean_of)) {
+        for rule in rules.filter(|rule| concerns(rule, &block.meta)) {
             let range = rule.range;
-            if !range.touches(block.meta.min_ts, block.meta.max_ts) {
-                continue;
-            }
-            let matchers = rule.selector.matchers();
-            if block.footer.exemplars().iter().any(|page| page.may_hold(matchers, rule.range)) {
-                hidden.rules.push(Arc::clone(rule));
-            }
-            let series = named(reader, rule).await?;
+            let series = named(reader, &rule.filter().await.map_err(Error::from)?).await?;
             let series = reader.touching(series, range).await?;
             for some in reader.pages_of(&series).chunks(PAGES_AT_ONCE) {
                 let is_covered = move |span: &SeriesSpan| span.is_covered_by(range);
@@ -132,7 +198,7 @@ impl HiddenSamples {
             let time_ns = |one: &Exemplar| one.timestamp.saturating_mul(MILLISECOND_NS);
             of.exemplars.retain(|one| !expiry.ends(&of.labels, time_ns(one).max(*newest_ns)));
         }
-        let times = times_of(self.rules.iter(), &of.labels);
+        let times = self.exemplars.times_of(&of.labels);
         let is_hidden = |one: &Exemplar| hides(&times, one.timestamp) || hides(&self.outside, one.timestamp);
         of.exemplars.retain(|one| !is_hidden(one));
     }

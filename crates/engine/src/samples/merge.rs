@@ -27,7 +27,7 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use super::exemplars::are_some_hidden;
 use super::expired::expired;
-use super::hidden::HiddenSamples;
+use super::hidden::{HiddenSamples, HidingExemplars};
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
     FloatPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, keep_one_of_each_instant,
@@ -321,8 +321,9 @@ impl Merging for SampleMerging {
         let index = IndexReader::for_upkeep(reader, budget, block);
         let mut hidden = HiddenSamples::of_block(block, &index, due.rules.iter()).await?;
         // A block that is written again because of samples loses hidden exemplars as well.
+        hidden.exemplars = Arc::new(HidingExemplars::of_block(block, &due.rules).await?);
         if hidden.is_nothing() {
-            hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.rules, budget).await?;
+            hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.exemplars, budget).await?;
         }
         Ok(hidden)
     }

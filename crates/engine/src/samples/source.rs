@@ -90,7 +90,8 @@ impl SampleSource for EngineSamples {
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         Box::pin(async move {
             let view = self.series.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
+            let dataset = SeriesReader::<Footer>::dataset(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
             let scan = SeriesScan::open(self.series.reader(), rules, &view, context, selection).await?;
             Ok(Box::new(scan) as Box<dyn SampleScan>)
@@ -105,7 +106,8 @@ impl SampleSource for EngineSamples {
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         Box::pin(async move {
             let view = self.series.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
+            let dataset = SeriesReader::<Footer>::dataset(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
             let wanted = Wanted { any_of, range };
             read_exemplars(self.series.reader(), &view, &rules, context, wanted).await

@@ -8,7 +8,7 @@ use std::ops::Range;
 use sandur_catalog::DeleteProgress;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
-use sandur_query::{Error as QueryError, Followed, Needle, QueryStats, RowSelector};
+use sandur_query::{Error as QueryError, Followed, Needle, QueryStats, RowLook, RowSelector};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -39,7 +39,17 @@ impl RowSelector for Word {
         &self.needles
     }
 
-    fn select(&self, _: &LogPage, lines: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
+    fn memory_bytes(&self) -> u64 {
+        self.word.as_ref().map_or(0, |word| word.len() as u64)
+    }
+
+    fn look(&self) -> Box<dyn RowLook + '_> {
+        Box::new(self)
+    }
+}
+
+impl RowLook for &Word {
+    fn select(&mut self, _: &LogPage, lines: &LineColumn, _: usize, rows: Range<u32>, out: &mut Vec<u32>) {
         let holds = |line: &[u8], word: &str| String::from_utf8_lossy(line).split(' ').any(|w| w == word);
         out.extend(
             rows.filter(|row| self.word.as_ref().is_some_and(|w| holds(lines.line(*row as usize), w))),
@@ -88,7 +98,7 @@ async fn delete(engine: &Engine, query: &str, first: i64, last: i64) -> sandur_b
 }
 
 /// Waits until the request is processed.
-async fn processed(engine: &Engine, id: sandur_base::Id) {
+pub(super) async fn processed(engine: &Engine, id: sandur_base::Id) {
     let mut snapshots = engine.catalog().watch();
     let tenant = TenantId::default_tenant();
     let wait = snapshots.wait_for(|snapshot| {
@@ -100,7 +110,7 @@ async fn processed(engine: &Engine, id: sandur_base::Id) {
     engine.publish(snapshot);
 }
 
-fn without(rows: &[Row], app: &str, word: Option<&str>, numbers: Range<i64>) -> Vec<Row> {
+pub(super) fn without(rows: &[Row], app: &str, word: Option<&str>, numbers: Range<i64>) -> Vec<Row> {
     let named = |row: &&Row| {
         let number = (row.1 - START_NS) / 1_000_000;
         row.0 == app

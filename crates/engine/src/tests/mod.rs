@@ -6,6 +6,7 @@ mod bucket;
 mod cached;
 mod corrections;
 mod damage;
+mod delete_filters;
 mod deletes;
 mod disks;
 mod flushes;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::{
-    BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, KeyedTurns, Shutdown, ShutdownSignal, Task,
+    BoxFuture, Claim, Env, ErrorKind, FairMemory, Id, KeyedTurns, MemoryBudget, Shutdown, ShutdownSignal,
+    Task,
 };
 use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
 use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
@@ -54,6 +55,10 @@ pub trait Intake: Send + Sync {
     }
     /// Brings gauges up to date before they are shown.
     fn observe(&self) {}
+    /// Memory budgets that are shown.
+    fn budgets(&self) -> Vec<MemoryBudget> {
+        Vec::new()
+    }
     /// What was asked of the store and what it costs, for people.
     fn store_report(&self) -> String {
         String::new()

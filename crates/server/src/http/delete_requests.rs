@@ -7,6 +7,8 @@ use crate::failed_request::Failure;
 
 /// Requests to delete lines.
 pub trait Deletes: Send + Sync {
+    /// Whether a query looks at lines or metadata; why, when no request may have it.
+    fn check<'a>(&'a self, tenant: &'a TenantId, query: &'a str) -> BoxFuture<'a, Result<bool, Failure>>;
     /// Hides the lines of a query between two instants in milliseconds, both included, and has them removed
     /// later. When it returns, queries of this process do not show them.
     fn create<'a>(

@@ -37,6 +37,8 @@ pub struct Shares {
     pub query: u64,
     /// Blocks' footers and pages.
     pub cache: u64,
+    /// Compiled queries of delete requests.
+    pub filters: u64,
     /// Results of metric queries.
     pub results: u64,
     /// Labels of series that pushes bring.
@@ -51,8 +53,8 @@ pub struct Shares {
 
 impl Shares {
     /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 13 %
-    /// cache, 2 % results, 4 % series, 2 % series of delta temporality, 13 % requests, 4 % connections; 6 %
-    /// are the rest. The error says what the least limit is.
+    /// cache, 2 % filters of delete requests, 2 % results, 4 % series, 2 % series of delta temporality, 13 %
+    /// requests, 4 % connections; 4 % are the rest. The error says what the least limit is.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
@@ -68,6 +70,7 @@ impl Shares {
             compaction: part(9),
             query: part(20),
             cache: part(13),
+            filters: part(2),
             results: part(2),
             series: part(4),
             deltas: part(2),
@@ -79,6 +82,11 @@ impl Shares {
     /// The budget of queries.
     pub fn query_budget(&self) -> MemoryBudget {
         MemoryBudget::root("all queries", self.query)
+    }
+
+    /// The memory of compiled queries of delete requests.
+    pub fn filter_budget(&self) -> MemoryBudget {
+        MemoryBudget::root("filters of delete requests", self.filters)
     }
 
     /// The step cache.
@@ -120,7 +128,7 @@ mod tests {
     fn shares_leave_room_at_every_limit() {
         for limit in [LIMIT_MIN, 256 * MIB, 1 << 30, 1 << 40] {
             let shares = Shares::of(limit).unwrap();
-            let kept = shares.cache + shares.results + shares.series + shares.deltas;
+            let kept = shares.cache + shares.results + shares.series + shares.deltas + shares.filters;
             let asked = shares.requests + shares.connections;
             let sum = shares.write + shares.compaction + shares.query + kept + asked;
             assert!(sum + FIXED <= limit && sum >= (limit - FIXED) / 100 * 89, "{limit}");

@@ -59,8 +59,9 @@ pub async fn open(
     };
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
     let cache = block_cache::open(env, &settings.cache, shares.cache, has_bucket);
-    let options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
-    let options = EngineOptions { cache: Some(cache.clone()), ..options };
+    let mut options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
+    let filters = shares.filter_budget();
+    (options.cache, options.deletes.filter_budget) = (Some(cache.clone()), filters.clone());
     let engine = Engine::open(store.clone(), env.clone(), options).await;
     let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
     let mut registry = Registry::default();
@@ -69,7 +70,7 @@ pub async fn open(
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
     let sources = engine.sources().of_several_tenants();
-    Ok(Opened { sources, intake: Arc::new(EngineIntake { engine, cache }), registry, durability })
+    Ok(Opened { sources, intake: Arc::new(EngineIntake { engine, cache, filters }), registry, durability })
 }
 
 fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {
@@ -149,6 +150,7 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
         mode_of: Arc::new(move |tenant| limits.of(tenant).deletion_mode),
         compile: Arc::new(|text| Ok(Arc::new(DeleteQuery::new(text)?))),
         compile_samples: Some(Arc::new(|text| Ok(Arc::new(promql::series_selector(text)?)))),
+        ..DeleteOptions::default()
     }
 }
 
@@ -156,6 +158,8 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
 struct EngineIntake {
     engine: Arc<Engine>,
     cache: Cache,
+    /// Memory of compiled queries of delete requests.
+    filters: MemoryBudget,
 }
 
 /// How long a stop waits for what is in memory alone to be written to flash.
@@ -222,6 +226,10 @@ impl Intake for EngineIntake {
         self.engine.store().meter();
     }
 
+    fn budgets(&self) -> Vec<MemoryBudget> {
+        vec![self.filters.clone()]
+    }
+
     fn store_report(&self) -> String {
         self.engine.store_report()
     }
@@ -249,6 +257,10 @@ impl EngineDeletes {
 }
 
 impl Deletes for EngineDeletes {
+    fn check<'a>(&'a self, tenant: &'a TenantId, query: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move { self.engine.check_delete(&self.dataset(tenant), query).await.map_err(failure) })
+    }
+
     fn create<'a>(
         &'a self,
         tenant: &'a TenantId,

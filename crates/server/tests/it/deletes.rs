@@ -201,3 +201,35 @@ fn every_process_of_a_bucket_hides_the_lines() {
     assert_eq!(found(&three, base_ns), (108, 108));
     assert_eq!((one.terminate(), three.terminate()), (Some(0), Some(0)));
 }
+
+/// 400 requests of 45 bytes took 1.2 GiB once they were compiled, whatever the limit of memory was.
+#[test]
+fn a_request_that_takes_too_much_memory_is_refused_with_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup::new(folder.path().join("data").to_str().unwrap(), folder.path());
+    let server = setup.with(&["--memory-limit", "128MiB"]).start();
+    let base_ns = earlier_hour_ns();
+    push(&server, 0..20, base_ns);
+    let range = format!("start={}&end={}", base_ns / SECOND_NS, base_ns / SECOND_NS + 100);
+    for large in [r#"{job="deletes"} |~ "(?i)[\\pL\\pN]{1,40}""#, r#"{job=~"(?i)[\\pL\\pN]{1,40}"}"#] {
+        let (status, text) = call(&server, "POST", &format!("query={}&{range}", encode(large)));
+        assert_eq!(status, 400, "{text}");
+        assert!(text.contains("of memory when it is compiled") && text.contains("--memory-limit"), "{text}");
+    }
+    let samples = encode(r#"{__name__=~"(?i)[\\pL\\pN]{1,40}"}"#);
+    let path = format!("/api/v1/admin/tsdb/delete_series?match[]={samples}");
+    let (status, body) = request(server.address, "POST", &path, &[], b"").unwrap();
+    let text = String::from_utf8_lossy(&body);
+    assert!(status == 400 && text.contains("of memory when it is compiled"), "{status} {text}");
+    assert!(list(&server).is_empty());
+    // Expressions as people write them are taken.
+    for usual in [r#"|~ "card=4711-\\d+""#, r#"|~ "(?i)CARD=4711""#, r#"| logfmt | card=~"4711.*""#] {
+        let query = encode(&format!(r#"{{job="deletes"}} {usual}"#));
+        assert_eq!(call(&server, "POST", &format!("query={query}&{range}")), (204, String::new()), "{usual}");
+    }
+    assert_eq!(found(&server, base_ns), (18, 18));
+    let used = metric(&server, "sandur_memory_budget_used_bytes{budget=\"filters of delete requests\"}");
+    let limit = metric(&server, "sandur_memory_budget_limit_bytes{budget=\"filters of delete requests\"}");
+    assert!(0 < used && used <= limit, "{used} of {limit}");
+    assert_eq!(server.terminate(), Some(0));
+}

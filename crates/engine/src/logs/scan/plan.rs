@@ -99,7 +99,7 @@ impl Planner {
         // Which streams are suspect is not known before the heads' pages are.
         let range = self.selection.range;
         let mut rules = self.rules.between(range.start, range.end.saturating_sub(1));
-        let whole = wanted.len() + cluster.heads.len() > 1 || rules.any(|rule| rule.selector.looks_at_rows());
+        let whole = wanted.len() + cluster.heads.len() > 1 || rules.any(|rule| rule.looks_at_rows());
         let columns = if whole { WHOLE_ROWS } else { self.selection.columns };
         let heads = self.heads_with_rows(&cluster.heads, columns).await?;
         let several = wanted.len() + heads.len() > 1;

@@ -222,7 +222,8 @@ impl LogSource for EngineLogs {
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
         Box::pin(async move {
             let view = self.series.view(context);
-            let rules = self.rulebook.hiding(&view.snapshot, &SeriesReader::<Footer>::dataset(context));
+            let dataset = SeriesReader::<Footer>::dataset(context);
+            let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
             let clusters = Self::clusters(&view, context, &selection);
             let scan =
@@ -243,6 +244,6 @@ impl LogSource for EngineLogs {
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
         let inner = self.followers.follow(context, matchers)?;
         let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
-        Ok(Box::new(MaskedFollow::new(inner, SeriesReader::<Footer>::dataset(context), views, rulebook)))
+        Ok(Box::new(MaskedFollow::new(inner, context, views, rulebook)))
     }
 }

@@ -10,7 +10,7 @@ use sandur_base::Stopped;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
 use sandur_model::FloatHistogram;
-use sandur_query::{BatchTexts, SampleSelection, Samples, SeriesBatch};
+use sandur_query::{BatchTexts, Error, SampleSelection, Samples, SeriesBatch};
 
 use super::Holder;
 use super::fetch::{FetchedBlock, series_in};
@@ -20,7 +20,7 @@ use crate::block_reader::ReadError;
 use crate::rules::Rules;
 use crate::samples::OpenSamples;
 use crate::samples::head::SampleColumns;
-use crate::samples::hidden::{Times, times_of};
+use crate::samples::hidden::{HiddenTimes, Times};
 use crate::samples::join::{
     FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
     keep_one_of_each_instant, visible,
@@ -112,7 +112,7 @@ pub(super) fn decode(
     fetched: &[FetchedBlock],
     selection: &SampleSelection,
     rules: &Rules,
-) -> Result<Decoded, Stopped> {
+) -> Result<Decoded, Error> {
     let mut damaged = Vec::new();
     let mut blocks: Vec<Option<BlockPages<'_>>> = holders.iter().map(|_| None).collect();
     for of_block in fetched {
@@ -122,12 +122,13 @@ pub(super) fn decode(
         };
         blocks[number] = Some(BlockPages::new(block, of_block, &series, selection));
     }
-    let mut assembly = Assembly { holders, blocks, selection, rules, lists: Lists::default() };
+    let hidden = hidden_in_heads(holders, found, selection, rules)?;
+    let mut assembly = Assembly { holders, blocks, selection, lists: Lists::default() };
     let (mut texts, mut labels_of) = (BatchTexts::default(), LabelsOfSeries::default());
     let mut all_labels = Vec::with_capacity(found.len());
     let mut all_samples = Vec::with_capacity(found.len());
-    for one in found {
-        let samples = assembly.samples(one, &mut damaged)?;
+    for (place, one) in found.iter().enumerate() {
+        let samples = assembly.samples(one, hidden.of_series(place), &mut damaged)?;
         if samples.times.is_empty() && samples.histogram_times.is_empty() {
             continue;
         }
@@ -138,25 +139,42 @@ pub(super) fn decode(
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
 }
 
+/// What rules hide of the series of heads.
+fn hidden_in_heads(
+    holders: &[Holder],
+    found: &[Found],
+    selection: &SampleSelection,
+    rules: &Rules,
+) -> Result<HiddenTimes, Error> {
+    let range = selection.range();
+    let mut rules = rules.between(range.start, range.end.saturating_sub(1)).peekable();
+    if rules.peek().is_none() {
+        return Ok(HiddenTimes::none());
+    }
+    let is_head = |(number, _): &(usize, u32)| matches!(holders[*number], Holder::Head { .. });
+    let labels = |one: &Found| one.members.iter().any(is_head).then(|| one.labels(holders));
+    HiddenTimes::of(rules, &found.iter().map(labels).collect::<Vec<_>>())
+}
+
 /// What a head has of a series.
-struct FromHead {
+struct FromHead<'h> {
     holder: usize,
     times: Arc<Vec<i64>>,
     columns: SampleColumns,
     histogram_times: Vec<i64>,
     histograms: Vec<Arc<FloatHistogram>>,
     histogram_starts: Vec<i64>,
-    hidden: Vec<Times>,
+    hidden: &'h [Times],
 }
 
-impl FromHead {
+impl FromHead<'_> {
     fn add<'a>(&'a self, floats: &mut Vec<FloatPart<'a>>, histograms: &mut Vec<HistogramPart<'a>>) {
-        for rows in visible(&self.times, 0..self.times.len(), &self.hidden) {
+        for rows in visible(&self.times, 0..self.times.len(), self.hidden) {
             let values = &self.columns.values[rows.clone()];
             let starts = self.columns.starts.get(rows.clone()).unwrap_or_default();
             floats.push(FloatPart { holder: self.holder, times: &self.times, values, starts, rows });
         }
-        for rows in visible(&self.histogram_times, 0..self.histogram_times.len(), &self.hidden) {
+        for rows in visible(&self.histogram_times, 0..self.histogram_times.len(), self.hidden) {
             histograms.push(HistogramPart {
                 holder: self.holder,
                 times: &self.histogram_times[rows.clone()],
@@ -173,12 +191,17 @@ struct Assembly<'a> {
     holders: &'a [Holder],
     blocks: Vec<Option<BlockPages<'a>>>,
     selection: &'a SampleSelection,
-    rules: &'a Rules,
     lists: Lists,
 }
 
 impl Assembly<'_> {
-    fn samples(&mut self, found: &Found, damaged: &mut Vec<String>) -> Result<Samples, Stopped> {
+    /// The samples of a series; `hidden` are times that are left out of heads.
+    fn samples(
+        &mut self,
+        found: &Found,
+        hidden: &[Times],
+        damaged: &mut Vec<String>,
+    ) -> Result<Samples, Stopped> {
         for (number, ordinal) in found.members.iter() {
             if let Some(pages) = &mut self.blocks[*number] {
                 pages.move_to(*ordinal, damaged)?;
@@ -188,7 +211,7 @@ impl Assembly<'_> {
             return Ok(samples);
         }
         let mut lists = std::mem::take(&mut self.lists);
-        let samples = self.joined(found, &mut lists);
+        let samples = self.joined(found, hidden, &mut lists);
         self.lists = lists;
         Ok(samples)
     }
@@ -212,8 +235,8 @@ impl Assembly<'_> {
         Some(Samples { times, values, starts, ..Samples::default() })
     }
 
-    fn joined(&self, found: &Found, lists: &mut Lists) -> Samples {
-        let mut from_heads: Vec<FromHead> = Vec::new();
+    fn joined(&self, found: &Found, hidden_in_heads: &[Times], lists: &mut Lists) -> Samples {
+        let mut from_heads: Vec<FromHead<'_>> = Vec::new();
         let (mut floats, mut histograms) = (Vec::new(), Vec::new());
         let holders = self.holders;
         for (number, ordinal) in found.members.iter() {
@@ -232,7 +255,6 @@ impl Assembly<'_> {
                     let histograms =
                         columns.histograms.iter().map(|one| Arc::clone(&one.histogram)).collect();
                     let histogram_starts = columns.histograms.iter().map(|one| one.start).collect();
-                    let hidden = self.hidden_in_head(found);
                     from_heads.push(FromHead {
                         holder: *number,
                         times,
@@ -240,7 +262,7 @@ impl Assembly<'_> {
                         histogram_times,
                         histograms,
                         histogram_starts,
-                        hidden,
+                        hidden: hidden_in_heads,
                     });
                 }
             }
@@ -253,15 +275,6 @@ impl Assembly<'_> {
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
             histograms;
         Samples { times, values, starts, histogram_times, histograms, histogram_starts }
-    }
-
-    fn hidden_in_head(&self, found: &Found) -> Vec<Times> {
-        let range = self.selection.range();
-        let mut rules = self.rules.between(range.start, range.end.saturating_sub(1)).peekable();
-        if rules.peek().is_none() {
-            return Vec::new();
-        }
-        times_of(rules, &found.labels(self.holders))
     }
 
     fn add_run<'p>(

@@ -30,7 +30,8 @@ pub static ROUTE: Route = Route {
         parameter("max_interval", "checked as in Loki and otherwise without effect: requests are not split"),
     ],
     answers: "204; the header `X-Delete-Request-ID` has the request's id.",
-    fails: "400: a parameter, or too many open requests; 403: `deletion_mode` is `disabled`.",
+    fails: "400: a parameter, too many open requests, or a query that takes too much memory when it is \
+            compiled; 403: `deletion_mode` is `disabled`.",
     several_tenants: false,
     handler: |verbs| on(verbs, create),
 };
@@ -43,7 +44,8 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
     let (params, now_ns) = (&call.params, app.env.now_ns());
     let query = params.get("query").ok_or_else(|| Failure::invalid("query not set\n"))?;
-    let has_filter = wiring::check_delete_query(&app.query_context(&call.tenant), query).await?;
+    wiring::check_delete_length(query)?;
+    let has_filter = requests.check(&call.tenant, query).await.map_err(as_line)?;
     let start = params.get("start").ok_or_else(|| Failure::invalid("start time not set\n"))?;
     let start_ms = deletes::instant_ms(Some(start), now_ns).ok_or_else(|| Failure::invalid(BAD_START))?;
     let end_ms = deletes::instant_ms(params.get("end"), now_ns).ok_or_else(|| Failure::invalid(BAD_END))?;
@@ -63,6 +65,12 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let value = HeaderValue::from_str(&id).expect("an id is letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
     Ok(response)
+}
+
+/// A failure with a line end behind its text, as Loki writes those of this endpoint.
+fn as_line(mut failure: Failure) -> Failure {
+    failure.message.push('\n');
+    failure
 }
 
 /// Loki splits requests by the interval. Here it is only refused where Loki refuses it.

@@ -43,6 +43,7 @@ fn observe(app: &App) {
     metrics.observe_budget(app.query_memory.all());
     metrics.observe_budget(app.request_memory.budget());
     metrics.observe_budget(app.deltas.budget());
+    app.intake.budgets().iter().for_each(|budget| metrics.observe_budget(budget));
     metrics.delta_series.set(app.deltas.series() as i64);
     metrics.observe_results(&app.results);
     metrics.observe_log();

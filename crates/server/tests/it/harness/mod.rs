@@ -16,7 +16,9 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_model::{Batch, LogBatch, SampleBatch, Signal, TenantId};
-use sandur_query::{FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, SampleSource, Sources};
+use sandur_query::{
+    FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
+};
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, LinesBehind, OwnNames, RefusalLog,
@@ -54,6 +56,11 @@ pub struct Recorder {
 pub struct DeleteRecorder(pub Mutex<Vec<(String, i64, i64)>>);
 
 impl Deletes for DeleteRecorder {
+    fn check<'a>(&'a self, _: &'a TenantId, query: &'a str) -> BoxFuture<'a, Result<bool, Failure>> {
+        let read = sandur_logql::DeleteQuery::new(query).map(|query| RowSelector::looks_at_rows(&query));
+        Box::pin(async move { Ok(read?) })
+    }
+
     fn create<'a>(
         &'a self,
         _: &'a TenantId,
