@@ -19,13 +19,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use sandur_base::{BoxFuture, Env, ErrorKind, ShutdownSignal};
+use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Reservation, ShutdownSignal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use super::admission::{Phase, Place};
+use super::http2_heads::WatchedHeads;
 use super::sniffed::Sniffed;
 use super::streams::{InTask, Streams};
 use super::timed_stream::TimedStream;
@@ -38,9 +39,11 @@ use crate::failed_request::Failure;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Requests of a connection at a time, as many as RFC 9113 (6.5.2) advises at least.
 const STREAMS_MAX: u32 = 100;
-/// Bytes that a client may send ahead: for one request, and for all of a connection.
+/// Bytes that a client may send ahead: for one request, and for all of a connection. They wait in memory, so
+/// they are reserved; a connection that finds none gets the least that RFC 9113 (6.9.2) knows.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
+const LEAST_WINDOW: u32 = 65_535;
 /// Bytes of an answer that wait in the connection.
 const SEND_BUFFER: usize = 16 << 10;
 /// Requests that a client may take back before they were looked at (rapid reset, CVE-2023-44487), and faults
@@ -164,13 +167,24 @@ impl Connection {
         let streams = Streams::new(env.clone(), &self.http, Arc::clone(&self.place));
         let look_every = idle_timeout.min(self.http.write_idle_timeout) / 4;
         let (begin, mut begun) = mpsc::unbounded_channel::<BoxFuture<'static, ()>>();
-        let builder = http2_builder(InTask(begin));
+        let windows = windows(self.place.heads());
+        let builder = http2_builder(InTask(begin), windows.is_some());
         let of_service = streams.clone();
+        let (place, max_heads) = (Arc::clone(&self.place), HEAD_BYTES_MAX as u64);
         let service = service_fn(move |request: Request<Incoming>| {
-            let (answering, stream) = (self.answer(request.map(Body::new)), of_service.begin());
-            async move { Ok::<_, Infallible>(answering.await.map(|body| stream.answers(body))) }
+            let answering = match of_service.begin(head_bytes(&request)) {
+                Ok(stream) => Ok((self.answer(request.map(Body::new)), stream)),
+                Err(refusal) => Err(Failure::new(ErrorKind::Busy, format!("{refusal}\n"))),
+            };
+            async move {
+                Ok::<_, Infallible>(match answering {
+                    Ok((answering, stream)) => answering.await.map(|body| stream.answers(body)),
+                    Err(refused) => refused.into_response(),
+                })
+            }
         });
-        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let watched = WatchedHeads::new(stream, place, max_heads);
+        let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(watched), service));
         let mut running = FuturesUnordered::new();
         let mut look = std::pin::pin!(env.sleep(look_every));
         let mut stopping = false;
@@ -197,14 +211,31 @@ impl Connection {
     }
 }
 
-fn http2_builder(executor: InTask) -> http2::Builder<InTask> {
+/// What the head of a request takes, by the rule of RFC 9113 (6.5.2): bytes, and 32 for each field.
+fn head_bytes(request: &Request<Incoming>) -> u64 {
+    let (headers, uri) = (request.headers(), request.uri());
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 32);
+    (fields.sum::<usize>() + path + 4 * 32) as u64
+}
+
+/// Memory for the windows of a connection, if there is enough; heads of requests keep half of it.
+fn windows(heads: &MemoryBudget) -> Option<Reservation> {
+    let window = u64::from(CONNECTION_WINDOW);
+    let is_enough = heads.available() >= heads.limit() / 2 + window;
+    is_enough.then(|| heads.reserve(window).ok()).flatten()
+}
+
+fn http2_builder(executor: InTask, has_windows: bool) -> http2::Builder<InTask> {
     let mut builder = http2::Builder::new(executor);
+    let (of_stream, of_all) =
+        if has_windows { (STREAM_WINDOW, CONNECTION_WINDOW) } else { (LEAST_WINDOW, LEAST_WINDOW) };
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(HEAD_BYTES_MAX as u32)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_stream_window_size(of_stream)
+        .initial_connection_window_size(of_all)
         .max_send_buf_size(SEND_BUFFER)
         .max_pending_accept_reset_streams(RESETS_MAX)
         .max_local_error_reset_streams(FAULTS_MAX)

@@ -21,6 +21,7 @@ mod gated;
 mod graphite;
 mod grpc;
 mod host;
+mod http2_heads;
 mod legacy;
 mod loki;
 mod marshal;

@@ -1,5 +1,6 @@
 //! The requests of one connection of HTTP/2: what runs, and what waits for its client.
 //!
+//! A request is charged with its head for as long as it runs: a connection may have a hundred of them.
 //! Each runs in the connection's own task, so that nothing of it outlives the connection. Answers leave in
 //! pieces, and each piece has a time within which the client has to make room for it: a client that reads
 //! nothing, or a little now and then, holds no answer in memory.
@@ -14,7 +15,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
-use sandur_base::{BoxFuture, Env};
+use sandur_base::{BoxFuture, Env, OverBudget, Reservation};
 use tokio::sync::mpsc;
 
 use super::admission::{Phase, Place};
@@ -66,14 +67,15 @@ impl Streams {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request begins.
-    pub fn begin(&self) -> Stream {
+    /// A request begins, if there is memory for its head.
+    pub fn begin(&self, head_bytes: u64) -> Result<Stream, OverBudget> {
+        let head = self.place.heads().reserve(head_bytes)?;
         let mut open = self.open();
         let number = open.next;
         open.next += 1;
         open.waiting.insert(number, None);
         self.place.set(Phase::Request);
-        Stream { of: self.clone(), number }
+        Ok(Stream { of: self.clone(), number, _head: head })
     }
 
     /// Whether a client has made no room for a piece of an answer for too long.
@@ -98,6 +100,7 @@ impl Streams {
 pub struct Stream {
     of: Streams,
     number: u64,
+    _head: Reservation,
 }
 
 impl Stream {
@@ -188,7 +191,9 @@ mod tests {
         let connections = Connections::new(env.clone(), (10, 10), heads, ServerMetrics::default());
         let place = Arc::new(connections.admit([10, 0, 0, 1].into()).await.unwrap());
         let streams = Streams::new(env.clone(), &http, Arc::clone(&place));
-        let (slow, fast) = (streams.begin(), streams.begin());
+        let begin = |bytes| streams.begin(bytes).ok();
+        let (slow, fast) = (begin(600 << 10).unwrap(), begin(1_000).unwrap());
+        assert!(begin(600 << 10).is_none(), "heads of requests that run take memory");
         env.sleep(Duration::from_secs(3_600)).await;
         assert!(!streams.is_stuck() && streams.idle() == Duration::ZERO, "the server takes its time");
         assert_eq!(place.phase(), Phase::Request);

@@ -1,10 +1,14 @@
 //! Goal: followers under load lose nothing silently: what each received and what it was told that it lost add
-//! up to what was pushed, or it was closed.
+//! up to what was pushed, or it was closed; and a follower has nothing to say.
 //!
 //! Method: the real binary, twenty followers of which some do not read until all is pushed, and pushes as
-//! fast as the server takes them. `sandur-bench tail` is the same at full size.
+//! fast as the server takes them. `sandur-bench tail` is the same at full size. A follower by hand, whose
+//! message has fragments without end.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use crate::process::Setup;
 use sandur_base::Env;
@@ -29,5 +33,44 @@ fn twenty_followers_lose_nothing_silently() {
     assert!(report.silent_losses().is_empty(), "{}", report.text());
     let whole = report.followers.iter().filter(|f| f.received > 0).count();
     assert!(whole >= 17, "{}", report.text());
+    assert_eq!(server.terminate(), Some(0));
+}
+
+/// Fragments of messages were collected without a bound that anything counted: 64 MiB for each follower.
+#[test]
+fn a_message_of_a_follower_that_does_not_end_closes_its_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let setup = Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path());
+    let server = setup.start();
+    let path = "/loki/api/v1/tail?query=%7Bjob%3D~%22.%2B%22%7D";
+    let upgrade = format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: c2FuZHVyLXRlc3QtMTIzNA==\r\n\r\n"
+    );
+    let mut follower = TcpStream::connect(server.address).unwrap();
+    follower.write_all(upgrade.as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        follower.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
+    // A binary message in frames of 1 KiB, masked with zeros, none of which is the last.
+    for number in 0..5 {
+        let kind = if number == 0 { 2 } else { 0 };
+        let frame = [&[kind, 0x80 | 126, 4, 0, 0, 0, 0, 0][..], &[b'x'; 1 << 10]].concat();
+        follower.write_all(&frame).unwrap();
+    }
+    // There is a ping each second, and a frame with what was stored before.
+    let close = (0..30).find_map(|_| {
+        let mut start = [0; 2];
+        follower.read_exact(&mut start).unwrap();
+        let mut payload = vec![0; usize::from(start[1])];
+        follower.read_exact(&mut payload).unwrap();
+        (start[0] & 0xF == 8).then_some(payload)
+    });
+    let close = close.expect("the connection is closed");
+    assert_eq!(close[..2], 1_009u16.to_be_bytes(), "{}", String::from_utf8_lossy(&close[2..]));
     assert_eq!(server.terminate(), Some(0));
 }

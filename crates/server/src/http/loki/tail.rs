@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 use futures_util::{Stream, StreamExt};
@@ -41,7 +42,8 @@ pub static ROUTE: Route = Route {
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
-              second; a failure closes with 1011 and its text.",
+              second; a failure closes with 1011 and its text, a message of the client of more than 4 KiB \
+              with 1009.",
     fails: "400: not a websocket, too many followers.",
     several_tenants: false,
     handler: |verbs| on(verbs, tail),
@@ -57,10 +59,14 @@ const FRAME_ROWS_MAX: usize = 1_000;
 const FRAME_BYTES_MAX: usize = 256 << 10;
 /// A client that takes no frame for this long is gone.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a message of the client, in one frame or several: it has nothing to say but control frames.
+const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// Close code for failures of the server.
 const INTERNAL_ERROR: u16 = 1011;
 /// Close code for a client that may not follow any more.
 const POLICY: u16 = 1008;
+/// Close code for a client whose message is too large.
+const TOO_LARGE: u16 = 1009;
 
 /// What the client asked for.
 struct Asked {
@@ -91,6 +97,8 @@ pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Respons
     let query = wiring::on_text(&context, &asked.query, compile).await?;
     let following = Followers::enter(&app, &call.tenant)?;
     let followed = (standing, following);
+    let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
+    let upgrade = upgrade.read_buffer_size(MESSAGE_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| run(app, call, asked, query, followed, socket)))
 }
 
@@ -138,7 +146,11 @@ async fn run(
     let frame = match outcome {
         Ok(End::Stopping) => CloseFrame { code: 1000, reason: "the server is stopping".into() },
         Ok(End::Revoked) => CloseFrame { code: POLICY, reason: "the credential was taken back".into() },
-        Err(failure) => CloseFrame { code: INTERNAL_ERROR, reason: close_reason(&failure.message).into() },
+        Err(failure) => {
+            let is_too_large = failure.status == StatusCode::PAYLOAD_TOO_LARGE;
+            let code = if is_too_large { TOO_LARGE } else { INTERNAL_ERROR };
+            CloseFrame { code, reason: close_reason(&failure.message).into() }
+        }
     };
     let _ = tail.app.env.timeout(SEND_PATIENCE, tail.socket.send(Message::Close(Some(frame)))).await;
     drop(following);
@@ -385,10 +397,15 @@ async fn while_there<T, E>(
     }
 }
 
-/// Fails when what came from the client is its end.
+/// Fails when what came from the client is its end, or no message that it may send.
 fn goes_on<E>(message: Option<Result<Message, E>>) -> Result<(), Failure> {
     match message {
-        None | Some(Err(_) | Ok(Message::Close(_))) => Err(gone()),
+        None | Some(Ok(Message::Close(_))) => Err(gone()),
+        Some(Err(_)) => {
+            let text =
+                format!("a follower's message is malformed or has more than {MESSAGE_BYTES_MAX} bytes");
+            Err(Failure::invalid(text).with_status(StatusCode::PAYLOAD_TOO_LARGE))
+        }
         Some(Ok(_)) => Ok(()),
     }
 }
