@@ -6,8 +6,9 @@
 //! monotonic clock, sleeping, random numbers, spawning, and CPU work. `clippy.toml` bans the
 //! ambient functions everywhere else, so a whole node can run under a seeded simulation.
 //!
-//! **What it is not.** It knows nothing of logs, stores or protocols, and it does no I/O beyond
-//! reading the machine's size ([`machine`]) and environment variables ([`environment`]).
+//! **What it is not.** It knows nothing of logs, stores or protocols, but how an HTTP request begins
+//! ([`begins_http_request`]), and it does no I/O beyond reading the machine's size ([`machine`]) and
+//! environment variables ([`environment`]).
 //!
 //! **Life of a call.** `Env::system` is made once in `main`; every component gets a clone.
 //! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
@@ -43,6 +44,7 @@ mod env;
 pub mod environment;
 mod error;
 mod fair_memory;
+mod http_request;
 mod id;
 pub mod job;
 mod keyed_turns;
@@ -64,6 +66,7 @@ pub use cpu::{CpuPool, Lane};
 pub use env::Env;
 pub use error::ErrorKind;
 pub use fair_memory::{Claim, FairMemory, Party, Patience, Short};
+pub use http_request::begins_http_request;
 pub use id::Id;
 pub use job::Stopped;
 pub use keyed_turns::{KEY_BYTES, KeyedTurns, Place};

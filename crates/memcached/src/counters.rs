@@ -57,7 +57,7 @@ macro_rules! counters {
 counters!(Totals, TotalSums, "Counters of a worker that have no class.":
     get_cmds, get_misses, get_expired, get_flushed, touch_cmds, touch_misses, flush_cmds, meta_cmds,
     delete_misses, incr_misses, decr_misses, cas_misses, store_too_large, store_no_memory,
-    auth_cmds, auth_errors, idle_kicks, bytes_read, bytes_written, conn_yields,
+    auth_cmds, auth_errors, http_requests, idle_kicks, bytes_read, bytes_written, conn_yields,
     get_extstore, get_aborted_extstore, miss_from_extstore, total_items, response_oom, input_oom);
 
 counters!(OfClass, ClassSums, "Counters of a worker for one slab class.":

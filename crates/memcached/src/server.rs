@@ -57,6 +57,8 @@ pub(super) struct Server {
     pub index_power: AtomicU32,
     /// The memory limit as it was last set, in bytes.
     pub memory: AtomicI64,
+    /// The minute after the last one in which a request by HTTP was told.
+    told_http: AtomicU32,
     /// How far tests have turned the clock.
     turned_ns: AtomicI64,
     encryption: Option<Encryption>,
@@ -107,6 +109,7 @@ impl Server {
             None => None,
         };
         Ok(Self {
+            told_http: AtomicU32::new(0),
             turned_ns: AtomicI64::new(0),
             encryption,
             tls_counts,
@@ -138,6 +141,17 @@ impl Server {
     /// How much is logged.
     pub fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Says that a connection was ended because it asked by HTTP; once in a minute.
+    pub fn tell_http_request(&self, now: u32) {
+        let minute = now / 60 + 1;
+        if self.told_http.swap(minute, Ordering::Relaxed) != minute {
+            self.log.say(
+                "ended a connection that asked by HTTP, which a web page may have made; others of this \
+                 minute are counted as http_requests",
+            );
+        }
     }
 
     /// Logs as much from now on.

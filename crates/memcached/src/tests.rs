@@ -105,6 +105,8 @@ const CONVERSATIONS: &[Exchange] = &[
     ),
     ("set a 0 0 1\r\n1\r\nquit\r\nget a\r\n", "STORED\r\n"),
     ("GET / HTTP/1.1\r\nget a\r\n", ""),
+    ("POST / HTTP/1.1\r\nHost: localhost\r\n\r\nset a 0 0 1\r\n1\r\n", ""),
+    ("get /a HTTP/1.1\r\n", "END\r\n"),
 ];
 
 #[test]
@@ -458,4 +460,15 @@ proptest! {
         }
         prop_assert_eq!(String::from_utf8_lossy(&answers), expected);
     }
+}
+
+/// A web page's request ended its connection without a trace.
+#[test]
+fn requests_by_http_are_counted() {
+    let rig = rig(Settings::default());
+    assert!(!rig.ask("stats\r\n").contains("http_requests"));
+    for _ in 0..2 {
+        assert_eq!(rig.ask("POST / HTTP/1.1\r\n\r\nset a 0 0 1\r\n1\r\n"), "");
+    }
+    assert!(rig.ask("stats\r\n").contains("STAT http_requests 2\r\n"));
 }

@@ -53,6 +53,8 @@ pub struct Counters {
     pub connections_over_memory: Counter,
     /// Connections that were closed because a line or pickle was not whole in time.
     pub slow_connections: Counter,
+    /// Connections that were closed because they began with an HTTP request.
+    pub http_connections: Counter,
 }
 
 impl Counters {
@@ -70,6 +72,7 @@ impl Counters {
             ("refusedConnections", &self.refused_connections),
             ("connectionsOverMemory", &self.connections_over_memory),
             ("slowConnections", &self.slow_connections),
+            ("httpConnections", &self.http_connections),
         ]
     }
 }

@@ -3,12 +3,12 @@
 //! **Invariants.** A connection holds what its place's memory gives ([`crate::senders`]), at most one pickle
 //! of [`FRAME_BYTES_MAX`]; a longer line than [`LINE_BYTES_MAX`] is counted and skipped up to its end. A
 //! connection that says nothing for [`IDLE`] is closed, and so is one whose line or pickle is not whole
-//! within [`MESSAGE_TIMEOUT`].
+//! within [`MESSAGE_TIMEOUT`], and one that begins with an HTTP request, of which nothing is taken.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sandur_base::{Env, ShutdownSignal, Task};
+use sandur_base::{Env, ShutdownSignal, Task, begins_http_request};
 use sandur_carbon::{FRAME_BYTES_MAX, PICKLE};
 use tokio::io::AsyncRead;
 use tokio::net::{TcpListener, UdpSocket};
@@ -50,7 +50,7 @@ async fn receive(
     let (senders, env) = (place.senders(), place.senders().env());
     let mut buffer = Buffer::new(place.claim()).await?;
     let mut messages = Messages { protocol, is_skipping: false };
-    let (mut heard, mut incomplete) = (env.monotonic(), None);
+    let (mut heard, mut incomplete, mut has_begun) = (env.monotonic(), None, false);
     loop {
         let until = incomplete.map_or(heard + IDLE, |since: Duration| since + MESSAGE_TIMEOUT);
         let patience = until.saturating_sub(env.monotonic());
@@ -64,8 +64,12 @@ async fn receive(
             Some(_) => return Ok(()),
             None => return incomplete.map_or(Ok(()), |_| Err(Closed::Slow)),
         }
+        if !has_begun && begins_http_request(&buffer.bytes) {
+            return Err(Closed::Http);
+        }
         let taken = senders.sort(|sorter| messages.take(&mut buffer.bytes, sorter, senders.relay()));
         let Some(taken) = taken else { return Ok(()) };
+        has_begun |= taken.was_whole || messages.is_skipping;
         if taken.was_whole || !taken.is_incomplete {
             incomplete = None;
         }
@@ -160,7 +164,7 @@ pub async fn listen(
         (Transport::Udp, Protocol::Line) => {
             let socket = UdpSocket::bind(&listener.address).await?;
             let address = socket.local_addr()?;
-            let receiving = datagrams(senders.relay().clone(), socket, stopping);
+            let receiving = datagrams(senders.clone(), socket, stopping);
             Ok((address, env.spawn("datagrams of the relay", receiving)))
         }
     }
@@ -199,7 +203,8 @@ async fn accept(
     }
 }
 
-async fn datagrams(relay: Relay, socket: UdpSocket, stopping: ShutdownSignal) {
+async fn datagrams(senders: Senders, socket: UdpSocket, stopping: ShutdownSignal) {
+    let relay = senders.relay();
     let mut sorter = relay.sorter();
     let mut buffer = vec![0; DATAGRAM_BYTES];
     loop {
@@ -207,8 +212,15 @@ async fn datagrams(relay: Relay, socket: UdpSocket, stopping: ShutdownSignal) {
             () = stopping.triggered() => break,
             received = socket.recv(&mut buffer) => received,
         };
-        // An error is that of an earlier answer; the socket stays good.
-        let Ok(bytes) = received else { continue };
+        let Ok(bytes) = received else {
+            // The socket stays good; what fails again and again must not take a processor.
+            senders.env().sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        if begins_http_request(&buffer[..bytes]) {
+            relay.counters().rejected.add(1);
+            continue;
+        }
         for line in buffer[..bytes].split(|byte| *byte == b'\n') {
             sorter.take(line.strip_suffix(b"\r").unwrap_or(line));
         }

@@ -139,3 +139,55 @@ fn one_address_leaves_places_for_others() {
         running.stop().await;
     });
 }
+
+/// A web page stored points: its request was a line that is no point, and the lines of its body were points.
+#[test]
+fn a_web_page_writes_nothing_into_the_relay() {
+    let long = format!("POST /{} HTTP/1.1\r\n\r\na.page 1 100\n", "x".repeat(20_000));
+    for request in [
+        "POST / HTTP/1.1\r\nHost: localhost\r\n\r\na.page 1 100\n",
+        "PRI * HTTP/2.0\r\n\r\na.page 1 100\n",
+        &long,
+    ] {
+        for piece in [1, usize::MAX] {
+            in_world(|world| async move {
+                let (running, _) = start(&world, 8 << 20);
+                let (mut page, task) = connect(&world, &running, 1, Protocol::Line);
+                for piece in request.as_bytes().chunks(piece.min(request.len())) {
+                    // The relay may close it in the middle.
+                    _ = page.write_all(piece).await;
+                    tokio::task::yield_now().await;
+                }
+                let (mut sender, _task) = connect(&world, &running, 1, Protocol::Line);
+                sender
+                    .write_all(b"GET 1 100\na.sender 2 100\nPOST / HTTP/1.1\na.sender 3 100\n")
+                    .await
+                    .unwrap();
+                world.seconds(1.0).await;
+                let values = world.remotes.values("h1");
+                assert!(task.is_finished(), "the page's connection is closed");
+                assert_eq!(values.len(), 2, "{values:?}");
+                assert_eq!(running.relay.counters().http_connections.get(), 1);
+                running.stop().await;
+            });
+        }
+    }
+}
+
+/// The length in front of a pickle would have more bytes than any may have.
+#[test]
+fn a_web_page_is_no_pickle() {
+    in_world(|world| async move {
+        let (running, _) = start(&world, 8 << 20);
+        for request in ["POST / HTTP/1.1\r\n\r\na.page 1 100\n", "\u{7f}\u{7f}\u{7f}\u{7f}a.page 1 100\n"] {
+            let (mut page, task) = connect(&world, &running, 1, Protocol::Pickle);
+            page.write_all(request.as_bytes()).await.unwrap();
+            world.seconds(1.0).await;
+            assert!(task.is_finished(), "{request}");
+        }
+        assert!(world.remotes.values("h1").is_empty());
+        let counters = running.relay.counters();
+        assert_eq!((counters.http_connections.get(), counters.rejected.get()), (1, 1));
+        running.stop().await;
+    });
+}

@@ -49,6 +49,9 @@ pub enum Closed {
     /// A line or a pickle was not whole in time.
     #[error("a line or pickle was not whole within {} s", MESSAGE_TIMEOUT.as_secs())]
     Slow,
+    /// It is not of a sender.
+    #[error("it begins with an HTTP request, which a web page may have made")]
+    Http,
 }
 
 /// Those who send to one relay. Cheap to clone: a handle.
@@ -63,7 +66,7 @@ struct Inner {
     /// Sorters that nothing uses now.
     sorters: Mutex<Vec<Sorter>>,
     /// When the next warning of each kind may be written.
-    warnings: Mutex<[Duration; 3]>,
+    warnings: Mutex<[Duration; 4]>,
     keys: foldhash::fast::RandomState,
 }
 
@@ -158,6 +161,7 @@ impl Senders {
             Closed::Full | Closed::AddressFull => (0, &counters.refused_connections),
             Closed::Memory(_) => (1, &counters.connections_over_memory),
             Closed::Slow => (2, &counters.slow_connections),
+            Closed::Http => (3, &counters.http_connections),
         }
     }
 }

@@ -110,6 +110,9 @@ fn commands(view: &View<'_>, report: &mut Report) {
     report.add("store_no_memory", totals.store_no_memory);
     report.add("auth_cmds", totals.auth_cmds);
     report.add("auth_errors", totals.auth_errors);
+    if totals.http_requests > 0 {
+        report.add("http_requests", totals.http_requests);
+    }
     if view.context.settings().idle_timeout_s > 0 || totals.idle_kicks > 0 {
         report.add("idle_kicks", totals.idle_kicks);
     }

@@ -1,6 +1,8 @@
 //! The first command of a connection when users must authenticate: `set KEY 0 0 BYTES` with
 //! `USER PASSWORD` as its value. Key, flags and expiry are ignored.
 
+use sandur_base::begins_http_request;
+
 use crate::command_context::CommandContext;
 use crate::input::Input;
 use crate::next::{Ending, Next};
@@ -8,6 +10,7 @@ use crate::output::Output;
 use crate::words::{Words, unsigned};
 
 use super::call::line;
+use super::dispatch::end_http_request;
 
 /// Most bytes of a user and password.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
@@ -25,6 +28,9 @@ pub(crate) fn command(
     let Some((line, length)) = line(unread) else {
         return (unread.len() > LINE_BYTES_MAX).then_some(Next::End(Ending::Error));
     };
+    if begins_http_request(line) {
+        return Some(end_http_request(context));
+    }
     let words: Vec<&[u8]> = Words::new(line).take(5).collect();
     let size = match words.as_slice() {
         [b"set", _, _, _, size] => unsigned(size),

@@ -3,6 +3,8 @@
 //! Invariants: a line ends with LF, CR before it is dropped. A command is the same function of the same
 //! bytes however they were split.
 
+use sandur_base::begins_http_request;
+
 use crate::command_context::CommandContext;
 use crate::commands;
 use crate::input::Input;
@@ -80,9 +82,17 @@ fn dispatch(call: &mut Call<'_>, length: usize) -> Next {
 }
 
 fn unknown(call: &mut Call<'_>) -> Next {
-    // a browser or a probe that takes us for an HTTP server shall not wait for more
-    if call.words.clone().last().is_some_and(|word| word.starts_with(b"HTTP/")) {
-        return Next::End(Ending::Error);
+    // a browser or a probe that takes us for an HTTP server shall not wait for more, and a web page shall not
+    // have the lines of a body carried out
+    match begins_http_request(call.line) {
+        true => end_http_request(call.context),
+        false => call.answer(ERROR),
     }
-    call.answer(ERROR)
+}
+
+/// Ends a connection that asks for something by HTTP.
+pub(super) fn end_http_request(context: &CommandContext<'_>) -> Next {
+    context.counters.totals.http_requests.add(1);
+    context.server.tell_http_request(context.now);
+    Next::End(Ending::Error)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::BoxFuture;
+use sandur_base::{BoxFuture, begins_http_request};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -21,6 +21,10 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 /// Part of the memory of one request that a block may have: points of new names take two dozen times as much,
 /// and the buffers of other connections need room beside.
 const CLAIM_SHARE: u64 = 64;
+
+/// What is said of a connection, or a datagram, that begins with an HTTP request.
+pub const HTTP_REFUSED: &str = "it begins with an HTTP request, which a web page may have made; a program \
+                                that speaks HTTP sends points to /graphite/carbon of the HTTP listener";
 
 /// A connection.
 pub struct Connection {
@@ -94,6 +98,8 @@ struct Running {
     storing: Option<BoxFuture<'static, Rest>>,
     /// Whether it is known that the stream is plain or how it is compressed.
     is_clear: bool,
+    /// Whether messages were taken out of it, so that what is in the buffer is not its beginning.
+    has_begun: bool,
     /// When the last bytes came.
     heard: Duration,
     /// Since when a message is incomplete.
@@ -133,6 +139,7 @@ impl Connection {
             buffer,
             storing: None,
             is_clear: false,
+            has_begun: false,
             heard,
             incomplete: None,
             stopped: None,
@@ -166,6 +173,7 @@ impl Running {
                 self.look_at_beginning();
             }
             if self.storing.is_none() && self.is_clear {
+                self.refuse_http();
                 self.store_whole();
             }
             if self.storing.is_none() {
@@ -237,6 +245,15 @@ impl Running {
         }
     }
 
+    /// Ends a connection that begins with an HTTP request: a web page may have sent it, and chose the lines
+    /// of its body.
+    fn refuse_http(&mut self) {
+        if !self.has_begun && begins_http_request(&self.buffer.bytes) {
+            self.buffer.bytes.clear();
+            self.break_off(Broken::by_us("http_request", HTTP_REFUSED.to_owned()));
+        }
+    }
+
     /// Begins to store the whole messages that have come.
     fn store_whole(&mut self) {
         let Connection { app, source, .. } = &self.connection;
@@ -254,6 +271,7 @@ impl Running {
         let is_incomplete = whole < self.buffer.bytes.len();
         let Connection { app, source, .. } = &self.connection;
         if whole > 0 {
+            self.has_begun = true;
             let block = self.buffer.split(self.connection.empty(), whole);
             let (app, source) = (app.clone(), source.clone());
             self.storing = Some(Box::pin(async move {

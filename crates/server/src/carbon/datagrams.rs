@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use sandur_base::BoxFuture;
+use sandur_base::{BoxFuture, begins_http_request};
 use tokio::net::UdpSocket;
 
 use super::buffer::Buffer;
-use super::intake::{Source, store};
+use super::connection::HTTP_REFUSED;
+use super::intake::{Source, reject, store};
 use crate::http::App;
 
 /// Bytes of the longest datagram.
@@ -37,6 +38,9 @@ pub async fn receive(app: App, source: Source, socket: UdpSocket) {
                 sandur_carbon::append_datagram(&datagram[..length], &mut buffer.bytes);
             }
             received = socket.recv(&mut datagram), if takes_more => match received {
+                Ok(length) if begins_http_request(&datagram[..length]) => {
+                    reject(&app, &source, "http_request", HTTP_REFUSED.to_owned(), &datagram[..length]);
+                }
                 Ok(length) => waiting = Some(length),
                 Err(error) => {
                     tracing::debug!(%error, "cannot receive a datagram");

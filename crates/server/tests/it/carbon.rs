@@ -297,3 +297,44 @@ async fn a_compressed_stream_becomes_no_more_than_its_ratio() {
     assert_eq!(ended, "1");
     server.stop().await.unwrap();
 }
+
+/// A browser's plain POST to carbon's port stored the points of its body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_page_writes_nothing_into_carbon() {
+    let (env, server) = start(|_| ()).await;
+    let [_, lines, pickles, protobuf] = server.listening[..] else { panic!("{:?}", server.listening) };
+    let at = now(&env);
+    let host = format!("Host: {lines}\r\nContent-Type: text/plain\r\n\r\npage.a 1 {at}\n");
+    let long = "x".repeat(40_000);
+    for request in [
+        format!("POST / HTTP/1.1\r\n{host}"),
+        format!("POST /{long} HTTP/1.1\r\n{host}"),
+        format!("OPTIONS * HTTP/1.1\r\n{host}"),
+        format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\npage.a 1 {at}\n"),
+    ] {
+        send(lines, request.as_bytes()).await;
+    }
+    for listener in [pickles, protobuf] {
+        send(listener, format!("POST / HTTP/1.1\r\n{host}").as_bytes()).await;
+    }
+    // Behind a point it is a line like any other that is none.
+    send(lines, format!("POST 1 {at}\nsender.a 1 {at}\nPOST / HTTP/1.1\nsender.b 2 {at}\n").as_bytes()).await;
+    assert_eq!(value(&server, "sender.b", "").await.as_deref(), Some("2"));
+    assert_eq!(value(&server, "POST", "").await.as_deref(), Some("1"));
+    let datagrams = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    datagrams.send_to(format!("GET / HTTP/1.1\r\n\r\npage.a 1 {at}\n").as_bytes(), lines).await.unwrap();
+    datagrams.send_to(format!("sender.c 3 {at}\n").as_bytes(), lines).await.unwrap();
+    for _ in 0..600 {
+        if value(&server, "sender.c", "").await.is_some() {
+            break;
+        }
+        env.sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(value(&server, "sender.c", "").await.as_deref(), Some("3"));
+    assert_eq!(value(&server, "page.a", "").await, None, "no page writes");
+    let ended = counter(&server, "sandur_carbon_ended_connections_total{reason=\"http_request\"").await;
+    let dropped = counter(&server, "sandur_carbon_rejected_points_total{reason=\"http_request\"").await;
+    assert_eq!((ended.as_str(), dropped.as_str()), ("6", "1"));
+    assert!(get(&server, "/graphite/rejected", "").await.contains("begins with an HTTP request"));
+    server.stop().await.unwrap();
+}
