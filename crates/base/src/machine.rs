@@ -1,6 +1,8 @@
-//! What the machine offers: memory (the cgroup's limit where there is one) and processors.
+//! What the machine offers: memory (the cgroup's limit where there is one), processors and open files.
 
 use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Bytes of memory that this process may use: the cgroup's limit or the machine's memory.
 /// 1 GiB when neither can be read.
@@ -12,6 +14,30 @@ pub fn memory_bytes() -> u64 {
 /// Processors that this process may run on.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Files, sockets among them, that this process may have open at a time.
+pub fn open_files_max() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Raises that number to `wanted`, or as far as the system allows it; gives what it is then. `None`: as far
+/// as it goes. A limit that is higher stays.
+pub fn raise_open_files_max(wanted: Option<u64>) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let set = |current, maximum| setrlimit(Resource::Nofile, Rlimit { current, maximum }).is_ok();
+    let least = wanted.or(limit.maximum);
+    let is_enough = match (limit.current, least) {
+        (None, _) => true,
+        (Some(current), Some(least)) => current >= least,
+        (Some(_), None) => false,
+    };
+    // Only a privileged process may raise the maximum; for others the maximum is all there is.
+    let maximum = limit.maximum.map(|maximum| maximum.max(least.unwrap_or(maximum)));
+    if !is_enough && !set(least, maximum) {
+        set(limit.maximum, limit.maximum);
+    }
+    open_files_max()
 }
 
 fn total_memory() -> Option<u64> {

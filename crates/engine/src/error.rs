@@ -77,6 +77,13 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
+    /// The process or its machine has no file descriptor or no memory left for now. Nothing of the push was
+    /// applied.
+    #[error("the WAL cannot be written for now: {reason}; the push was not applied, send it again")]
+    Short {
+        /// What the store said.
+        reason: String,
+    },
     /// The store takes no writes now.
     #[error(
         "the store can only be read now: {reason}; the push was not applied, writing goes on by itself when \
@@ -226,8 +233,8 @@ impl Error {
     pub fn may_be_stored(&self) -> bool {
         let full = matches!(self, Self::HeadsFull(_) | Self::FlushesFail(_) | Self::QueueFull { .. });
         let refused = full || matches!(self, Self::BatchTooLarge { .. });
-        let not_written =
-            matches!(self, Self::Timestamp { .. } | Self::NoSpace { .. } | Self::ReadOnly { .. });
+        let passing = matches!(self, Self::NoSpace { .. } | Self::ReadOnly { .. } | Self::Short { .. });
+        let not_written = passing || matches!(self, Self::Timestamp { .. });
         let not_queued = matches!(self, Self::Stalled { is_under_way: false, .. });
         !refused && !not_written && !not_queued
     }
@@ -247,6 +254,7 @@ impl Error {
             Self::BatchTooLarge { .. } | Self::MergeTooLarge(_) => ErrorKind::Limit,
             Self::Timestamp { .. } => ErrorKind::Invalid,
             Self::ReadOnly { .. } | Self::WalLost { .. } | Self::FlushesFail(_) => ErrorKind::Unavailable,
+            Self::Short { .. } => ErrorKind::Unavailable,
             Self::NoSpace { .. } | Self::Poisoned { .. } | Self::Fenced { .. } | Self::Overtaken { .. } => {
                 ErrorKind::Unavailable
             }

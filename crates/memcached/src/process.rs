@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sandur_base::environment;
+use sandur_base::{environment, machine};
 
 use super::error::Error;
 use super::settings::Settings;
@@ -87,21 +87,19 @@ pub(super) fn go_to_background(settings: &Settings) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Lets the process have as many descriptors as it may have connections.
-pub(super) fn raise_descriptor_limit(connections: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // pollers, bells, listeners, the flash tier and standard streams
-    const OTHERS: u64 = 256;
-    let wanted = connections as u64 + OTHERS;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < wanted) {
-        let maximum = limit.maximum.map(|maximum| maximum.max(wanted));
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
-        if raised.is_err() {
-            // without privileges the hard limit is all there is
-            let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-        }
-    }
+/// Descriptors of pollers, bells, listeners, the flash tier and standard streams.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// Lets the process have as many descriptors as it may have connections; how many connections it has
+/// descriptors for.
+pub(super) fn raise_descriptor_limit(connections: usize) -> usize {
+    connections_of(machine::raise_open_files_max(Some(connections as u64 + OTHER_DESCRIPTORS)), connections)
+}
+
+/// Descriptors that connections may take; the rest keeps half of them when they are few.
+fn connections_of(descriptors: u64, wanted: usize) -> usize {
+    let others = OTHER_DESCRIPTORS.min(descriptors / 2);
+    wanted.min(usize::try_from(descriptors - others).unwrap_or(usize::MAX)).max(1)
 }
 
 /// Keeps all memory of the process, now and later, out of swap.
@@ -136,6 +134,14 @@ mod tests {
         assert_eq!(find_user("root"), Some((0, 0)));
         assert_eq!(find_user("11211"), Some((11211, 11211)));
         assert_eq!(find_user("no such user"), None);
+    }
+
+    #[test]
+    fn connections_leave_descriptors_for_the_rest() {
+        assert_eq!(connections_of(u64::MAX, 1_024), 1_024);
+        assert_eq!(connections_of(1_024, 1_024), 768);
+        assert_eq!(connections_of(100, 1_024), 50);
+        assert_eq!(connections_of(0, 1_024), 1);
     }
 
     #[test]

@@ -56,7 +56,14 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     }
     log.set_verbosity(settings.verbosity);
     note_ignored(&settings, &*log);
-    raise_descriptor_limit(settings.connections_max);
+    let most = raise_descriptor_limit(settings.connections_max);
+    if most < settings.connections_max {
+        let wanted = std::mem::replace(&mut settings.connections_max, most);
+        log.say(&format!(
+            "-c {wanted} is cut to {most}: no more files may be open; raise the limit (ulimit -n, \
+             LimitNOFILE)"
+        ));
+    }
     if settings.lock_memory
         && let Err(error) = lock_memory()
     {

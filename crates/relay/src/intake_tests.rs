@@ -12,7 +12,7 @@ use crate::memory::Memory;
 use crate::model::Protocol;
 use crate::relay::Running;
 use crate::relay_tests::{World, in_world, memory};
-use crate::senders::{CONNECTIONS_MAX, CONNECTIONS_PER_ADDRESS_MAX};
+use crate::senders::CONNECTIONS_MAX;
 
 const FRAME: usize = 1 << 20;
 const ONE: &str = "cluster main forward h1; match * send to main;";
@@ -129,7 +129,7 @@ fn one_address_leaves_places_for_others() {
         let (running, _) = start(&world, 8 << 20);
         let admit = |last| running.senders.admit(address(last));
         let mut places: Vec<_> = (0..CONNECTIONS_MAX).map_while(|_| admit(1)).collect();
-        assert_eq!(places.len(), CONNECTIONS_PER_ADDRESS_MAX);
+        assert_eq!(places.len(), CONNECTIONS_MAX / 2);
         places.extend((0..CONNECTIONS_MAX).map_while(|_| admit(2)));
         assert_eq!(places.len(), CONNECTIONS_MAX);
         assert!(admit(3).is_none());
@@ -188,6 +188,18 @@ fn a_web_page_is_no_pickle() {
         assert!(world.remotes.values("h1").is_empty());
         let counters = running.relay.counters();
         assert_eq!((counters.http_connections.get(), counters.rejected.get()), (1, 1));
+        running.stop().await;
+    });
+}
+
+#[test]
+fn fewer_connections_are_taken_where_fewer_files_may_be_open() {
+    in_world(|world| async move {
+        let (running, _) = start(&world, 8 << 20);
+        running.senders.limit_connections(3);
+        let places: Vec<_> = [1, 1, 1, 2, 3].map(|last| running.senders.admit(address(last))).into();
+        let taken: Vec<bool> = places.iter().map(Option::is_some).collect();
+        assert_eq!(taken, [true, true, false, true, false]);
         running.stop().await;
     });
 }

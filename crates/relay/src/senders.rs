@@ -16,10 +16,8 @@ use sandur_base::{Claim, Env, FairMemory, MemoryBudget, Party, Patience, Short, 
 use crate::counters::Counter;
 use crate::relay::{Relay, Sorter};
 
-/// Connections to all listeners of a relay at a time.
+/// Connections to all listeners of a relay at a time; half of them of one address, or of one /64 of IPv6.
 pub const CONNECTIONS_MAX: usize = 4_096;
-/// Connections of one address, or of one /64 of IPv6.
-pub const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 /// How long a line or a pickle that has begun may take to be whole, as in `carbon.message_timeout`.
 pub const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -38,11 +36,17 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// All places are taken.
-    #[error("{CONNECTIONS_MAX} connections are open")]
-    Full,
+    #[error("{most} connections are open, as many as there may be")]
+    Full {
+        /// How many that is.
+        most: usize,
+    },
     /// The address has its share of places.
-    #[error("its address has {CONNECTIONS_PER_ADDRESS_MAX} connections open")]
-    AddressFull,
+    #[error("its address has {most} connections open, as many as one may have")]
+    AddressFull {
+        /// How many that is.
+        most: usize,
+    },
     /// There is no memory for what it sends.
     #[error("{0}")]
     Memory(#[from] Short),
@@ -70,8 +74,8 @@ struct Inner {
     keys: foldhash::fast::RandomState,
 }
 
-#[derive(Default)]
 struct Places {
+    most: usize,
     open: usize,
     by_address: HashMap<IpAddr, usize>,
 }
@@ -83,11 +87,16 @@ impl Senders {
             env: env.clone(),
             relay: relay.clone(),
             memory: FairMemory::new(env.clone(), memory.clone(), PATIENCE),
-            places: Mutex::default(),
+            places: Mutex::new(Places { most: CONNECTIONS_MAX, open: 0, by_address: HashMap::new() }),
             sorters: Mutex::default(),
             warnings: Mutex::default(),
             keys: foldhash::fast::RandomState::default(),
         }))
+    }
+
+    /// Bounds the connections, where fewer than [`CONNECTIONS_MAX`] files may be open.
+    pub fn limit_connections(&self, most: usize) {
+        self.places().most = most.clamp(1, CONNECTIONS_MAX);
     }
 
     /// A place for a connection from this address, unless there is none.
@@ -95,9 +104,10 @@ impl Senders {
         let address = party_of(address);
         let mut places = self.places();
         let of_address = places.by_address.get(&address).copied().unwrap_or(0);
-        let refused = match (places.open < CONNECTIONS_MAX, of_address < CONNECTIONS_PER_ADDRESS_MAX) {
-            (false, _) => Some(Closed::Full),
-            (true, false) => Some(Closed::AddressFull),
+        let (most, of_one) = (places.most, places.most.div_ceil(2));
+        let refused = match (places.open < most, of_address < of_one) {
+            (false, _) => Some(Closed::Full { most }),
+            (true, false) => Some(Closed::AddressFull { most: of_one }),
             (true, true) => None,
         };
         if let Some(reason) = refused {
@@ -158,7 +168,7 @@ impl Senders {
     fn kind(&self, reason: &Closed) -> (usize, &Counter) {
         let counters = self.0.relay.counters();
         match reason {
-            Closed::Full | Closed::AddressFull => (0, &counters.refused_connections),
+            Closed::Full { .. } | Closed::AddressFull { .. } => (0, &counters.refused_connections),
             Closed::Memory(_) => (1, &counters.connections_over_memory),
             Closed::Slow => (2, &counters.slow_connections),
             Closed::Http => (3, &counters.http_connections),

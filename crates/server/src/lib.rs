@@ -28,6 +28,7 @@ pub mod graphite_rules;
 pub mod http;
 mod logging;
 pub mod memory;
+mod open_files;
 mod process_metrics;
 pub mod roles;
 mod server_metrics;

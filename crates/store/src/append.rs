@@ -187,8 +187,12 @@ fn place(requester: &Requester, path: &str) -> Place {
 fn create_durably(path: &std::path::Path) -> io::Result<File> {
     let directory = path.parent().expect("an object's file is below the store's root");
     let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-    file.sync_all()?;
-    File::open(directory)?.sync_all()?;
+    let durable = file.sync_all().and_then(|()| File::open(directory)?.sync_all());
+    if let Err(error) = durable {
+        // A file that is not used must not stay: each attempt has a name of its own.
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
     Ok(file)
 }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use object_store::client::HttpError;
+use rustix::io::Errno;
 
 use crate::advice::{Fault, denied_remedy};
 use crate::error::{Error, Place};
@@ -34,6 +35,8 @@ pub(crate) enum Cause {
     Timeout(Duration),
     Denied,
     Full,
+    /// The process or its machine has no file descriptor or no memory left for now.
+    Short,
     ReadOnly,
     Invalid,
     Length {
@@ -68,7 +71,7 @@ impl Failure {
 
     /// Whether the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
-        matches!(self.cause, Cause::Throttled | Cause::Unavailable | Cause::Timeout(_))
+        matches!(self.cause, Cause::Throttled | Cause::Unavailable | Cause::Short | Cause::Timeout(_))
     }
 
     /// Whether it says that the store has too much to do.
@@ -93,6 +96,7 @@ impl Failure {
             Cause::Timeout(_) => "timeout",
             Cause::Denied => "denied",
             Cause::Full => "full",
+            Cause::Short => "short",
             Cause::ReadOnly => "read_only",
             Cause::Invalid => "invalid",
             Cause::Length { .. } => "length",
@@ -126,6 +130,7 @@ impl Failure {
                 Error::Denied { at, reason, remedy }
             }
             Cause::Full => Error::Full { at, reason },
+            Cause::Short => Error::Short { at, reason },
             Cause::ReadOnly => Error::ReadOnly { at },
             Cause::Invalid => Error::Invalid { reason: format!("{at} is not possible: {reason}") },
             Cause::Length { expected, found } => Error::Length { at, expected, found },
@@ -180,9 +185,10 @@ fn system_cause(error: &object_store::Error) -> Option<Cause> {
 /// The meaning of a system error.
 pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
     use io::ErrorKind as K;
-    // EMFILE and ENFILE have no ErrorKind: too many files are open, which passes.
-    if matches!(error.raw_os_error(), Some(23 | 24)) {
-        return Cause::Unavailable;
+    // Most of these have no ErrorKind. Each passes when others give back what they hold.
+    const PASSING: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
+    if Errno::from_io_error(error).is_some_and(|errno| PASSING.contains(&errno)) {
+        return Cause::Short;
     }
     match error.kind() {
         K::NotFound => Cause::NotFound,
@@ -191,6 +197,7 @@ pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
         K::StorageFull | K::QuotaExceeded => Cause::Full,
         K::ReadOnlyFilesystem => Cause::ReadOnly,
         K::StaleNetworkFileHandle => Cause::Replaced,
+        K::OutOfMemory => Cause::Short,
         K::Interrupted | K::WouldBlock | K::TimedOut | K::ResourceBusy => Cause::Unavailable,
         K::InvalidInput | K::InvalidFilename | K::IsADirectory | K::NotADirectory => Cause::Invalid,
         _ => Cause::Device,
@@ -330,7 +337,10 @@ mod tests {
             (30, Cause::ReadOnly),
             (13, Cause::Denied),
             (5, Cause::Device),
-            (24, Cause::Unavailable),
+            (11, Cause::Short),
+            (12, Cause::Short),
+            (23, Cause::Short),
+            (24, Cause::Short),
         ];
         for (errno, cause) in cases {
             let source = Box::new(io::Error::from_raw_os_error(errno));

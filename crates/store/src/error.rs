@@ -117,6 +117,17 @@ pub enum Error {
         /// What the store said.
         reason: String,
     },
+    /// The process or its machine has no file descriptor or no memory left for now.
+    #[error(
+        "{at} failed because open files or memory are short ({reason}); it is tried again, and goes on when \
+         others are closed: raise the limit of open files (ulimit -n, LimitNOFILE) or add memory"
+    )]
+    Short {
+        /// Where.
+        at: Place,
+        /// What the system said.
+        reason: String,
+    },
     /// The store takes no writes.
     #[error("{} is read-only: {} refused; make it writable or give another --store", .at.store, .at.what())]
     ReadOnly {
@@ -234,6 +245,7 @@ impl Error {
         match self {
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Unavailable { .. } | Self::Full { .. } | Self::Device { .. } => ErrorKind::Unavailable,
+            Self::Short { .. } => ErrorKind::Unavailable,
             Self::InUse { .. } | Self::Poisoned { .. } => ErrorKind::Unavailable,
             Self::Vanished { .. } | Self::Replaced { .. } => ErrorKind::Unavailable,
             Self::Throttled { .. } | Self::Busy { .. } => ErrorKind::Busy,

@@ -7,8 +7,10 @@
 //! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
 //! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
 //! all, it holds rows that a client was told to send again, and equal rows are stored once. A full or
-//! read-only device is tried again once per pause, also when no push comes: a load balancer that sees that
-//! pushes are refused sends none. Most other failures poison the WAL for good, because after a failed fsync the kernel may report success for pages that it has dropped.
+//! read-only device, and a process that is short of file descriptors or memory, are tried again once per pause,
+//! also when no push comes: a load balancer that sees that pushes are refused sends none. Most other failures
+//! poison the WAL for good, because after a failed fsync the kernel may report success for pages that it has
+//! dropped.
 //!
 //! **When a file loses its name**, because it was removed or replaced, its bytes are found by no reader.
 //! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are
@@ -26,7 +28,7 @@ use super::group::Group;
 use super::{Context, End, Push, SMALL_BYTES, frame};
 use crate::error::Error;
 
-/// How long pushes are refused without a trial when the device is full.
+/// How long pushes are refused without a trial when the device is full, or something is short.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// What the WAL needs of a file.
@@ -310,6 +312,7 @@ impl Committer {
         let refusal = match error {
             StoreError::Full { .. } => Error::NoSpace { reason },
             StoreError::ReadOnly { .. } => Error::ReadOnly { reason },
+            StoreError::Short { .. } => Error::Short { reason },
             StoreError::Vanished { .. } => {
                 let refusal = Error::WalLost { reason };
                 tracing::error!(%refusal, "the rows in memory are flushed now");
@@ -323,7 +326,7 @@ impl Committer {
                 return refusal;
             }
         };
-        tracing::warn!(%refusal, "pushes are refused until the device takes writes again");
+        tracing::warn!(%refusal, "pushes are refused until the WAL can be written again");
         status.pause(refusal.clone(), self.context.env.monotonic() + FULL_PAUSE);
         refusal
     }

@@ -33,6 +33,10 @@ enum Meets {
     ReadOnly,
     /// A new file cannot be made for lack of space.
     NoNewFile,
+    /// A new file cannot be made because too many files are open.
+    NoDescriptor,
+    /// The kernel has no memory for the write.
+    NoMemory,
 }
 
 #[derive(Default)]
@@ -45,8 +49,8 @@ impl Disk {
     fn next(&self, creating: bool) -> Meets {
         let mut script = self.script.lock().unwrap();
         match script.front() {
-            Some(Meets::NoNewFile) if creating => script.pop_front().unwrap(),
-            Some(Meets::NoNewFile) | None => Meets::Success,
+            Some(Meets::NoNewFile | Meets::NoDescriptor) if creating => script.pop_front().unwrap(),
+            Some(Meets::NoNewFile | Meets::NoDescriptor) | None => Meets::Success,
             Some(_) if creating => Meets::Success,
             Some(_) => script.pop_front().unwrap(),
         }
@@ -75,8 +79,10 @@ struct DiskDirectory(Arc<Disk>);
 impl WalDirectory for DiskDirectory {
     fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>> {
         let disk = Arc::clone(&self.0);
-        if disk.next(true) == Meets::NoNewFile {
-            return Box::pin(async { Err(full()) });
+        match disk.next(true) {
+            Meets::NoNewFile => return Box::pin(async { Err(full()) }),
+            Meets::NoDescriptor => return Box::pin(async { Err(short("os error 24")) }),
+            _ => {}
         }
         let earlier = disk.files.lock().unwrap().insert(path.to_owned(), Vec::new());
         assert!(earlier.is_none(), "{path} was there already");
@@ -109,6 +115,7 @@ impl WalFile for DiskFile {
                 }
                 Meets::Vanished => Err(StoreError::Vanished { at: place(), reason: "removed".into() }),
                 Meets::ReadOnly => Err(StoreError::ReadOnly { at: place() }),
+                Meets::NoMemory => Err(short("os error 12")),
                 Meets::Device => Err(StoreError::Device { at: place(), reason: "EIO".into() }),
                 _ => Err(full()),
             }
@@ -126,6 +133,10 @@ impl WalFile for DiskFile {
 
 fn place() -> Place {
     Place { store: "file:///test".into(), operation: Operation::Append, path: "wal/x".into() }
+}
+
+fn short(reason: &str) -> StoreError {
+    StoreError::Short { at: place(), reason: reason.into() }
 }
 
 fn full() -> StoreError {
@@ -324,4 +335,22 @@ async fn space_on_a_full_disk_is_noticed_without_a_push() {
     assert_eq!(bench.file_count(), 0, "the trial leaves no file");
     bench.push("one").await.unwrap();
     assert_eq!(bench.rows(), 1);
+}
+
+/// One "too many open files" at a new segment made the server read-only until a restart.
+#[tokio::test(start_paused = true)]
+async fn a_shortage_of_descriptors_or_memory_refuses_until_it_is_over() {
+    let bench = Bench::new().await;
+    bench.script(&[Meets::NoDescriptor]);
+    let error = bench.push("one").await.unwrap_err();
+    assert!(matches!(error, Error::Short { .. }) && error.to_string().contains("LimitNOFILE"), "{error}");
+    assert!(error.kind().is_retryable() && !error.may_be_stored());
+    assert!(matches!(bench.push("at once").await, Err(Error::Short { .. })), "without a trial");
+    bench.wait().await;
+    bench.push("one").await.unwrap();
+    bench.script(&[Meets::NoMemory]);
+    assert!(matches!(bench.push("two").await, Err(Error::Short { .. })));
+    bench.wait().await;
+    bench.push("two").await.unwrap();
+    assert_eq!(bench.rows(), 2);
 }

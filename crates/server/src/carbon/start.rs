@@ -16,6 +16,7 @@ use super::listen::Bound;
 use super::unpacked::STREAMS_MAX;
 use crate::http::{App, Connections, Place};
 use crate::memory::Shares;
+use crate::open_files::OpenFiles;
 
 /// Pause after a connection that could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -23,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Accepts on all bound addresses until the server stops; the tasks end when everything that came is stored.
 pub fn start(app: &App, shares: &Shares, bound: Vec<Bound>) -> Vec<Task<()>> {
     let settings = &app.settings.carbon;
-    let most = settings.max_connections.min(shares.connections_max());
+    let files = OpenFiles::now(&app.settings);
+    let most = settings.max_connections.min(shares.connections_max()).min(files.connections_max());
     let heads = shares.heads_budget();
     let connections = Connections::new(app.env.clone(), (most, most), heads, app.metrics.clone());
     let unpacking = Arc::new(Semaphore::new(STREAMS_MAX));

@@ -13,9 +13,7 @@ use crate::config::Settings;
 use crate::failed_command::Failed;
 use crate::http::{Acceptor, App, Connections, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
 use crate::memory::Shares;
-
-/// Connections of the listener for operators: people and probes.
-const OPERATORS_CONNECTIONS_MAX: u64 = 64;
+use crate::open_files::{OPERATORS_CONNECTIONS_MAX, OpenFiles};
 
 /// A bound listener and what it will serve.
 pub struct Door {
@@ -37,7 +35,7 @@ pub struct Doors {
 }
 
 /// Binds the listeners that the settings name and starts to accept: requests are answered with 503 until
-/// [`Door::open`].
+/// [`Door::open`]. Raises the limit of open files first.
 pub async fn doors(
     env: &Env,
     settings: &Settings,
@@ -57,13 +55,14 @@ pub async fn doors(
     for (flag, address, surface) in wanted.into_iter().filter(|(_, address, _)| !address.is_empty()) {
         bound.push((bind(settings, flag, address).await?, surface));
     }
-    let (mut doors, mut accepting) = (Vec::new(), Vec::new());
+    let (mut doors, mut accepting, files) = (Vec::new(), Vec::new(), OpenFiles::raise(settings));
     for ((listener, address), surface) in bound {
         let mut http = settings.http.clone();
         if surface == Surface::Operators {
             http.max_connections = http.max_connections.min(OPERATORS_CONNECTIONS_MAX);
         }
-        let most = (http.max_connections.min(shares.connections_max()), http.max_connections_per_address);
+        let most = http.max_connections.min(shares.connections_max()).min(files.connections_max());
+        let most = (most, http.max_connections_per_address);
         let connections = Connections::new(env.clone(), most, shares.heads_budget(), metrics.clone());
         let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
         let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };

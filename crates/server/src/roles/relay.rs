@@ -20,6 +20,7 @@ use sandur_relay::spool::{Directory, Options, Spool};
 use crate::config::Settings;
 use crate::failed_command::Failed;
 use crate::http::App;
+use crate::open_files::OpenFiles;
 
 /// What this server is called among the targets of its relay.
 pub const SELF: &str = "sandur";
@@ -77,6 +78,8 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let running = Running::start((&app.env, &held), routing, Arc::new(connector), &open_spool, &host)
         .map_err(|error| wrong(error.to_string()))?;
+    let most = OpenFiles::now(settings).connections_max();
+    running.senders.limit_connections(usize::try_from(most).unwrap_or(usize::MAX));
     let (mut accepting, mut listening) = (Vec::new(), Vec::new());
     for listener in &listeners {
         let bound = listen(&running.senders, listener, app.stopping.clone()).await;

@@ -30,6 +30,7 @@ mod listeners;
 mod logcli;
 mod memcached_clients;
 mod memory;
+mod open_files;
 mod operations;
 mod otlp_grpc;
 mod process;

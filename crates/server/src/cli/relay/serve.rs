@@ -19,6 +19,7 @@ use super::configuration;
 use crate::config::Log;
 use crate::failed_command::Failed;
 use crate::logging;
+use crate::open_files::raise_for_relay;
 use crate::roles::{self, Signals};
 
 /// Options of the command without a subcommand.
@@ -85,6 +86,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     let shutdown = Shutdown::default();
     let _signals = env.spawn("signals", Signals::catch().watch(shutdown.clone()));
     let mut accepting = Vec::new();
+    running.senders.limit_connections(usize::try_from(raise_for_relay()).unwrap_or(usize::MAX));
     for listener in &listening {
         let bound = listen(&running.senders, listener, shutdown.signal()).await;
         let (address, task) =

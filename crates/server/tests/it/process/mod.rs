@@ -33,13 +33,15 @@ pub struct Setup {
     pub store: String,
     pub arguments: Vec<String>,
     pub log: PathBuf,
+    /// What the server's shell calls `ulimit` with.
+    pub ulimit: Option<String>,
 }
 
 impl Setup {
     /// A server over `store` that writes its log to `folder`.
     pub fn new(store: impl Into<String>, folder: &Path) -> Self {
         let log = folder.join(format!("server-{}.log", std::process::id()));
-        Self { store: store.into(), arguments: Vec::new(), log }
+        Self { store: store.into(), arguments: Vec::new(), log, ulimit: None }
     }
 
     /// Adds command-line arguments.
@@ -60,7 +62,16 @@ impl Setup {
     pub fn try_start(&self) -> Result<Server, String> {
         let address = free_address().unwrap();
         let output = File::options().create(true).append(true).open(&self.log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_sandur"))
+        let program = env!("CARGO_BIN_EXE_sandur");
+        let mut command = match &self.ulimit {
+            None => Command::new(program),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), program]);
+                shell
+            }
+        };
+        let child = command
             .args(["serve", "--store", &self.store, "--listen", &address.to_string()])
             .args(&self.arguments)
             .stdout(output.try_clone().unwrap())
