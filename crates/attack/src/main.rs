@@ -66,6 +66,7 @@ fn course(matches: &ArgMatches, directory: PathBuf) -> Result<Course<'static>> {
             directory,
             memory_limit: number("memory-limit") << 20,
             arguments: ARGUMENTS.map(str::to_owned).to_vec(),
+            open_files: None,
         },
         attacks: chosen(&names)?,
         size: if matches.get_flag("short") { Size::Short } else { Size::Full },

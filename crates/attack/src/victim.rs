@@ -35,6 +35,8 @@ pub struct Setup {
     pub memory_limit: u64,
     /// More arguments of `serve`.
     pub arguments: Vec<String>,
+    /// Files that the process may have open, where not as many as this one.
+    pub open_files: Option<u32>,
 }
 
 /// A running process.
@@ -89,7 +91,14 @@ impl Setup {
         let address = free_address()?;
         let limit = self.memory_limit.to_string();
         let url = format!("file://{}", store.display());
-        let mut command = Command::new(&self.program);
+        let mut command = match self.open_files {
+            None => Command::new(&self.program),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(&self.program);
+                shell
+            }
+        };
         command.args(["serve", "--store", &url, "--listen", &address.to_string(), "--memory-limit", &limit]);
         command.args(&self.arguments);
         let mut victim = spawn(&mut command, address, self.directory.join("serve.log"))?;

@@ -1,6 +1,8 @@
-//! Websockets that follow everything and never read, while much is pushed.
+//! Websockets that follow everything and never read, while much is pushed, and some that send a message
+//! without end.
 
 use std::io::Write;
+use std::net::TcpStream;
 
 use anyhow::Result;
 
@@ -10,7 +12,7 @@ use crate::raw;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "followers", about: "tails that never read, while much is pushed", run };
+    Attack { name: "followers", about: "tails that never read, and messages that never end", run };
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     let mut held = Vec::new();
@@ -30,6 +32,8 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             // A frame that announces 2^63 bytes, masked, and one that is cut off.
             let _ =
                 stream.write_all(&[0x82, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4]);
+        } else if n % 4 == 1 {
+            endless(ground, &mut stream);
         }
         held.push(stream);
     }
@@ -38,4 +42,21 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         ground.store_lines("followed", &vec![line.clone(); 500]);
     }
     Ok(())
+}
+
+/// A message in fragments, none of which is the last, until the server takes no more.
+fn endless(ground: &Ground<'_>, stream: &mut TcpStream) {
+    const FRAGMENT: usize = 1 << 20;
+    let fragments = ground.pick(8, 63);
+    for number in 0..fragments {
+        let kind = if number == 0 { 2 } else { 0 };
+        let length = (FRAGMENT as u64).to_be_bytes();
+        let frame = [&[kind, 0x80 | 127][..], &length, &[0; 4], &vec![b'x'; FRAGMENT]].concat();
+        if stream.write_all(&frame).is_err() {
+            return;
+        }
+    }
+    ground
+        .tally
+        .finding(format!("a follower sent a message of {fragments} MiB, and the server read all of it"));
 }

@@ -5,6 +5,7 @@ mod carbon_clients;
 mod chains;
 mod compressed_bodies;
 mod damaged_objects;
+mod delete_filters;
 mod edge_numbers;
 mod followers;
 mod graphite_targets;
@@ -13,6 +14,7 @@ mod malformed_requests;
 mod many_series;
 mod memcached_clients;
 mod nested_bodies;
+mod open_files;
 mod promql_chains;
 mod regexes;
 mod remote_writes;
@@ -22,6 +24,7 @@ mod templates;
 mod thin_days;
 mod unlinked_wal;
 mod unread_answers;
+mod web_pages;
 
 use anyhow::Result;
 
@@ -56,9 +59,12 @@ pub static ATTACKS: &[&Attack] = &[
     &idle_connections::ATTACK,
     &unread_answers::ATTACK,
     &followers::ATTACK,
+    &web_pages::ATTACK,
     &memcached_clients::ATTACK,
     &carbon_clients::ATTACK,
     &damaged_objects::ATTACK,
     &unlinked_wal::ATTACK,
     &thin_days::ATTACK,
+    &open_files::ATTACK,
+    &delete_filters::ATTACK,
 ];

@@ -26,6 +26,7 @@ fn every_attack_is_withstood() {
             directory: folder.path().to_owned(),
             memory_limit: 256 << 20,
             arguments: ARGUMENTS.map(str::to_owned).to_vec(),
+            open_files: None,
         },
         attacks: ATTACKS.to_vec(),
         size: Size::Short,
