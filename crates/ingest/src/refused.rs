@@ -72,11 +72,13 @@ pub enum Reason {
     DeltaOlderStart,
     /// As many series of delta temporality are added up as allowed.
     TooManyDeltaStreams,
+    /// The timestamp cannot be stored, whatever the limits are.
+    TimestampOutOfRange,
 }
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 25] = [
+    pub const EVERY: [Self; 26] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
@@ -102,6 +104,7 @@ impl Reason {
         Self::DeltaOutOfOrder,
         Self::DeltaOlderStart,
         Self::TooManyDeltaStreams,
+        Self::TimestampOutOfRange,
     ];
 
     /// The name for metrics, as Loki has it.
@@ -132,6 +135,7 @@ impl Reason {
             Self::DeltaOutOfOrder => "delta_out_of_order",
             Self::DeltaOlderStart => "delta_older_start",
             Self::TooManyDeltaStreams => "otlp_delta_max_streams",
+            Self::TimestampOutOfRange => "timestamp_out_of_range",
         }
     }
 }

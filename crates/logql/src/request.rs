@@ -11,6 +11,10 @@ const POINTS_MAX: i64 = 11_000;
 const NOT_INSTANT: &str = "log queries are not supported as an instant query type, \
     please change your query to a range query type";
 
+/// The length of a range is a number of nanoseconds in 64 bits.
+const TOO_LONG: &str =
+    "the query time range exceeds the limit of 292 years for a metric query; move its start or its end";
+
 /// A query and its parameters.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -134,7 +138,8 @@ pub fn exact_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
                 ));
             }
             check_length(start_ns, end_ns, limits)?;
-            if (end_ns - start_ns) / step_ns > POINTS_MAX {
+            let length_ns = end_ns.checked_sub(start_ns).ok_or_else(|| Error::Limit(TOO_LONG.to_owned()))?;
+            if length_ns / step_ns > POINTS_MAX {
                 return Err(Error::Invalid(
                     "exceeded maximum resolution of 11,000 points per time series. \
                      Try increasing the value of the step parameter"
@@ -147,7 +152,7 @@ pub fn exact_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
 }
 
 fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
-    if end_ns < start_ns || end_ns.checked_sub(start_ns).is_none() {
+    if end_ns < start_ns {
         return Err(Error::Invalid("end timestamp must not be before or equal to start time".to_owned()));
     }
     Ok(())
@@ -206,6 +211,12 @@ mod tests {
         assert!(
             message(metric_steps(&range(10, 0, 1), &limits)).starts_with("end timestamp must not be before")
         );
+        let ends = request(Kind::Range { start_ns: i64::MIN, end_ns: i64::MAX, step_ns: i64::MAX }, 10);
+        let unlimited = Limits { max_query_length: 0, ..Limits::default() };
+        let long = message(metric_steps(&ends, &unlimited));
+        assert!(long.starts_with("the query time range exceeds the limit of 292 years"), "{long}");
+        assert!(message(metric_steps(&ends, &limits)).contains("limit: 30d1h"));
+        assert_eq!(log_range(&ends, &unlimited).unwrap(), TimeRange::ALL);
         let long = message(metric_steps(&range(0, 40 * 86_400, 3600), &limits));
         assert_eq!(long, "the query time range exceeds the limit (query length: 960h0m0s, limit: 30d1h)");
         let instant = log_range(&request(Kind::Instant { time_ns: 0 }, 1), &limits).unwrap_err().to_string();

@@ -49,6 +49,7 @@ mod metric_metadata;
 mod page;
 mod plain_pattern;
 mod retention;
+mod rfc3339;
 mod rollup;
 mod samples;
 mod series_labels;
@@ -81,6 +82,7 @@ pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, RetentionRules};
 pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
+pub use rfc3339::Rfc3339;
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
 };

@@ -488,21 +488,29 @@ impl<'a> SampleBuilder<'a> {
 
     #[cold]
     fn refuse_time(&mut self, time_ms: i64) {
-        let is_old = time_ms < self.oldest_ms;
-        let reason = if is_old { Reason::SampleTooOld } else { Reason::TooNew };
+        let reason = match time_ms {
+            ..EARLIEST_MS => Reason::TimestampOutOfRange,
+            time_ms if time_ms > LATEST_MS => Reason::TimestampOutOfRange,
+            time_ms if time_ms < self.oldest_ms => Reason::SampleTooOld,
+            _ => Reason::TooNew,
+        };
         self.note_line(reason);
         let Some(series) = self.batch.series.last() else { return };
         self.refused.count(reason, 1, 0);
         let cause = Cause { reason, stream: series.id, number: 0 };
         self.refused.tell(cause, || {
             let shown = ShownSeries(&series.labels);
-            match is_old {
-                true => format!(
+            match reason {
+                Reason::TimestampOutOfRange => format!(
+                    "out of bounds: received a sample whose timestamp cannot be stored, timestamp: {time_ms} \
+                     series: '{shown}'. Timestamps are milliseconds, and the years 1678 to 2261 can be stored"
+                ),
+                Reason::SampleTooOld => format!(
                     "too old sample: received a sample whose timestamp is too far in the past, timestamp: \
                      {time_ms} series: '{shown}' (err-mimir-sample-timestamp-too-old). To adjust the related \
                      per-tenant limit, configure limits.metrics.out_of_order_time_window"
                 ),
-                false => format!(
+                _ => format!(
                     "out of bounds: received a sample whose timestamp is too far in the future, timestamp: \
                      {time_ms} series: '{shown}' (err-mimir-too-far-in-future). To adjust the related \
                      per-tenant limit, configure limits.metrics.creation_grace_period"

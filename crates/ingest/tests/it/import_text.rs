@@ -68,7 +68,10 @@ fn refused_lines_are_told_by_their_place_when_that_is_asked() {
     let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
     let decoded = imported(&cache(), &options, "", text);
     let runs: Vec<_> = decoded.refused.runs().unwrap().iter().map(|r| (r.first, r.count, r.reason)).collect();
-    assert_eq!(runs, [(3, 2, Reason::InvalidSample), (5, 1, Reason::InvalidLabels), (6, 1, Reason::TooNew)]);
+    assert_eq!(
+        runs,
+        [(3, 2, Reason::InvalidSample), (5, 1, Reason::InvalidLabels), (6, 1, Reason::TimestampOutOfRange)]
+    );
     let told = decoded.refused.text().unwrap();
     assert!(told.contains("expected a value: 'up one'") && !told.contains("line 4"), "{told}");
     let not_asked = imported(&cache(), &ImportOptions::default(), "", text);

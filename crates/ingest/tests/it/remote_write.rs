@@ -114,8 +114,14 @@ fn what_breaks_a_limit_is_named_and_the_rest_is_stored() {
         (time_series(&[sample(1.0, NOON_MS)]), "err-mimir-missing-metric-name"),
         (time_series(&[label("__name__", "m"), sample(1.0, NOON_MS + 601_000)]), "out of bounds"),
         (time_series(&[label("__name__", "m"), sample(1.0, NOON_MS - 3_601_000)]), "too old sample"),
-        (time_series(&[label("__name__", "m"), sample(1.0, i64::MAX)]), "out of bounds"),
-        (time_series(&[label("__name__", "m"), sample(1.0, i64::MIN)]), "too old sample"),
+        (
+            time_series(&[label("__name__", "m"), sample(1.0, i64::MAX)]),
+            "the years 1678 to 2261 can be stored",
+        ),
+        (
+            time_series(&[label("__name__", "m"), sample(1.0, i64::MIN)]),
+            "the years 1678 to 2261 can be stored",
+        ),
     ];
     let good = time_series(&[label("__name__", "good"), sample(1.0, NOON_MS)]);
     let cache = cache();
@@ -127,6 +133,30 @@ fn what_breaks_a_limit_is_named_and_the_rest_is_stored() {
             assert_eq!((decoded.refused.lines(), decoded.written.samples), (1, 1), "{text}");
             assert_eq!(decoded.batch.series[0].labels.to_string(), r#"{__name__="good"}"#);
         }
+    }
+}
+
+#[test]
+fn times_that_cannot_be_stored_were_refused_by_limits_that_are_not_set() {
+    let metrics =
+        MetricLimits { out_of_order_time_window: 0, creation_grace_period: 0, ..MetricLimits::default() };
+    let limits = Limits { metrics, ..Limits::default() };
+    let decode = |time_ms| {
+        let body = time_series(&[label("__name__", "m"), sample(1.0, time_ms)]);
+        write_to(&cache(), &limits, V1, &body).unwrap()
+    };
+    let (year_1677, year_9999) = (-9_246_096_000_000, 253_402_300_799_000);
+    for time_ms in [year_1677, year_9999] {
+        assert_eq!(
+            decode(time_ms).refused.text().unwrap(),
+            format!(
+                "out of bounds: received a sample whose timestamp cannot be stored, timestamp: {time_ms} \
+                 series: 'm'. Timestamps are milliseconds, and the years 1678 to 2261 can be stored"
+            )
+        );
+    }
+    for time_ms in [-9_200_000_000_000, 0, 9_200_000_000_000] {
+        assert_eq!(decode(time_ms).written.samples, 1, "{time_ms}");
     }
 }
 

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 use sandur_base::spelling::nearest;
 use sandur_base::units::parse_duration;
+use sandur_model::Rfc3339;
 
 use crate::failed_command::Failed;
 
@@ -144,8 +145,15 @@ pub fn instant(text: &str, now_ns: i64, zone: &Zone) -> Result<i64, Failed> {
         return number.map_err(Failed::usage);
     }
     let found = relative(text, &zone.now(now_ns)).or_else(|| absolute(text, &zone.now(now_ns)));
-    let ns = found.and_then(|instant| i64::try_from(instant.as_nanosecond()).ok());
+    let ns = found.map(|instant| saturating_ns(instant.as_nanosecond()));
+    // The last day of the year 9999, which people write for "the end of time", has no place in a time zone.
+    let ns = ns.or_else(|| Some(Rfc3339::parse(text)?.saturating_ns()));
     ns.ok_or_else(|| Failed::usage(format!("'{text}' is no instant: write it like {FORMS}")))
+}
+
+/// The nearest number of nanoseconds in 64 bits.
+fn saturating_ns(ns: i128) -> i64 {
+    i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// Unix time, whose unit its size tells; with a decimal point seconds.
@@ -285,6 +293,15 @@ mod tests {
             ("99999999999.5", "later than nanoseconds can say"),
         ] {
             assert!(read(bad, "UTC").contains(message), "{bad}: {}", read(bad, "UTC"));
+        }
+    }
+
+    #[test]
+    fn instants_beyond_nanoseconds_are_the_ends_of_time() {
+        for (text, expected) in
+            [("9999-12-31T23:59:59Z", i64::MAX), ("3000-01-01", i64::MAX), ("0001-01-01T00:00:00Z", i64::MIN)]
+        {
+            assert_eq!(instant(text, NOW, &Zone::utc()).ok(), Some(expected), "{text}");
         }
     }
 

@@ -6,7 +6,7 @@
 use std::num::IntErrorKind;
 
 use sandur_base::units::parse_duration;
-use sandur_model::SECOND_NS;
+use sandur_model::{Rfc3339, SECOND_NS};
 use sandur_query::Direction;
 
 use crate::failed_request::Failure;
@@ -203,7 +203,10 @@ pub fn timestamp(text: &str) -> Result<i64, String> {
     match text.parse::<i64>() {
         Ok(number) if text.len() <= 10 => Ok(number.saturating_mul(SECOND_NS)),
         Ok(number) => Ok(number),
-        Err(_) => rfc3339(text).ok_or_else(|| not_a_number("ParseInt", text)),
+        Err(_) => match Rfc3339::parse(text) {
+            Some(at) => Ok(at.saturating_ns()),
+            None => Err(not_a_number("ParseInt", text)),
+        },
     }
 }
 
@@ -224,12 +227,6 @@ pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
 /// A Prometheus duration in nanoseconds; `None` when it is none, or longer than 64 bits can say.
 fn duration_ns(text: &str) -> Option<i64> {
     i64::try_from(parse_duration(text).ok()?.as_nanos()).ok()
-}
-
-/// An RFC 3339 timestamp in nanoseconds since the epoch; `None` when it is none, or too far from now.
-pub fn rfc3339(text: &str) -> Option<i64> {
-    let instant = text.parse::<jiff::Timestamp>().ok()?;
-    i64::try_from(instant.as_nanosecond()).ok()
 }
 
 #[cfg(test)]
@@ -257,6 +254,8 @@ mod tests {
             let found = timestamp(text).unwrap();
             assert!((found - ns).abs() < 1_000, "{text}: {found}");
         }
+        let ends = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"].map(|text| timestamp(text).unwrap());
+        assert_eq!(ends, [i64::MIN, i64::MAX], "years that nanoseconds do not reach are their ends");
         assert_eq!(timestamp("zzz").unwrap_err(), "strconv.ParseInt: parsing \"zzz\": invalid syntax");
     }
 

@@ -417,6 +417,32 @@ async fn names_are_searched_line_by_line() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn times_of_all_years_were_refused() {
+    let server = server_with(|s| s.limits.max_query_length = 0);
+    let (from, to) = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z");
+    for (path, pairs) in [
+        (QUERY, &[("query", "1"), ("time", to)][..]),
+        (RANGE, &[("query", "up"), ("start", from), ("end", to), ("step", "100y")]),
+        ("/api/v1/series", &[("match[]", "up"), ("start", from), ("end", to)]),
+        ("/api/v1/labels", &[("start", from), ("end", to)]),
+        ("/api/v1/label/job/values", &[("start", from), ("end", to)]),
+        ("/api/v1/query_exemplars", &[("query", "up"), ("start", from), ("end", to)]),
+        ("/loki/api/v1/labels", &[("start", from), ("end", to)]),
+        ("/loki/api/v1/series", &[("match[]", "{a=\"b\"}"), ("start", from), ("end", to)]),
+        ("/loki/api/v1/query_range", &[("query", "{a=\"b\"}"), ("start", from), ("end", to)]),
+    ] {
+        let answer = server.get(path, pairs).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    }
+    let up = server.get("/api/v1/series", &[("match[]", "up"), ("start", from), ("end", to)]).await;
+    assert!(up.body.contains(r#""instance":"a""#), "{}", up.body);
+    let pairs = [("query", "count_over_time({a=\"b\"}[1h])"), ("start", from), ("end", to), ("step", "290y")];
+    let long = server.get("/loki/api/v1/query_range", &pairs).await;
+    assert_eq!(long.status, 400);
+    assert!(long.body.starts_with("the query time range exceeds the limit of 292 years"), "{}", long.body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_last_samples_are_shown_to_a_scrape() {
     let server = server();
     let pairs = [("match[]", "up"), ("match[]", "{instance=\"a\"}"), ("match[]", "size")];

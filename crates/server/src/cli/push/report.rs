@@ -206,6 +206,10 @@ fn remedy_of_samples(reason: &str) -> &'static str {
             "; check the clock, and that times are milliseconds in Prometheus's format and seconds in \
              OpenMetrics, or raise limits.metrics.creation_grace_period of the server"
         }
+        "timestamp_out_of_range" => {
+            "; times are milliseconds in Prometheus's format and seconds in OpenMetrics, and the years 1678 \
+             to 2261 can be stored"
+        }
         "per_user_series_limit" => "; raise limits.metrics.max_global_series_per_user of the server",
         "max_label_names_per_series" => "; raise limits.metrics.max_label_names_per_series of the server",
         "label_name_too_long" => "; raise limits.metrics.max_label_name_length of the server",

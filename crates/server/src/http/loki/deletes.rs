@@ -1,11 +1,10 @@
 //! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
 
-use sandur_model::{DeletionMode, Signal, TenantId};
+use sandur_model::{DeletionMode, Rfc3339, Signal, TenantId};
 
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::delete_requests::{DeleteShown, Deletes};
-use crate::http::params::rfc3339;
 use axum::http::StatusCode;
 use std::sync::Arc;
 
@@ -22,8 +21,8 @@ pub fn of(app: &App, tenant: &TenantId, signal: Signal) -> Result<Arc<dyn Delete
 /// An instant in milliseconds: unix seconds of ten characters, or RFC 3339; nothing is now.
 pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
     let Some(text) = text else { return Some(now_ns / 1_000_000) };
-    if let Some(ns) = rfc3339(text) {
-        return Some(ns.div_euclid(1_000_000));
+    if let Some(at) = Rfc3339::parse(text) {
+        return Some(at.milliseconds());
     }
     let seconds: f64 = text.parse().ok().filter(|_| text.len() == 10)?;
     let ms = (seconds * 1_000.0).round();
@@ -54,6 +53,7 @@ mod tests {
             (Some("15916162.5"), Some(15_916_162_500)),
             (Some("2020-06-08T11:37:07Z"), Some(1_591_616_227_000)),
             (Some("2020-06-08T11:37:07.1239Z"), Some(1_591_616_227_123)),
+            (Some("9999-12-31T23:59:59Z"), Some(253_402_300_799_000)),
             (Some("1591616227000"), None),
             (Some("yesterday!"), None),
             (Some("-1e9999999"), None),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sandur_model::{MILLISECOND_NS, TimeRange};
+use sandur_model::{MILLISECOND_NS, Rfc3339, TimeRange};
 
 use super::refused::{Kind, Refused};
 use crate::http::params::Params;
@@ -28,8 +28,8 @@ pub fn instant(text: &str) -> Result<i64, String> {
         let ms = if ms.is_finite() { ms as i64 } else { 0 };
         return Ok((whole as i64).saturating_mul(1_000).saturating_add(ms));
     }
-    if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        return i64::try_from(at.as_nanosecond().div_euclid(1_000_000)).map_err(|_| refused());
+    if let Some(at) = Rfc3339::parse(text) {
+        return Ok(at.milliseconds());
     }
     [FIRST, LAST].iter().find(|(known, _)| *known == text).map(|(_, ms)| *ms).ok_or_else(refused)
 }
@@ -113,6 +113,8 @@ mod tests {
             ("1e3", 1_000_000),
             ("2015-06-03T13:21:58.555Z", 1_433_337_718_555),
             ("2015-06-03T14:21:58.555+01:00", 1_433_337_718_555),
+            ("9999-12-31T23:59:59Z", 253_402_300_799_000),
+            ("0001-01-01T00:00:00Z", -62_135_596_800_000),
             ("-292273086-05-16T16:47:06Z", i64::MIN),
             ("292277025-08-18T07:12:54.999999999Z", i64::MAX),
             ("1e300", i64::MAX),
