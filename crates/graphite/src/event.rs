@@ -80,6 +80,9 @@ impl Event {
                 seconds.ok_or_else(|| wrong("\"when\" is a number of seconds since 1970"))? as i64
             }
         };
+        if members.get("what").is_none_or(Value::is_null) {
+            return Err(wrong("\"what\" is missing"));
+        }
         let event = Self { when, id, what: text("what")?, tags, data: text("data")? };
         let bytes = event.line().len();
         if bytes > EVENT_BYTES_MAX || event.tags.len() > TAGS_MAX {
@@ -185,6 +188,8 @@ mod tests {
             (r#"{"what":"x \" é","tags":"  a  b "}"#, Some((99, "a b", "x \" é", ""))),
             (r#"{"what":1,"tags":null,"data":null}"#, Some((99, "", "1", ""))),
             (r#"{"what":"x","tags":7}"#, None),
+            (r#"{"waht":"x"}"#, None),
+            (r#"{"what":null,"data":"d"}"#, None),
             (r#"{"what":["x"]}"#, None),
             (r#"{"when":"1"}"#, None),
             (r#"{"when":-1}"#, None),

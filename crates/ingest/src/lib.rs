@@ -59,6 +59,7 @@ mod level_keys;
 mod level_logfmt;
 mod limits_check;
 mod loki_json;
+mod loki_json_legacy;
 mod loki_proto;
 mod memory;
 mod metadata_name;
@@ -82,7 +83,7 @@ pub use level_keys::LEVEL_KEYS;
 pub use limits_check::{
     ENTRIES_MAX, LABELS_TEXT_MAX, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, VALUE_DEPTH_MAX,
 };
-pub use loki_proto::{loki_push, loki_push_within};
+pub use loki_proto::{loki_push, loki_push_legacy_within, loki_push_within};
 pub use memory::Memory;
 pub use otlp::{otlp_logs, otlp_logs_within, otlp_status};
 pub use rate::{RateLimited, RateLimiter, SamplesRateLimited};

@@ -2,22 +2,38 @@
 //!
 //! `{"streams":[{"stream":{"name":"value"},"values":[["<ns>","line",{"name":"value"}]]}]}`. One
 //! decoder with one set of checks then serves both forms. Strings may hold bytes that are no UTF-8.
-//! Nesting is bounded by the shape itself; unknown fields are skipped without recursion.
+//! Nesting is bounded by the shape itself; unknown members are skipped without recursion.
+//!
+//! **Invariant.** A stream whose members are unknown, so that it would bring no entry, is an error.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use sandur_model::SECOND_NS;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::Error;
+use crate::loki_json_legacy::LegacyEntries;
 use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
+/// Which forms of a stream are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streams {
+    /// That of version 1: `stream` and `values`.
+    Version1,
+    /// Also that of before version 1: `labels` and `entries`.
+    Legacy,
+}
+
 /// The protobuf form of a JSON request.
-pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn translate(body: &[u8], streams: Streams, memory: &Meter) -> Result<Vec<u8>, Error> {
     let mut writer = Writer::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
-    Request(&mut writer).deserialize(&mut json).and_then(|()| json.end()).map_err(|e| malformed(body, &e))?;
+    Request(&mut writer, streams)
+        .deserialize(&mut json)
+        .and_then(|()| json.end())
+        .map_err(|e| malformed(body, &e))?;
     writer.into_bytes()
 }
 
@@ -42,7 +58,9 @@ macro_rules! seed {
     };
 }
 
-struct Request<'w>(&'w mut Writer);
+pub(crate) use seed;
+
+struct Request<'w>(&'w mut Writer, Streams);
 seed!(Request, deserialize_map);
 
 impl<'de> Visitor<'de> for Request<'_> {
@@ -55,7 +73,7 @@ impl<'de> Visitor<'de> for Request<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             if key == "streams" {
-                map.next_value_seed(Streams(self.0))?;
+                map.next_value_seed(StreamList(self.0, self.1))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -64,10 +82,10 @@ impl<'de> Visitor<'de> for Request<'_> {
     }
 }
 
-struct Streams<'w>(&'w mut Writer);
-seed!(Streams, deserialize_seq);
+struct StreamList<'w>(&'w mut Writer, Streams);
+seed!(StreamList, deserialize_seq);
 
-impl<'de> Visitor<'de> for Streams<'_> {
+impl<'de> Visitor<'de> for StreamList<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,12 +93,12 @@ impl<'de> Visitor<'de> for Streams<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Stream(&mut *self.0))?.is_some() {}
+        while list.next_element_seed(Stream(&mut *self.0, self.1))?.is_some() {}
         Ok(())
     }
 }
 
-struct Stream<'w>(&'w mut Writer);
+struct Stream<'w>(&'w mut Writer, Streams);
 seed!(Stream, deserialize_map);
 
 impl<'de> Visitor<'de> for Stream<'_> {
@@ -92,18 +110,49 @@ impl<'de> Visitor<'de> for Stream<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let open = self.0.open(1);
-        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            match &*key {
+        let is_legacy =
+            |name: &str, legacy: &str| self.1 == Streams::Legacy && name.eq_ignore_ascii_case(legacy);
+        let (mut has_entries, mut unknown) = (false, None);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match &*name {
                 "stream" => map.next_value_seed(LabelSet(self.0))?,
-                "values" => map.next_value_seed(Values(self.0))?,
+                "values" => {
+                    map.next_value_seed(Values(self.0))?;
+                    has_entries = true;
+                }
+                name if is_legacy(name, "labels") => map.next_value_seed(Text(&mut *self.0, 1))?,
+                name if is_legacy(name, "entries") => {
+                    map.next_value_seed(LegacyEntries(&mut *self.0))?;
+                    has_entries = true;
+                }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
+                    unknown.get_or_insert(name);
                 }
             }
         }
         self.0.close(open);
-        Ok(())
+        match unknown.filter(|_| !has_entries) {
+            Some(unknown) => Err(A::Error::custom(without_entries(&unknown))),
+            None => Ok(()),
+        }
     }
+}
+
+/// Bytes of the name of an unknown member in an error.
+const SHOWN_MAX: usize = 40;
+
+/// What is wrong with a stream without entries that has an unknown member.
+fn without_entries(unknown: &str) -> String {
+    let shown = &unknown[..unknown.floor_char_boundary(SHOWN_MAX)];
+    let remedy = match unknown {
+        "labels" | "entries" => {
+            ": the format of before version 1, {\"labels\": \"{...}\", \"entries\": [...]}, is read at \
+             /api/prom/push"
+        }
+        _ => "",
+    };
+    format!("a stream needs \"stream\" and \"values\", this one has '{shown}'{remedy}")
 }
 
 /// Labels become the text that protobuf clients send, so that they are parsed and cached alike.
@@ -257,7 +306,7 @@ impl<'de> Visitor<'de> for Timestamp<'_> {
 }
 
 /// A string as a field of text.
-struct Text<'w>(&'w mut Writer, u32);
+pub(crate) struct Text<'w>(pub(crate) &'w mut Writer, pub(crate) u32);
 seed!(Text, deserialize_bytes);
 
 impl<'de> Visitor<'de> for Text<'_> {
@@ -273,7 +322,8 @@ impl<'de> Visitor<'de> for Text<'_> {
     }
 }
 
-struct Metadata<'w>(&'w mut Writer);
+/// An object of structured metadata as pairs.
+pub(crate) struct Metadata<'w>(pub(crate) &'w mut Writer);
 seed!(Metadata, deserialize_map);
 
 impl<'de> Visitor<'de> for Metadata<'_> {

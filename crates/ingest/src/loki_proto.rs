@@ -13,7 +13,7 @@ use crate::batch_builder::{BatchBuilder, OpenStream, RawEntry};
 use crate::error::Error;
 use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
-use crate::loki_json;
+use crate::loki_json::{self, Streams};
 use crate::memory::{Memory, Meter};
 use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
@@ -30,19 +30,30 @@ pub fn loki_push(
     headers: PushHeaders<'_>,
     body: Bytes,
 ) -> Result<Decoded, Error> {
-    decode(Push { tenant, limits, now_ns, headers }, body, &Meter::default())
+    decode(Push { tenant, limits, now_ns, headers }, body, Streams::Version1, &Meter::default())
 }
 
 /// [`loki_push`] in memory that is asked for before it is taken.
 pub fn loki_push_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
-    decode(push, body, &Meter::new(memory))
+    decode(push, body, Streams::Version1, &Meter::new(memory))
 }
 
-fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error> {
+/// The same of a request to `/api/prom/push`, whose JSON may also have the form of before version 1.
+pub fn loki_push_legacy_within(
+    push: Push<'_>,
+    body: Bytes,
+    memory: Rc<dyn Memory>,
+) -> Result<Decoded, Error> {
+    decode(push, body, Streams::Legacy, &Meter::new(memory))
+}
+
+fn decode(push: Push<'_>, body: Bytes, streams: Streams, memory: &Meter) -> Result<Decoded, Error> {
     let limits = push.limits;
     let body = match open_loki(push.headers, limits, body, memory)? {
         (Format::Protobuf, body) => body,
-        (Format::Json, body) => body.translated(loki_json::translate, memory)?,
+        (Format::Json, body) => {
+            body.translated(|json, memory| loki_json::translate(json, streams, memory), memory)?
+        }
     };
     let text = Text::new(body.bytes(), plain_limit(limits), memory)?;
     let mut builder = BatchBuilder::new(text, limits, push.now_ns, memory);

@@ -2,8 +2,10 @@
 //!
 //! OTLP/JSON is protobuf's JSON mapping with three differences: trace and span ids are hexadecimal,
 //! enumerations are numbers, and names are in lower camel case (snake case is read too, as the
-//! collector does). 64-bit numbers come as strings or as numbers. Unknown fields are skipped. The
+//! collector does). 64-bit numbers come as strings or as numbers. Unknown members are skipped. The
 //! tables below say which name is which field; nesting is bounded by the JSON reader.
+//!
+//! **Invariant.** A body that holds no record because members are unknown is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,16 +27,29 @@ pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
 
 /// The protobuf form of a JSON message with these fields.
 pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::with_capacity(body.len(), memory)?;
+    let writer = Writer::with_capacity(body.len(), memory)?;
+    let mut out = Translation { writer, records: 0, unknown: None };
     let mut json = serde_json::Deserializer::from_slice(body);
-    let message = MessageSeed { writer: &mut writer, fields };
+    let message = MessageSeed { out: &mut out, fields };
     message.deserialize(&mut json).and_then(|()| json.end()).map_err(|error| {
         if error.to_string().starts_with("recursion limit exceeded") {
             return Error::TooDeep { limit: VALUE_DEPTH_MAX };
         }
         malformed(body, &error)
     })?;
-    writer.into_bytes()
+    match out.unknown.filter(|_| out.records == 0) {
+        Some(unknown) => Err(Error::malformed("JSON", 0, unknown)),
+        None => out.writer.into_bytes(),
+    }
+}
+
+/// A message that is being translated.
+struct Translation {
+    writer: Writer,
+    /// Records that were met: log records, data points.
+    records: u64,
+    /// What is wrong with the first unknown member that stands where records are expected.
+    unknown: Option<String>,
 }
 
 /// A field of a message: its name in camel and in snake case, its number, its kind.
@@ -44,6 +59,8 @@ pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(cr
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Message(&'static [Field]),
+    /// Records, or messages through which records are reached.
+    Records(&'static [Field]),
     Text,
     Integer,
     Fixed64,
@@ -56,17 +73,19 @@ pub(crate) enum Kind {
     Base64,
 }
 
-use Kind::{Base64, Bool, Double, Fixed32, Fixed64, Hex, Integer, Message, SignedFixed64, Text, Zigzag};
+use Kind::{
+    Base64, Bool, Double, Fixed32, Fixed64, Hex, Integer, Message, Records, SignedFixed64, Text, Zigzag,
+};
 
-static REQUEST: [Field; 1] = [Field("resourceLogs", "resource_logs", 1, Message(&RESOURCE_LOGS))];
+static REQUEST: [Field; 1] = [Field("resourceLogs", "resource_logs", 1, Records(&RESOURCE_LOGS))];
 static RESOURCE_LOGS: [Field; 2] = [
     Field("resource", "resource", 1, Message(&RESOURCE)),
-    Field("scopeLogs", "scope_logs", 2, Message(&SCOPE_LOGS)),
+    Field("scopeLogs", "scope_logs", 2, Records(&SCOPE_LOGS)),
 ];
 pub(crate) static RESOURCE: [Field; 1] = [Field("attributes", "attributes", 1, Message(&KEY_VALUE))];
 static SCOPE_LOGS: [Field; 2] = [
     Field("scope", "scope", 1, Message(&SCOPE)),
-    Field("logRecords", "log_records", 2, Message(&LOG_RECORD)),
+    Field("logRecords", "log_records", 2, Records(&LOG_RECORD)),
 ];
 pub(crate) static SCOPE: [Field; 4] = [
     Field("name", "name", 1, Text),
@@ -103,7 +122,7 @@ static MAP: [Field; 1] = [Field("values", "values", 1, Message(&KEY_VALUE))];
 
 /// A JSON object as the fields of a message.
 struct MessageSeed<'w> {
-    writer: &'w mut Writer,
+    out: &'w mut Translation,
     fields: &'static [Field],
 }
 
@@ -121,13 +140,14 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
         write!(f, "an object with \"{}\"", self.fields[0].0)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<Cow<'de, str>>()? {
             let field = self.fields.iter().find(|field| field.0 == name || field.1 == name);
             match field {
-                Some(field) => map.next_value_seed(FieldSeed { writer: self.writer, field })?,
+                Some(field) => map.next_value_seed(FieldSeed { out: self.out, field })?,
                 None => {
                     map.next_value::<IgnoredAny>()?;
+                    self.note_unknown(&name);
                 }
             }
         }
@@ -135,9 +155,28 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
     }
 }
 
+/// Bytes of the name of an unknown member in an error.
+const SHOWN_MAX: usize = 40;
+
+impl MessageSeed<'_> {
+    /// Notes an unknown member if records are expected in this message.
+    fn note_unknown(&mut self, name: &str) {
+        let Some(expected) = records_of(self.fields).filter(|_| self.out.unknown.is_none()) else { return };
+        let shown = &name[..name.floor_char_boundary(SHOWN_MAX)];
+        self.out.unknown = Some(format!(
+            "'{shown}' stands where \"{expected}\" is expected, and nothing else holds records"
+        ));
+    }
+}
+
+/// The name of the member of a message in which records are.
+fn records_of(fields: &'static [Field]) -> Option<&'static str> {
+    fields.iter().find(|field| matches!(field.3, Records(_))).map(|field| field.0)
+}
+
 /// A JSON value as one field, or as a repeated one when it is a list.
 struct FieldSeed<'w> {
-    writer: &'w mut Writer,
+    out: &'w mut Translation,
     field: &'static Field,
 }
 
@@ -156,11 +195,11 @@ impl FieldSeed<'_> {
     fn number(&mut self, value: u64) {
         let field = self.field.2;
         match self.field.3 {
-            Fixed64 | SignedFixed64 => self.writer.fixed64(field, value),
-            Zigzag => self.writer.varint(field, (value << 1) ^ ((value as i64 >> 63) as u64)),
-            Fixed32 => self.writer.fixed32(field, value as u32),
-            Double => self.writer.fixed64(field, (value as f64).to_bits()),
-            _ => self.writer.varint(field, value),
+            Fixed64 | SignedFixed64 => self.out.writer.fixed64(field, value),
+            Zigzag => self.out.writer.varint(field, (value << 1) ^ ((value as i64 >> 63) as u64)),
+            Fixed32 => self.out.writer.fixed32(field, value as u32),
+            Double => self.out.writer.fixed64(field, (value as f64).to_bits()),
+            _ => self.out.writer.varint(field, value),
         }
     }
 
@@ -171,14 +210,14 @@ impl FieldSeed<'_> {
     fn text(&mut self, text: &str) -> Option<()> {
         let field = self.field.2;
         match self.field.3 {
-            Double => self.writer.fixed64(field, text.parse::<f64>().ok()?.to_bits()),
+            Double => self.out.writer.fixed64(field, text.parse::<f64>().ok()?.to_bits()),
             Integer | Fixed64 | SignedFixed64 | Zigzag | Fixed32 => {
                 let unsigned = text.parse::<u64>().ok();
                 self.number(unsigned.or_else(|| Some(text.parse::<i64>().ok()? as u64))?);
             }
-            Hex => self.writer.bytes(field, &from_hex(text)?),
-            Base64 => self.writer.bytes(field, &from_base64(text)?),
-            Message(_) | Text | Bool => return None,
+            Hex => self.out.writer.bytes(field, &from_hex(text)?),
+            Base64 => self.out.writer.bytes(field, &from_base64(text)?),
+            Message(_) | Records(_) | Text | Bool => return None,
         }
         Some(())
     }
@@ -189,7 +228,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.field.3 {
-            Message(_) => "an object or a list of objects",
+            Message(_) | Records(_) => "an object or a list of objects",
             Text => "a string",
             Integer | Fixed64 | SignedFixed64 | Zigzag | Fixed32 => "a whole number, as such or in a string",
             Bool => "true or false",
@@ -201,25 +240,27 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
-        let Message(fields) = self.field.3 else {
+        let (Message(fields) | Records(fields)) = self.field.3 else {
             return Err(A::Error::invalid_type(Unexpected::Map, &self));
         };
-        let open = self.writer.open(self.field.2);
-        MessageSeed { writer: &mut *self.writer, fields }.visit_map(map)?;
-        self.writer.close(open);
+        let is_record = matches!(self.field.3, Records(_)) && records_of(fields).is_none();
+        self.out.records += u64::from(is_record);
+        let open = self.out.writer.open(self.field.2);
+        MessageSeed { out: &mut *self.out, fields }.visit_map(map)?;
+        self.out.writer.close(open);
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        if !matches!(self.field.3, Message(_)) && !self.takes_numbers() {
+        if !matches!(self.field.3, Message(_) | Records(_)) && !self.takes_numbers() {
             return Err(A::Error::invalid_type(Unexpected::Seq, &self));
         }
-        while list.next_element_seed(FieldSeed { writer: &mut *self.writer, field: self.field })?.is_some() {}
+        while list.next_element_seed(FieldSeed { out: &mut *self.out, field: self.field })?.is_some() {}
         Ok(())
     }
 
     fn visit_bytes<E>(self, text: &[u8]) -> Result<(), E> {
-        self.writer.bytes(self.field.2, text);
+        self.out.writer.bytes(self.field.2, text);
         Ok(())
     }
 
@@ -231,7 +272,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         if !matches!(self.field.3, Bool) {
             return Err(E::invalid_type(Unexpected::Bool(value), &self));
         }
-        self.writer.varint(self.field.2, u64::from(value));
+        self.out.writer.varint(self.field.2, u64::from(value));
         Ok(())
     }
 
@@ -257,7 +298,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     fn visit_f64<E: serde::de::Error>(mut self, value: f64) -> Result<(), E> {
         let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
         match self.field.3 {
-            Double => self.writer.fixed64(self.field.2, value.to_bits()),
+            Double => self.out.writer.fixed64(self.field.2, value.to_bits()),
             // some clients write 1.7e18 for a time
             Integer | Fixed64 | SignedFixed64 | Zigzag if whole => self.number(value as i64 as u64),
             _ => return Err(E::invalid_type(Unexpected::Float(value), &self)),

@@ -129,7 +129,7 @@ impl Body {
     /// The body in its protobuf form.
     pub(crate) fn translated(
         self,
-        translate: fn(&[u8], &Meter) -> Result<Vec<u8>, Error>,
+        translate: impl FnOnce(&[u8], &Meter) -> Result<Vec<u8>, Error>,
         memory: &Meter,
     ) -> Result<Self, Error> {
         let protobuf = translate(self.bytes(), memory)?;

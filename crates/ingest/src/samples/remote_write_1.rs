@@ -18,15 +18,30 @@ use crate::protobuf::{Reader, Wire};
 /// Reads a whole request.
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(), Error> {
     let mut request = Reader::new(plain);
+    let (mut is_own, mut is_other) = (false, false);
     while let Some(key) = request.key()? {
+        is_own |= matches!(key.0, 1 | 3);
         match key {
             (1 | 3, wire @ Wire::Bytes) if !builder.takes_next() => request.skip(wire)?,
             (1, Wire::Bytes) => series(builder, request.message()?)?,
             (3, Wire::Bytes) => metadata(builder, request.message()?)?,
-            (_, wire) => request.skip(wire)?,
+            (field, wire) => {
+                is_other |= matches!(field, 4 | 5);
+                request.skip(wire)?;
+            }
         }
     }
-    Ok(())
+    match is_other && !is_own {
+        true => Err(other_version("2.0", "proto=io.prometheus.write.v2.Request")),
+        false => Ok(()),
+    }
+}
+
+/// A body without anything of the version that the content type names, and with fields of the other one.
+#[cold]
+pub(super) fn other_version(version: &str, parameter: &str) -> Error {
+    let what = format!("it is of remote write {version}: send the content type with {parameter}");
+    Error::malformed("protobuf", 0, what)
 }
 
 fn series(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use sandur_model::{MetricKind, MetricMetadata, Span};
 use super::builder::{LABELS_MAX, SampleBuilder, too_many_labels};
 use super::labels_check::{METRIC_NAME, Refusal};
 use super::native_histogram;
+use super::remote_write_1::other_version;
 use super::series_cache::{KnownSeries, SeriesCache};
 use super::series_key::SeriesNaming;
 use crate::error::Error;
@@ -33,14 +34,22 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<V
         told: HashSet::new(),
     };
     let mut request = Reader::new(plain);
+    let (mut is_own, mut is_other) = (false, false);
     while let Some(key) = request.key()? {
+        is_own |= matches!(key.0, 4 | 5);
         match key {
             (5, wire @ Wire::Bytes) if !builder.takes_next() => request.skip(wire)?,
             (5, Wire::Bytes) => decoder.series(builder, request.message()?)?,
-            (_, wire) => request.skip(wire)?,
+            (field, wire) => {
+                is_other |= matches!(field, 1 | 3);
+                request.skip(wire)?;
+            }
         }
     }
-    Ok(decoder.symbols.spans)
+    match is_other && !is_own {
+        true => Err(other_version("1.0", "proto=prometheus.WriteRequest, or without a parameter")),
+        false => Ok(decoder.symbols.spans),
+    }
 }
 
 struct Symbols<'a> {

@@ -1,11 +1,13 @@
 //! The push protocol end to end: requests made by an independent encoder, in both forms.
 
 use std::io::Write;
+use std::rc::Rc;
 
+use crate::remote_write::Endless;
 use crate::wire::*;
 use bytes::Bytes;
 use proptest::prelude::*;
-use sandur_ingest::{Error, PushHeaders, loki_push};
+use sandur_ingest::{Error, Push, PushHeaders, loki_push, loki_push_legacy_within};
 use sandur_model::{ArenaCodec, Labels, Limits};
 
 #[test]
@@ -98,6 +100,78 @@ fn json_that_is_not_a_push_is_refused_with_its_place() {
     );
     assert_eq!(push_json(&limits, r#"{"streams":[]}"#).unwrap_err(), Error::NoStreams);
     assert_eq!(push_json(&limits, "{}").unwrap_err(), Error::NoStreams);
+}
+
+#[test]
+fn json_of_before_version_1_was_accepted_and_stored_nowhere() {
+    let json = r#" {"streams":[
+        {"labels":"{app=\"x\", level=\"warn\"}","entries":[
+            {"ts":"2026-11-20T12:00:00.000000001Z","line":"one","structuredMetadata":{"a":"1"}},
+            {"Line":"two","Ts":"2026-11-20T13:00:00+01:00","structuredMetadata":null,"parsed":{}}]},
+        {"Entries":null,"Labels":"{app=\"none\"}"},
+        {"stream":{"app":"y"},"values":[["1795176000000000003","three"]]},
+        {"labels":"{app=","entries":[{"ts":"2026-11-20T12:00:00Z","line":"four"}]}
+    ]} "#;
+    let limits = plain_limits();
+    let legacy = |json: &str, headers: PushHeaders<'_>, body: Vec<u8>| {
+        let push = Push { tenant: &tenant(), limits: &limits, now_ns: NOON, headers };
+        let decoded = loki_push_legacy_within(push, body.into(), Rc::new(Endless));
+        decoded.map_err(|error| format!("{json}: {error}"))
+    };
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(json.as_bytes()).unwrap();
+    let bodies = [
+        (JSON, json.as_bytes().to_vec()),
+        (PushHeaders { content_encoding: Some("gzip"), ..JSON }, gzip.finish().unwrap()),
+    ];
+    for (headers, body) in bodies {
+        let decoded = legacy(json, headers, body).unwrap();
+        let x = r#"{app="x", level="warn"}"#;
+        assert_eq!(
+            rows(&decoded),
+            [
+                (x.to_owned(), 1, "one".to_owned(), "warn", pairs(&[("a", "1")])),
+                (x.to_owned(), 0, "two".to_owned(), "warn", vec![]),
+                (r#"{app="y"}"#.to_owned(), 3, "three".to_owned(), "unknown", vec![]),
+            ]
+        );
+        assert!(decoded.refused.text().unwrap().starts_with("error parsing labels '{app='"));
+    }
+    for (json, told) in [
+        (r#"{"streams":[{"labels":"{a=\"b\"}","entries":[{"line":"x"}]}]}"#, r#"an entry needs "ts""#),
+        (
+            r#"{"streams":[{"labels":"{a=\"b\"}","entries":[{"ts":"2026-11-20T12:00:00Z","msg":"x"}]}]}"#,
+            r#"an entry needs "line""#,
+        ),
+        (r#"{"streams":[{"labels":"{}","entries":[{"ts":"1795176000","line":"x"}]}]}"#, "a time in RFC 3339"),
+        (r#"{"streams":[{"labels":{"a":"b"},"entries":[]}]}"#, "a string"),
+        (r#"{"streams":[{"labels":"{a=\"b\"}","entrys":[]}]}"#, r#"needs "stream" and "values""#),
+    ] {
+        let error = legacy(json, JSON, json.into()).unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
+    let legacy =
+        r#"{"streams":[{"labels":"{app=\"x\"}","entries":[{"ts":"2026-11-20T12:00:00Z","line":"x"}]}]}"#;
+    let error = push_json(&limits, legacy).unwrap_err().to_string();
+    assert!(
+        error.contains("this one has 'labels'") && error.contains("is read at /api/prom/push"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stream_of_misspelt_members_was_accepted_and_stored_nowhere() {
+    for (json, refused) in [
+        (r#"{"streams":[{"stream":{"a":"b"},"value":[["1795176000000000000","x"]]}]}"#, true),
+        (r#"{"streams":[{"stream":{"a":"b"},"Values":[]}]}"#, true),
+        (r#"{"streams":[{"stream":{"a":"b"},"values":[],"hash":1}]}"#, false),
+        (r#"{"streams":[{"stream":{"a":"b"}}]}"#, false),
+    ] {
+        let outcome = push_json(&Limits::default(), json);
+        assert_eq!(outcome.is_err(), refused, "{json}: {outcome:?}");
+    }
+    let long = format!(r#"{{"streams":[{{"{}":1}}]}}"#, "ä".repeat(1_000));
+    assert!(push_json(&Limits::default(), long).unwrap_err().to_string().len() < 200);
 }
 
 #[test]

@@ -266,3 +266,31 @@ fn nesting_is_bounded_in_both_forms() {
         assert_eq!(otlp_json(&Limits::default(), json(depth)).unwrap_err(), Error::TooDeep { limit });
     }
 }
+
+#[test]
+fn a_body_without_records_for_misspelt_members_was_accepted_and_stored_nowhere() {
+    for (json, told) in [
+        (r#"{"resourceLog":[]}"#, r#"'resourceLog' stands where "resourceLogs" is expected"#),
+        (r#"{"resourceMetrics":[{}]}"#, r#""resourceLogs" is expected"#),
+        (
+            r#"{"resourceLogs":[{"resource":{},"scopeLog":[{"logRecords":[{}]}]}]}"#,
+            r#"'scopeLog' stands where "scopeLogs" is expected"#,
+        ),
+        (
+            r#"{"resource_logs":[{"scopeLogs":[{"logrecords":[{}]}]}]}"#,
+            r#"'logrecords' stands where "logRecords" is expected"#,
+        ),
+    ] {
+        let error = otlp_json(&Limits::default(), json).unwrap_err().to_string();
+        assert!(error.contains(told), "{json}: {error}");
+    }
+    let with_record = r#"{"x":1,"resourceLogs":[{"scopeLogs":[{"y":1,"logRecords":[{"z":1}]}]}]}"#;
+    for (json, lines) in [
+        ("{}", 0),
+        (r#"{"resourceLogs":[]}"#, 0),
+        (r#"{"resourceLogs":[{"resource":{"entityRefs":[]},"scopeLogs":[]}]}"#, 0),
+        (with_record, 1),
+    ] {
+        assert_eq!(otlp_json(&Limits::default(), json).unwrap().lines, lines, "{json}");
+    }
+}

@@ -214,3 +214,23 @@ fn cut_requests_never_panic() {
     }
     assert_eq!(decode(MetricLimits::default(), PROTOBUF_OTLP, &body).unwrap().written.samples, 1);
 }
+
+#[test]
+fn metrics_without_points_for_misspelt_members_were_accepted_and_stored_nowhere() {
+    let of_metric =
+        |metric: &str| format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
+    for (body, told) in [
+        (r#"{"resourceLogs":[{}]}"#.to_owned(), r#""resourceMetrics" is expected"#),
+        (
+            of_metric(r#"{"name":"a","guage":{"dataPoints":[]}}"#),
+            r#"'guage' stands where "gauge" is expected"#,
+        ),
+        (of_metric(r#"{"name":"a","sum":{"datapoints":[{}]}}"#), r#""dataPoints" is expected"#),
+    ] {
+        let error = decode(MetricLimits::default(), JSON, body.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(told), "{body}: {error}");
+    }
+    for body in ["{}".to_owned(), of_metric(""), of_metric(r#"{"name":"a","gauge":{"dataPoints":[]}}"#)] {
+        assert!(decode(MetricLimits::default(), JSON, body.as_bytes()).unwrap().batch.is_empty(), "{body}");
+    }
+}

@@ -8,6 +8,7 @@ use sandur_ingest::{
 };
 use sandur_model::{Limits, MILLISECOND_NS, MetricLimits};
 
+use crate::remote_write_2::V2;
 use crate::wire::*;
 
 pub const NOON_MS: i64 = NOON / MILLISECOND_NS;
@@ -157,6 +158,19 @@ fn times_that_cannot_be_stored_were_refused_by_limits_that_are_not_set() {
     }
     for time_ms in [-9_200_000_000_000, 0, 9_200_000_000_000] {
         assert_eq!(decode(time_ms).written.samples, 1, "{time_ms}");
+    }
+}
+
+#[test]
+fn a_body_of_the_other_version_was_accepted_and_stored_nowhere() {
+    let first = time_series(&[label("__name__", "m"), sample(1.0, NOON_MS)]);
+    let refused = write_to(&cache(), &Limits::default(), V2, &first).unwrap_err().to_string();
+    assert!(refused.contains("it is of remote write 1.0: send the content type with proto="), "{refused}");
+    let second = [bytes(4, ""), bytes(4, "__name__"), message(5, &[bytes(1, [0, 0])])].concat();
+    let refused = write_to(&cache(), &Limits::default(), V1, &second).unwrap_err().to_string();
+    assert!(refused.contains("proto=io.prometheus.write.v2.Request"), "{refused}");
+    for version in [V1, V2] {
+        assert!(write_to(&cache(), &Limits::default(), version, b"").unwrap().batch.is_empty());
     }
 }
 

@@ -98,6 +98,7 @@ pub static ROUTES: &[&Route] = &[
     &rules::delete::GROUP,
     &rules::discovery::ROUTE,
     &rules::alerts::ROUTE,
+    &legacy::push::ROUTE,
     &legacy::query::ROUTE,
     &legacy::tail::ROUTE,
     &legacy::label_names::ROUTE,

@@ -707,6 +707,32 @@ async fn the_tenant_comes_from_the_header() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_push_in_the_form_of_before_version_1_was_accepted_and_stored_nowhere() {
+    let server = server();
+    let time = jiff::Timestamp::from_second(NOW).unwrap();
+    let labels = r#""labels":"{app=\"x\"}""#;
+    let body = format!(r#"{{"streams":[{{{labels},"entries":[{{"ts":"{time}","line":"one"}}]}}]}}"#);
+    let headers = [("content-type", "application/json")];
+    let elsewhere = server.post("/loki/api/v1/push", &headers, body.clone()).await;
+    assert_eq!(
+        (elsewhere.status, elsewhere.body.contains("/api/prom/push")),
+        (400, true),
+        "{}",
+        elsewhere.body
+    );
+    assert!(server.intake.batches.lock().unwrap().is_empty());
+    let stored = server.post("/api/prom/push", &headers, body.clone()).await;
+    assert_eq!((stored.status, stored.body.as_str()), (204, ""));
+    let batch = server.intake.batches.lock().unwrap()[0].clone();
+    let stream = &batch.streams[0];
+    assert_eq!(stream.labels.get("app"), Some("x"));
+    assert_eq!(stream.entries[0].timestamp, NOW * 1_000_000_000);
+    assert_eq!(stream.entries[0].line.of(&batch.arena.bytes), b"one");
+    let bad = server.post("/api/prom/push", &headers, body.replace("{app=", "app=")).await;
+    assert_eq!((bad.status, bad.body.contains("error parsing labels")), (400, true), "{}", bad.body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_push_says_which_entries_it_refused_when_asked() {
     let server = server_with(|s| {
         s.limits.max_line_size = 10;

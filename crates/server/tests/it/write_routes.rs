@@ -141,8 +141,11 @@ async fn texts_and_otlp_are_stored() {
     let point = format!(r#"{{"timeUnixNano":"{NOW}000000000","asDouble":1}}"#);
     let metric = format!(r#"{{"name":"g","gauge":{{"dataPoints":[{point}]}}}}"#);
     let body = format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
-    let otlp = server.post("/otlp/v1/metrics", &json, body).await;
+    let otlp = server.post("/otlp/v1/metrics", &json, body.clone()).await;
     assert_eq!((otlp.status, otlp.body.as_str()), (200, "{}"));
+    let misspelt = body.replace("dataPoints", "datapoints");
+    let refused = server.post("/otlp/v1/metrics", &json, misspelt).await;
+    assert_eq!((refused.status, refused.body.contains("dataPoints")), (400, true), "{}", refused.body);
     let batches = server.intake.samples.lock().unwrap();
     let series: Vec<String> = batches
         .iter()

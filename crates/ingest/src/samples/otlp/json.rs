@@ -2,7 +2,9 @@
 
 use crate::error::Error;
 use crate::memory::Meter;
-use crate::otlp_json::Kind::{Bool, Double, Fixed64, Hex, Integer, Message, SignedFixed64, Text, Zigzag};
+use crate::otlp_json::Kind::{
+    Bool, Double, Fixed64, Hex, Integer, Message, Records, SignedFixed64, Text, Zigzag,
+};
 use crate::otlp_json::{Field, KEY_VALUE, RESOURCE, SCOPE, translate_as};
 
 /// The protobuf form of a JSON request.
@@ -10,41 +12,41 @@ pub(super) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
     translate_as(&REQUEST, body, memory)
 }
 
-static REQUEST: [Field; 1] = [Field("resourceMetrics", "resource_metrics", 1, Message(&RESOURCE_METRICS))];
+static REQUEST: [Field; 1] = [Field("resourceMetrics", "resource_metrics", 1, Records(&RESOURCE_METRICS))];
 static RESOURCE_METRICS: [Field; 3] = [
     Field("resource", "resource", 1, Message(&RESOURCE)),
-    Field("scopeMetrics", "scope_metrics", 2, Message(&SCOPE_METRICS)),
+    Field("scopeMetrics", "scope_metrics", 2, Records(&SCOPE_METRICS)),
     Field("schemaUrl", "schema_url", 3, Text),
 ];
 static SCOPE_METRICS: [Field; 3] = [
     Field("scope", "scope", 1, Message(&SCOPE)),
-    Field("metrics", "metrics", 2, Message(&METRIC)),
+    Field("metrics", "metrics", 2, Records(&METRIC)),
     Field("schemaUrl", "schema_url", 3, Text),
 ];
 static METRIC: [Field; 8] = [
     Field("name", "name", 1, Text),
     Field("description", "description", 2, Text),
     Field("unit", "unit", 3, Text),
-    Field("gauge", "gauge", 5, Message(&NUMBERS)),
-    Field("sum", "sum", 7, Message(&NUMBERS)),
-    Field("histogram", "histogram", 9, Message(&HISTOGRAMS)),
-    Field("exponentialHistogram", "exponential_histogram", 10, Message(&EXPONENTIALS)),
-    Field("summary", "summary", 11, Message(&SUMMARIES)),
+    Field("gauge", "gauge", 5, Records(&NUMBERS)),
+    Field("sum", "sum", 7, Records(&NUMBERS)),
+    Field("histogram", "histogram", 9, Records(&HISTOGRAMS)),
+    Field("exponentialHistogram", "exponential_histogram", 10, Records(&EXPONENTIALS)),
+    Field("summary", "summary", 11, Records(&SUMMARIES)),
 ];
 static NUMBERS: [Field; 3] = [
-    Field("dataPoints", "data_points", 1, Message(&NUMBER_POINT)),
+    Field("dataPoints", "data_points", 1, Records(&NUMBER_POINT)),
     Field("aggregationTemporality", "aggregation_temporality", 2, Integer),
     Field("isMonotonic", "is_monotonic", 3, Bool),
 ];
 static HISTOGRAMS: [Field; 2] = [
-    Field("dataPoints", "data_points", 1, Message(&HISTOGRAM_POINT)),
+    Field("dataPoints", "data_points", 1, Records(&HISTOGRAM_POINT)),
     Field("aggregationTemporality", "aggregation_temporality", 2, Integer),
 ];
 static EXPONENTIALS: [Field; 2] = [
-    Field("dataPoints", "data_points", 1, Message(&EXPONENTIAL_POINT)),
+    Field("dataPoints", "data_points", 1, Records(&EXPONENTIAL_POINT)),
     Field("aggregationTemporality", "aggregation_temporality", 2, Integer),
 ];
-static SUMMARIES: [Field; 1] = [Field("dataPoints", "data_points", 1, Message(&SUMMARY_POINT))];
+static SUMMARIES: [Field; 1] = [Field("dataPoints", "data_points", 1, Records(&SUMMARY_POINT))];
 static NUMBER_POINT: [Field; 7] = [
     Field("startTimeUnixNano", "start_time_unix_nano", 2, Fixed64),
     Field("timeUnixNano", "time_unix_nano", 3, Fixed64),

@@ -1,8 +1,9 @@
 //! Paths and shapes of Loki before its version 1, which old agents and scripts still use. One file per
-//! endpoint. Push and series are the same as those of version 1 and stand there.
+//! endpoint. Series are the same as those of version 1 and stand there.
 
 pub mod label_names;
 pub mod label_values;
+pub mod push;
 pub mod query;
 pub mod tail;
 

@@ -16,7 +16,8 @@ use crate::http::app::App;
 use crate::http::call;
 use crate::http::decoding::{self, BodyHeaders, decode_in_memory, reason_of, receive};
 
-type Decoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
+/// A decoder of a protocol.
+pub type Decoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
 
 /// Bytes of labels that a stream of a batch has in memory, about.
 const STREAM_BYTES: u64 = 256;

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use super::intake::push;
+use super::intake::{Decoder, push};
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::refused_parts;
@@ -14,7 +14,7 @@ use crate::http::route::{Access, Group, POST, Route};
 /// This endpoint.
 pub static ROUTE: Route = Route {
     methods: POST,
-    paths: &["/loki/api/v1/push", "/api/prom/push"],
+    paths: &["/loki/api/v1/push"],
     group: Group::Write,
     scope: Access::Write,
     does: "Stores lines; answers when they are durable and can be queried. The body is protobuf in a snappy \
@@ -32,8 +32,13 @@ pub static ROUTE: Route = Route {
 
 /// `POST /loki/api/v1/push`.
 async fn loki(State(app): State<App>, request: Request) -> Result<Response, Failure> {
+    store(&app, request, sandur_ingest::loki_push_within).await
+}
+
+/// Stores the lines of a request that a decoder reads.
+pub async fn store(app: &App, request: Request, decode: Decoder) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let refused = push(&app, &parts, body, sandur_ingest::loki_push_within).await?;
+    let refused = push(app, &parts, body, decode).await?;
     let Some(text) = refused.text() else { return Ok(reply::empty()) };
     let wants = refused_parts::are_asked(&parts.headers, "entries");
     match refused.runs().filter(|_| wants) {
