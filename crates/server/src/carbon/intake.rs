@@ -14,7 +14,9 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use sandur_carbon::Protocol;
-use sandur_ingest::{CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, RejectedMessage, SamplePush};
+use sandur_ingest::{
+    CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, Refused, RejectedMessage, SamplePush,
+};
 use sandur_model::{Limits, TenantId};
 use tokio::sync::Semaphore;
 
@@ -181,7 +183,7 @@ async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progr
             continue;
         }
         match push(app, source, &tenants.tenants[number], one, progress).await {
-            Ok(()) => progress.done[number] = true,
+            Ok(_) => progress.done[number] = true,
             Err(failure) => failed = Some(failure),
         }
     }
@@ -229,29 +231,33 @@ fn note_refused(app: &App, source: &Source, tenant: &TenantId, decoded: &Decoded
     }
 }
 
-/// Stores the points of a tenant, within its series and rates.
+/// Stores the points of a tenant, within its series and rates; what is left out for the number of series, for
+/// the client.
 async fn push(
     app: &App,
     source: &Source,
     tenant: &TenantId,
     mut decoded: DecodedSamples,
     progress: &mut Progress,
-) -> Result<(), Failure> {
+) -> Result<Option<String>, Failure> {
     let limits = app.limits(tenant);
     let most = limits.metrics.max_global_series_per_user;
+    let mut left_out = None;
     if most > 0 {
         let beyond = app.intake.series_beyond(&decoded.batch, most);
         if !beyond.is_empty() {
             let before = decoded.written.samples;
+            decoded.refused = Refused::default();
             decoded.refuse_series(&beyond, most);
             let text = decoded.refused.text().unwrap_or_default();
+            left_out = Some(text.clone());
             let shown = RejectedMessage { reason: "too_many_series", text, message: String::new() };
             note(app, source, &shown, before - decoded.written.samples);
         }
     }
     let points = decoded.written.samples;
     if points == 0 {
-        return Ok(());
+        return Ok(left_out);
     }
     if let Err(error) = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), points) {
         progress.rate_attempts += 1;
@@ -262,12 +268,12 @@ async fn push(
         progress.rate_attempts = 0;
         let (reason, text) = ("rate_limited", failure.message);
         note(app, source, &RejectedMessage { reason, text, message: String::new() }, points);
-        return Ok(());
+        return Ok(left_out);
     }
     app.intake.push(decoded.batch.into(), None).await?;
     app.metrics.pushed_samples.inc_by(points);
     app.carbon.metrics.durable(source.protocol.name, points);
-    Ok(())
+    Ok(left_out)
 }
 
 /// Stores the body of a request, which does get an answer; gives what was left out, for the client.
@@ -303,7 +309,7 @@ pub async fn body(
         note_refused(app, &source, &tenant, &one);
         texts.extend(one.refused.text());
         let mut progress = Progress { rate_attempts: RATE_ATTEMPTS - 1, ..Progress::default() };
-        push(app, &source, &tenant, one, &mut progress).await?;
+        texts.extend(push(app, &source, &tenant, one, &mut progress).await?);
     }
     Ok((!texts.is_empty()).then(|| texts.join("\n")))
 }

@@ -56,6 +56,29 @@ async fn get(server: &Server, path: &str, tenant: &str) -> String {
     answer
 }
 
+/// Points that were left out for the number of series were acknowledged, though this way has answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_with_too_many_series_is_told_which_are_left_out() {
+    let (env, server) = start(|s| s.limits.metrics.max_global_series_per_user = 2).await;
+    let post = async |points: &str| {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let (host, length) = (server.address, points.len());
+        let head = format!("POST /graphite/carbon HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}");
+        stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n{points}").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let at = now(&env);
+    let answer = post(&format!("a.x 1 {at}\na.y 2 {at}\na.z 3 {at}\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("per-user series limit of 2"), "{answer}");
+    let answer = post(&format!("a.x 4 {at}\na.y 5 {at}\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    let found = get(&server, "/metrics/find?query=a.*&format=completer", "").await;
+    assert!(found.contains("a.x") && found.contains("a.y") && !found.contains("a.z"), "{found}");
+    server.stop().await.unwrap();
+}
+
 fn now(env: &Env) -> i64 {
     env.now_ns() / 1_000_000_000
 }
