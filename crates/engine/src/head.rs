@@ -20,7 +20,7 @@ use sandur_query::Holding;
 
 use crate::head_totals::HeadTotals;
 use crate::logs::head::{self as log_head, HeadBatch, LogHead};
-use crate::samples::head::{self as sample_head, SampleHead};
+use crate::samples::head::{self as sample_head, InsertedSamples, SampleHead};
 
 /// Bytes of a series' samples that do not count towards a flush: sixteen of them. Each takes longer to be
 /// stored twice, in two heads and in blocks that are merged, than to be read from the WAL after a crash.
@@ -40,13 +40,8 @@ pub struct Head {
 pub(crate) enum Inserted {
     /// Entries, shared with the head: followers want them.
     Logs(Arc<HeadBatch>),
-    /// Samples: how many the head took, and how many it had already.
-    Samples {
-        /// Samples that were appended.
-        appended: u64,
-        /// Samples of a series and instant that it had.
-        duplicates: u64,
-    },
+    /// Samples.
+    Samples(InsertedSamples),
 }
 
 /// Bytes that a batch takes on its way into a head, were all of its streams or series new: the batch, and
@@ -131,14 +126,26 @@ impl Head {
         self.end.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Adds a batch of the frame `sequence`. One caller at a time. What the reservation holds too much is
-    /// given back.
+    /// Adds a batch of the frame `sequence`, when there is no earlier head.
+    #[cfg(test)]
     pub(crate) fn insert(&self, sequence: u64, batch: Batch, memory: Reservation) -> Inserted {
+        self.insert_after(sequence, batch, memory, &[])
+    }
+
+    /// Adds a batch of the frame `sequence`, without the samples that earlier heads have. One caller at a
+    /// time. What the reservation holds too much is given back.
+    pub(crate) fn insert_after(
+        &self,
+        sequence: u64,
+        batch: Batch,
+        memory: Reservation,
+        earlier: &[&Self],
+    ) -> Inserted {
         let inserted = match batch {
             Batch::Logs(batch) => Inserted::Logs(self.logs.insert(sequence, batch, memory)),
             Batch::Metrics(batch) => {
-                let (appended, duplicates) = self.samples.insert(sequence, &batch, memory);
-                Inserted::Samples { appended, duplicates }
+                let earlier: Vec<&SampleHead> = earlier.iter().map(|head| &head.samples).collect();
+                Inserted::Samples(self.samples.insert_after(sequence, &batch, memory, &earlier))
             }
         };
         self.advance(sequence + 1);

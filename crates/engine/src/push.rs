@@ -2,7 +2,8 @@
 //!
 //! **Invariants.** Memory of a batch is reserved before its form for the WAL is made. A batch that one push
 //! may not take at once is stored in parts, in order, and acknowledged when all of them are durable; rows of
-//! a failed push that is sent again are stored once.
+//! a failed push that is sent again are stored once. Which samples conflict with stored ones is decided where
+//! the order of pushes is, when the batch enters the head, so that of pushes at the same time one is told.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use std::time::Duration;
 use sandur_base::{Lane, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
-use sandur_model::{Batch, MILLISECOND_NS};
+use sandur_model::{Batch, MILLISECOND_NS, SampleConflicts};
 use tokio::sync::oneshot;
 
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::head::push_bytes;
 use crate::push_parts::{Parted, cutting_bytes};
-use crate::wal::Wal;
+use crate::wal::{Settled, Wal};
 
 /// Text bytes, lines or samples of a batch from which preparing it for the WAL leaves the I/O threads: so
 /// many take longer than two threads take to hand a job to each other.
@@ -38,23 +39,45 @@ const LINE_BYTES_MAX: u32 = 64 << 20;
 const PARTS_OF_PUSH: u64 = 2;
 
 /// The outcome of a push that is in the queue of the WAL.
-type Outcome = oneshot::Receiver<Result<(), Error>>;
+type Outcome = oneshot::Receiver<Settled>;
+
+/// The parts of a push that are in the queue of the WAL, which settles them in order.
+struct PartsUnderWay {
+    parted: Arc<Parted>,
+    waiting: VecDeque<Outcome>,
+    /// Parts that are stored.
+    settled: usize,
+    /// Their conflicts.
+    conflicts: SampleConflicts,
+}
+
+impl PartsUnderWay {
+    fn settle(&mut self, conflicts: SampleConflicts) {
+        self.parted.add_conflicts(self.settled, conflicts, &mut self.conflicts);
+        self.settled += 1;
+    }
+}
 
 impl Engine {
-    /// Stores a batch. Returns when it is durable and can be queried. After an error it may or may not
-    /// be stored; sending it again is safe, because equal rows are stored once.
-    pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), Error> {
+    /// Stores a batch. Returns when it is durable and can be queried, with the samples that were not stored
+    /// because their series has another value for the same instant in memory. After an error it may or may
+    /// not be stored; sending it again is safe, because equal rows are stored once.
+    pub async fn push(&self, batch: impl Into<Batch>) -> Result<SampleConflicts, Error> {
         self.push_holding(batch, ()).await
     }
 
     /// [`Engine::push`] of a batch whose memory the caller holds until the engine has taken memory for it.
-    pub async fn push_holding(&self, batch: impl Into<Batch>, held: impl Send) -> Result<(), Error> {
+    pub async fn push_holding(
+        &self,
+        batch: impl Into<Batch>,
+        held: impl Send,
+    ) -> Result<SampleConflicts, Error> {
         let env = self.env();
         let started = env.monotonic();
         let outcome = self.push_uncounted(batch.into(), held).await;
         let metrics = &self.shared().metrics;
-        match outcome {
-            Ok(()) => {
+        match &outcome {
+            Ok(_) => {
                 let waited = env.monotonic().saturating_sub(started);
                 metrics.push_seconds.observe(waited.as_secs_f64());
             }
@@ -63,9 +86,9 @@ impl Engine {
         outcome
     }
 
-    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Result<(), Error> {
+    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Settled {
         if batch.is_empty() {
-            return Ok(());
+            return Ok(SampleConflicts::default());
         }
         let shared = self.shared();
         shared.admits_pushes()?;
@@ -91,7 +114,7 @@ impl Engine {
         }
     }
 
-    async fn push_whole(&self, wal: &Wal, batch: Batch, bytes: u64, held: impl Send) -> Result<(), Error> {
+    async fn push_whole(&self, wal: &Wal, batch: Batch, bytes: u64, held: impl Send) -> Settled {
         let memory = self.reserve(bytes).await?;
         drop(held);
         let (batch, record) = self.prepare(batch).await?;
@@ -100,57 +123,57 @@ impl Engine {
 
     /// Stores parts of so many bytes, one after the other. What the caller holds pays for the batch that they
     /// are made of.
-    async fn push_parts(
-        &self,
-        wal: &Wal,
-        parted: Parted,
-        of_parts: Vec<u64>,
-        held: impl Send,
-    ) -> Result<(), Error> {
+    async fn push_parts(&self, wal: &Wal, parted: Parted, of_parts: Vec<u64>, held: impl Send) -> Settled {
         self.shared().metrics.pushes_in_parts.inc();
-        let (parted, mut waiting) = (Arc::new(parted), VecDeque::new());
+        let mut parts = PartsUnderWay {
+            parted: Arc::new(parted),
+            waiting: VecDeque::new(),
+            settled: 0,
+            conflicts: SampleConflicts::default(),
+        };
         let mut is_begun = false;
         let in_part = |is_begun: bool, error: Error| match is_begun {
             true => Error::InPart { reason: error.to_string(), kind: error.kind() },
             false => error,
         };
         for (number, bytes) in of_parts.into_iter().enumerate() {
-            let queued = self.push_part(wal, (&parted, number), bytes, &mut waiting).await;
-            waiting.push_back(queued.map_err(|error| in_part(is_begun, error))?);
+            let queued = self.push_part(wal, number, bytes, &mut parts).await;
+            parts.waiting.push_back(queued.map_err(|error| in_part(is_begun, error))?);
             is_begun = true;
         }
-        drop((parted, held));
-        for outcome in waiting {
-            self.acknowledged(wal, outcome).await.map_err(|error| in_part(is_begun, error))?;
+        while let Some(outcome) = parts.waiting.pop_front() {
+            let settled = self.acknowledged(wal, outcome).await.map_err(|error| in_part(is_begun, error))?;
+            parts.settle(settled);
         }
-        Ok(())
+        drop(held);
+        Ok(parts.conflicts)
     }
 
     /// Puts a part into the queue of the WAL. While there is no memory, parts before it become durable.
     async fn push_part(
         &self,
         wal: &Wal,
-        (parted, number): (&Arc<Parted>, usize),
+        number: usize,
         bytes: u64,
-        waiting: &mut VecDeque<Outcome>,
+        parts: &mut PartsUnderWay,
     ) -> Result<Outcome, Error> {
         let memory = loop {
             if let Ok(memory) = self.shared().options.write_budget.reserve(bytes) {
                 break memory;
             }
-            match waiting.pop_front() {
-                Some(outcome) => self.acknowledged(wal, outcome).await?,
+            match parts.waiting.pop_front() {
+                Some(outcome) => parts.settle(self.acknowledged(wal, outcome).await?),
                 None => break self.reserve(bytes).await?,
             }
         };
-        let parted = Arc::clone(parted);
+        let parted = Arc::clone(&parts.parted);
         let part = self.env().run_cpu(Lane::Query, move || parted.part(number)).await;
         let (part, record) = self.prepare(part).await?;
         wal.enqueue(part, record, memory)
     }
 
     /// Waits until the push is acknowledged; no longer than it is allowed, nor when nothing is acknowledged.
-    async fn acknowledged(&self, wal: &Wal, mut outcome: Outcome) -> Result<(), Error> {
+    async fn acknowledged(&self, wal: &Wal, mut outcome: Outcome) -> Settled {
         let (env, patience) = (self.env(), self.shared().options.push_timeout);
         let gives_up_at = env.monotonic() + patience;
         loop {

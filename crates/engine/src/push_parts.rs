@@ -4,7 +4,7 @@
 //! seems to take more is looked at closely: it is stored as it came if it takes less in truth, else in parts,
 //! one frame after the other.
 
-use sandur_model::{Batch, LogBatch, SampleBatch};
+use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts};
 
 use crate::logs::head::{self as log_head, EntryCut};
 use crate::samples::head::{self as sample_head, SampleCut};
@@ -53,6 +53,16 @@ impl Parted {
         match self {
             Self::Logs(batch, cuts) => batch.part(cuts[number].from, cuts[number].to).into(),
             Self::Samples(batch, cuts) => batch.part(&cuts[number].from, &cuts[number].to).into(),
+        }
+    }
+
+    /// Adds the conflicts of the part of this number to those of the batch.
+    pub(crate) fn add_conflicts(&self, number: usize, part: SampleConflicts, all: &mut SampleConflicts) {
+        if let Self::Samples(batch, cuts) = self
+            && !part.is_empty()
+        {
+            let positions: Vec<usize> = batch.series_between(&cuts[number].from, &cuts[number].to).collect();
+            all.add_part(part, &positions);
         }
     }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use sandur_base::{Env, Id, Reservation};
 use sandur_catalog::Snapshot;
+use sandur_format::catalog_entry::WalKind;
 use sandur_model::{Batch, Dataset, SampleBatch};
 
 use crate::head::{Head, Inserted};
@@ -68,6 +69,9 @@ impl View {
     }
 }
 
+/// Batches with what pays for their memory.
+type Batches = Vec<(Batch, Reservation)>;
+
 /// The holder of the current view.
 pub(crate) struct Views {
     env: Env,
@@ -112,11 +116,22 @@ impl Views {
 
     /// Puts the batches of frame `sequence` where queries see them. Frames of an incarnation come in
     /// the order of their numbers. Rows that are in blocks already are dropped.
-    pub(crate) fn insert(
+    pub(crate) fn insert(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
+        self.insert_after(incarnation, sequence, batches, no_heads)
+    }
+
+    /// The same of pushes, whose senders are told which samples were left out: those are compared with the
+    /// samples of earlier heads, too.
+    pub(crate) fn insert_pushed(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
+        self.insert_after(incarnation, sequence, batches, earlier_heads)
+    }
+
+    fn insert_after(
         &self,
         incarnation: Id,
         sequence: u64,
-        batches: Vec<(Batch, Reservation)>,
+        batches: Batches,
+        earlier: impl for<'v> Fn(&'v View, &Head) -> Vec<&'v Head>,
     ) -> Vec<Inserted> {
         let mut inserters = self.lock();
         let current = self.current();
@@ -125,7 +140,8 @@ impl Views {
         }
         let inserter = inserters.entry(incarnation).or_default();
         let head = self.open_head(inserter, incarnation, &current);
-        let insert = |(batch, memory)| head.insert(sequence, batch, memory);
+        let earlier = earlier(&current, &head);
+        let insert = |(batch, memory)| head.insert_after(sequence, batch, memory, &earlier);
         let inserted = batches.into_iter().map(insert).collect();
         head.advance(sequence + 1);
         inserted
@@ -262,6 +278,24 @@ impl Views {
         let missing = missing_of(inserters);
         View { snapshot, heads, missing }
     }
+}
+
+fn no_heads<'v>(_: &'v View, _: &Head) -> Vec<&'v Head> {
+    Vec::new()
+}
+
+/// The heads whose samples stay when the open head of a writer gets others of the same instants: its own
+/// earlier ones, and those of writers before it that ended.
+pub(crate) fn earlier_heads<'v>(view: &'v View, open: &Head) -> Vec<&'v Head> {
+    let has_ended = |incarnation| {
+        let writer = view.snapshot.writer(incarnation);
+        writer.is_none_or(|writer| writer.is_sealed() || writer.wal == WalKind::Local)
+    };
+    let is_earlier = |head: &&Head| match head.incarnation() == open.incarnation() {
+        true => head.start() < open.start(),
+        false => head.incarnation() < open.incarnation() && has_ended(head.incarnation()),
+    };
+    view.heads.iter().map(|head| &**head).filter(is_earlier).collect()
 }
 
 fn missing_of(inserters: &BTreeMap<Id, Inserter>) -> Vec<Arc<str>> {

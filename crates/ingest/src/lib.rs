@@ -90,8 +90,8 @@ pub use rate::{RateLimited, RateLimiter, SamplesRateLimited};
 pub use refused::{RUNS_MAX, Reason, Refused, Run};
 pub use request::{Decoded, Push, PushHeaders};
 pub use samples::{
-    CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, DecodedSamples, ExpositionError, ExpositionFormat,
-    ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions, Items, LineExemplar,
+    Accepted, CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, DecodedSamples, ExpositionError,
+    ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions, Items, LineExemplar,
     REMOTE_WRITE_2_TYPE, RejectedMessage, RemoteWriteEncoder, RemoteWriteVersion, SERIES_LABELS_MAX,
     SamplePush, SeriesCache, Written, carbon, carbon_body, import, otlp_metrics, remote_write,
     remote_write_version, series_pairs,

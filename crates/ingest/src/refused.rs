@@ -72,13 +72,15 @@ pub enum Reason {
     DeltaOlderStart,
     /// As many series of delta temporality are added up as allowed.
     TooManyDeltaStreams,
+    /// The series has another value for the same instant.
+    DuplicateSample,
     /// The timestamp cannot be stored, whatever the limits are.
     TimestampOutOfRange,
 }
 
 impl Reason {
     /// Every reason, in the order of its number.
-    pub const EVERY: [Self; 26] = [
+    pub const EVERY: [Self; 27] = [
         Self::InvalidLabels,
         Self::MissingLabels,
         Self::TooManyLabels,
@@ -104,6 +106,7 @@ impl Reason {
         Self::DeltaOutOfOrder,
         Self::DeltaOlderStart,
         Self::TooManyDeltaStreams,
+        Self::DuplicateSample,
         Self::TimestampOutOfRange,
     ];
 
@@ -135,6 +138,7 @@ impl Reason {
             Self::DeltaOutOfOrder => "delta_out_of_order",
             Self::DeltaOlderStart => "delta_older_start",
             Self::TooManyDeltaStreams => "otlp_delta_max_streams",
+            Self::DuplicateSample => "new_value_for_timestamp",
             Self::TimestampOutOfRange => "timestamp_out_of_range",
         }
     }
@@ -275,6 +279,32 @@ impl Refused {
         0
     }
 
+    /// Notes entries that are left out after all others were noted; positions rise. An entry that was noted
+    /// before keeps its first reason.
+    pub(crate) fn note_later(&mut self, reason: Reason, positions: impl Iterator<Item = u32>) {
+        self.runs.sort_unstable_by_key(|run| run.first);
+        let known = self.runs.clone();
+        for position in positions {
+            let before = known.partition_point(|run| run.first <= position);
+            let is_known =
+                before.checked_sub(1).is_some_and(|at| position - known[at].first < known[at].count);
+            if !is_known {
+                self.note(reason, position, 1);
+            }
+        }
+        self.runs.sort_unstable_by_key(|run| run.first);
+    }
+
+    /// Says that it is not known of all entries which were refused.
+    pub(crate) fn note_unnamed(&mut self) {
+        self.has_more_runs = true;
+    }
+
+    /// Counts refusals that the client is not told about one by one.
+    pub(crate) fn tell_others(&mut self, times: u64) {
+        self.untold += times;
+    }
+
     /// Tells the client about one refusal; `text` is called only for a message that is kept.
     pub(crate) fn tell(&mut self, cause: Cause, text: impl FnOnce() -> String) {
         if let Some(told) = self.told.iter_mut().find(|t| t.cause == cause) {
@@ -340,6 +370,18 @@ mod tests {
         }
         assert_eq!(refused.runs(), None, "half of the truth would pass for all of it");
         assert_eq!(refused.runs.len(), RUNS_MAX);
+    }
+
+    #[test]
+    fn entries_that_are_refused_later_are_named_once_and_in_order() {
+        let mut refused = Refused::default();
+        refused.note(Reason::TooOld, 3, 2);
+        refused.note(Reason::TooOld, 8, 1);
+        refused.note_later(Reason::DuplicateSample, [0, 3, 4, 5, 6, 8, 9].into_iter());
+        let runs: Vec<_> = refused.runs().unwrap().iter().map(|run| (run.first, run.count)).collect();
+        assert_eq!(runs, [(0, 1), (3, 2), (5, 2), (8, 1), (9, 1)]);
+        refused.note_unnamed();
+        assert_eq!(refused.runs(), None);
     }
 
     #[test]

@@ -41,6 +41,21 @@ fn between(range: &Range<u32>, from: usize, to: usize) -> Range<usize> {
 }
 
 impl SampleBatch {
+    /// Positions of the series that have something between two places: the series of that part.
+    pub fn series_between<'a>(
+        &'a self,
+        from: &'a SamplePlace,
+        to: &'a SamplePlace,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let exemplars = &self.exemplars[from.exemplars..to.exemplars];
+        (from.series..self.series.len().min(to.series + 1)).filter(move |at| {
+            let series = &self.series[*at];
+            !between(&series.samples, from.floats, to.floats).is_empty()
+                || !between(&series.histograms, from.histograms, to.histograms).is_empty()
+                || exemplars.binary_search_by_key(at, |of| of.series as usize).is_ok()
+        })
+    }
+
     /// What lies between two places. It has no text of its own: the columns say everything.
     pub fn part(&self, from: &SamplePlace, to: &SamplePlace) -> Self {
         let mut part = Self::new(self.tenant.clone());
@@ -48,14 +63,10 @@ impl SampleBatch {
         part.timestamps.reserve_exact(to.floats - from.floats);
         part.values.reserve_exact(to.floats - from.floats);
         let mut exemplars = self.exemplars[from.exemplars..to.exemplars].iter().peekable();
-        let last = self.series.len().min(to.series + 1);
-        for (at, series) in self.series.iter().enumerate().take(last).skip(from.series) {
+        for at in self.series_between(from, to) {
+            let series = &self.series[at];
             let rows = between(&series.samples, from.floats, to.floats);
             let histograms = between(&series.histograms, from.histograms, to.histograms);
-            let has_exemplar = exemplars.peek().is_some_and(|of| of.series as usize == at);
-            if rows.is_empty() && histograms.is_empty() && !has_exemplar {
-                continue;
-            }
             let SeriesSamples { id, labels, .. } = series;
             part.begin_series(*id, labels.clone(), Span::default());
             for row in rows {

@@ -51,6 +51,7 @@ mod plain_pattern;
 mod retention;
 mod rfc3339;
 mod rollup;
+mod sample_conflicts;
 mod samples;
 mod series_labels;
 mod signal;
@@ -81,8 +82,9 @@ pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, RetentionRules};
-pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 pub use rfc3339::Rfc3339;
+pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
+pub use sample_conflicts::{SampleConflict, SampleConflicts};
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,
 };

@@ -4,6 +4,7 @@
 mod beside;
 mod bucket;
 mod cached;
+mod conflicts;
 mod corrections;
 mod damage;
 mod delete_filters;

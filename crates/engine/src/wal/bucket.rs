@@ -150,8 +150,8 @@ impl Committer {
                 context.metrics.wal_frames.inc();
                 context.metrics.wal_bytes.inc_by(bytes);
                 context.status.durable(sequence, context.env.monotonic());
-                context.apply_where_due(sequence, bytes, batches).await;
-                replies.acknowledge(&context.metrics);
+                let conflicts = context.apply_where_due(sequence, bytes, batches).await;
+                replies.acknowledge(conflicts, &context.metrics);
                 true
             }
             Outcome::Fenced => {

@@ -2,10 +2,10 @@
 
 use sandur_base::Reservation;
 use sandur_format::wal_segment::Record;
-use sandur_model::Batch;
+use sandur_model::{Batch, SampleConflicts};
 use tokio::sync::oneshot;
 
-use super::Push;
+use super::{Push, Settled};
 use crate::error::Error;
 use crate::metrics::Metrics;
 
@@ -46,14 +46,15 @@ impl Group {
 
 /// Those who wait for the outcome of a frame.
 #[derive(Default)]
-pub(super) struct Replies(Vec<oneshot::Sender<Result<(), Error>>>);
+pub(super) struct Replies(Vec<oneshot::Sender<Settled>>);
 
 impl Replies {
-    /// Acknowledges. A client that went away meanwhile needs no answer.
-    pub(super) fn acknowledge(self, metrics: &Metrics) {
+    /// Acknowledges, with the conflicts of each push. A client that went away meanwhile needs no answer.
+    pub(super) fn acknowledge(self, conflicts: Vec<SampleConflicts>, metrics: &Metrics) {
         metrics.pushes.inc_by(self.0.len() as u64);
+        let mut conflicts = conflicts.into_iter();
         for reply in self.0 {
-            let _ = reply.send(Ok(()));
+            let _ = reply.send(Ok(conflicts.next().unwrap_or_default()));
         }
     }
 

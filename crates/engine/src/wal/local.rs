@@ -260,8 +260,8 @@ impl Committer {
         context.metrics.wal_bytes.inc_by(bytes);
         let waited = context.env.monotonic().saturating_sub(started);
         context.metrics.wal_seconds.observe(waited.as_secs_f64());
-        context.apply_where_due(sequence, bytes, group.batches).await;
-        group.replies.acknowledge(&context.metrics);
+        let conflicts = context.apply_where_due(sequence, bytes, group.batches).await;
+        group.replies.acknowledge(conflicts, &context.metrics);
     }
 
     async fn encode(&self, sequence: u64, mut group: Group) -> (Vec<Bytes>, Group) {

@@ -186,7 +186,7 @@ impl Bench {
         let record = Record::of_logs(&batch).unwrap();
         let batch = batch.into();
         assert!(self.sender.send(Push { batch, record, memory, reply }).await.is_ok());
-        outcome.await.unwrap()
+        outcome.await.unwrap().map(drop)
     }
 
     fn script(&self, meets: &[Meets]) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use sandur_base::{Env, Id, Lane, Reservation, Task};
 use sandur_format::wal_segment::Record;
-use sandur_model::Batch;
+use sandur_model::{Batch, SampleConflicts};
 use sandur_store::{Class, Store, StoreKind};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -34,6 +34,7 @@ use crate::head::Inserted;
 use crate::logs::Followers;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
+use crate::samples::head::InsertedSamples;
 use crate::view::Views;
 
 pub(crate) use bucket::delete_segments;
@@ -50,8 +51,11 @@ pub(crate) struct Push {
     pub(crate) batch: Batch,
     pub(crate) record: Record,
     pub(crate) memory: Reservation,
-    pub(crate) reply: oneshot::Sender<Result<(), Error>>,
+    pub(crate) reply: oneshot::Sender<Settled>,
 }
+
+/// How a push ended: which of its samples were not stored, or why nothing is acknowledged.
+pub(crate) type Settled = Result<SampleConflicts, Error>;
 
 /// What a committer works with.
 pub(crate) struct Context {
@@ -152,7 +156,7 @@ impl Wal {
         batch: Batch,
         record: Record,
         memory: Reservation,
-    ) -> Result<oneshot::Receiver<Result<(), Error>>, Error> {
+    ) -> Result<oneshot::Receiver<Settled>, Error> {
         self.context.check()?;
         let (reply, outcome) = oneshot::channel();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,31 +223,42 @@ impl Context {
         }
     }
 
-    /// Makes the batches of a durable frame visible, tells followers and the flusher.
-    fn apply(&self, sequence: u64, batches: Batches) {
-        for inserted in self.views.insert(self.incarnation, sequence, batches) {
-            match inserted {
+    /// Makes the batches of a durable frame visible, tells followers and the flusher. Gives the conflicts of
+    /// each batch.
+    fn apply(&self, sequence: u64, batches: Batches) -> Vec<SampleConflicts> {
+        let mut conflicts = Vec::with_capacity(batches.len());
+        for inserted in self.views.insert_pushed(self.incarnation, sequence, batches) {
+            conflicts.push(match inserted {
                 Inserted::Logs(batch) => {
                     self.metrics.rows.inc_by(batch.batch().rows() as u64);
                     self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
                     self.followers.deliver(batch.batch());
+                    SampleConflicts::default()
                 }
-                Inserted::Samples { appended, duplicates } => {
+                Inserted::Samples(InsertedSamples { appended, copies, conflicts }) => {
                     self.metrics.samples.inc_by(appended);
-                    self.metrics.sample_duplicates.inc_by(duplicates);
+                    let left_out = copies + conflicts.floats + conflicts.histograms;
+                    self.metrics.sample_duplicates.inc_by(left_out);
+                    conflicts
                 }
-            }
+            });
         }
         self.flush_signal.grown();
+        conflicts
     }
 
     /// The same, off the I/O threads when it is much.
-    async fn apply_where_due(self: &Arc<Self>, sequence: u64, bytes: u64, batches: Batches) {
+    async fn apply_where_due(
+        self: &Arc<Self>,
+        sequence: u64,
+        bytes: u64,
+        batches: Batches,
+    ) -> Vec<SampleConflicts> {
         if bytes < SMALL_BYTES {
             return self.apply(sequence, batches);
         }
         let applier = Arc::clone(self);
-        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await;
+        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await
     }
 }
 

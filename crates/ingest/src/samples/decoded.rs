@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_model::{SampleBatch, TenantId};
+use sandur_model::{SampleBatch, SampleConflicts, TenantId};
 
 use crate::refused::{Cause, Reason, Refused};
 
@@ -49,6 +49,16 @@ pub struct DecodedSamples {
     pub(crate) lines: Vec<u32>,
 }
 
+/// What is known of a request whose batch is stored.
+#[derive(Clone, Debug, Default)]
+pub struct Accepted {
+    /// What was left out.
+    pub refused: Refused,
+    /// What was accepted.
+    pub written: Written,
+    lines: Vec<u32>,
+}
+
 /// A series of a batch that is of delta temporality, with one point at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeltaSeries {
@@ -58,18 +68,50 @@ pub(crate) struct DeltaSeries {
     pub(crate) shape: u32,
 }
 
+impl Accepted {
+    /// Counts samples that were not stored for another value of their instant as refused.
+    pub fn refuse_conflicts(&mut self, conflicts: &SampleConflicts) {
+        if conflicts.is_empty() {
+            return;
+        }
+        let SampleConflicts { floats, histograms, examples, .. } = conflicts;
+        self.written.samples = self.written.samples.saturating_sub(*floats);
+        self.written.histograms = self.written.histograms.saturating_sub(*histograms);
+        let (reason, refused) = (Reason::DuplicateSample, &mut self.refused);
+        refused.count(reason, floats + histograms, 0);
+        match conflicts.series() {
+            Some(series) => {
+                let lines = series.iter().filter_map(|position| self.lines.get(*position as usize));
+                refused.note_later(reason, lines.copied());
+            }
+            None => refused.note_unnamed(),
+        }
+        for conflict in examples {
+            let cause = Cause { reason, stream: conflict.labels.stream_id(), number: conflict.timestamp };
+            refused.tell(cause, || conflict.to_string());
+        }
+        refused.tell_others((floats + histograms).saturating_sub(examples.len() as u64));
+    }
+}
+
 impl DecodedSamples {
+    /// The batch, which is to be stored, and what the client is told of the request.
+    pub fn into_batch(self) -> (SampleBatch, Accepted) {
+        let Self { batch, refused, written, lines, .. } = self;
+        (batch, Accepted { refused, written, lines })
+    }
+
     /// Leaves out the series at these positions of the batch, which rise: the tenant has as many as allowed.
     pub fn refuse_series(&mut self, positions: &[u32], limit: u64) {
         let Some(series) = positions.first().and_then(|first| self.batch.series.get(*first as usize)) else {
             return;
         };
         let (id, labels) = (series.id, Arc::clone(series.labels.shared()));
-        let left_out = self.leave_out(positions);
-        self.refused.count(Reason::TooManySeries, left_out, 0);
         for line in positions.iter().filter_map(|position| self.lines.get(*position as usize)) {
             self.refused.note(Reason::TooManySeries, *line, 1);
         }
+        let left_out = self.leave_out(positions);
+        self.refused.count(Reason::TooManySeries, left_out, 0);
         let cause = |stream| Cause { reason: Reason::TooManySeries, stream, number: 0 };
         let text = || {
             format!(
@@ -97,6 +139,57 @@ impl DecodedSamples {
         let gone_before = |series: u32| positions.partition_point(|position| *position < series);
         self.deltas.retain(|delta| positions.binary_search(&delta.series).is_err());
         self.deltas.iter_mut().for_each(|delta| delta.series -= gone_before(delta.series) as u32);
+        let mut numbers = 0u32..;
+        self.lines.retain(|_| numbers.next().is_none_or(|number| positions.binary_search(&number).is_err()));
         before.saturating_sub(self.batch.rows() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::{Labels, SampleConflict, SeriesLabels};
+
+    use super::*;
+
+    #[test]
+    fn lines_stay_with_their_series_when_others_are_left_out() {
+        let mut batch = SampleBatch::new(TenantId::default_tenant());
+        for name in ["a", "b", "c", "d"] {
+            batch.push(Arc::new(Labels::from_pairs([("__name__", name)])), [(1, 1.0)]);
+        }
+        let (refused, written) = (Refused::default(), Written { samples: 4, ..Written::default() });
+        let mut decoded =
+            DecodedSamples { batch, refused, written, deltas: Vec::new(), lines: vec![1, 3, 5, 7] };
+        decoded.refuse_series(&[0, 2], 2);
+        let runs: Vec<u32> = decoded.refused.runs().unwrap().iter().map(|run| run.first).collect();
+        assert_eq!((decoded.lines, runs), (vec![3, 7], vec![1, 5]));
+    }
+
+    #[test]
+    fn conflicts_are_no_longer_written_and_name_their_lines() {
+        let mut accepted = Accepted {
+            written: Written { samples: 20, histograms: 1, exemplars: 3, metadata: 0 },
+            lines: (0..25).map(|line| line * 2).collect(),
+            ..Accepted::default()
+        };
+        accepted.refuse_conflicts(&SampleConflicts::default());
+        assert!(accepted.refused.is_empty() && accepted.written.samples == 20);
+        let mut conflicts = SampleConflicts::default();
+        for position in 3..18u32 {
+            let labels = SeriesLabels::from(Arc::new(Labels::from_pairs([("__name__", "up")])));
+            let timestamp = position.into();
+            let conflict = || SampleConflict { labels, timestamp, stored: Some(1.0), refused: Some(2.0) };
+            conflicts.add(position, conflict, false);
+        }
+        accepted.refuse_conflicts(&conflicts);
+        assert_eq!(accepted.written, Written { samples: 5, histograms: 1, exemplars: 3, metadata: 0 });
+        let lines: Vec<u32> = accepted.refused.runs().unwrap().iter().map(|run| run.first).collect();
+        assert_eq!(lines, (3..18).map(|position| position * 2).collect::<Vec<_>>());
+        let text = accepted.refused.text().unwrap();
+        let first = "1 errors like: duplicate sample for timestamp 3; overrides not allowed: existing 1, new \
+                     value 2 for series {__name__=\"up\"}";
+        assert!(text.starts_with(first) && text.ends_with("; and 5 other errors"), "{text}");
+        let reasons: Vec<_> = accepted.refused.by_reason().map(|(reason, n, _)| (reason.name(), n)).collect();
+        assert_eq!(reasons, [("new_value_for_timestamp", 15)]);
     }
 }

@@ -26,7 +26,7 @@ mod within_limits;
 pub use builder::{SERIES_LABELS_MAX, SamplePush};
 pub use carbon::{CARBON_SAMPLES_MAX, CarbonBatches, CarbonRejected, RejectedMessage, carbon, carbon_body};
 pub(crate) use decoded::DeltaSeries;
-pub use decoded::{DecodedSamples, Written};
+pub use decoded::{Accepted, DecodedSamples, Written};
 pub use exposition::{
     ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, ImportOptions,
     LineExemplar, import, series_pairs,

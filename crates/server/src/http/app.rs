@@ -11,7 +11,7 @@ use sandur_base::{
     Task,
 };
 use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
-use sandur_model::{Batch, Dataset, Limits, SampleBatch, Signal, TenantId};
+use sandur_model::{Batch, Dataset, Limits, SampleBatch, SampleConflicts, Signal, TenantId};
 use sandur_query::{FairQueue, QueryContext, ResultsCache, Sources};
 
 use super::delete_requests::Deletes;
@@ -27,9 +27,10 @@ use crate::server_metrics::ServerMetrics;
 
 /// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
 pub trait Intake: Send + Sync {
-    /// Returns when the batch is durable and can be queried. `held` is the memory of the request, which is
+    /// Returns when the batch is durable and can be queried, with the samples that were not stored because
+    /// their series has another value for the same instant. `held` is the memory of the request, which is
     /// given back when the batch has memory of its own.
-    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>>;
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes are taken now; the failure says why not, and is [`ErrorKind::Unavailable`] when that

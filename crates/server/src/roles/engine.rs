@@ -12,7 +12,7 @@ use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_logql::{DeleteQuery, format_go_duration};
-use sandur_model::{Batch, Dataset, SampleBatch, Signal, TenantId, TimeRange};
+use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
 use sandur_query::Sources;
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
@@ -176,7 +176,7 @@ fn failure(error: sandur_engine::Error) -> Failure {
 }
 
 impl Intake for EngineIntake {
-    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
     }
 

@@ -146,7 +146,7 @@ impl Connection for Own {
                 return Ok(());
             }
             match self.app.intake.push(batch.into(), None).await {
-                Ok(()) => drop(self.app.metrics.pushed_samples.inc_by(samples)),
+                Ok(_) => drop(self.app.metrics.pushed_samples.inc_by(samples)),
                 // The same points would be refused again, and nothing behind them would be stored.
                 Err(failure) if failure.status.is_client_error() => {
                     self.refused("relay_refused", samples, &failure.message);

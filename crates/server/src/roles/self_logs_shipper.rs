@@ -87,7 +87,7 @@ async fn push(app: &App, tenant: &TenantId, lines: &[Waiting]) -> Result<(), Str
     if decoded.lines == 0 {
         return Ok(());
     }
-    app.intake.push(decoded.batch.into(), None).await.map_err(|failure| failure.message)
+    app.intake.push(decoded.batch.into(), None).await.map(drop).map_err(|failure| failure.message)
 }
 
 /// The body of a push in Loki's JSON.

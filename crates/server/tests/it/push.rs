@@ -139,6 +139,29 @@ fn refused_samples_are_counted_by_reason_told_by_line_and_kept() {
 }
 
 #[test]
+fn samples_that_conflict_were_said_to_be_acknowledged() {
+    let place = Place::new();
+    let server = place.server(&[]);
+    let text = "m 1 1000000\nm 2 1000000\nm 1 1000000\nn 7 1000000\nm 3 1000000\n";
+    let (file, kept) = (place.write("m.prom", text), place.text("kept"));
+    for _ in ["new", "known"] {
+        let (code, said) = push(server.address, &["--metrics", &file, "--rejected", &kept]);
+        assert_eq!(code, Some(1), "{said}");
+        for part in [
+            "acknowledged 3 samples",
+            "refused 2 lines: new value for timestamp; the first value of an instant",
+            "m.prom:2: refused, new value for timestamp: m 2 1000000",
+            "m.prom:5: refused, new value for timestamp: m 3 1000000",
+            "duplicate sample for timestamp 1000000; overrides not allowed: existing 1, new value 2",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "m 2 1000000\nm 3 1000000\n".repeat(2));
+    assert_eq!((numbers(&server, "m"), numbers(&server, "n")), (vec!["1".to_owned()], vec!["7".to_owned()]));
+}
+
+#[test]
 fn samples_have_no_resume_points_and_are_told_why() {
     let place = Place::new();
     let file = place.write("m.prom", "m 1\n");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::harness::{Answer, NOW, Server};
 use sandur_base::ErrorKind;
+use sandur_model::{Labels, SampleConflict, SampleConflicts};
 use sandur_query::MemorySource;
 use sandur_server::http::Failure;
 
@@ -86,6 +87,53 @@ async fn remote_write_answers_as_prometheus_does() {
     assert_eq!(answer.status, 400, "{}", answer.body);
 }
 
+/// Conflicts of these series, of each its only sample.
+fn conflicts(series: &[u32]) -> SampleConflicts {
+    let mut conflicts = SampleConflicts::default();
+    for position in series {
+        let labels = Arc::new(Labels::from_pairs([("__name__", "up")])).into();
+        let conflict = || SampleConflict { labels, timestamp: NOW_MS, stored: Some(1.0), refused: Some(2.0) };
+        conflicts.add(*position, conflict, false);
+    }
+    conflicts
+}
+
+#[tokio::test(start_paused = true)]
+async fn samples_that_conflict_were_counted_as_written() {
+    let server = server();
+    *server.intake.conflicts.lock().unwrap() = conflicts(&[1, 2]);
+    let said = "2 errors like: duplicate sample for timestamp 1795240900000; overrides not allowed: existing \
+                1, new value 2 for series {__name__=\"up\"}";
+    let times = [NOW_MS, NOW_MS, NOW_MS];
+    for (headers, body, count) in [(V1, version_1(&times), None), (V2, version_2(&times), Some("1"))] {
+        let answer = write(&server, headers, &body).await;
+        assert_eq!((answer.status, answer.body.as_str(), written(&answer)), (400, said, count));
+    }
+    let (import, text) =
+        ("/api/v1/import/prometheus", "# TYPE up gauge\nup 1\n\nup 2\nup{a=\"1\"} 3\nup 4\n");
+    let answer = server.post(import, &[], text).await;
+    assert_eq!((answer.status, answer.body.as_str()), (400, said));
+    let asked = server.post(import, &[("x-sandur-refused", "lines")], text).await;
+    let json: serde_json::Value = serde_json::from_str(&asked.body).unwrap();
+    assert_eq!(json["refused"], serde_json::json!([[3, 2, "new_value_for_timestamp"]]), "{}", asked.body);
+    let json = [("content-type", "application/json")];
+    let answer = server.post("/otlp/v1/metrics", &json, gauge("asDouble")).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("duplicate sample for timestamp 1795240900000"), "{}", answer.body);
+    let metrics = server.get("/metrics", &[]).await.body;
+    assert!(
+        metrics.contains(r#"sandur_push_refused_samples_total{reason="new_value_for_timestamp"} 10"#),
+        "{metrics}"
+    );
+}
+
+/// An `ExportMetricsServiceRequest` with a point that has a member of this name.
+fn gauge(value: &str) -> String {
+    let point = format!(r#"{{"timeUnixNano":"{NOW}000000000","{value}":1}}"#);
+    let metric = format!(r#"{{"name":"g","gauge":{{"dataPoints":[{point}]}}}}"#);
+    format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#)
+}
+
 /// Prometheus drops what a 429 refused, and repeats what a 5xx refused.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_short_of_something_does_not_answer_as_to_a_rate() {
@@ -138,12 +186,9 @@ async fn texts_and_otlp_are_stored() {
     let bad = server.post("/api/v1/import/prometheus", &[], "up one\n").await;
     assert_eq!((bad.status, bad.body.contains("line 1")), (400, true), "{}", bad.body);
     let json = [("content-type", "application/json")];
-    let point = format!(r#"{{"timeUnixNano":"{NOW}000000000","asDouble":1}}"#);
-    let metric = format!(r#"{{"name":"g","gauge":{{"dataPoints":[{point}]}}}}"#);
-    let body = format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
-    let otlp = server.post("/otlp/v1/metrics", &json, body.clone()).await;
+    let otlp = server.post("/otlp/v1/metrics", &json, gauge("asDouble")).await;
     assert_eq!((otlp.status, otlp.body.as_str()), (200, "{}"));
-    let misspelt = body.replace("dataPoints", "datapoints");
+    let misspelt = gauge("asDouble").replace("dataPoints", "datapoints");
     let refused = server.post("/otlp/v1/metrics", &json, misspelt).await;
     assert_eq!((refused.status, refused.body.contains("dataPoints")), (400, true), "{}", refused.body);
     let batches = server.intake.samples.lock().unwrap();

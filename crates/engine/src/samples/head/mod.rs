@@ -12,11 +12,12 @@
 //! large one [`cuts`]); what it did take stays reserved as long as the head is there: what is flushed leaves
 //! with it, strings too.
 //!
-//! **Repeated samples.** Of two samples of a series and an instant the first that came stays, of series of
-//! Graphite's the last ([`sandur_model::last_write_wins`]), which is
-//! decided in one place ([`rows::RowsCopy::columns`]) when they are read, and earlier where it costs
-//! nothing.
+//! **Repeated samples.** Of two samples of a series and an instant the first that came stays. This is decided
+//! when the second one comes ([`appending`]), so that its sender learns of it. In series of Graphite's the
+//! last one stays ([`sandur_model::last_write_wins`]), which is decided when they are read
+//! ([`rows::RowsCopy::columns`]).
 
+mod appending;
 mod beside;
 mod columns;
 mod cuts;
@@ -40,12 +41,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use sandur_base::{Id, Reservation};
-use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, TenantId, TimeRange};
+use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, SampleConflicts, TenantId, TimeRange};
 use sandur_query::{Holding, JoinedLabels};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
+use appending::Taken;
 use beside::HeadExemplar;
 pub use columns::SampleColumns;
 pub use cuts::{SampleCut, cuts, cutting_bytes};
@@ -55,12 +57,22 @@ use rows::FloatRow;
 pub use rows::SeriesParts;
 pub use selected::{JoinedValues, MatchingSeries, SelectedSeries, SortedValues};
 use table::Snapshot;
-use tenant::{Taken, TenantSamples};
+use tenant::TenantSamples;
 use versions::Slot;
 
 /// Times that a block can be made for: whole days around them must be times too.
 const STORABLE_MS: RangeInclusive<i64> =
     (i64::MIN + 2 * DAY_NS) / MILLISECOND_NS..=(i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
+
+/// A batch as a head took it.
+pub(crate) struct InsertedSamples {
+    /// Samples that were appended.
+    pub(crate) appended: u64,
+    /// Samples that were left out because their series has the same.
+    pub(crate) copies: u64,
+    /// Samples that were left out because their series has another value.
+    pub(crate) conflicts: SampleConflicts,
+}
 
 /// Samples in memory of consecutive WAL sequence numbers of one incarnation.
 pub struct SampleHead {
@@ -92,13 +104,26 @@ impl SampleHead {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Adds the samples of a batch of the frame `sequence`; gives how many were appended, and how many the
-    /// series had already. One caller at a time.
-    pub(crate) fn insert(&self, sequence: u64, batch: &SampleBatch, mut memory: Reservation) -> (u64, u64) {
+    /// Adds the samples of a batch of the frame `sequence`, when there is no earlier head.
+    #[cfg(test)]
+    pub(crate) fn insert(&self, sequence: u64, batch: &SampleBatch, memory: Reservation) -> InsertedSamples {
+        self.insert_after(sequence, batch, memory, &[])
+    }
+
+    /// Adds the samples of a batch of the frame `sequence`, but for those that earlier heads have. One caller
+    /// at a time.
+    pub(crate) fn insert_after(
+        &self,
+        sequence: u64,
+        batch: &SampleBatch,
+        mut memory: Reservation,
+        earlier: &[&SampleHead],
+    ) -> InsertedSamples {
         let frame = self.frame_of(sequence);
         let mut taken = Taken::default();
         if batch.rows() > 0 {
-            taken = self.tenant_for_insert(&batch.tenant).append(frame, batch);
+            let earlier: Vec<_> = earlier.iter().filter_map(|head| head.tenant(&batch.tenant)).collect();
+            taken = self.tenant_for_insert(&batch.tenant).append(frame, batch, &earlier);
             self.rows.fetch_add(taken.appended, Ordering::AcqRel);
         }
         taken.grown += self.insert_beside(frame, batch);
@@ -107,7 +132,8 @@ impl SampleHead {
         }
         memory.shrink(memory.bytes().saturating_sub(taken.grown));
         self.hold(memory);
-        (taken.appended, taken.duplicates)
+        let Taken { appended, copies, conflicts, .. } = taken;
+        InsertedSamples { appended, copies, conflicts }
     }
 
     /// Adds exemplars and metadata; gives the bytes that they take.

@@ -9,14 +9,23 @@
 //! less one; all six set: no difference. Bits 6 and 7: the change of distance in time is 0, one byte, or
 //! eight. Frames take two bytes, [`LATE_FRAME`] and four more when these do not suffice.
 //!
-//! Start times and histograms, which most series do not have, are kept apart.
+//! Start times and histograms, which most series do not have, are kept apart, as is what finds a sample by
+//! its time ([`repeated`]).
+//!
+//! **Invariant.** Of an instant there is one sample, except in series of which the last one stays: there a
+//! reader leaves the others out.
 
 mod parts;
+mod repeated;
+
+use std::collections::BTreeMap;
 
 use sandur_model::HistogramSample;
 
 use super::columns::SampleColumns;
 pub use parts::SeriesParts;
+pub use repeated::NewValue;
+use repeated::{INDEXED_BYTES, MARK_ROWS, Mark};
 
 /// Instead of two bytes of a frame: four bytes follow.
 const LATE_FRAME: u16 = u16::MAX;
@@ -55,7 +64,7 @@ pub(super) struct SeriesRows {
 }
 
 /// What few series have.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Beside {
     /// From which float sample on (in the order in which they came) which start time holds.
     starts: Vec<(u32, i64)>,
@@ -63,18 +72,29 @@ struct Beside {
     histograms: Vec<(u32, HistogramSample)>,
     /// Bytes of the histograms.
     histogram_bytes: u64,
+    /// Places among the float samples.
+    marks: Vec<Mark>,
+    /// Bits of the floats that came late, by time.
+    late: BTreeMap<i64, u64>,
+    /// Positions of the histograms, by time.
+    histogram_positions: BTreeMap<i64, u32>,
 }
 
 /// What appending a sample did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Appended {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Appended {
     /// It is there, and the series takes so many bytes more.
     New {
         /// Bytes of memory.
         grown: u64,
     },
-    /// The series had a sample of the same instant as its newest: the first one stays.
-    Duplicate,
+    /// The series has the same sample already.
+    Copy,
+    /// The series has another sample of the same instant, which stays.
+    Conflict {
+        /// Its value; nothing when it is a histogram.
+        known: Option<f64>,
+    },
 }
 
 /// A copy of a series' samples that can be read without its lock.
@@ -84,7 +104,14 @@ pub(super) struct RowsCopy {
     unsorted: bool,
     last_wins: bool,
     bytes: Vec<u8>,
-    beside: Option<Box<Beside>>,
+    beside: Option<CopiedBeside>,
+}
+
+/// Start times and histograms of a copy.
+#[derive(Clone, Default)]
+struct CopiedBeside {
+    starts: Vec<(u32, i64)>,
+    histograms: Vec<(u32, HistogramSample)>,
 }
 
 /// A float sample of a series.
@@ -105,9 +132,11 @@ impl SeriesRows {
     /// Appends a float sample of a frame; frames never fall.
     pub(super) fn append(&mut self, row: FloatRow) -> Appended {
         let FloatRow { frame, time_ms, value, start_ms } = row;
-        if !self.widen(time_ms) {
-            return Appended::Duplicate;
+        let is_late = self.is_late(time_ms);
+        if is_late && let Some(repeated) = self.repeats(time_ms, NewValue::Float(value)) {
+            return repeated;
         }
+        self.widen(time_ms);
         let taken = self.taken();
         let (bytes, length) = self.before.write(frame, time_ms, value.to_bits());
         self.make_room(length);
@@ -117,34 +146,57 @@ impl SeriesRows {
             self.beside.get_or_insert_default().starts.push((self.floats, start_ms));
         }
         self.floats = self.floats.saturating_add(1);
+        if is_late {
+            self.beside.get_or_insert_default().late.insert(time_ms, value.to_bits());
+        }
+        if self.floats.is_multiple_of(MARK_ROWS) && !self.last_wins {
+            self.mark();
+        }
         Appended::New { grown: self.taken() - taken }
     }
 
     /// Appends a histogram of a frame.
     pub(super) fn append_histogram(&mut self, frame: u32, sample: &HistogramSample) -> Appended {
-        if !self.widen(sample.timestamp) {
-            return Appended::Duplicate;
+        let time_ms = sample.timestamp;
+        if self.is_late(time_ms)
+            && let Some(repeated) = self.repeats(time_ms, NewValue::Histogram(sample))
+        {
+            return repeated;
         }
+        self.widen(time_ms);
         let taken = self.taken();
         let beside = self.beside.get_or_insert_default();
         beside.histogram_bytes += sample.histogram.memory_bytes();
+        let position = beside.histograms.len() as u32;
         beside.histograms.push((frame, sample.clone()));
+        if !self.last_wins {
+            beside.histogram_positions.insert(time_ms, position);
+        }
         Appended::New { grown: self.taken() - taken }
     }
 
-    /// Makes the bounds hold a time; `false` when it is that of the newest sample and the first one stays.
-    fn widen(&mut self, time_ms: i64) -> bool {
+    /// Whether of several samples of an instant the last one stays.
+    #[inline]
+    pub(super) fn last_wins(&self) -> bool {
+        self.last_wins
+    }
+
+    /// Whether a sample of this time is not later than all others, and would have to give way to another one
+    /// of its instant.
+    #[inline]
+    fn is_late(&self, time_ms: i64) -> bool {
+        time_ms <= self.latest_ms && !self.last_wins && self.len() > 0
+    }
+
+    /// Makes the bounds hold a time.
+    fn widen(&mut self, time_ms: i64) {
         if self.len() == 0 {
             (self.earliest_ms, self.latest_ms) = (time_ms, time_ms);
-            return true;
-        }
-        if time_ms == self.latest_ms && !self.last_wins {
-            return false;
+            return;
         }
         self.unsorted |= time_ms <= self.latest_ms;
         self.earliest_ms = self.earliest_ms.min(time_ms);
         self.latest_ms = self.latest_ms.max(time_ms);
-        true
     }
 
     /// Room for one sample more, and for an eighth of what there is: a head holds many series, so what is
@@ -176,13 +228,24 @@ impl SeriesRows {
                 + beside.starts.capacity() as u64 * size_of::<(u32, i64)>() as u64
                 + beside.histograms.capacity() as u64 * size_of::<(u32, HistogramSample)>() as u64
                 + beside.histogram_bytes
+                + beside.marks.capacity() as u64 * size_of::<Mark>() as u64
+                + (beside.late.len() + beside.histogram_positions.len()) as u64 * INDEXED_BYTES
         };
         self.bytes.capacity() as u64 + self.beside.as_deref().map_or(0, of)
     }
 
+    /// Start times and histograms, if there are any.
+    fn samples_beside(&self) -> Option<&Beside> {
+        self.beside.as_deref().filter(|beside| !beside.starts.is_empty() || !beside.histograms.is_empty())
+    }
+
     /// A copy to be read without the lock.
     pub(super) fn copy(&self) -> RowsCopy {
-        let (bytes, beside) = (self.bytes.clone(), self.beside.clone());
+        let copy = |beside: &Beside| CopiedBeside {
+            starts: beside.starts.clone(),
+            histograms: beside.histograms.clone(),
+        };
+        let (bytes, beside) = (self.bytes.clone(), self.samples_beside().map(copy));
         RowsCopy { floats: self.floats, unsorted: self.unsorted, last_wins: self.last_wins, bytes, beside }
     }
 }
@@ -367,7 +430,7 @@ fn keep_one_of_each_instant(floats: &mut Vec<FloatRow>, histograms: &mut Vec<&(u
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
@@ -381,12 +444,12 @@ mod tests {
         rows.append(FloatRow { frame, time_ms, value, start_ms: 0 })
     }
 
-    fn all(rows: &SeriesRows) -> Vec<(i64, f64)> {
+    pub(super) fn all(rows: &SeriesRows) -> Vec<(i64, f64)> {
         let (columns, _) = rows.copy().columns(ALL);
         columns.timestamps.into_iter().zip(columns.values).collect()
     }
 
-    fn histogram(timestamp: i64) -> HistogramSample {
+    pub(super) fn histogram(timestamp: i64) -> HistogramSample {
         let histogram = Arc::new(FloatHistogram { count: timestamp as f64, ..FloatHistogram::default() });
         HistogramSample { timestamp, start: 0, integer: false, histogram }
     }
@@ -406,7 +469,7 @@ mod tests {
         assert_eq!(all(&rows), expected);
         assert_eq!(rows.bounds_ms(), Some((-far, far)));
         assert_eq!(rows.copy().columns((150, 300)).0.timestamps, [200, 300]);
-        assert_eq!(rows.copy().columns(ALL).1, 1, "the other one was refused when it came");
+        assert_eq!(rows.copy().columns(ALL).1, 0, "the other ones were refused when they came");
     }
 
     #[test]
@@ -443,7 +506,7 @@ mod tests {
         let (columns, duplicates) = rows.copy().columns(ALL);
         let histograms: Vec<i64> = columns.histograms.iter().map(|sample| sample.timestamp).collect();
         assert_eq!((columns.timestamps, histograms), (vec![5, 10, 20], vec![30]));
-        assert_eq!((rows.len(), duplicates), (5, 1), "two were refused when they came");
+        assert_eq!((rows.len(), duplicates), (4, 0), "three were refused when they came");
     }
 
     #[test]
@@ -460,7 +523,8 @@ mod tests {
         }
         assert_eq!(grown, rows.taken());
         assert!((4_000..7_500).contains(&grown), "{grown}");
-        assert_eq!(append(&mut rows, 700_000, 999 * 15_000, 0.5), Appended::Duplicate);
+        let conflict = Appended::Conflict { known: Some(f64::from(999 * 37)) };
+        assert_eq!(append(&mut rows, 700_000, 999 * 15_000, 0.5), conflict);
     }
 
     proptest! {
@@ -494,7 +558,7 @@ mod tests {
             for (time_ms, bits, frames, start_ms) in samples {
                 frame = frame.saturating_add(frames);
                 let row = FloatRow { frame, time_ms, value: f64::from_bits(bits), start_ms };
-                if rows.append(row) != Appended::Duplicate {
+                if let Appended::New { .. } = rows.append(row) {
                     expected.push((frame, time_ms, bits, start_ms));
                 }
             }

@@ -4,16 +4,17 @@
 //! segment of them after the other; only a series that is new takes the table's lock from those who read.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use roaring::RoaringBitmap;
 use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, SeriesSamples, StreamId};
 
+use super::appending::{Appender, Taken};
 use super::beside::Beside;
 use super::matching::matching;
 use super::order::KeptOrder;
 use super::postings::Postings;
-use super::rows::{Appended, FloatRow, SeriesRows};
+use super::rows::{Appended, NewValue, SeriesRows};
 use super::table::{SEGMENT, SeriesTable, Snapshot};
 use super::versions::{Counting, Slot, Versions};
 use super::walk::Walk;
@@ -27,7 +28,7 @@ pub(super) struct TenantSamples {
     last_ms: AtomicI64,
     /// Bytes that it takes.
     bytes: AtomicU64,
-    /// Whether a series may have no sample, but exemplars.
+    /// Whether a series may have no sample, but exemplars, or samples that earlier heads have as well.
     has_bare: AtomicBool,
     /// Whether series were named whose first samples are still being appended.
     is_naming: AtomicBool,
@@ -35,30 +36,6 @@ pub(super) struct TenantSamples {
     order: KeptOrder,
     versions: Mutex<Versions>,
     beside: Mutex<Beside>,
-}
-
-/// What appending did.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Taken {
-    pub(super) appended: u64,
-    pub(super) duplicates: u64,
-    pub(super) grown: u64,
-}
-
-impl Taken {
-    fn note(&mut self, appended: Appended) -> bool {
-        match appended {
-            Appended::New { grown } => {
-                self.appended += 1;
-                self.grown += grown;
-                true
-            }
-            Appended::Duplicate => {
-                self.duplicates += 1;
-                false
-            }
-        }
-    }
 }
 
 impl Default for TenantSamples {
@@ -143,14 +120,18 @@ impl TenantSamples {
         }
     }
 
-    /// Appends the samples of a batch.
-    pub(super) fn append(&self, frame: u32, batch: &SampleBatch) -> Taken {
-        self.widen(batch);
+    /// Appends the samples of a batch, but for those that the same tenant has in earlier heads.
+    pub(super) fn append(&self, frame: u32, batch: &SampleBatch, earlier: &[Arc<TenantSamples>]) -> Taken {
+        let (first_ms, last_ms) = self.widen(batch);
+        let touches = |of: &&Arc<TenantSamples>| {
+            of.bounds_ms().is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
+        };
+        let earlier: Vec<Arc<TenantSamples>> = earlier.iter().filter(touches).cloned().collect();
         let (numbers, grown) = self.numbers(batch);
-        let (mut taken, mut counting) = (Taken { grown, ..Taken::default() }, Counting::default());
+        let mut appender = Appender::new(frame, batch, &earlier);
         let table = self.table();
         let mut locked: Option<(usize, MutexGuard<'_, Vec<SeriesRows>>)> = None;
-        for (series, number) in batch.series.iter().zip(numbers) {
+        for ((position, series), number) in (0u32..).zip(&batch.series).zip(numbers) {
             if !has_samples(series) {
                 continue;
             }
@@ -163,14 +144,37 @@ impl TenantSamples {
                     table.rows(segment)
                 }
             };
-            append_series(&mut rows[at], frame, (batch, series), &mut taken, &mut counting);
+            appender.series(position, series, &mut rows[at]);
+            if !earlier.is_empty() && rows[at].len() == 0 {
+                // All of its samples are in earlier heads.
+                self.has_bare.store(true, Ordering::Release);
+            }
             locked = Some((segment, rows));
         }
         drop(locked);
         drop(table);
         self.is_naming.store(false, Ordering::Release);
+        let Appender { mut taken, counting, .. } = appender;
+        taken.grown += grown;
         self.count(counting);
         taken
+    }
+
+    /// Notes what new samples of a series are to those that are here of the same instants, unless that is
+    /// known already.
+    pub(super) fn find_repeated<'v>(
+        &self,
+        id: StreamId,
+        samples: impl Iterator<Item = (i64, NewValue<'v>)>,
+        found: &mut [Option<Appended>],
+    ) {
+        let table = self.table();
+        let Some(number) = table.find(id, 0) else { return };
+        let rows = table.rows(number as usize / SEGMENT);
+        let rows = &rows[number as usize % SEGMENT];
+        for ((time_ms, new), found) in samples.zip(found).filter(|(_, found)| found.is_none()) {
+            *found = rows.repeats(time_ms, new);
+        }
     }
 
     /// Appends float samples and histograms of one series that were in another head.
@@ -186,7 +190,8 @@ impl TenantSamples {
             let table = self.table();
             let mut rows = table.rows(number as usize / SEGMENT);
             append(&mut rows[number as usize % SEGMENT], &mut |time_ms, appended| {
-                if taken.note(appended) {
+                if let Appended::New { grown } = appended {
+                    (taken.appended, taken.grown) = (taken.appended + 1, taken.grown + grown);
                     counting.add(time_ms);
                     (first_ms, last_ms) = (first_ms.min(time_ms), last_ms.max(time_ms));
                 }
@@ -197,14 +202,15 @@ impl TenantSamples {
         taken
     }
 
-    /// Makes the bounds hold all samples of a batch before they come: a reader who sees a sample also sees
-    /// that it is within them.
-    fn widen(&self, batch: &SampleBatch) {
+    /// Makes the bounds hold all samples of a batch, whose first and last time it gives, before they come: a
+    /// reader who sees a sample also sees that it is within them.
+    fn widen(&self, batch: &SampleBatch) -> (i64, i64) {
         let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
         let times = batch.timestamps.iter().copied().chain(histograms);
         let (first, last) =
             times.fold((i64::MAX, i64::MIN), |(first, last), time| (first.min(time), last.max(time)));
         self.widen_to(first, last);
+        (first, last)
     }
 
     /// Makes the bounds hold these times.
@@ -336,28 +342,6 @@ impl TenantSamples {
 
 fn has_samples(series: &SeriesSamples) -> bool {
     !series.samples.is_empty() || !series.histograms.is_empty()
-}
-
-#[inline]
-fn append_series(
-    rows: &mut SeriesRows,
-    frame: u32,
-    (batch, series): (&SampleBatch, &SeriesSamples),
-    taken: &mut Taken,
-    counting: &mut Counting,
-) {
-    let first = series.samples.start as usize;
-    for (n, (time_ms, value)) in batch.samples_of(series).enumerate() {
-        let start_ms = batch.start_of(first + n);
-        if taken.note(rows.append(FloatRow { frame, time_ms, value, start_ms })) {
-            counting.add(time_ms);
-        }
-    }
-    for sample in batch.histograms_of(series) {
-        if taken.note(rows.append_histogram(frame, sample)) {
-            counting.add(sample.timestamp);
-        }
-    }
 }
 
 /// Those of the series that have samples in these milliseconds.

@@ -206,6 +206,7 @@ fn remedy_of_samples(reason: &str) -> &'static str {
             "; check the clock, and that times are milliseconds in Prometheus's format and seconds in \
              OpenMetrics, or raise limits.metrics.creation_grace_period of the server"
         }
+        "new_value_for_timestamp" => "; the first value of an instant that the server got stays",
         "timestamp_out_of_range" => {
             "; times are milliseconds in Prometheus's format and seconds in OpenMetrics, and the years 1678 \
              to 2261 can be stored"

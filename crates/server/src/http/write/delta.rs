@@ -6,7 +6,7 @@ use sandur_base::{Claim, ErrorKind};
 use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
 
-use super::intake::{self, Stored, count};
+use super::intake::{self, Stored, store_batch};
 use crate::failed_request::Failure;
 use crate::http::app::App;
 
@@ -28,20 +28,14 @@ pub(super) async fn store(
     };
     let (decoded, added) = intake::compute(app, series, add_up).await;
     let mut added = added.map_err(|error| Failure::new(ErrorKind::Busy, error.to_string()))?;
-    let DecodedSamples { batch, refused, written, .. } = decoded;
     added.storing();
     // The states before and after take memory of the request until there is an outcome.
-    let outcome = app.intake.push(batch.into(), None).await;
+    let outcome = store_batch(app, decoded.into_batch(), None).await;
     drop(memory);
-    match outcome {
-        Ok(()) => added.stored(),
-        Err(failure) => {
-            if !failure.may_be_done {
-                added.not_stored();
-            }
-            return Err(failure);
-        }
+    match &outcome {
+        Ok(_) => added.stored(),
+        Err(failure) if !failure.may_be_done => added.not_stored(),
+        Err(_) => {}
     }
-    count(app, &written);
-    Ok(Stored { written, refused })
+    outcome
 }

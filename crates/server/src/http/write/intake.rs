@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use sandur_base::{Claim, Lane};
-use sandur_ingest::{DecodedSamples, DeltaStreams, Memory, Refused, SamplePush, Written};
+use sandur_ingest::{Accepted, DecodedSamples, DeltaStreams, Memory, Refused, SamplePush, Written};
 use sandur_model::{SampleBatch, TenantId};
 
 use super::delta;
@@ -147,11 +147,7 @@ pub async fn store_scraped(app: &App, batch: SampleBatch) -> Result<(), Failure>
         Ok(()) if decoded.batch.is_empty() => {
             Ok(Stored { written: decoded.written, refused: decoded.refused })
         }
-        Ok(()) => {
-            let DecodedSamples { batch, refused, written, .. } = decoded;
-            let stored = app.intake.push(batch.into(), None).await;
-            stored.map(|()| count(app, &written)).map(|()| Stored { written, refused })
-        }
+        Ok(()) => store_batch(app, decoded.into_batch(), None).await,
         Err(failure) => Err(failure),
     };
     note(app, &tenant, &outcome);
@@ -171,17 +167,21 @@ pub(super) async fn store(
     if DeltaStreams::concern(&decoded) {
         return delta::store(app, &app.limits(tenant).metrics, decoded, memory).await;
     }
-    let DecodedSamples { batch, refused, written, .. } = decoded;
-    app.intake.push(batch.into(), memory).await?;
-    count(app, &written);
-    Ok(Stored { written, refused })
+    store_batch(app, decoded.into_batch(), memory).await
 }
 
-/// Counts what was stored.
-pub(super) fn count(app: &App, written: &Written) {
+/// Stores a batch and counts it. Samples that were not stored for another value of their instant are refused.
+pub(super) async fn store_batch(
+    app: &App,
+    (batch, mut accepted): (SampleBatch, Accepted),
+    memory: Option<Claim>,
+) -> Result<Stored, Failure> {
+    accepted.refuse_conflicts(&app.intake.push(batch.into(), memory).await?);
+    let Accepted { refused, written, .. } = accepted;
     app.metrics.pushed_samples.inc_by(written.samples);
     app.metrics.pushed_histograms.inc_by(written.histograms);
     app.metrics.pushed_exemplars.inc_by(written.exemplars);
+    Ok(Stored { written, refused })
 }
 
 /// Counts what was refused, for the metrics and for the log.

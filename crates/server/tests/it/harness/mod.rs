@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
 use sandur_ingest::{DeltaStreams, SeriesCache};
-use sandur_model::{Batch, LogBatch, SampleBatch, Signal, TenantId};
+use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts, Signal, TenantId};
 use sandur_query::{
     FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
 };
@@ -38,6 +38,8 @@ pub struct Recorder {
     pub samples: Mutex<Vec<SampleBatch>>,
     /// What every push, flush and shutdown answers.
     pub failure: Mutex<Option<Failure>>,
+    /// Samples that pushes are told were not stored.
+    pub conflicts: Mutex<SampleConflicts>,
     pub flushes_fail_for: Mutex<Option<Duration>>,
     /// Why nothing can be written now.
     pub read_only: Mutex<Option<Failure>>,
@@ -98,7 +100,7 @@ impl Recorder {
 }
 
 impl Intake for Recorder {
-    fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<(), Failure>> {
+    fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move {
             if self.slow_pushes.load(Ordering::SeqCst) {
                 self.go_on.notified().await;
@@ -108,7 +110,7 @@ impl Intake for Recorder {
                 Batch::Logs(batch) => self.batches.lock().unwrap().push(batch),
                 Batch::Metrics(batch) => self.samples.lock().unwrap().push(batch),
             }
-            Ok(())
+            Ok(self.conflicts.lock().unwrap().clone())
         })
     }
 

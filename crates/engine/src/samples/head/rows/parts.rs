@@ -26,7 +26,7 @@ struct Part {
 impl SeriesRows {
     /// The parts of its samples; nothing when there are few, or some have start times or are histograms.
     pub(in super::super) fn parts(&self) -> Option<SeriesParts> {
-        if self.beside.is_some() || self.floats <= 2 * PART_ROWS {
+        if self.samples_beside().is_some() || self.floats <= 2 * PART_ROWS {
             return None;
         }
         let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());

@@ -159,7 +159,7 @@ impl Asked<'_> {
                 batch.push(Arc::new(with_name(&self.key, name)), [(now_ms, ends)]);
             }
         }
-        self.app.intake.push(batch.into(), None).await
+        self.app.intake.push(batch.into(), None).await.map(drop)
     }
 
     /// Notes that a push was refused.
@@ -168,7 +168,7 @@ impl Asked<'_> {
         let mut batch = SampleBatch::new(self.tenant.clone());
         let times = (group.push_time.unwrap_or(0.0), seconds(now_ms));
         write_times(&mut batch, &self.key, now_ms, times);
-        self.app.intake.push(batch.into(), None).await
+        self.app.intake.push(batch.into(), None).await.map(drop)
     }
 }
 

@@ -1,0 +1,108 @@
+//! Appending the samples of a batch, series by series, and what becomes of each sample.
+//!
+//! **Invariant.** Of an instant the first sample stays, in the order of frames: one that this head or an
+//! earlier head of the same writer has is left out, as a copy when it is equal and else as a conflict. In
+//! series of which the last one stays every sample is appended.
+
+use std::sync::Arc;
+
+use sandur_model::{SampleBatch, SampleConflict, SampleConflicts, SeriesSamples};
+
+use super::rows::{Appended, FloatRow, NewValue, SeriesRows};
+use super::tenant::TenantSamples;
+use super::versions::Counting;
+
+/// What appending did.
+#[derive(Clone, Default)]
+pub(super) struct Taken {
+    /// Samples that are there now.
+    pub(super) appended: u64,
+    /// Samples that the series had already.
+    pub(super) copies: u64,
+    /// Samples that were left out for another value.
+    pub(super) conflicts: SampleConflicts,
+    /// Bytes of memory.
+    pub(super) grown: u64,
+}
+
+/// Appends samples of one frame.
+pub(super) struct Appender<'a> {
+    frame: u32,
+    batch: &'a SampleBatch,
+    /// The tenant's samples in earlier heads with times of the batch.
+    earlier: &'a [Arc<TenantSamples>],
+    pub(super) taken: Taken,
+    pub(super) counting: Counting,
+}
+
+impl<'a> Appender<'a> {
+    /// An appender that has done nothing. `earlier` are the tenant's samples in earlier heads.
+    pub(super) fn new(frame: u32, batch: &'a SampleBatch, earlier: &'a [Arc<TenantSamples>]) -> Self {
+        Self { frame, batch, earlier, taken: Taken::default(), counting: Counting::default() }
+    }
+
+    /// Appends the samples of the series at a position of the batch.
+    #[inline]
+    pub(super) fn series(&mut self, position: u32, series: &SeriesSamples, rows: &mut SeriesRows) {
+        let (frame, batch) = (self.frame, self.batch);
+        let in_earlier = self.in_earlier(series, rows);
+        let mut in_earlier = in_earlier.into_iter();
+        let first = series.samples.start as usize;
+        for (n, (time_ms, value)) in batch.samples_of(series).enumerate() {
+            let start_ms = batch.start_of(first + n);
+            let repeated = in_earlier.next().flatten();
+            match repeated.unwrap_or_else(|| rows.append(FloatRow { frame, time_ms, value, start_ms })) {
+                Appended::New { grown } => self.note_new(time_ms, grown),
+                Appended::Copy => self.taken.copies += 1,
+                Appended::Conflict { known } => {
+                    self.note_conflict((position, series), time_ms, (known, Some(value)));
+                }
+            }
+        }
+        for sample in batch.histograms_of(series) {
+            let (time_ms, repeated) = (sample.timestamp, in_earlier.next().flatten());
+            match repeated.unwrap_or_else(|| rows.append_histogram(frame, sample)) {
+                Appended::New { grown } => self.note_new(time_ms, grown),
+                Appended::Copy => self.taken.copies += 1,
+                Appended::Conflict { known } => {
+                    self.note_conflict((position, series), time_ms, (known, None));
+                }
+            }
+        }
+    }
+
+    /// What the floats and then the histograms of a series are to those of earlier heads. Empty when there is
+    /// no earlier head.
+    #[inline]
+    fn in_earlier(&self, series: &SeriesSamples, rows: &SeriesRows) -> Vec<Option<Appended>> {
+        if self.earlier.is_empty() || rows.last_wins() {
+            return Vec::new();
+        }
+        let floats = self.batch.samples_of(series).map(|(time_ms, value)| (time_ms, NewValue::Float(value)));
+        let histograms = self.batch.histograms_of(series).iter();
+        let histograms = histograms.map(|sample| (sample.timestamp, NewValue::Histogram(sample)));
+        let mut found = vec![None; series.samples.len() + series.histograms.len()];
+        for tenant in self.earlier {
+            tenant.find_repeated(series.id, floats.clone().chain(histograms.clone()), &mut found);
+        }
+        found
+    }
+
+    #[inline]
+    fn note_new(&mut self, time_ms: i64, grown: u64) {
+        self.taken.appended += 1;
+        self.taken.grown += grown;
+        self.counting.add(time_ms);
+    }
+
+    #[cold]
+    fn note_conflict(
+        &mut self,
+        (position, series): (u32, &SeriesSamples),
+        timestamp: i64,
+        (stored, refused): (Option<f64>, Option<f64>),
+    ) {
+        let conflict = || SampleConflict { labels: series.labels.clone(), timestamp, stored, refused };
+        self.taken.conflicts.add(position, conflict, refused.is_none());
+    }
+}

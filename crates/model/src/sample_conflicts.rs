@@ -1,0 +1,152 @@
+//! Samples of a batch that were not stored because their series has another value for the same instant.
+//!
+//! **Invariants.** However many conflicts there are, at most [`EXAMPLES_MAX`] are described and at most
+//! [`SERIES_MAX`] series are named. A sample that equals the stored one is no conflict.
+
+use std::fmt;
+
+use crate::histogram::GoNumber;
+use crate::series_labels::SeriesLabels;
+
+/// Conflicts that are described.
+const EXAMPLES_MAX: usize = 10;
+/// Series with conflicts that are named.
+const SERIES_MAX: usize = 10_000;
+
+/// One conflict.
+#[derive(Clone, Debug)]
+pub struct SampleConflict {
+    /// The series.
+    pub labels: SeriesLabels,
+    /// Milliseconds since the epoch.
+    pub timestamp: i64,
+    /// The stored value; `None` when it is a histogram.
+    pub stored: Option<f64>,
+    /// The value that was not stored; `None` when it is a histogram.
+    pub refused: Option<f64>,
+}
+
+/// The conflicts of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct SampleConflicts {
+    /// Float samples that were not stored.
+    pub floats: u64,
+    /// Histograms that were not stored.
+    pub histograms: u64,
+    /// The first conflicts.
+    pub examples: Vec<SampleConflict>,
+    series: Vec<u32>,
+    has_more_series: bool,
+}
+
+impl SampleConflicts {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.floats + self.histograms == 0
+    }
+
+    /// Positions in the batch of the series that have conflicts, each once and rising; `None` when there are
+    /// more than are named.
+    pub fn series(&self) -> Option<&[u32]> {
+        (!self.has_more_series).then_some(&self.series)
+    }
+
+    /// Adds a conflict of the series at a position of the batch; positions do not fall.
+    pub fn add(&mut self, position: u32, conflict: impl FnOnce() -> SampleConflict, is_histogram: bool) {
+        match is_histogram {
+            true => self.histograms += 1,
+            false => self.floats += 1,
+        }
+        if self.examples.len() < EXAMPLES_MAX {
+            self.examples.push(conflict());
+        }
+        self.name(position);
+    }
+
+    /// Adds the conflicts of a part of the batch that follows. `positions` are those in the batch of the
+    /// series of the part.
+    pub fn add_part(&mut self, part: Self, positions: &[usize]) {
+        self.floats += part.floats;
+        self.histograms += part.histograms;
+        let room = EXAMPLES_MAX.saturating_sub(self.examples.len());
+        self.examples.extend(part.examples.into_iter().take(room));
+        let in_batch = |position: u32| positions.get(position as usize).map_or(position, |at| *at as u32);
+        part.series.into_iter().for_each(|position| self.name(in_batch(position)));
+        self.has_more_series |= part.has_more_series;
+    }
+
+    fn name(&mut self, position: u32) {
+        if self.series.last() == Some(&position) {
+            return;
+        }
+        match self.series.len() < SERIES_MAX {
+            true => self.series.push(position),
+            false => self.has_more_series = true,
+        }
+    }
+}
+
+/// As Prometheus says it.
+impl fmt::Display for SampleConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { labels, timestamp, stored, refused } = self;
+        write!(f, "duplicate sample for timestamp {timestamp}; overrides not allowed: existing ")?;
+        match stored {
+            Some(value) => write!(f, "{}", GoNumber(*value))?,
+            None => f.write_str("is a histogram")?,
+        }
+        match refused {
+            Some(value) => write!(f, ", new value {}", GoNumber(*value))?,
+            None => f.write_str(", new value is a histogram")?,
+        }
+        write!(f, " for series {}", **labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::Labels;
+
+    fn conflict(timestamp: i64, stored: Option<f64>, refused: Option<f64>) -> SampleConflict {
+        let labels = SeriesLabels::from(Arc::new(Labels::from_pairs([("__name__", "up")])));
+        SampleConflict { labels, timestamp, stored, refused }
+    }
+
+    #[test]
+    fn conflicts_are_described_in_the_words_of_prometheus() {
+        for (stored, refused, text) in [
+            (Some(1.0), Some(2e9), "existing 1, new value 2e+09"),
+            (None, Some(f64::NAN), "existing is a histogram, new value NaN"),
+            (Some(0.5), None, "existing 0.5, new value is a histogram"),
+        ] {
+            let expected = format!(
+                "duplicate sample for timestamp 7; overrides not allowed: {text} for series \
+                 {{__name__=\"up\"}}"
+            );
+            assert_eq!(conflict(7, stored, refused).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn many_conflicts_are_counted_and_few_are_kept() {
+        let mut all = SampleConflicts::default();
+        let mut part = SampleConflicts::default();
+        for position in 0..100u32 {
+            part.add(position / 2, || conflict(position.into(), None, None), position % 4 == 0);
+        }
+        let positions: Vec<usize> = (100..150).collect();
+        for _ in 0..2 {
+            all.add_part(part.clone(), &positions);
+        }
+        assert_eq!((all.floats, all.histograms, all.examples.len()), (150, 50, EXAMPLES_MAX));
+        assert_eq!(all.series().unwrap().len(), 100);
+        assert_eq!(all.series().unwrap()[..3], [100, 101, 102]);
+        for position in 0..SERIES_MAX as u32 {
+            all.add(200 + position, || unreachable!("enough are described"), false);
+        }
+        assert_eq!((all.floats, all.series()), (150 + SERIES_MAX as u64, None));
+    }
+}
