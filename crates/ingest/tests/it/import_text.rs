@@ -97,3 +97,26 @@ fn open_metrics_brings_exemplars_and_seconds() {
     assert_eq!(decoded.batch.exemplars[0].exemplar.timestamp, NOON_MS + 500);
     assert_eq!(decoded.batch.exemplars[0].exemplar.labels.get("trace_id"), Some("x"));
 }
+
+#[test]
+fn contradictions_in_a_text_for_a_gateway_were_accepted() {
+    let extra_labels = vec![("job".to_owned(), "j".to_owned())];
+    let gateway = ImportOptions { extra_labels, is_for_gateway: true, ..ImportOptions::default() };
+    for (text, told) in [
+        ("m{a=\"1\"} 1\nm 1\nm{a=\"1\"} 1\n", "was collected before with the same name and label values"),
+        ("m{job=\"x\"} 1\nm{job=\"y\"} 1\n", "was collected before with the same name and label values"),
+        ("# TYPE m gauge\nm 1\n# TYPE m gauge\n", "second TYPE line for metric name \"m\""),
+        ("m 1\n# TYPE m gauge\n", "second TYPE line for metric name \"m\", or TYPE reported after samples"),
+        ("# HELP m a\nm 1\n# HELP m a\n", "second HELP line for metric name \"m\""),
+        ("m 1 5\n", "pushed metrics must not have timestamps"),
+    ] {
+        let decoded = imported(&cache(), &gateway, "", text);
+        let refused = decoded.refused.text().unwrap_or_default();
+        assert!(refused.contains(told), "{text}: {refused}");
+        assert!(imported(&cache(), &ImportOptions::default(), "", text).refused.is_empty(), "{text}");
+    }
+    let text = "# TYPE h histogram\n# HELP h H.\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\n\
+                h_count 1\n# HELP m M.\nm{job=\"x\"} 1\nm{a=\"1\"} 1\n";
+    let decoded = imported(&cache(), &gateway, "", text);
+    assert_eq!((decoded.refused.text(), decoded.written.samples), (None, 6));
+}

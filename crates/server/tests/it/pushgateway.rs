@@ -84,12 +84,23 @@ fn what_a_push_or_a_delete_replaces_is_over() {
     assert!(gateway.series("n").is_empty());
 
     // All or nothing, and the refusal is noted.
-    for bad in ["m 1\nm one\n", "m 1 1700000000000\n"] {
+    for bad in [
+        "m 1\nm one\n",
+        "m 1 1700000000000\n",
+        "m{y=\"1\"} 1\nm 2\nm{y=\"1\"} 1\n",
+        "m{job=\"b\"} 1\nm{job=\"c\"} 2\n",
+        "# TYPE m gauge\n# TYPE m counter\nm 1\n",
+        "m 1\n# TYPE m gauge\n",
+        "# HELP m One.\n# HELP m Two.\nm 1\n",
+    ] {
         let (status, text) = gateway.ask("PUT", "job/a", bad);
-        assert_eq!(status, 400, "{text}");
+        assert_eq!(status, 400, "{bad}: {text}");
     }
     assert_eq!(gateway.series("m{instance=\"\"}"), ["m{job=a,x=3} 5", "m{job=a,x=9} 9"]);
     assert_eq!(gateway.series(r#"{job="a",instance="",__name__=~"push.*"}"#), times("job=a", "then"));
+    gateway.push("PUT", "job/a", "# TYPE m gauge\n# HELP m A.\nm{job=\"b\",x=\"4\"} 6\n# HELP n B.\n");
+    let of_path = ["m{job=a,x=4} 6", "m{job=a,x=9} 9"];
+    assert_eq!(gateway.series("m{instance=\"\"}"), of_path, "a label of the path replaces one of the text");
     gateway.push("PUT", "job/a", "");
     assert_eq!(gateway.series("m{instance=\"\"}"), ["m{job=a,x=9} 9"]);
     assert_eq!(gateway.series(r#"{job="a",instance="",__name__=~"push.*"}"#), times("job=a", "then"));

@@ -1,14 +1,17 @@
 //! A request with a text of samples: what VictoriaMetrics's `/api/v1/import/prometheus` and a Pushgateway
 //! take.
 //!
-//! A line that cannot be read is refused alone. Samples without a time get that of the request.
+//! A line that cannot be read is refused alone. Samples without a time get that of the request. A Pushgateway
+//! refuses more ([`Gateway`]): samples with a time, and what contradicts an earlier line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use sandur_model::{MILLISECOND_NS, MetricMetadata};
+use foldhash::HashSet;
+use sandur_model::{MILLISECOND_NS, MetricMetadata, StreamId};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::reader::{ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample};
 use super::series_text::{labels, series_pairs};
@@ -18,7 +21,7 @@ use crate::refused::Reason;
 use crate::request::open_text;
 use crate::samples::builder::{SampleBuilder, SamplePush};
 use crate::samples::decoded::DecodedSamples;
-use crate::samples::labels_check::Refusal;
+use crate::samples::labels_check::{METRIC_NAME, Refusal};
 use crate::samples::series_cache::KnownSeries;
 use crate::samples::series_key::SeriesNaming;
 
@@ -29,8 +32,9 @@ pub struct ImportOptions {
     pub extra_labels: Vec<(String, String)>,
     /// Milliseconds since the epoch of samples without a time; by default now.
     pub time_ms: Option<i64>,
-    /// Whether samples with a time of their own are refused.
-    pub refuse_times: bool,
+    /// Whether lines are refused that a Pushgateway refuses: samples with a time, series that come twice, and
+    /// a second description of a family.
+    pub is_for_gateway: bool,
     /// Whether [`Refused::runs`](crate::Refused::runs) shall tell which lines are refused, from 0. The text
     /// then says nothing of their numbers.
     pub tell_lines: bool,
@@ -59,6 +63,7 @@ pub fn import(
         now_ms,
         name: Vec::new(),
         families: BTreeMap::new(),
+        gateway: options.is_for_gateway.then(Gateway::default),
     };
     import.read(ExpositionReader::new(text, format))?;
     import.finish()
@@ -71,6 +76,48 @@ struct Import<'a> {
     /// What names the open series in the cache.
     name: Vec<u8>,
     families: BTreeMap<Box<str>, MetricMetadata>,
+    gateway: Option<Gateway>,
+}
+
+/// What was met of a text for a Pushgateway, which refuses contradictions.
+#[derive(Default)]
+struct Gateway {
+    series: HashSet<StreamId>,
+    /// Hashes of the names of metrics with samples and of families with a type.
+    typed: HashSet<u64>,
+    /// Hashes of the names of families with a help text.
+    helped: HashSet<u64>,
+}
+
+/// Bytes of a hash or an id in a set, with the room of its table.
+const MET_BYTES: u64 = 2 * size_of::<StreamId>() as u64;
+
+impl Gateway {
+    /// Whether the type of a family may be told: once, and before its samples.
+    fn takes_type(&mut self, family: &str) -> Result<(), String> {
+        let refused =
+            || format!("second TYPE line for metric name \"{family}\", or TYPE reported after samples");
+        self.typed.insert(xxh3_64(family.as_bytes())).then_some(()).ok_or_else(refused)
+    }
+
+    fn takes_help(&mut self, family: &str) -> Result<(), String> {
+        let refused = || format!("second HELP line for metric name \"{family}\"");
+        self.helped.insert(xxh3_64(family.as_bytes())).then_some(()).ok_or_else(refused)
+    }
+
+    fn takes_sample(&mut self, known: &KnownSeries, sample: &ExpositionSample<'_>) -> Result<(), String> {
+        if sample.time_ms.is_some() {
+            return Err(format!("pushed metrics must not have timestamps: '{}'", sample.series));
+        }
+        self.typed.insert(xxh3_64(known.labels.get(METRIC_NAME).unwrap_or_default().as_bytes()));
+        let refused = || {
+            format!(
+                "collected metric \"{}\" was collected before with the same name and label values",
+                known.labels
+            )
+        };
+        self.series.insert(known.id).then_some(()).ok_or_else(refused)
+    }
 }
 
 impl<'a> Import<'a> {
@@ -104,14 +151,30 @@ impl<'a> Import<'a> {
     fn line(&mut self, line: ExpositionLine<'_>) -> Result<(), Error> {
         match line {
             ExpositionLine::Sample(sample) => self.sample(&sample),
-            ExpositionLine::Kind(family, kind) => self.describe(family, |metadata| metadata.kind = kind),
+            ExpositionLine::Kind(family, kind) => {
+                if self.is_taken(|gateway| gateway.takes_type(family))? {
+                    self.describe(family, |metadata| metadata.kind = kind)?;
+                }
+                Ok(())
+            }
             ExpositionLine::Help(family, help) => {
-                self.describe(family, |metadata| metadata.help = help.into())
+                if self.is_taken(|gateway| gateway.takes_help(family))? {
+                    self.describe(family, |metadata| metadata.help = help.into())?;
+                }
+                Ok(())
             }
             ExpositionLine::Unit(family, unit) => {
                 self.describe(family, |metadata| metadata.unit = unit.into())
             }
         }
+    }
+
+    /// Whether a Pushgateway takes the open line; it is refused if not.
+    fn is_taken(&mut self, takes: impl FnOnce(&mut Gateway) -> Result<(), String>) -> Result<bool, Error> {
+        let Some(gateway) = &mut self.gateway else { return Ok(true) };
+        self.builder.memory().take(2 * MET_BYTES)?;
+        let taken = takes(gateway);
+        Ok(taken.map_err(|text| self.builder.refuse_line(Reason::InvalidSample, text)).is_ok())
     }
 
     fn describe(&mut self, family: &str, change: impl FnOnce(&mut MetricMetadata)) -> Result<(), Error> {
@@ -130,11 +193,6 @@ impl<'a> Import<'a> {
     }
 
     fn sample(&mut self, sample: &ExpositionSample<'_>) -> Result<(), Error> {
-        if self.options.refuse_times && sample.time_ms.is_some() {
-            let text = format!("pushed metrics must not have timestamps: '{}'", sample.series);
-            self.builder.refuse_line(Reason::InvalidSample, text);
-            return Ok(());
-        }
         let known = match self.series(sample.series)? {
             Ok(known) => known,
             Err((reason, text)) => {
@@ -142,6 +200,9 @@ impl<'a> Import<'a> {
                 return Ok(());
             }
         };
+        if !self.is_taken(|gateway| gateway.takes_sample(&known, sample))? {
+            return Ok(());
+        }
         self.builder.begin(known, None)?;
         self.builder.sample(sample.time_ms.unwrap_or(self.now_ms), sample.value.to_bits(), None)?;
         if let Some(exemplar) = &sample.exemplar {

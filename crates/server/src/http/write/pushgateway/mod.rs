@@ -50,7 +50,9 @@ pub static ROUTE: Route = Route {
          64",
     )],
     answers: "200; for DELETE 202.",
-    fails: "like `import/prometheus`; then nothing is stored. Samples with times are 400.",
+    fails: "like `import/prometheus`; then nothing is stored. Samples with times are 400, and so are a \
+            series that comes twice and a second type or help text of a family. A label of the path replaces \
+            one of the text.",
     several_tenants: false,
     handler: |verbs| on(verbs, gateway),
 };
@@ -69,7 +71,7 @@ async fn gateway(
         return Ok(StatusCode::ACCEPTED.into_response());
     }
     let extra_labels = labels.clone().into_iter().collect();
-    let options = ImportOptions { extra_labels, refuse_times: true, ..ImportOptions::default() };
+    let options = ImportOptions { extra_labels, is_for_gateway: true, ..ImportOptions::default() };
     let decode = move |push: SamplePush<'_>, body, lent| import(push, &options, body, lent);
     let admitted = intake::admit(&app, &tenant, &parts, body, decode).await;
     let outcome = match admitted {
