@@ -270,7 +270,7 @@ mod tests {
         let metrics = ServerMetrics::default();
         let labels = RequestLabels { route: "/ready".into(), method: "GET".into(), status: 200 };
         metrics.answered(labels, Duration::from_millis(3));
-        let page = Exposition::OpenMetrics.page(&metrics.register(Registry::default()));
+        let page = Exposition::OpenMetrics("1.0.0").page(&metrics.register(Registry::default()));
         let line = "sandur_http_requests_total{route=\"/ready\",method=\"GET\",status=\"200\"} 1";
         assert!(page.contains(line), "{page}");
         assert!(

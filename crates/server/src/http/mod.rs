@@ -15,6 +15,7 @@ pub(crate) mod call;
 mod connection;
 mod decoding;
 mod delete_requests;
+pub(crate) mod escaping;
 pub(crate) mod exposition;
 mod gate;
 mod gated;

@@ -808,7 +808,7 @@ async fn operations_answer() {
     }
     assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400);
     let page = server.get("/metrics", &[]).await;
-    assert_eq!(page.kind, "text/plain; version=0.0.4; charset=utf-8");
+    assert_eq!(page.kind, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
     let accept = [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")];
     let open = server.get_with("/metrics", &[], &accept).await;
     assert!(open.kind.starts_with("application/openmetrics-text") && open.body.ends_with("# EOF\n"));

@@ -417,6 +417,46 @@ async fn names_are_searched_line_by_line() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_in_utf8_failed_the_scrape_of_who_knows_none() {
+    let mut series = MemorySeries::default();
+    let labels = Labels::from_pairs([("__name__", "http.size"), ("host.name", "a"), ("instance", "b")]);
+    series.edit(&labels, |samples| {
+        samples.times.push(NOW * 1_000);
+        samples.values.push(1.0);
+    });
+    let server = Server::over_samples(Arc::new(series), |_| ());
+    for (accept, kind, body) in [
+        ("", "underscores", "# TYPE http_size untyped\nhttp_size{host_name=\"a\",instance=\"b\"} 1"),
+        (
+            "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            "underscores",
+            "# TYPE http_size untyped\nhttp_size{host_name=\"a\",instance=\"b\"} 1",
+        ),
+        (
+            "text/plain;escaping=dots",
+            "dots",
+            "# TYPE http_dot_size untyped\nhttp_dot_size{host_dot_name=\"a\",instance=\"b\"} 1",
+        ),
+        (
+            "text/plain;escaping=values",
+            "values",
+            "# TYPE U__http_2e_size untyped\nU__http_2e_size{U__host_2e_name=\"a\",instance=\"b\"} 1",
+        ),
+        (
+            "text/plain;escaping=allow-utf-8",
+            "allow-utf-8",
+            "# TYPE \"http.size\" untyped\n{\"http.size\",\"host.name\"=\"a\",instance=\"b\"} 1",
+        ),
+    ] {
+        let pairs = [("match[]", "{instance=\"b\"}")];
+        let text = server.get_with("/federate", &pairs, &[("accept", accept)]).await;
+        assert_eq!(text.body, format!("{body} 1795240900000\n"), "{accept}");
+        let expected = format!("text/plain; version=0.0.4; charset=utf-8; escaping={kind}");
+        assert_eq!(text.kind, expected, "{accept}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn times_of_all_years_were_refused() {
     let server = server_with(|s| s.limits.max_query_length = 0);
     let (from, to) = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z");

@@ -1,12 +1,12 @@
 //! `metrics`: all metrics of the process.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::on;
 
 use crate::http::app::App;
-use crate::http::exposition::Exposition;
+use crate::http::exposition::accepted;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
@@ -18,7 +18,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Credential,
     does: "All metrics of the process.",
     parameters: &[],
-    answers: "200; OpenMetrics 1.0.0 if the Accept header names it, otherwise Prometheus's text \
+    answers: "200; OpenMetrics 1.0.0 or 0.0.1 if the Accept header prefers it, otherwise Prometheus's text \
               format 0.0.4.",
     fails: "",
     several_tenants: false,
@@ -27,10 +27,10 @@ pub static ROUTE: Route = Route {
 
 async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
-    let exposition = Exposition::wanted(accept.unwrap_or_default());
+    let (exposition, escaping) = accepted(accept.unwrap_or_default());
     observe(&app);
-    let kind = HeaderValue::from_static(exposition.content_type());
-    reply::with_type(kind, exposition.page(&app.registry).into())
+    // All names are of the old kind, which no escaping changes.
+    reply::with_type(exposition.content_type(escaping), exposition.page(&app.registry).into())
 }
 
 /// Brings gauges up to date.

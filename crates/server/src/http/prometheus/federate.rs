@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use axum::extract::State;
-use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
@@ -18,6 +17,8 @@ use super::selectors;
 use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::escaping::{Escaping, Named};
+use crate::http::exposition::{Exposition, accepted};
 use crate::http::marshal::json::push;
 use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Access, GET, Group, Route, parameter};
@@ -32,22 +33,18 @@ pub static ROUTE: Route = Route {
            `query.lookback_delta`, by name of metric, with its time. Histograms with custom buckets become \
            classic ones; exponential ones, which these formats cannot carry, are left out.",
     parameters: &[parameter("match[]", "a selector; may stand several times; without it nothing")],
-    answers: "200, text in Prometheus's format; OpenMetrics when `Accept` asks for it.",
+    answers: "200, text in Prometheus's format; OpenMetrics when `Accept` prefers it. Its parameter \
+              `escaping` says what happens to names with other characters than letters, digits and `_`: \
+              `underscores` (default), `dots`, `values`, or `allow-utf-8` for names in quotes.",
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, federate),
 };
 
-const TEXT: HeaderValue =
-    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=allow-utf-8");
-const OPEN_METRICS: HeaderValue = HeaderValue::from_static(
-    "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8",
-);
-
 async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     let context = app.metrics_context(&call.tenant, None);
     let lists = selectors::read(&context, &call).await?;
-    let is_open = call.header("accept").contains("application/openmetrics-text");
+    let (exposition, escaping) = accepted(call.header("accept"));
     let now_ms = app.env.now_ns().div_euclid(1_000_000);
     let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
     let first_ms = now_ms.saturating_sub(lookback).saturating_add(1);
@@ -67,9 +64,14 @@ async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refuse
     match found {
         Ok(last) => {
             let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
-            let kind = if is_open { OPEN_METRICS } else { TEXT };
-            let lines = Exposition { all: last.all.into_iter(), family: None, is_open, _memory: last.memory };
-            Ok(in_pieces(&app, &call, kind, lines, ended).await)
+            let lines = Federated {
+                all: last.all.into_iter(),
+                family: None,
+                is_open: exposition != Exposition::Text,
+                escaping,
+                _memory: last.memory,
+            };
+            Ok(in_pieces(&app, &call, exposition.content_type(escaping), lines, ended).await)
         }
         Err(error) => {
             let refused = Refused::from(error);
@@ -144,15 +146,16 @@ fn last_of(samples: &Samples, (first, last): (i64, i64)) -> Option<(i64, Shown)>
 }
 
 /// The answer, line by line.
-struct Exposition {
+struct Federated {
     all: std::collections::btree_map::IntoIter<Key, (i64, Shown)>,
     /// The family whose type was written, and whether it is one of histograms.
     family: Option<(Box<str>, bool)>,
     is_open: bool,
+    escaping: Escaping,
     _memory: Reservation,
 }
 
-impl Pieces for Exposition {
+impl Pieces for Federated {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
         while out.len() < PIECE_BYTES {
             let Some(((name, labels), (time, shown))) = self.all.next() else {
@@ -177,7 +180,7 @@ impl Pieces for Exposition {
     }
 }
 
-impl Exposition {
+impl Federated {
     fn begin(&mut self, out: &mut Vec<u8>, name: &str, is_histogram: bool) {
         let is_known = |(known, of): &(Box<str>, bool)| **known == *name && *of == is_histogram;
         if self.family.as_ref().is_some_and(is_known) {
@@ -189,7 +192,7 @@ impl Exposition {
             (false, false) => "untyped",
         };
         out.extend_from_slice(b"# TYPE ");
-        write_name(out, name);
+        self.write_name(out, Named::Metric, name);
         push(out, format_args!(" {kind}\n"));
         self.family = Some((name.into(), is_histogram));
     }
@@ -204,7 +207,8 @@ impl Exposition {
         (time, value): (i64, f64),
     ) {
         let whole = format!("{name}{ending}");
-        let is_plain = is_plain_name(&whole);
+        let whole = self.escaping.name(Named::Metric, &whole);
+        let is_plain = Named::Metric.is_plain(&whole);
         if is_plain {
             out.extend_from_slice(whole.as_bytes());
         }
@@ -214,7 +218,7 @@ impl Exposition {
             out.push(b',');
         }
         for (label, value) in labels.iter().filter(|(label, _)| *label != "__name__") {
-            write_name(out, label);
+            self.write_name(out, Named::Label, label);
             out.push(b'=');
             write_quoted(out, value);
             out.push(b',');
@@ -239,6 +243,15 @@ impl Exposition {
         out.push(b'\n');
     }
 
+    /// A name, in quotes where it needs them.
+    fn write_name(&self, out: &mut Vec<u8>, named: Named, name: &str) {
+        let name = self.escaping.name(named, name);
+        match named.is_plain(&name) {
+            true => out.extend_from_slice(name.as_bytes()),
+            false => write_quoted(out, &name),
+        }
+    }
+
     /// A histogram with custom buckets as a classic one.
     fn classic(&self, out: &mut Vec<u8>, name: &str, labels: &Labels, (time, of): (i64, &FloatHistogram)) {
         let mut below = 0.0;
@@ -252,19 +265,6 @@ impl Exposition {
         self.line(out, (name, "_bucket"), labels, Some(f64::INFINITY), (time, of.count));
         self.line(out, (name, "_sum"), labels, None, (time, of.sum));
         self.line(out, (name, "_count"), labels, None, (time, of.count));
-    }
-}
-
-fn is_plain_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    let is_start = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b':');
-    bytes.next().is_some_and(is_start) && bytes.all(|byte| is_start(byte) || byte.is_ascii_digit())
-}
-
-fn write_name(out: &mut Vec<u8>, name: &str) {
-    match is_plain_name(name) {
-        true => out.extend_from_slice(name.as_bytes()),
-        false => write_quoted(out, name),
     }
 }
 

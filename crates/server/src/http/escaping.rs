@@ -1,0 +1,123 @@
+//! Names of metrics and labels in the text formats of metrics.
+//!
+//! Before Prometheus 3 names were letters, digits and `_` (names of metrics also `:`), and a reader of that
+//! time fails at any other name. A reader that takes all names, in quotes, asks for `escaping=allow-utf-8`.
+//! For other readers such names are escaped in one of Prometheus's three ways. Names of the old kind are
+//! never changed.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// What becomes of names that are not of the old kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Escaping {
+    /// Each of their other characters becomes `_`.
+    #[default]
+    Underscores,
+    /// `.` becomes `_dot_`, `_` and other characters `__`.
+    Dots,
+    /// `U__` in front, `_` becomes `__`, and other characters their number, as `_2e_`.
+    Values,
+    /// They stand in quotes.
+    AllowUtf8,
+}
+
+/// What a name is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A metric.
+    Metric,
+    /// A label.
+    Label,
+}
+
+impl Named {
+    /// Whether a character at a byte of the name is of the old kind.
+    fn takes(self, at: usize, character: char) -> bool {
+        match character {
+            'a'..='z' | 'A'..='Z' | '_' => true,
+            '0'..='9' => at > 0,
+            ':' => self == Self::Metric,
+            _ => false,
+        }
+    }
+
+    /// Whether a name needs no quotes.
+    pub fn is_plain(self, name: &str) -> bool {
+        !name.is_empty() && name.char_indices().all(|(at, character)| self.takes(at, character))
+    }
+}
+
+impl Escaping {
+    const ALL: [Self; 4] = [Self::Underscores, Self::Dots, Self::Values, Self::AllowUtf8];
+
+    /// The value of the parameter `escaping`.
+    pub fn parameter(self) -> &'static str {
+        match self {
+            Self::Underscores => "underscores",
+            Self::Dots => "dots",
+            Self::Values => "values",
+            Self::AllowUtf8 => "allow-utf-8",
+        }
+    }
+
+    /// The escaping that a value of the parameter names.
+    pub fn of(parameter: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|escaping| escaping.parameter() == parameter)
+    }
+
+    /// A name as it is written, but for quotes.
+    pub fn name(self, named: Named, name: &str) -> Cow<'_, str> {
+        if self == Self::AllowUtf8 || name.is_empty() || named.is_plain(name) {
+            return Cow::Borrowed(name);
+        }
+        let mut escaped = String::with_capacity(name.len() + 8);
+        if self == Self::Values {
+            escaped.push_str("U__");
+        }
+        for (at, character) in name.char_indices() {
+            match (self, character) {
+                (Self::Dots | Self::Values, '_') => escaped.push_str("__"),
+                (Self::Dots, '.') => escaped.push_str("_dot_"),
+                _ if named.takes(at, character) => escaped.push(character),
+                (Self::Dots, _) => escaped.push_str("__"),
+                (Self::Values, _) => {
+                    let _ = write!(escaped, "_{:x}_", u32::from(character));
+                }
+                (Self::Underscores | Self::AllowUtf8, _) => escaped.push('_'),
+            }
+        }
+        Cow::Owned(escaped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_as_prometheus_escapes_them() {
+        for (name, underscores, dots, values) in [
+            ("plain_name:sum", "plain_name:sum", "plain_name:sum", "plain_name:sum"),
+            ("a.b_c", "a_b_c", "a_dot_b__c", "U__a_2e_b__c"),
+            ("1a é", "_a__", "__a____", "U___31_a_20__e9_"),
+            ("😀", "_", "__", "U___1f600_"),
+            ("", "", "", ""),
+        ] {
+            let all = [Escaping::Underscores, Escaping::Dots, Escaping::Values, Escaping::AllowUtf8];
+            let escaped = all.map(|escaping| escaping.name(Named::Metric, name).into_owned());
+            assert_eq!(escaped, [underscores, dots, values, name]);
+            assert!(escaped[..3].iter().all(|name| name.is_empty() || Named::Metric.is_plain(name)));
+        }
+        assert_eq!(Escaping::Underscores.name(Named::Label, "a:b"), "a_b", "a label has no colon");
+        assert!(Named::Metric.is_plain("a:b") && !Named::Label.is_plain("a:b") && !Named::Label.is_plain(""));
+    }
+
+    #[test]
+    fn parameters_name_escapings() {
+        for escaping in Escaping::ALL {
+            assert_eq!(Escaping::of(escaping.parameter()), Some(escaping));
+        }
+        assert_eq!((Escaping::of("what"), Escaping::of("")), (None, None));
+    }
+}
