@@ -85,15 +85,12 @@ impl Members {
     pub fn start(&self) -> Task<()> {
         let members = self.clone();
         self.0.catalog.env().spawn("catalog-members", async move {
+            let (mut writes, mut reads) = (FirstFailure::default(), FirstFailure::default());
             loop {
-                let mut pause = members.0.options.beat;
-                if let Err(error) = members.beat().await {
-                    tracing::warn!(%error, "could not write the heartbeat");
-                    pause /= REPEATED_AFTER_PART;
-                }
-                if let Err(error) = members.observe().await {
-                    tracing::warn!(%error, "could not read the heartbeats of others");
-                }
+                let written = writes.log("could not write the heartbeat", members.beat().await);
+                reads.log("could not read the heartbeats of others", members.observe().await);
+                let beat = members.0.options.beat;
+                let pause = if written { beat } else { beat / REPEATED_AFTER_PART };
                 members.0.catalog.env().sleep(pause).await;
             }
         })
@@ -208,6 +205,25 @@ impl Members {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Id, Seen>> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Logs the first of failures in a row: what is tried every few seconds would fill the log of an outage.
+#[derive(Default)]
+struct FirstFailure {
+    is_logged: bool,
+}
+
+impl FirstFailure {
+    /// Logs a failure that follows a success; whether it was one.
+    fn log(&mut self, what: &str, outcome: Result<(), Error>) -> bool {
+        match &outcome {
+            Err(error) if !self.is_logged => tracing::warn!(%error, "{what}; it is tried again and again"),
+            Err(error) => tracing::debug!(%error, "{what}"),
+            Ok(()) => {}
+        }
+        self.is_logged = outcome.is_err();
+        outcome.is_ok()
     }
 }
 
