@@ -176,9 +176,15 @@ impl WriterFollower {
 
     /// Asks for news until the engine stops.
     pub(crate) async fn run(mut self) {
+        let mut is_failing = false;
         while self.shared.pause(self.shared.options.poll_interval).await {
-            if let Err(error) = self.tick().await {
-                tracing::warn!(%error, "the catalog could not be followed; it is tried again");
+            match (self.tick().await, is_failing) {
+                (Ok(()), _) => is_failing = false,
+                (Err(error), false) => {
+                    tracing::warn!(%error, "the catalog could not be followed; it is tried again and again");
+                    is_failing = true;
+                }
+                (Err(error), true) => tracing::debug!(%error, "the catalog could not be followed"),
             }
         }
     }

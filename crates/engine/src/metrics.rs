@@ -198,8 +198,8 @@ impl Metrics {
         all.register("flush_seconds", "Time that flushes took", self.flush_seconds.clone());
         let writable = self.writable.clone();
         all.register("writable", "1 when pushes can be acknowledged, 0 while none can", writable);
-        let text = "Seconds since the last successful read of the catalog's end began; in a directory since the \
-                    first of the latest reads that failed, 0 when none did";
+        let text = "Seconds since the last successful read of the catalog's end began; in a directory since \
+                    the first of the latest reads that failed, 0 when none did";
         all.register("view_age_seconds", text, self.view_age_seconds.clone());
         all.register("head_rows", "Rows in the heads", self.head_rows.clone());
         all.register(

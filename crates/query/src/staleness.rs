@@ -20,8 +20,8 @@ impl fmt::Display for Staleness {
         let bound = format_duration(self.bound);
         write!(
             f,
-            "rows that other processes stored in the last {age} may be missing: the view of the store is older \
-             than query.max_view_age ({bound})"
+            "rows that other processes stored in the last {age} may be missing: the view of the store is \
+             older than query.max_view_age ({bound})"
         )
     }
 }

@@ -48,8 +48,8 @@ fn push_later(engine: &Arc<Engine>, number: i64) -> Task<Result<Row, Error>> {
     engine.env().spawn("push", async move { push_row(&pushing, "a", number, "x").await })
 }
 
-/// Neither a client that waits for its answer nor one that comes later is kept waiting, and what was on its way
-/// is stored once.
+/// Neither a client that waits for its answer nor one that comes later is kept waiting, and what was on its
+/// way is stored once.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_refuses_pushes_at_once_and_takes_them_by_itself_again() {
     for (name, plan) in outages() {

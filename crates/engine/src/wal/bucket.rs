@@ -9,8 +9,8 @@
 //! under the same name, until it is durable or the number turns out to be taken: then another process
 //! has fenced this incarnation, and nothing from that number on counts.
 //!
-//! **Stalls.** When the first frame is not durable in time ([`super::status`]), pushes that are in no frame yet
-//! are refused: nothing of them is stored. Frames are written on.
+//! **Stalls.** When the first frame is not durable in time ([`super::status`]), pushes that are in no
+//! frame yet are refused: nothing of them is stored. Frames are written on.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,10 @@ use super::{Context, End, Push, frame};
 use crate::error::Error;
 
 /// Pauses before a frame is written again.
-const WRITES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+const WRITES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+/// How long a small frame may take: longer than a request that hangs (8 s) and its repetition, shorter than
+/// the 10 s after which Promtail and Alloy give up a push.
+const FRAME_PATIENCE: Duration = Duration::from_secs(9);
 /// Deletes of WAL segments that are under way at once.
 const DELETES_IN_FLIGHT: usize = 8;
 
@@ -76,7 +79,7 @@ impl Committer {
             let full = self.gathered.bytes() >= options.wal_frame_bytes;
             let now = context.env.monotonic();
             let due = self.pace.due(now, in_flight.len());
-            let waits_in_vain_at = context.status.next_look(now);
+            let next_look = context.status.next_look(now);
             if may_cut && (full || !open || now >= due) {
                 self.pace.cut(now, full);
                 in_flight.push_back(self.cut());
@@ -107,7 +110,7 @@ impl Committer {
                     return self.end_fenced(queue);
                 }
                 () = context.env.sleep(due.saturating_sub(now)), if may_cut => {}
-                () = context.env.sleep(waits_in_vain_at.saturating_sub(now)), if !self.gathered.is_empty() => {}
+                () = context.env.sleep(next_look.saturating_sub(now)), if !self.gathered.is_empty() => {}
             }
         }
     }
@@ -137,7 +140,7 @@ impl Committer {
         let (sequence, group) = (self.next, std::mem::take(&mut self.gathered));
         self.next += 1;
         let context = Arc::clone(&self.context);
-        context.status.begun(sequence, group.bytes(), context.env.monotonic());
+        context.status.begun((sequence, group.bytes()), context.env.monotonic(), FRAME_PATIENCE);
         Box::pin(async move { write(&context, sequence, group).await })
     }
 
@@ -197,7 +200,7 @@ async fn write(context: &Arc<Context>, sequence: u64, group: Group) -> Written {
 async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
     let path = super::path(context.incarnation, sequence);
     let started = context.env.monotonic();
-    let mut pauses = WRITES.pauses();
+    let (mut pauses, mut is_logged) = (WRITES.pauses(), false);
     loop {
         match context.store.create(&path, bytes.clone(), Intent::wal()).await {
             Ok(Created::New) => {
@@ -207,7 +210,11 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
             }
             Ok(Created::Exists(_)) => return Outcome::Fenced,
             Err(error) => {
-                tracing::warn!(path, %error, "a WAL segment is written again");
+                // For how long that goes on is logged for all segments together.
+                match std::mem::replace(&mut is_logged, true) {
+                    false => tracing::warn!(path, %error, "a WAL segment is written again and again"),
+                    true => tracing::debug!(path, %error, "a WAL segment is written again"),
+                }
                 context.metrics.wal_failures.inc();
                 context.status.set_trouble(Some(error.to_string()));
                 context.env.sleep(pauses.after_failure_with_jitter(&context.env)).await;

@@ -30,6 +30,8 @@ use crate::error::Error;
 
 /// How long pushes are refused without a trial when the device is full, or something is short.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
+/// How long a small append may take: busy disks take seconds, and one that hangs is to be known within 15 s.
+const APPEND_PATIENCE: Duration = Duration::from_secs(14);
 
 /// What the WAL needs of a file.
 pub(super) trait WalFile: Send + Sync {
@@ -248,7 +250,7 @@ impl Committer {
         let started = context.env.monotonic();
         let (pieces, group) = self.encode(sequence, group).await;
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        context.status.begun(sequence, bytes, context.env.monotonic());
+        context.status.begun((sequence, bytes), context.env.monotonic(), APPEND_PATIENCE);
         if let Err(error) = self.append(sequence, pieces).await {
             context.status.given_up(sequence);
             context.metrics.wal_failures.inc();

@@ -37,6 +37,8 @@ enum Meets {
     NoDescriptor,
     /// The kernel has no memory for the write.
     NoMemory,
+    /// The fsync takes a minute.
+    Hangs,
 }
 
 #[derive(Default)]
@@ -108,8 +110,11 @@ impl WalFile for DiskFile {
         let written = if meets == Meets::FullTorn { &bytes[..bytes.len() / 2] } else { &bytes[..] };
         self.disk.files.lock().unwrap().get_mut(&self.path).unwrap().extend_from_slice(written);
         Box::pin(async move {
+            if meets == Meets::Hangs {
+                Env::simulated(1, 0).sleep(Duration::from_secs(60)).await;
+            }
             match meets {
-                Meets::Success => {
+                Meets::Success | Meets::Hangs => {
                     *self.durable.lock().unwrap() += bytes.len() as u64;
                     Ok(())
                 }
@@ -353,4 +358,23 @@ async fn a_shortage_of_descriptors_or_memory_refuses_until_it_is_over() {
     bench.wait().await;
     bench.push("two").await.unwrap();
     assert_eq!(bench.rows(), 2);
+}
+
+/// An fsync that hangs says nothing, and neither would a push that waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_refuses_pushes_until_it_goes_on() {
+    let bench = Bench::new().await;
+    bench.script(&[Meets::Hangs]);
+    let env = bench.context.env.clone();
+    let watch = async {
+        env.sleep(Duration::from_secs(13)).await;
+        assert!(bench.context.check().is_ok(), "busy disks take seconds");
+        env.sleep(Duration::from_secs(2)).await;
+        let error = bench.context.check().unwrap_err();
+        assert!(matches!(error, Error::Stalled { is_under_way: false, .. }), "{error}");
+        assert!(error.to_string().contains("for 15s: the store has not answered"), "{error}");
+    };
+    let (pushed, ()) = tokio::join!(bench.push("one"), watch);
+    pushed.unwrap();
+    assert!(bench.context.check().is_ok() && bench.rows() == 1);
 }

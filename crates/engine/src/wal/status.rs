@@ -1,10 +1,10 @@
 //! What keeps a WAL from acknowledging, for pushes that come and for pushes that wait.
 //!
-//! **Stalled.** Acknowledgements come in the order of frames, so nothing is acknowledged while the first frame
-//! of those that are being written is not durable. When that takes longer than a store that works ever needs,
-//! pushes are refused at once: to wait would only use up the patience of their clients. The frames that are
-//! being written are the probe: the writer goes on trying, and the first one that becomes durable ends the
-//! refusals.
+//! **Stalled.** Acknowledgements come in the order of frames, so nothing is acknowledged while the first
+//! frame of those that are being written is not durable. When that takes longer than a store that works
+//! needs, pushes are refused at once: waiting would only use up the patience of their clients. The frames
+//! that are being written are the probe: the writer goes on trying, and the first frame that becomes durable
+//! ends the refusals.
 //!
 //! **Paused.** The device said that it takes no writes now. Pushes are refused until a trial, which succeeds
 //! when a frame becomes durable or when a new file can be made.
@@ -19,9 +19,8 @@ use sandur_base::units::KIB;
 
 use crate::error::Error;
 
-/// How long a small frame may take: longer than a request that hangs (8 s) and its repetition, shorter than
-/// the 10 s after which Promtail and Alloy give up a push.
-const FRAME_PATIENCE: Duration = Duration::from_secs(9);
+/// How long a small frame may take at least.
+const PATIENCE_MIN: Duration = Duration::from_secs(9);
 /// The slowest transfer that is waited for, as by the client of the store: 2 s for each MiB of a frame.
 const BYTES_PER_SECOND_MIN: u64 = 512 * KIB;
 /// How long a heartbeat may take: longer than a request that hangs (3 s) and its repetition. With the time
@@ -68,10 +67,10 @@ impl Status {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a frame of so many bytes is being written.
-    pub(crate) fn begun(&self, sequence: u64, bytes: u64, now: Duration) {
+    /// Notes that a frame of so many bytes is being written, and how long a small one may take.
+    pub(crate) fn begun(&self, (sequence, bytes): (u64, u64), now: Duration, patience: Duration) {
         let transfer = Duration::from_millis(bytes.saturating_mul(1_000) / BYTES_PER_SECOND_MIN);
-        let due = now.saturating_add(FRAME_PATIENCE).saturating_add(transfer);
+        let due = now.saturating_add(patience.max(PATIENCE_MIN)).saturating_add(transfer);
         self.state().frames.insert(sequence, Frame { began: now, due });
     }
 
@@ -97,8 +96,8 @@ impl Status {
         self.admits(now, None)
     }
 
-    /// Fails when a push at the monotonic time `now` is to be refused at once. `unwritten_since` is since when
-    /// heartbeats could not be written.
+    /// Fails when a push at the monotonic time `now` is to be refused at once. `unwritten_since` is since
+    /// when heartbeats could not be written.
     pub(crate) fn admits(&self, now: Duration, unwritten_since: Option<Duration>) -> Result<(), Error> {
         let state = self.state();
         state.check_ended()?;
@@ -137,7 +136,7 @@ impl Status {
 
     /// When [`Self::check_waiting`] may fail at the earliest, whatever frames are begun from now on.
     pub(crate) fn next_look(&self, now: Duration) -> Duration {
-        let next = now.saturating_add(FRAME_PATIENCE);
+        let next = now.saturating_add(PATIENCE_MIN);
         self.state().frames.values().next().map_or(next, |first| first.due.min(next))
     }
 
@@ -228,7 +227,7 @@ mod tests {
         assert!(status.check(at(5)).is_ok(), "a trial");
         assert!(matches!(status.acknowledges(at(5), NEVER), Err(Error::NoSpace { .. })), "until it succeeds");
         assert_eq!(status.trial_due(), Some(at(5)));
-        status.begun(0, 1, at(5));
+        status.begun((0, 1), at(5), PATIENCE_MIN);
         status.durable(0, at(6));
         assert!(status.acknowledges(at(6), NEVER).is_ok());
         status.pause(full(), at(8));
@@ -248,8 +247,8 @@ mod tests {
     #[test]
     fn a_frame_that_is_not_durable_in_time_refuses_pushes_until_it_is() {
         let status = Status::default();
-        status.begun(7, 1_000, at(100));
-        status.begun(8, 1_000, at(101));
+        status.begun((7, 1_000), at(100), PATIENCE_MIN);
+        status.begun((8, 1_000), at(101), PATIENCE_MIN);
         assert!(status.check(at(108)).is_ok());
         assert!(status.next_look(at(101)) > at(108) && status.next_look(at(101)) < at(110));
         let Err(Error::Stalled { waited, is_under_way: false, .. }) = status.check(at(110)) else {
@@ -268,10 +267,10 @@ mod tests {
     #[test]
     fn a_large_frame_has_the_time_that_its_transfer_takes() {
         let status = Status::default();
-        status.begun(0, 8 << 20, at(0));
+        status.begun((0, 8 << 20), at(0), PATIENCE_MIN);
         assert!(status.check(at(24)).is_ok());
         assert!(status.check(at(25)).is_err());
-        status.begun(1, u64::MAX, Duration::MAX);
+        status.begun((1, u64::MAX), Duration::MAX, PATIENCE_MIN);
     }
 
     #[test]
@@ -281,7 +280,7 @@ mod tests {
         assert!(status.acknowledges(at(13), since).is_ok());
         assert!(matches!(status.acknowledges(at(14), since), Err(Error::Stalled { .. })));
         assert!(status.admits(at(14), since).is_ok(), "a push is the probe");
-        status.begun(0, 1, at(14));
+        status.begun((0, 1), at(14), PATIENCE_MIN);
         assert!(status.admits(at(14), since).is_err(), "one is enough");
         status.durable(0, at(15));
         assert!(status.acknowledges(at(60), since).is_ok(), "the WAL can be written all the same");
