@@ -3,9 +3,10 @@
 //! The one place that maps kinds of errors to statuses. The statuses are Loki's and Mimir's, since agents
 //! decide by them whether to retry: 5xx are retried, 4xx are not, but for 429 by those who want to be slowed
 //! down. Prometheus drops what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is
-//! for a tenant that is over its own rate, and a server that is short of something says 503.
+//! for a tenant that is over its own rate, and a server that is short of something says 503, and with
+//! `Retry-After` when to ask again.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sandur_base::ErrorKind;
 
@@ -18,12 +19,21 @@ pub struct Failure {
     pub message: String,
     /// Whether what was asked may have been done all the same.
     pub may_be_done: bool,
+    /// Seconds after which it is worth while to ask again, where that is answered.
+    pub retry_after_s: u8,
 }
+
+/// When to ask again for what a server was too busy for: memory and places come back soon.
+const BUSY_RETRY_S: u8 = 1;
+/// The same for what it needs another for: a store that is away is asked again at least as often, and each
+/// request that comes before is refused once more.
+const UNAVAILABLE_RETRY_S: u8 = 5;
 
 impl Failure {
     /// A failure of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { status: status_of(kind), message: message.into(), may_be_done: false }
+        let retry_after_s = if kind == ErrorKind::Unavailable { UNAVAILABLE_RETRY_S } else { BUSY_RETRY_S };
+        Self { status: status_of(kind), message: message.into(), may_be_done: false, retry_after_s }
     }
 
     /// The request is malformed.
@@ -35,6 +45,13 @@ impl Failure {
     pub fn with_outcome(mut self, may_be_done: bool) -> Self {
         self.may_be_done = may_be_done;
         self
+    }
+
+    /// Adds when to ask again, which a 503 says.
+    pub fn show_retry_after(&self, headers: &mut HeaderMap) {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(u16::from(self.retry_after_s)));
+        }
     }
 
     /// With another status than its kind's.
@@ -63,7 +80,9 @@ impl IntoResponse for Failure {
         let text = HeaderValue::from_static("text/plain; charset=utf-8");
         // The message may quote the query: no browser shall take it for a page.
         let plain = HeaderValue::from_static("nosniff");
-        let headers = [(header::CONTENT_TYPE, text), (header::X_CONTENT_TYPE_OPTIONS, plain)];
+        let mut headers =
+            HeaderMap::from_iter([(header::CONTENT_TYPE, text), (header::X_CONTENT_TYPE_OPTIONS, plain)]);
+        self.show_retry_after(&mut headers);
         (self.status, headers, self.message).into_response()
     }
 }
@@ -86,5 +105,20 @@ mod tests {
         assert_eq!(status(ErrorKind::Cancelled), 499);
         assert_eq!(status(ErrorKind::Timeout), 504);
         assert_eq!(Failure::from(sandur_query::Error::Busy).message, "too many outstanding requests");
+    }
+
+    #[test]
+    fn a_503_says_when_to_ask_again_and_nothing_else_does() {
+        let retry_after = |failure: Failure| {
+            let response = failure.into_response();
+            response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(retry_after(Failure::new(ErrorKind::Unavailable, "x")).as_deref(), Some("5"));
+        assert_eq!(retry_after(Failure::new(ErrorKind::Busy, "x")).as_deref(), Some("1"));
+        let slow = Failure::invalid("x").with_status(StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(retry_after(slow).as_deref(), Some("1"));
+        for kind in [ErrorKind::Invalid, ErrorKind::RateLimited, ErrorKind::Timeout, ErrorKind::Internal] {
+            assert_eq!(retry_after(Failure::new(kind, "x")), None);
+        }
     }
 }

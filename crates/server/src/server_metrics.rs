@@ -23,6 +23,8 @@ pub struct RequestLabels {
     pub route: String,
     /// Method.
     pub method: String,
+    /// Scope of the route: what pushes are is told by it whatever their protocol.
+    pub scope: &'static str,
     /// Status of the answer.
     pub status: u16,
 }
@@ -162,7 +164,8 @@ impl ServerMetrics {
     /// Names the server's metrics beside those that are in the registry already.
     pub fn register(self, mut registry: Registry) -> Registry {
         let all = &mut registry;
-        all.register("sandur_http_requests", "Answered requests", self.requests);
+        let text = "Answered requests; 499: the client went away before";
+        all.register("sandur_http_requests", text, self.requests);
         all.register("sandur_http_request_seconds", "Time to answer requests", self.seconds);
         let text = "Requests that were turned away before they were looked at";
         all.register("sandur_http_refused_requests", text, self.turned_away);
@@ -268,10 +271,12 @@ mod tests {
     #[test]
     fn requests_are_counted_by_route_method_and_status() {
         let metrics = ServerMetrics::default();
-        let labels = RequestLabels { route: "/ready".into(), method: "GET".into(), status: 200 };
+        let (route, method, scope) = ("/ready".into(), "GET".into(), "open");
+        let labels = RequestLabels { route, method, scope, status: 200 };
         metrics.answered(labels, Duration::from_millis(3));
         let page = Exposition::OpenMetrics("1.0.0").page(&metrics.register(Registry::default()));
-        let line = "sandur_http_requests_total{route=\"/ready\",method=\"GET\",status=\"200\"} 1";
+        let line =
+            "sandur_http_requests_total{route=\"/ready\",method=\"GET\",scope=\"open\",status=\"200\"} 1";
         assert!(page.contains(line), "{page}");
         assert!(
             page.contains("sandur_http_request_seconds_bucket{le=\"0.004\",route=\"/ready\"} 1"),

@@ -28,8 +28,10 @@ use crate::http::{App, BodyHeaders, Decoded, Received, call, decode_in_memory, p
 /// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Attempts after the server was told to stop.
+/// Attempts after the server was told to stop, and the pauses between them: what is given up is lost, and a
+/// store that is away refuses at once.
 const LAST_ATTEMPTS: u32 = 5;
+const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// Attempts of points that are beyond a tenant's rate: half a minute.
 const RATE_ATTEMPTS: u32 = 12;
 /// Blocks that are not cut into parts any more.
@@ -118,7 +120,7 @@ async fn store_block(
         }
         app.carbon.metrics.repeats.inc();
         app.env.sleep(pause).await;
-        pause = if app.stopping.is_triggered() { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+        pause = if app.stopping.is_triggered() { LAST_PAUSE } else { (pause * 2).min(PAUSE_MAX) };
     }
 }
 
@@ -157,6 +159,8 @@ pub fn reject(app: &App, source: &Source, reason: &'static str, text: String, me
 }
 
 async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progress) -> Result<(), Failure> {
+    // Before rates are used up: points that wait for the store are not to be left out for a rate.
+    app.intake.admits_pushes()?;
     let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
     let memory = app.request_memory.claim(parties(tenants.tenants[0].as_str(), source.peer));
     let received = Received { bytes: bytes.clone(), memory };

@@ -218,6 +218,8 @@ pub struct Query {
     pub max_samples: u64,
     /// How old a sample may be that stands for an instant.
     pub lookback_delta: Duration,
+    /// Age of the view of the store from which on answers carry a warning.
+    pub max_view_age: Duration,
     /// Queries slower than this are logged with `latency=slow`.
     pub slow_threshold: Duration,
 }
@@ -353,6 +355,7 @@ impl Default for Query {
             timeout: Duration::from_secs(120),
             max_samples: 1_000_000_000,
             lookback_delta: Duration::from_secs(300),
+            max_view_age: Duration::from_secs(5),
             slow_threshold: Duration::from_secs(10),
         }
     }

@@ -285,6 +285,12 @@ pub static OPTIONS: &[OptionSpec] = &[
         "How old a sample may be that stands for an instant, where the query does not say it.",
         |s| Slot::Duration(&mut s.query.lookback_delta),
     ),
+    option(
+        "query.max_view_age",
+        "Age of what is known of other processes from which on answers carry a warning and \
+         /ready?for=query is 503; at least twice cluster.poll_interval; 0: any.",
+        |s| Slot::Duration(&mut s.query.max_view_age),
+    ),
     option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
         Slot::Duration(&mut s.query.slow_threshold)
     }),

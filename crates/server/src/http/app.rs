@@ -33,9 +33,17 @@ pub trait Intake: Send + Sync {
     fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
-    /// Whether pushes are taken now; the failure says why not, and is [`ErrorKind::Unavailable`] when that
-    /// may pass by itself.
+    /// Whether pushes can be acknowledged now; the failure says why not.
     fn writable(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// Fails when a push would be refused at once: asked before a body is read, and before a rate of the
+    /// tenant is used up for what will not be stored.
+    fn admits_pushes(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// Whether what other processes have stored is known; the failure says why not.
+    fn has_fresh_view(&self) -> Result<(), Failure> {
         Ok(())
     }
     /// How long rows could not be put into blocks; nothing when that works.

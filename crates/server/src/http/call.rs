@@ -17,6 +17,7 @@ use super::marshal::Encoding;
 use super::params::Params;
 use super::query_log::{Times, tag_pairs};
 use super::route::OfSeveral;
+use super::warned::Warned;
 use crate::failed_request::Failure;
 use crate::wiring;
 
@@ -32,6 +33,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Where the client is.
     pub peer: Option<SocketAddr>,
+    /// Where the answer's warnings come from.
+    pub warned: Warned,
     /// What parameters of a form take.
     _memory: Option<Claim>,
 }
@@ -61,9 +64,10 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
 impl Call {
     /// A call whose parameters are in a body of another form.
     pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
-        let peer = parts.extensions.get::<SocketAddr>().copied();
+        let (peer, warned) = (parts.extensions.get().copied(), Warned::of(&parts.extensions));
         let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        Self { tenant, params: Params::default(), tags, headers: parts.headers.clone(), peer, _memory: None }
+        let headers = parts.headers.clone();
+        Self { tenant, params: Params::default(), tags, headers, peer, warned, _memory: None }
     }
 }
 
@@ -134,9 +138,9 @@ impl FromRequest<App> for Call {
             None => tenant(app, &parts.headers)?,
         };
         let (params, memory) = read_params(app, &parts, body).await?;
-        let peer = parts.extensions.get::<SocketAddr>().copied();
+        let (peer, warned) = (parts.extensions.get().copied(), Warned::of(&parts.extensions));
         let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        Ok(Self { tenant, params, tags, headers: parts.headers, peer, _memory: memory })
+        Ok(Self { tenant, params, tags, headers: parts.headers, peer, warned, _memory: memory })
     }
 }
 

@@ -21,9 +21,10 @@ pub trait Decoded: Send + 'static {
     fn memory_bytes(&self) -> u64;
 }
 
-/// Reads the body of a push, unless the server is short of memory. One that is too slow is 503, since agents
-/// repeat that and drop what a 408 refused.
+/// Reads the body of a push, unless nothing is acknowledged or the server is short of memory. One that is too
+/// slow is 503, since agents repeat that and drop what a 408 refused.
 pub async fn receive(app: &App, tenant: &TenantId, parts: &Parts, body: Body) -> Result<Received, Failure> {
+    app.intake.admits_pushes()?;
     if app.pressure.is_high() {
         app.metrics.pressure_refusals.inc();
         let text = "the server is short of memory (memory_limit); try again";

@@ -32,8 +32,6 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 /// Bytes of the text of a failure: it is a header, whose list clients bound.
 const MESSAGE_BYTES_MAX: usize = 1_024;
-/// When a client may try again.
-const RETRY_AFTER_S: u8 = 1;
 
 /// The codes that are answered (google.rpc.Code).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +161,7 @@ pub fn good() -> HeaderMap {
 pub fn failed(failure: &Failure) -> HeaderMap {
     let (code, retry) = Code::of(failure);
     let text = &failure.message[..failure.message.floor_char_boundary(MESSAGE_BYTES_MAX)];
-    let details = status(code, text, retry);
+    let details = status(code, text, retry.then_some(failure.retry_after_s));
     let value = |text: String| HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""));
     HeaderMap::from_iter([
         (STATUS, HeaderValue::from(code as u16)),
@@ -178,13 +176,14 @@ pub fn failure(failure: &Failure) -> Response {
     (headers, failed(failure), Body::empty()).into_response()
 }
 
-/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again.
-fn status(code: Code, text: &str, retry: bool) -> Vec<u8> {
+/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again after so
+/// many seconds.
+fn status(code: Code, text: &str, retry_after_s: Option<u8>) -> Vec<u8> {
     let mut status = vec![0x08, code as u8];
     field(&mut status, 2, text.trim_end().as_bytes());
-    if retry {
+    if let Some(seconds) = retry_after_s {
         let mut info = Vec::new();
-        field(&mut info, 1, &[0x08, RETRY_AFTER_S]); // retry_delay: a Duration with its field `seconds`
+        field(&mut info, 1, &[0x08, seconds]); // retry_delay: a Duration with its field `seconds`
         let mut any = Vec::new();
         field(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
         field(&mut any, 2, &info);

@@ -44,6 +44,7 @@ mod streams;
 mod timed_stream;
 mod tls;
 mod unread_body;
+mod warned;
 pub mod write;
 mod written;
 

@@ -21,8 +21,12 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     credential; 403: the credential has not the scope or the tenant, or a foreign page asks; 404: no such \
     thing; 405: another method (empty body); 408: a body that is no push and comes too slowly; 413: the body \
     is too large; 429: more than a rate or a queue of the tenant allows; 499: the client went away; 500: a \
-    defect or damaged data; 503: not now, try again; 504: the query took too long. What agents do at each is \
-    in [operations.md](../operations.md#what-agents-send-again).\n";
+    defect or damaged data; 503: not now, try again, not before `Retry-After` where it stands; 504: the \
+    query took too long. What agents do at each is in \
+    [operations.md](../operations.md#what-agents-send-again).\n\n\
+    What is missing or unusual in an answer stands in the header `X-Sandur-Warning`, once for each of the \
+    first four warnings that are known when the answer begins, whatever the format of its body; formats with \
+    `warnings` have all of them there.\n";
 
 /// The text of `docs/reference/http-api.md`.
 pub fn http_api_page() -> String {

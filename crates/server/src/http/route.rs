@@ -58,6 +58,18 @@ impl Access {
         }
     }
 
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Credential => "any",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Delete => "delete",
+            Self::Admin => "admin",
+        }
+    }
+
     /// Whether it changes what is stored or how the process runs.
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Delete | Self::Admin)

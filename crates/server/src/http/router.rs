@@ -1,13 +1,14 @@
-//! All routes, and what happens around every request: counting, and the answers for paths and
-//! methods that do not exist.
+//! All routes, and what happens around every request: counting, warnings in headers, and the answers for
+//! paths and methods that do not exist.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -15,8 +16,9 @@ use sandur_base::ErrorKind;
 
 use super::app::App;
 use super::gate::Gate;
-use super::route::Surface;
+use super::route::{Route, Surface};
 use super::routes::ROUTES;
+use super::warned::Warned;
 use crate::failed_request::Failure;
 use crate::server_metrics::RequestLabels;
 
@@ -32,22 +34,42 @@ pub fn router(app: App, surface: Surface, gate: Gate) -> Router {
         .with_state(app)
 }
 
-async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn count(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = app.env.monotonic();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let scope = scope_of(&route, request.method());
+    let warned = Warned::default();
+    request.extensions_mut().insert(warned.clone());
     let method = match request.method().as_str() {
         known @ ("GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS") => known.to_owned(),
         _ => "other".to_owned(),
     };
     // Counted by its drop when the client goes away in the middle.
     let mut counted =
-        Counted { app: app.clone(), route, method, began, status: StatusCode::from_u16(499).ok() };
-    let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+        Counted { app: app.clone(), route, method, scope, began, status: StatusCode::from_u16(499).ok() };
+    let mut response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => panicked(&counted.route, &*panic),
     };
     counted.status = Some(response.status());
+    warned.show(response.headers_mut());
     response
+}
+
+/// The scope of the route that answers a method at a path; `none` where there is none.
+fn scope_of(path: &str, method: &Method) -> &'static str {
+    static BY_PATH: LazyLock<HashMap<&str, Vec<&Route>>> = LazyLock::new(|| {
+        let mut by_path = HashMap::<&str, Vec<&Route>>::new();
+        for route in ROUTES {
+            route.paths.iter().for_each(|path| by_path.entry(path).or_default().push(route));
+        }
+        by_path
+    });
+    // Where GET is answered, HEAD is.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let takes = |route: &&&Route| route.methods.iter().any(|verb| verb.name() == method.as_str());
+    let route = BY_PATH.get(path).and_then(|routes| routes.iter().find(takes));
+    route.map_or("none", |route| route.scope.name())
 }
 
 /// A defect must cost one request, not the connection, and must be seen.
@@ -62,6 +84,7 @@ struct Counted {
     app: App,
     route: String,
     method: String,
+    scope: &'static str,
     began: std::time::Duration,
     status: Option<StatusCode>,
 }
@@ -72,6 +95,7 @@ impl Drop for Counted {
         let labels = RequestLabels {
             route: std::mem::take(&mut self.route),
             method: std::mem::take(&mut self.method),
+            scope: self.scope,
             status: self.status.map_or(0, |s| s.as_u16()),
         };
         self.app.metrics.answered(labels, took);

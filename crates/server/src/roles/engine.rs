@@ -30,6 +30,8 @@ const WHOLE_UPLOAD_MOST: usize = 64 << 20;
 
 /// An engine that is ready, as the server uses it.
 pub struct Opened {
+    /// The engine itself.
+    pub engine: Arc<Engine>,
     /// Where rows come from.
     pub sources: Sources,
     /// Where rows go.
@@ -52,6 +54,17 @@ pub async fn open(
     let store =
         Store::open(&settings.store, env.clone(), StoreOptions { request_limits, ..StoreOptions::default() });
     let store = store.await.map_err(|e| Failed::new(e.to_string()))?;
+    open_over(store, (env, settings), shares, (limits, kept), address).await
+}
+
+/// Opens the engine over a store that is open: also over one that fails, for tests.
+pub async fn open_over(
+    store: Store,
+    (env, settings): (&Env, &Settings),
+    shares: &Shares,
+    (limits, kept): (&Arc<TenantLimits>, Kept),
+    address: SocketAddr,
+) -> Result<Opened, Failed> {
     let durability = match store.kind() {
         StoreKind::Local { root } => format!("acknowledged means fsynced to {}", root.display()),
         StoreKind::Bucket => format!("acknowledged means stored in {}", store.url()),
@@ -70,7 +83,8 @@ pub async fn open(
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
     let sources = engine.sources().of_several_tenants();
-    Ok(Opened { sources, intake: Arc::new(EngineIntake { engine, cache, filters }), registry, durability })
+    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, filters });
+    Ok(Opened { engine, sources, intake, registry, durability })
 }
 
 fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {
@@ -134,6 +148,7 @@ fn engine_options(
         wal_requests_per_second: settings.wal.requests_per_second,
         wal_requests_burst: settings.wal.requests_burst as f64,
         poll_interval: settings.cluster.poll_interval,
+        view_age_max: settings.query.max_view_age,
         heartbeat_interval: settings.cluster.heartbeat_interval,
         dead_after: settings.cluster.dead_after,
         address: address.to_string(),
@@ -185,13 +200,15 @@ impl Intake for EngineIntake {
     }
 
     fn writable(&self) -> Result<(), Failure> {
-        self.engine.writable().map_err(|error| match error {
-            // Only people can mend that.
-            lost @ sandur_engine::Error::CatalogLost { .. } => {
-                Failure::new(sandur_base::ErrorKind::Corrupt, lost.to_string())
-            }
-            error => failure(error),
-        })
+        self.engine.writable().map_err(failure)
+    }
+
+    fn admits_pushes(&self) -> Result<(), Failure> {
+        self.engine.admits_pushes().map_err(failure)
+    }
+
+    fn has_fresh_view(&self) -> Result<(), Failure> {
+        self.engine.has_fresh_view().map_err(failure)
     }
 
     fn flushes_fail_for(&self) -> Option<Duration> {

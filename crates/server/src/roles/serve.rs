@@ -110,7 +110,7 @@ impl Server {
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
-        let Opened { sources, intake, registry, durability } = opened;
+        let Opened { sources, intake, registry, durability, .. } = opened;
         let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
         let app: App = Arc::new(AppState {
             env: env.clone(),

@@ -508,33 +508,6 @@ async fn a_push_that_comes_too_slowly_may_come_again() {
     }
 }
 
-/// A load balancer would take all processes of a bucket away.
-#[tokio::test(start_paused = true)]
-async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
-    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
-    *server.intake.flushes_fail_for.lock().unwrap() = Some(Duration::from_secs(150));
-    let answer = server.get("/ready", &[]).await;
-    assert_eq!(answer.status, 200);
-    assert!(answer.body.starts_with("ready (flushes fail for 2m30s: "), "{}", answer.body);
-}
-
-/// Goal: a disk that is full or read-only takes no reads away, and whoever looks at `/ready` sees it; a WAL
-/// that was lost does, since its process has to be started again.
-#[tokio::test(start_paused = true)]
-async fn a_process_that_cannot_write_is_ready_and_says_why() {
-    let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
-    let reason = "no space left on device";
-    *server.intake.read_only.lock().unwrap() = Some(Failure::new(ErrorKind::Unavailable, reason));
-    for path in ["/ready", "/-/ready"] {
-        let answer = server.get(path, &[]).await;
-        assert_eq!((answer.status, answer.body), (200, format!("ready (read-only: {reason})\n")));
-    }
-    *server.intake.read_only.lock().unwrap() = None;
-    assert_eq!(server.get("/ready", &[]).await.body, "ready\n", "by itself");
-    *server.intake.read_only.lock().unwrap() = Some(Failure::new(ErrorKind::Internal, "the WAL is lost"));
-    assert_eq!(server.get("/ready", &[]).await.status, 503);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_process_is_prepared_and_shut_down_by_requests() {
     let server = server();
@@ -812,7 +785,7 @@ async fn operations_answer() {
     let accept = [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")];
     let open = server.get_with("/metrics", &[], &accept).await;
     assert!(open.kind.starts_with("application/openmetrics-text") && open.body.ends_with("# EOF\n"));
-    let counted = r#"sandur_http_requests_total{route="/ready",method="GET",status="200"} 1"#;
+    let counted = r#"sandur_http_requests_total{route="/ready",method="GET",scope="open",status="200"} 1"#;
     assert!(page.body.contains(counted), "{}", page.body);
     assert!(page.body.contains(r#"sandur_memory_budget_limit_bytes{budget="all queries"} 67108864"#));
 }

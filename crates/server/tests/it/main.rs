@@ -40,6 +40,7 @@ mod push;
 mod pushgateway;
 mod query_admission;
 mod reaching_a_server;
+mod readiness;
 mod relay;
 mod repair;
 mod retention;

@@ -114,7 +114,7 @@ async fn a_query_ends_with_its_client() {
     assert_eq!((server.app.turns.running(), server.app.turns.waiting()), (0, 0));
     assert_eq!(server.app.metrics.queries_cancelled.get(), 1);
     let page = server.inner.get("/metrics", &[]).await.body;
-    assert!(page.contains("method=\"GET\",status=\"499\"} 1"), "{page}");
+    assert!(page.contains("method=\"GET\",scope=\"read\",status=\"499\"} 1"), "{page}");
     // A client that leaves while it waits leaves the queue.
     let _turn = context_of(&server).turn().await.unwrap();
     let timed = server.app.env.timeout(Duration::from_secs(1), server.ask(r#"{app="api"}"#)).await;

@@ -235,3 +235,43 @@ fn reason_of(text: &str) -> &'static str {
     let found = known.iter().find(|(part, _)| text.contains(part));
     found.map_or("refused", |(_, reason)| reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one request.
+    async fn answer(listener: &TcpListener, answer: &str) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let (mut request, mut piece) = (Vec::new(), [0; 1_024]);
+        while !request.ends_with(b"the body") {
+            let read = stream.read(&mut piece).await.unwrap();
+            assert!(read > 0, "the request is cut off");
+            request.extend_from_slice(&piece[..read]);
+        }
+        let answer = format!("HTTP/1.1 {answer}content-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+
+    /// A server that refuses at once while its store is away would be asked four times a second.
+    #[tokio::test]
+    async fn a_503_is_not_repeated_before_the_server_wants_it() {
+        let env = Env::system(1);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let sender = Sender::new(env.clone(), Client::new(&address, None).unwrap(), Some(1));
+        let server = async {
+            answer(&listener, "503 Service Unavailable\r\nretry-after: 2\r\n").await;
+            let refused_at = env.monotonic();
+            answer(&listener, "204 No Content\r\n").await;
+            env.monotonic() - refused_at
+        };
+        let (sent, waited) = tokio::join!(sender.send(Bytes::from_static(b"the body")), server);
+        assert!(matches!(sent, Ok(Sent::Whole)));
+        // Without it the first pause is 250 ms at most.
+        assert!(waited >= Duration::from_millis(1_900), "{waited:?}");
+    }
+}

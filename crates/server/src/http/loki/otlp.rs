@@ -59,9 +59,9 @@ pub fn accepted(json: bool) -> Response {
 /// A `google.rpc.Status` in the client's format. Exporters retry 429, 502, 503 and 504 only, so that
 /// a failure on our side must be 503.
 pub fn failed(json: bool, failure: Failure) -> Response {
-    let status = match failure.status {
-        StatusCode::INTERNAL_SERVER_ERROR => StatusCode::SERVICE_UNAVAILABLE,
-        other => other,
+    let failure = match failure.status {
+        StatusCode::INTERNAL_SERVER_ERROR => failure.with_status(StatusCode::SERVICE_UNAVAILABLE),
+        _ => failure,
     };
     let (kind, body) = match json {
         true => {
@@ -72,5 +72,7 @@ pub fn failed(json: bool, failure: Failure) -> Response {
         }
         false => ("application/x-protobuf", sandur_ingest::otlp_status(&failure.message)),
     };
-    (status, [(header::CONTENT_TYPE, HeaderValue::from_static(kind))], body).into_response()
+    let mut headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(kind))]);
+    failure.show_retry_after(&mut headers);
+    (failure.status, headers, body).into_response()
 }

@@ -1,25 +1,22 @@
 //! `ready`: whether requests shall be sent here.
 //!
-//! A process whose store can only be read now is ready: queries and deletes work, pushes are refused with 503
-//! and tried again by their senders, and a load balancer that took it away would take the data away.
-//!
-//! So is one whose flushes fail: it takes pushes as long as it has memory for their rows, and since all
-//! processes of a bucket fail together, a load balancer would take all of them away. Loki, Mimir and
-//! Prometheus say nothing of their stores either.
+//! Pushes and queries are asked for apart, because a store that takes no writes may still answer reads, and
+//! the other way round. A load balancer that asks for neither takes a process away only when it can do
+//! neither: what is left works. Decision 0022 has the reasons.
 
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_base::units::format_duration;
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
+use crate::http::app::{App, AppState};
+use crate::http::params::Params;
 use crate::http::reply;
-use crate::http::route::{Access, GET, Group, Route};
+use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -28,30 +25,71 @@ pub static ROUTE: Route = Route {
     group: Group::Operations,
     scope: Access::Open,
     does: "Whether requests shall be sent here.",
-    parameters: &[],
-    answers: "200, the text `ready`, `ready (read-only: REASON)` while pushes are refused, or `ready \
-              (flushes fail for DURATION: ...)` while rows cannot be put into blocks.",
-    fails: "503 with the reason while the server starts or stops, and when its catalog is lost.",
+    parameters: &[parameter(
+        "for",
+        "`push`: whether pushes can be acknowledged; `query`: whether it is known what other processes have \
+         stored, as of `query.max_view_age` ago; without it whether one of both holds",
+    )],
+    answers: "200, the text `ready`, or `ready (...)` with what does not work: pushes (`pushes are refused: \
+              REASON`), news of other processes (`answers may lack rows: REASON`), flushes (`flushes fail \
+              for DURATION: ...`: rows cannot be put into blocks).",
+    fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: another word \
+            for `for`.",
     several_tenants: false,
     handler: |verbs| on(verbs, ready),
 };
 
-async fn ready(State(app): State<App>) -> Result<Response, Failure> {
-    if !app.is_ready() {
-        return Err(Failure::new(ErrorKind::Unavailable, "not ready: starting or stopping\n"));
-    }
-    match app.intake.writable() {
-        Ok(()) => Ok(reply::text(match app.intake.flushes_fail_for() {
-            None => "ready\n".to_owned(),
-            Some(since) => format!(
-                "ready (flushes fail for {}: rows are safe in the WAL, pushes are taken while memory_limit \
-                 has room; the log says why)\n",
-                format_duration(Duration::from_secs(since.as_secs()))
-            ),
-        })),
-        Err(lost) if lost.status != StatusCode::SERVICE_UNAVAILABLE => {
-            Err(Failure::new(ErrorKind::Unavailable, lost.message))
+/// What shall be sent here.
+enum For {
+    Push,
+    Query,
+    Any,
+}
+
+impl For {
+    fn read(params: &Params) -> Result<Self, Failure> {
+        match params.get("for") {
+            None | Some("") => Ok(Self::Any),
+            Some("push") => Ok(Self::Push),
+            Some("query") => Ok(Self::Query),
+            Some(_) => Err(Failure::invalid("for is neither 'push' nor 'query'; leave it out for both\n")),
         }
-        Err(refusal) => Ok(reply::text(format!("ready (read-only: {})\n", refusal.message))),
     }
+}
+
+async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failure> {
+    let wanted = For::read(&params)?;
+    if !app.is_ready() {
+        return Err(not_ready("starting or stopping"));
+    }
+    let pushes = app.intake.writable().map_err(|refusal| format!("pushes are refused: {}", refusal.message));
+    let view =
+        app.intake.has_fresh_view().map_err(|stale| format!("answers may lack rows: {}", stale.message));
+    let failure = match (wanted, &pushes, &view) {
+        (For::Push, Err(reason), _) | (For::Query, _, Err(reason)) => Some(reason.clone()),
+        (For::Any, Err(refused), Err(stale)) => Some(format!("{refused}; {stale}")),
+        _ => None,
+    };
+    if let Some(reason) = failure {
+        return Err(not_ready(&reason));
+    }
+    let limits: Vec<String> = [pushes.err(), view.err(), flushes(&app)].into_iter().flatten().collect();
+    Ok(reply::text(match limits.is_empty() {
+        true => "ready\n".to_owned(),
+        false => format!("ready ({})\n", limits.join("; ")),
+    }))
+}
+
+fn not_ready(reason: &str) -> Failure {
+    Failure::new(ErrorKind::Unavailable, format!("not ready: {reason}\n"))
+}
+
+/// What is said of flushes that fail.
+fn flushes(app: &AppState) -> Option<String> {
+    let since = app.intake.flushes_fail_for()?;
+    let since = format_duration(Duration::from_secs(since.as_secs()));
+    Some(format!(
+        "flushes fail for {since}: rows are safe in the WAL, and fill memory_limit until one succeeds; the \
+         log says why"
+    ))
 }

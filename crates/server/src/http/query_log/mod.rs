@@ -95,6 +95,7 @@ impl QueryLog {
             trace: call.trace_id().map(str::to_owned),
         };
         let result_cache = asked.result_cache();
+        call.warned.by(context);
         Self { app: app.clone(), context: context.clone(), result_cache, open: Some((asked, caller)) }
     }
 

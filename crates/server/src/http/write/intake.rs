@@ -139,6 +139,7 @@ pub(super) fn admit_decoded(
 /// Stores what a scrape found, under the limits of its tenant: what breaks one is left out, counted and
 /// logged as that of a push.
 pub async fn store_scraped(app: &App, batch: SampleBatch) -> Result<(), Failure> {
+    app.intake.admits_pushes()?;
     let tenant = batch.tenant.clone();
     let limits = app.limits(&tenant);
     let check = move || DecodedSamples::within(batch, &limits.metrics);

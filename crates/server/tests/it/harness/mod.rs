@@ -19,6 +19,7 @@ use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts, Signal, Tenant
 use sandur_query::{
     FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
 };
+use sandur_server::carbon::CarbonState;
 use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{
     App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, LinesBehind, OwnNames, RefusalLog,
@@ -41,8 +42,10 @@ pub struct Recorder {
     /// Samples that pushes are told were not stored.
     pub conflicts: Mutex<SampleConflicts>,
     pub flushes_fail_for: Mutex<Option<Duration>>,
-    /// Why nothing can be written now.
-    pub read_only: Mutex<Option<Failure>>,
+    /// Why nothing can be acknowledged now.
+    pub refusal: Mutex<Option<Failure>>,
+    /// Why it is not known what other processes have stored.
+    pub staleness: Mutex<Option<Failure>>,
     /// Whether flushes and shutdowns wait for `go_on`.
     pub slow: AtomicBool,
     /// Whether pushes wait for `go_on`.
@@ -105,6 +108,7 @@ impl Intake for Recorder {
             if self.slow_pushes.load(Ordering::SeqCst) {
                 self.go_on.notified().await;
             }
+            self.admits_pushes()?;
             self.outcome()?;
             match batch {
                 Batch::Logs(batch) => self.batches.lock().unwrap().push(batch),
@@ -119,7 +123,15 @@ impl Intake for Recorder {
     }
 
     fn writable(&self) -> Result<(), Failure> {
-        self.read_only.lock().unwrap().clone().map_or(Ok(()), Err)
+        self.refusal.lock().unwrap().clone().map_or(Ok(()), Err)
+    }
+
+    fn admits_pushes(&self) -> Result<(), Failure> {
+        self.writable()
+    }
+
+    fn has_fresh_view(&self) -> Result<(), Failure> {
+        self.staleness.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
     fn flushes_fail_for(&self) -> Option<Duration> {
@@ -136,11 +148,21 @@ impl Intake for Recorder {
 }
 
 /// A server without a socket.
-pub struct Server {
+pub struct Server<I = Arc<Recorder>> {
     pub router: Router,
     pub app: App,
-    pub intake: Arc<Recorder>,
+    pub intake: I,
     pub shutdown: Shutdown,
+}
+
+/// What stands behind the HTTP side.
+pub struct Behind {
+    pub env: Env,
+    pub settings: Settings,
+    pub sources: Sources,
+    pub intake: Arc<dyn Intake>,
+    /// Metrics of what is behind.
+    pub registry: Registry,
 }
 
 /// What a request was answered.
@@ -172,20 +194,32 @@ impl Server {
     fn of(sources: Sources, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
-        let (intake, shutdown) = (Arc::new(Recorder::default()), Shutdown::default());
-        let metrics = ServerMetrics::default();
+        let env = Env::simulated(1, NOW * 1_000_000_000);
+        let sources = sources.of_several_tenants();
+        let recorder: Arc<Recorder> = Arc::default();
+        let (intake, registry) = (recorder.clone(), Registry::default());
+        Server::before(Behind { env, settings, sources, intake, registry }, recorder)
+    }
+}
+
+impl<I> Server<I> {
+    /// The HTTP side before whatever is behind it, of which a test keeps `kept`.
+    pub fn before(behind: Behind, kept: I) -> Self {
+        let Behind { env, settings, sources, intake, mut registry } = behind;
+        let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
+        let carbon = CarbonState::default();
+        carbon.metrics.register(&mut registry);
         let query = &settings.query;
         let running = if query.max_concurrent == 0 { 4 } else { query.max_concurrent };
         let turns = FairQueue::new(running as usize, query.max_queued as usize);
-        let env = Env::simulated(1, NOW * 1_000_000_000);
         let bodies = MemoryBudget::root("request bodies", 64 << 20);
         let app = Arc::new(AppState {
             env: env.clone(),
             graphite: Default::default(),
             tenant_limits: Arc::new(TenantLimits::new(&settings)),
             settings,
-            sources: sources.of_several_tenants(),
-            intake: intake.clone(),
+            sources,
+            intake,
             turns,
             results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
             running: Default::default(),
@@ -198,7 +232,7 @@ impl Server {
             refusals: RefusalLog::new(env),
             query_lines: LinesBehind::default(),
             pressure: Default::default(),
-            registry: metrics.clone().register(Registry::default()),
+            registry: metrics.clone().register(registry),
             metrics,
             ready: AtomicBool::new(true),
             stopping: shutdown.signal(),
@@ -207,11 +241,11 @@ impl Server {
             prepared: AtomicBool::new(false),
             scraping: Default::default(),
             followers: Followers::default(),
-            carbon: Default::default(),
+            carbon,
         });
         let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), None, names, app.metrics.clone());
-        Self { router: router(app.clone(), Surface::Whole, gate), app, intake, shutdown }
+        Self { router: router(app.clone(), Surface::Whole, gate), app, intake: kept, shutdown }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {

@@ -1,0 +1,80 @@
+//! Warnings of an answer as headers, for formats that have no place for them: Graphite's, federation, remote
+//! read, and some of Loki's.
+//!
+//! Every handler that queries begins a line of the query log, and that notes the query here, so that no
+//! handler has to do anything for it. What a query warns of after the head of its answer was sent is in no
+//! header.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue};
+use sandur_query::QueryContext;
+
+/// The header; it stands once for each warning.
+const WARNING: HeaderName = HeaderName::from_static("x-sandur-warning");
+/// Warnings that are shown: proxies refuse answers with long heads.
+const SHOWN_MAX: usize = 4;
+/// Characters of one.
+const CHARS_MAX: usize = 400;
+
+/// The query that answers a request, once there is one. It stands in the extensions of the request.
+#[derive(Clone, Default)]
+pub struct Warned(Arc<OnceLock<QueryContext>>);
+
+impl Warned {
+    /// That of a request.
+    pub fn of(extensions: &Extensions) -> Self {
+        extensions.get().cloned().unwrap_or_default()
+    }
+
+    /// Notes that this query answers the request.
+    pub fn by(&self, context: &QueryContext) {
+        // A request that makes several queries is answered by the first.
+        let _ = self.0.set(context.clone());
+    }
+
+    /// Adds the warnings of the query to the head of its answer.
+    pub fn show(&self, headers: &mut HeaderMap) {
+        let warnings = self.0.get().map(QueryContext::warnings).unwrap_or_default();
+        for warning in warnings.iter().take(SHOWN_MAX) {
+            headers.append(WARNING, value(warning));
+        }
+    }
+}
+
+/// The text as a header may have it.
+fn value(text: &str) -> HeaderValue {
+    let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
+    let text: String = text.chars().take(CHARS_MAX).map(shown).collect();
+    HeaderValue::from_str(&text).expect("printable characters of ASCII make a header")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::TenantId;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn warnings_are_few_and_short_headers_whatever_they_say() {
+        let budget = MemoryBudget::root("query", 1 << 20);
+        let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
+        let context = QueryContext::new(env, tenant, budget, Duration::from_secs(60));
+        let (warned, mut headers) = (Warned::default(), HeaderMap::new());
+        warned.show(&mut headers);
+        assert!(headers.is_empty(), "nothing was asked");
+        warned.by(&context);
+        warned.show(&mut headers);
+        assert!(headers.is_empty(), "nothing to warn of");
+        context.warn("'blocks/ä\r\nSet-Cookie: a' is damaged");
+        (0..10).for_each(|n| context.warn(format!("{n}{}", "x".repeat(1_000))));
+        warned.show(&mut headers);
+        let shown: Vec<&str> = headers.get_all(&WARNING).iter().map(|v| v.to_str().unwrap()).collect();
+        assert_eq!(shown.len(), SHOWN_MAX);
+        assert_eq!(shown[0], "'blocks/???Set-Cookie: a' is damaged");
+        assert!(shown.iter().all(|text| text.len() <= CHARS_MAX));
+    }
+}
