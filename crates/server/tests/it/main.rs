@@ -33,6 +33,7 @@ mod memory;
 mod open_files;
 mod operations;
 mod otlp_grpc;
+mod outages;
 mod process;
 mod prometheus_api;
 mod promtool;

@@ -1,0 +1,130 @@
+//! The rules of `packaging/alerts.yml`, evaluated as Prometheus would over what it scrapes of a server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sandur_base::{Env, MemoryBudget};
+use sandur_model::{Labels, TenantId};
+use sandur_promql::{Options, Request, Times, Value};
+use sandur_query::{MemorySeries, QueryContext};
+use saphyr_parser::{Event, Parser};
+
+use super::node::Node;
+
+/// What Prometheus adds to all that it scrapes of a server.
+const TARGET: [(&str, &str); 2] = [("instance", "sandur-1:3100"), ("job", "sandur")];
+
+/// A rule, and what came of it so far.
+pub struct Alert {
+    pub name: String,
+    expr: String,
+    patience: Duration,
+    /// Since when the expression has each of these series, by the monotonic clock.
+    active: BTreeMap<String, Duration>,
+    /// When it began to fire, and when it ended.
+    pub fired: Vec<(Duration, Option<Duration>)>,
+}
+
+/// The rules of the file.
+pub fn rules() -> Vec<Alert> {
+    let text = include_str!("../../../../../packaging/alerts.yml");
+    let mut alerts: Vec<Alert> = Vec::new();
+    let mut words = Parser::new_from_str(text).filter_map(|event| match event.unwrap().0 {
+        Event::Scalar(text, ..) => Some(text.into_owned()),
+        _ => None,
+    });
+    while let Some(key) = words.next() {
+        let mut value = || words.next().unwrap();
+        match (key.as_str(), alerts.last_mut()) {
+            ("alert", _) => alerts.push(Alert {
+                name: value(),
+                expr: String::new(),
+                patience: Duration::ZERO,
+                active: BTreeMap::new(),
+                fired: Vec::new(),
+            }),
+            ("expr", Some(alert)) => alert.expr = value(),
+            ("for", Some(alert)) => {
+                let ns = sandur_promql::parse_duration(&value()).unwrap();
+                alert.patience = Duration::from_nanos(ns as u64);
+            }
+            _ => {}
+        }
+    }
+    assert!(alerts.iter().all(|alert| !alert.expr.is_empty()), "a rule without an expression");
+    alerts
+}
+
+/// A Prometheus that scrapes one server and evaluates the rules behind each scrape.
+pub struct Monitor {
+    env: Env,
+    series: MemorySeries,
+    pub alerts: Vec<Alert>,
+}
+
+impl Monitor {
+    pub fn new(env: &Env) -> Self {
+        Self { env: env.clone(), series: MemorySeries::default(), alerts: rules() }
+    }
+
+    /// Scrapes the server, or finds that there is none, and evaluates the rules.
+    pub async fn look(&mut self, node: Option<&Node>) {
+        let now_ms = self.env.now_ns() / 1_000_000;
+        let page = match node {
+            Some(node) => node.server.get("/metrics", &[]).await.body,
+            None => String::new(),
+        };
+        self.add("up", if node.is_some() { 1.0 } else { 0.0 }, now_ms);
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            let name = series.split('{').next().unwrap();
+            // What no rule asks for would only take time to read.
+            if !self.alerts.iter().any(|alert| alert.expr.contains(name)) {
+                continue;
+            }
+            self.add(series, value.parse().unwrap(), now_ms);
+        }
+        self.evaluate(now_ms).await;
+    }
+
+    fn add(&mut self, series: &str, value: f64, now_ms: i64) {
+        // A series is written as a selector that has it alone.
+        let matchers = sandur_promql::parse_selector(series).unwrap();
+        let own = matchers.iter().map(|matcher| (matcher.name(), matcher.value()));
+        self.series.edit(&Labels::from_pairs(own.chain(TARGET)), |samples| {
+            samples.times.push(now_ms);
+            samples.values.push(value);
+        });
+    }
+
+    async fn evaluate(&mut self, now_ms: i64) {
+        let now = self.env.monotonic();
+        for alert in &mut self.alerts {
+            let budget = MemoryBudget::root("rules", 64 << 20);
+            let tenant = TenantId::default_tenant();
+            let context = QueryContext::new(self.env.clone(), tenant, budget, Duration::from_secs(60));
+            let times = Times { start: now_ms, end: now_ms, step: 0 };
+            let request = Request { query: alert.expr.clone(), times, options: Options::default() };
+            let answer = sandur_promql::query(&self.series, &context, &request).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", alert.name));
+            let Value::Vector(found) = &answer.value else { panic!("{}: no vector", alert.name) };
+            let found: Vec<String> = found.iter().map(|(labels, _)| format!("{labels:?}")).collect();
+            alert.active.retain(|labels, _| found.contains(labels));
+            for labels in found {
+                alert.active.entry(labels).or_insert(now);
+            }
+            let fires = alert.active.values().any(|since| now.saturating_sub(*since) >= alert.patience);
+            match (fires, alert.fired.last_mut()) {
+                (true, None | Some((_, Some(_)))) => alert.fired.push((now, None)),
+                (false, Some((_, end @ None))) => *end = Some(now),
+                _ => {}
+            }
+        }
+    }
+
+    /// The names of the alerts that fired.
+    pub fn fired(&self) -> Vec<&str> {
+        let fired = self.alerts.iter().filter(|alert| !alert.fired.is_empty());
+        fired.map(|alert| alert.name.as_str()).collect()
+    }
+}

@@ -1,0 +1,211 @@
+//! What happens around an outage, second by second, and the table of it.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use tracing::Level;
+
+use super::alerts::Monitor;
+use super::log::{Line, Log};
+use super::node::Node;
+use crate::harness::NOW;
+
+pub const SEED: u64 = 8;
+/// Time before the outage, in which rates begin. Not a multiple of the time between two heartbeats or
+/// scrapes.
+const BEFORE_S: u64 = 123;
+/// Time after it.
+const AFTER_S: u64 = 120;
+/// Time between two scrapes.
+const SCRAPE_S: u64 = 15;
+
+/// A bucket that works.
+pub fn works() -> FaultPlan {
+    FaultPlan { latency_median: Duration::from_millis(20), ..FaultPlan::none() }
+}
+
+/// A bucket that does not, for a while.
+pub struct Outage {
+    pub what: &'static str,
+    pub plan: FaultPlan,
+    pub seconds: u64,
+}
+
+/// What a request met: the second in which it was sent, the one in which it was answered, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Met {
+    sent: u64,
+    answered: u64,
+    how: &'static str,
+}
+
+/// What happened, by seconds since the outage began.
+pub struct Course {
+    outage: Outage,
+    pushes: Vec<Met>,
+    queries: Vec<Met>,
+    ready: [Vec<Met>; 3],
+    alerts: Vec<(String, u64, Option<u64>)>,
+    log: Vec<(u64, Line)>,
+}
+
+/// What is asked of `/ready`.
+const WANTED: [&str; 3] = ["push", "query", ""];
+
+/// Lets an outage happen to a server that takes a push and a query each second.
+pub async fn course(outage: Outage) -> Course {
+    let env = Env::simulated(SEED, NOW * 1_000_000_000);
+    let bucket = FaultStore::new(env.clone(), SEED, works());
+    let log = Log::collect(&env);
+    let node = Arc::new(Node::open(&env, &bucket, |_| {}).await);
+    let mut monitor = Monitor::new(&env);
+    let (pushes, queries) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (mut ready, mut tasks) = ([Vec::new(), Vec::new(), Vec::new()], Vec::new());
+    let begins = env.monotonic() + Duration::from_secs(BEFORE_S);
+    for second in 0..BEFORE_S + outage.seconds + AFTER_S {
+        let since = move |env: &Env| env.monotonic().checked_sub(begins).map(|since| since.as_secs());
+        if second == BEFORE_S {
+            bucket.set_plan(outage.plan.clone());
+        }
+        if second == BEFORE_S + outage.seconds {
+            bucket.set_plan(works());
+        }
+        for (met, is_push) in [(&pushes, true), (&queries, false)] {
+            let (node, env, met) = (Arc::clone(&node), env.clone(), Arc::clone(met));
+            tasks.push(env.clone().spawn("request", async move {
+                let sent = since(&env);
+                let how = if is_push { push(&node, second).await } else { query(&node).await };
+                let answered = since(&env).unwrap_or_default();
+                met.lock().unwrap().extend(sent.map(|sent| Met { sent, answered, how }));
+            }));
+        }
+        for (asked, met) in WANTED.iter().zip(&mut ready) {
+            let answer = node.server.get("/ready", &[("for", asked)]).await;
+            let how = match answer.status {
+                200 => "200",
+                503 => "503",
+                other => panic!("/ready answers {other}: {}", answer.body),
+            };
+            met.extend(since(&env).map(|now| Met { sent: now, answered: now, how }));
+        }
+        if second % SCRAPE_S == 0 {
+            monitor.look(Some(&node)).await;
+        }
+        let next = begins + Duration::from_secs(second + 1) - Duration::from_secs(BEFORE_S);
+        env.sleep(next.saturating_sub(env.monotonic())).await;
+    }
+    for task in tasks {
+        task.join().await.unwrap();
+    }
+    let of = |met: &Arc<Mutex<Vec<Met>>>| {
+        let mut met = met.lock().unwrap().clone();
+        met.sort_by_key(|met| met.sent);
+        met
+    };
+    let seconds = |at: Duration| at.saturating_sub(begins).as_secs();
+    let fired = monitor.alerts.iter().flat_map(|alert| {
+        let of =
+            |(from, to): &(Duration, Option<Duration>)| (alert.name.clone(), seconds(*from), to.map(seconds));
+        alert.fired.iter().map(of).collect::<Vec<_>>()
+    });
+    let lines = log.lines().into_iter().filter(|line| line.at >= begins);
+    Course {
+        pushes: of(&pushes),
+        queries: of(&queries),
+        ready,
+        alerts: fired.collect(),
+        log: lines.map(|line| (seconds(line.at), line)).collect(),
+        outage,
+    }
+}
+
+async fn push(node: &Node, number: u64) -> &'static str {
+    let answer = node.push(&format!("line {number}"), 0).await;
+    match answer.status {
+        204 => "204",
+        503 if answer.headers.contains_key("retry-after") => "503",
+        other => panic!("a push is answered {other}: {}", answer.body),
+    }
+}
+
+async fn query(node: &Node) -> &'static str {
+    let answer = node.query().await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let is_warned = answer.body.contains("query.max_view_age");
+    assert_eq!(answer.headers.contains_key("x-sandur-warning"), is_warned);
+    if is_warned { "200 with a warning" } else { "200" }
+}
+
+impl Course {
+    /// The table, as it stands in the documentation.
+    pub fn table(&self) -> String {
+        let Outage { what, seconds, .. } = self.outage;
+        let mut text = format!("#### {what} for {seconds} s\n\n| | by seconds since it began |\n|---|---|\n");
+        let mut row = |name: &str, cell: String| writeln!(text, "| {name} | {cell} |").unwrap();
+        row("pushes", runs(&self.pushes));
+        row("queries", runs(&self.queries));
+        for (asked, met) in WANTED.iter().zip(&self.ready) {
+            let asked = if asked.is_empty() { String::new() } else { format!("?for={asked}") };
+            row(&format!("`/ready{asked}`"), runs(met));
+        }
+        row("alerts", self.alerts());
+        row("log", self.log());
+        text
+    }
+
+    fn alerts(&self) -> String {
+        let one = |(name, from, to): &(String, u64, Option<u64>)| match to {
+            Some(to) => format!("`{name}` from {from} to {to}"),
+            None => format!("`{name}` from {from}"),
+        };
+        let all: Vec<String> = self.alerts.iter().map(one).collect();
+        if all.is_empty() { "none".to_owned() } else { all.join("; ") }
+    }
+
+    /// Each message with the second of its first line, and how many there are.
+    fn log(&self) -> String {
+        let mut all: Vec<(u64, String, u64)> = Vec::new();
+        // Of what goes well only that it does so again.
+        let is_told = |line: &Line| line.level < Level::INFO || line.message.contains("again");
+        for (second, line) in self.log.iter().filter(|(_, line)| is_told(line)) {
+            let text = format!("{} {}", line.level, line.message);
+            match all.iter_mut().find(|(_, known, _)| *known == text) {
+                Some((_, _, lines)) => *lines += 1,
+                None => all.push((*second, text, 1)),
+            }
+        }
+        let one = |(second, text, lines): &(u64, String, u64)| match lines {
+            1 => format!("{second}: {text}"),
+            _ => format!("{second}: {text} ({lines} lines)"),
+        };
+        let all: Vec<String> = all.iter().map(one).collect();
+        if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
+    }
+}
+
+/// What requests in a row met alike, by the second in which they were sent.
+fn runs(all: &[Met]) -> String {
+    let alike = |met: &Met| match met.answered - met.sent {
+        0 => met.how.to_owned(),
+        _ => format!("{} at {}", met.how, met.answered),
+    };
+    let mut runs: Vec<(u64, u64, String)> = Vec::new();
+    for met in all {
+        let how = alike(met);
+        match runs.last_mut() {
+            Some((_, last, known)) if *known == how => *last = met.sent,
+            _ => runs.push((met.sent, met.sent, how)),
+        }
+    }
+    let end = runs.len().saturating_sub(1);
+    let one = |(n, (first, last, how)): (usize, &(u64, u64, String))| match (n == end, first == last) {
+        (true, _) if n == 0 => how.clone(),
+        (true, _) => format!("from {first}: {how}"),
+        (false, true) => format!("{first}: {how}"),
+        (false, false) => format!("{first} to {last}: {how}"),
+    };
+    runs.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,82 @@
+//! What the server logs in a test, with the time at which it does.
+//!
+//! One subscriber serves the whole process and hands lines to the test of their thread: subscribers that come
+//! and go would change what is logged in other threads.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use sandur_base::Env;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+thread_local! {
+    static OF_THREAD: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
+/// A line without its fields: the same each time that something happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub at: Duration,
+    pub level: Level,
+    pub message: String,
+}
+
+/// The lines of everything that runs on a thread.
+#[derive(Clone)]
+pub struct Log {
+    env: Env,
+    lines: Arc<Mutex<Vec<Line>>>,
+}
+
+impl Log {
+    /// Collects what this thread logs from now on.
+    pub fn collect(env: &Env) -> Self {
+        static SUBSCRIBED: Once = Once::new();
+        SUBSCRIBED.call_once(|| {
+            let subscriber = tracing_subscriber::registry().with(ByThread.with_filter(LevelFilter::INFO));
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+        });
+        let log = Self { env: env.clone(), lines: Arc::default() };
+        OF_THREAD.set(Some(log.clone()));
+        log
+    }
+
+    /// What was logged so far at the level of information and above.
+    pub fn lines(&self) -> Vec<Line> {
+        self.lines.lock().unwrap().clone()
+    }
+}
+
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
+    }
+}
+
+/// Hands lines to the log of their thread.
+struct ByThread;
+
+impl<S: Subscriber> Layer<S> for ByThread {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        // Lines of queries are not about the store.
+        if event.metadata().target().starts_with("sandur::query") {
+            return;
+        }
+        OF_THREAD.with_borrow(|log| {
+            let Some(Log { env, lines }) = log else { return };
+            let mut message = Message(String::new());
+            event.record(&mut message);
+            let (at, level) = (env.monotonic(), *event.metadata().level());
+            lines.lock().unwrap().push(Line { at, level, message: message.0 });
+        });
+    }
+}

@@ -1,0 +1,142 @@
+//! Goal: of a bucket that is away everybody learns: senders, those who ask, load balancers, and whoever is
+//! paged by the rules that come with the server; and what the documentation says of it is what happens.
+//!
+//! Method: a whole server without a network, over the store that fails as it is told to, in paused time; its
+//! `/metrics` are scraped, and the rules of `packaging/alerts.yml` evaluated, by our own PromQL.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is its failure
+
+mod alerts;
+mod course;
+mod log;
+mod node;
+mod states;
+
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_store::fault::{FaultPlan, FaultStore};
+
+use crate::harness::NOW;
+use course::{Outage, SEED, course, works};
+use node::Node;
+
+fn outages() -> Vec<Outage> {
+    let away = FaultPlan { refused: 1.0, ..works() };
+    let of = |what, seconds, plan: &FaultPlan| Outage { what, seconds, plan: plan.clone() };
+    vec![
+        of("The store is away", 5, &away),
+        of("The store is away", 60, &away),
+        of("The store is away", 600, &away),
+        of("The store does not answer", 60, &FaultPlan { hang: 1.0, ..works() }),
+        of("Each request takes 10 s", 60, &FaultPlan { extra: Duration::from_secs(10), ..works() }),
+        of("The store refuses writes", 300, &FaultPlan { denies_writes: true, ..works() }),
+        of("The store refuses reads", 300, &FaultPlan { denies_reads: true, ..works() }),
+    ]
+}
+
+/// What stands around the tables in the documentation.
+const BEGIN: &str =
+    "<!-- tables of outages: what the test `the_tables_of_outages_are_what_happens` prints -->\n\n";
+const END: &str = "<!-- end of the tables of outages -->";
+
+#[tokio::test(start_paused = true)]
+async fn the_tables_of_outages_are_what_happens() {
+    let mut tables = Vec::new();
+    for outage in outages() {
+        tables.push(course(outage).await.table());
+    }
+    let tables = tables.join("\n");
+    let page = include_str!("../../../../../docs/operations.md");
+    let (_, rest) = page.split_once(BEGIN).expect("docs/operations.md has a place for the tables");
+    let (written, _) = rest.split_once(END).expect("the tables have an end");
+    let place = concat!(env!("CARGO_TARGET_TMPDIR"), "/outages.md");
+    if written.trim_end() != tables.trim_end() {
+        std::fs::write(place, &tables).unwrap();
+        panic!("seed {SEED}: docs/operations.md does not say what happens; {place} does:\n\n{tables}");
+    }
+}
+
+/// Graphite's answers, federation and remote read have no place for a warning but their head, and an answer
+/// from the step cache reads no rows.
+#[tokio::test(start_paused = true)]
+async fn answers_of_every_language_say_that_rows_may_be_missing() {
+    let env = Env::simulated(SEED, NOW * 1_000_000_000);
+    let bucket = FaultStore::new(env.clone(), SEED, works());
+    let node = Node::open(&env, &bucket, |_| {}).await;
+    for number in 0..120 {
+        assert_eq!(node.push(&format!("line {number}"), 0).await.status, 204);
+        let text = format!("requests_total {number}\n");
+        assert_eq!(node.server.post("/api/v1/import/prometheus", &[], text).await.status, 204);
+        let point = format!("web.hits {number} {}\n", env.now_ns() / 1_000_000_000);
+        assert_eq!(node.server.post("/graphite/carbon", &[], point).await.status, 204);
+        env.sleep(Duration::from_secs(1)).await;
+    }
+    let now = (env.now_ns() / 1_000_000_000).to_string();
+    let start = (env.now_ns() / 1_000_000_000 - 100).to_string();
+    let range = [("start", start.as_str()), ("end", now.as_str()), ("step", "10")];
+    let with = |query: &'static str| [&[("query", query)][..], &range].concat();
+    let asked: Vec<(&str, Vec<(&str, &str)>)> = vec![
+        ("/loki/api/v1/query_range", with(r#"{app="a"}"#)),
+        ("/loki/api/v1/query_range", with(r#"count_over_time({app="a"}[10s])"#)),
+        ("/loki/api/v1/query", vec![("query", r#"count_over_time({app="a"}[1m])"#)]),
+        ("/loki/api/v1/labels", vec![]),
+        ("/loki/api/v1/series", vec![("match[]", r#"{app="a"}"#)]),
+        ("/loki/api/v1/index/stats", vec![("query", r#"{app="a"}"#)]),
+        ("/loki/api/v1/patterns", vec![("query", r#"{app="a"}"#)]),
+        ("/loki/api/v1/detected_fields", vec![("query", r#"{app="a"}"#)]),
+        ("/loki/api/v1/detected_labels", vec![]),
+        ("/api/v1/query_range", with("rate(requests_total[30s])")),
+        ("/api/v1/query", vec![("query", "requests_total")]),
+        ("/api/v1/labels", vec![]),
+        ("/api/v1/series", vec![("match[]", "requests_total")]),
+        ("/federate", vec![("match[]", "requests_total")]),
+        ("/render", vec![("target", "web.hits"), ("format", "json")]),
+        ("/metrics/find", vec![("query", "web.*")]),
+        ("/metrics/index.json", vec![]),
+    ];
+    let shown = async |path: &str, pairs: &[(&str, &str)]| {
+        let answer = node.server.get(path, pairs).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        let header = answer.headers.get("x-sandur-warning").map(|value| value.to_str().unwrap().to_owned());
+        let in_body = answer.body.contains("query.max_view_age");
+        (header, in_body)
+    };
+    // Twice: the second answer of a range comes from the step cache.
+    for _ in 0..2 {
+        for (path, pairs) in &asked {
+            assert_eq!(shown(path, pairs).await, (None, false), "{path}");
+        }
+    }
+    bucket.set_plan(FaultPlan { denies_reads: true, ..works() });
+    env.sleep(Duration::from_secs(20)).await;
+    for (path, pairs) in &asked {
+        let (header, in_body) = shown(path, pairs).await;
+        let header = header.unwrap_or_else(|| panic!("{path} {pairs:?}: no warning"));
+        assert!(
+            header.contains("rows that other processes stored in the last 20s may be missing"),
+            "{header}"
+        );
+        let has_place = ["/query", "/query_range", "/labels", "/series", "/stats"];
+        assert!(in_body || !has_place.iter().any(|end| path.ends_with(end)), "{path}");
+    }
+    bucket.set_plan(works());
+    env.sleep(Duration::from_secs(20)).await;
+    for (path, pairs) in &asked {
+        assert_eq!(shown(path, pairs).await, (None, false), "{path}: by itself");
+    }
+}
+
+/// A bucket that is away at the start is no reason to wait for ever: whoever starts the process starts it
+/// again, and a wrong address is found out.
+#[tokio::test(start_paused = true)]
+async fn a_start_over_a_bucket_that_is_away_ends_with_what_to_do() {
+    let env = Env::simulated(SEED, NOW * 1_000_000_000);
+    let bucket = FaultStore::new(env.clone(), SEED, FaultPlan { refused: 1.0, ..works() });
+    let store = sandur_store::Store::from_fault_store(bucket, env.clone(), Default::default());
+    let began = env.monotonic();
+    let opened = sandur_engine::Engine::open(store, env.clone(), Default::default()).await;
+    let Err(error) = opened else { panic!("there is no bucket") };
+    assert!(env.monotonic() - began <= Duration::from_secs(60));
+    assert!(error.to_string().contains("check that the store is up and reachable"), "{error}");
+}

@@ -1,0 +1,219 @@
+//! For each rule of `packaging/alerts.yml` a state in which it fires; in all others it must not.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use sandur_base::Env;
+use sandur_server::config::Settings;
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
+
+use super::alerts::{Monitor, rules};
+use super::course::{SEED, works};
+use super::node::Node;
+use crate::harness::NOW;
+
+/// A server, its store, and who watches.
+struct World {
+    env: Env,
+    bucket: FaultStore,
+    node: Node,
+    monitor: Monitor,
+    scrape_every: Duration,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let env = Env::simulated(SEED, NOW * 1_000_000_000);
+        let bucket = FaultStore::new(env.clone(), SEED, works());
+        let node = Node::open(&env, &bucket.client("watched"), change).await;
+        let monitor = Monitor::new(&env);
+        Self { env, bucket, node, monitor, scrape_every: Duration::from_secs(15) }
+    }
+
+    /// Lets time pass: `act` is done again and again, and the server is watched.
+    async fn pass(&mut self, minutes: u64, every: Duration, act: impl AsyncFn(&Node)) {
+        let ends = self.env.monotonic() + Duration::from_secs(minutes * 60);
+        let mut scraped_at = None;
+        while self.env.monotonic() < ends {
+            let next = self.env.monotonic() + every;
+            act(&self.node).await;
+            if scraped_at.is_none_or(|at| self.env.monotonic() >= at + self.scrape_every) {
+                scraped_at = Some(self.env.monotonic());
+                self.monitor.look(Some(&self.node)).await;
+            }
+            self.env.sleep(next.saturating_sub(self.env.monotonic())).await;
+        }
+    }
+
+    /// What fires must fire, and nothing else.
+    fn expect(&self, state: &str, expected: &[&str], known: &mut BTreeSet<String>) {
+        assert_eq!(self.monitor.fired(), expected, "{state}, seed {SEED}");
+        known.extend(expected.iter().map(|name| (*name).to_owned()));
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const HALF_MINUTE: Duration = Duration::from_secs(30);
+
+async fn push(node: &Node) {
+    node.push("a line", 0).await;
+}
+
+/// A push whose client gives up after a second.
+async fn push_impatiently(node: &Node) {
+    let pushed = node.push("a line", 0);
+    node.server.app.env.timeout(SECOND, pushed).await;
+}
+
+/// States of the store.
+async fn of_the_store(known: &mut BTreeSet<String>) {
+    let away = FaultPlan { refused: 1.0, ..works() };
+    let states: [(&str, FaultPlan, u64, &[&str]); 6] = [
+        ("healthy", works(), 15, &[]),
+        ("away", away, 5, &["SandurNotWritable", "SandurViewStale", "SandurPushesFail"]),
+        (
+            "refuses writes",
+            FaultPlan { denies_writes: true, ..works() },
+            5,
+            &["SandurNotWritable", "SandurPushesFail"],
+        ),
+        ("refuses reads", FaultPlan { denies_reads: true, ..works() }, 5, &["SandurViewStale"]),
+        ("throttles", FaultPlan { throttled: 0.4, ..works() }, 15, &["SandurStoreThrottles"]),
+        (
+            "is slow for impatient clients",
+            FaultPlan { extra: Duration::from_secs(2), ..works() },
+            8,
+            &["SandurPushesAbandoned"],
+        ),
+    ];
+    for (state, plan, minutes, fires) in states {
+        let mut world = World::new().await;
+        world.pass(2, SECOND, push).await;
+        let is_healthy = plan == works();
+        world.bucket.set_plan(plan);
+        match fires {
+            ["SandurPushesAbandoned"] => world.pass(minutes, SECOND, push_impatiently).await,
+            _ => world.pass(minutes, SECOND, push).await,
+        }
+        world.expect(state, fires, known);
+        if !is_healthy {
+            // Each ends by itself when the store works again.
+            world.bucket.set_plan(works());
+            world.pass(15, HALF_MINUTE, push).await;
+            let ended = |alert: &super::alerts::Alert| alert.fired.iter().all(|(_, to)| to.is_some());
+            assert!(world.monitor.alerts.iter().all(ended), "{state}");
+        }
+    }
+    let mut world = World::new().await;
+    world.pass(2, SECOND, push).await;
+    world.bucket.set_plan(FaultPlan { refused: 1.0, ..works() });
+    for _ in 0..5 {
+        push(&world.node).await;
+    }
+    world.bucket.set_plan(works());
+    world.pass(10, SECOND, push).await;
+    world.expect("away for some seconds", &[], known);
+}
+
+/// What senders send.
+async fn of_senders(known: &mut BTreeSet<String>) {
+    let mut world = World::new().await;
+    world
+        .pass(35, HALF_MINUTE, async |node| {
+            assert_eq!(node.push("a line of last year", 400 * 86_400).await.status, 400);
+        })
+        .await;
+    world.expect("lines are refused", &["SandurEntriesRefused"], known);
+    let mut world = World::new().await;
+    world
+        .pass(35, HALF_MINUTE, async |node| {
+            let text = format!("{} 1\n", "a".repeat(5_000));
+            assert_eq!(node.server.post("/api/v1/import/prometheus", &[], text).await.status, 400);
+        })
+        .await;
+    world.expect("samples are refused", &["SandurEntriesRefused"], known);
+    let mut world = World::new().await;
+    world
+        .pass(35, HALF_MINUTE, async |node| {
+            assert_eq!(node.server.post("/graphite/carbon", &[], "no point\n").await.status, 400);
+        })
+        .await;
+    world.expect("points are refused", &["SandurEntriesRefused"], known);
+    let mut world = World::new().await;
+    world
+        .pass(15, HALF_MINUTE, async |node| {
+            // What a listener does with a block that was not stored.
+            node.server.app.carbon.metrics.repeats.inc();
+        })
+        .await;
+    world.expect("points are not stored", &["SandurCarbonWaits"], known);
+}
+
+/// States of the process.
+async fn of_the_process(known: &mut BTreeSet<String>) {
+    let mut world = World::new().await;
+    world.pass(2, SECOND, push).await;
+    for _ in 0..15 {
+        world.monitor.look(None).await;
+        world.env.sleep(world.scrape_every).await;
+    }
+    world.expect("stopped", &["SandurDown"], known);
+
+    let mut world = World::new().await;
+    world.pass(2, SECOND, push).await;
+    world.node.server.app.pressure.set(true);
+    world.pass(7, SECOND, push).await;
+    world.expect("short of memory", &["SandurPushesFail", "SandurMemoryShort"], known);
+
+    let mut world = World::new().await;
+    for _ in 0..10_000 {
+        world.bucket.fail_next(Op::Put, "blocks/", Fault::Denied);
+    }
+    push(&world.node).await;
+    world.pass(7, HALF_MINUTE, async |node| drop(node.engine.flush().await)).await;
+    world.expect("blocks cannot be written", &["SandurFlushesFail"], known);
+
+    let env = Env::simulated(SEED, NOW * 1_000_000_000);
+    let bucket = FaultStore::new(env.clone(), SEED, works());
+    let client = bucket.client("watched");
+    let node = Node::open(&env, &client, |_| {}).await;
+    let _other = Node::open(&env, &bucket.client("other"), |_| {}).await;
+    let monitor = Monitor::new(&env);
+    let mut world = World { env, bucket, node, monitor, scrape_every: Duration::from_secs(15) };
+    world.pass(2, SECOND, push).await;
+    client.cut(true);
+    world.pass(1, SECOND, push).await;
+    client.cut(false);
+    world.pass(5, SECOND, push).await;
+    world.expect("fenced", &["SandurFenced"], known);
+
+    // Hours of it: what a server does each second it does more rarely.
+    let mut world = World::with(|settings| {
+        settings.cluster.poll_interval = Duration::from_secs(20);
+        settings.cluster.heartbeat_interval = Duration::from_secs(60);
+        settings.cluster.dead_after = Duration::from_secs(180);
+    })
+    .await;
+    world.scrape_every = Duration::from_secs(120);
+    world
+        .pass(6 * 60 + 10, world.scrape_every, async |node| {
+            // Until the next scrape; the catalog sets it when a snapshot is published.
+            node.engine.catalog().metrics().removed.set(200_000);
+        })
+        .await;
+    world.expect("garbage stays", &["SandurGarbageStays"], known);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_alert_fires_in_its_state_and_in_no_other() {
+    let mut known = BTreeSet::new();
+    of_the_store(&mut known).await;
+    of_senders(&mut known).await;
+    of_the_process(&mut known).await;
+    let all: BTreeSet<String> = rules().into_iter().map(|alert| alert.name).collect();
+    assert_eq!(known, all, "an alert has no state in which it fires");
+}
