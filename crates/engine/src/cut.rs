@@ -54,7 +54,7 @@ impl Compactor {
         snapshot: &Snapshot,
         block: &Arc<BlockMeta>,
     ) -> Result<bool, Error> {
-        let due = self.rulebook.due(snapshot, &block.dataset);
+        let due = self.rulebook.due(snapshot, &block.dataset, &[block.id]).await;
         let merge = Merge { inputs: vec![block.id], window: block.window, level: block.level };
         let work = Work { incarnation, snapshot, merge: &merge, due: &due, rollup: None };
         let windows = parts_of(block);

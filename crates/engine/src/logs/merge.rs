@@ -243,13 +243,8 @@ impl Merger {
     fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) -> Result<(), Error> {
         let deletes = &self.deletes[page.input];
         let mask = deletes.mask.as_ref().filter(|_| deletes.pages.contains(page.page));
-<<<<<<< HEAD
         if mask.is_none() && deletes.gone.is_empty() && deletes.only().is_none() {
-            return;
-=======
-        if mask.is_none() && deletes.gone.is_empty() {
             return Ok(());
->>>>>>> 364d9194 (engine: bound the memory of compiled delete filters)
         }
         let rows_before: u32 = narrow.runs.iter().map(|run| run.end - run.start).sum();
         let ordinals = &self.ordinals[page.input];
