@@ -52,6 +52,16 @@ pub fn sign(value: f64) -> f64 {
     }
 }
 
+/// The hyperbolic sine. Far from zero it is half of the exponential, as Go has it, and overflows with that.
+pub fn sinh(value: f64) -> f64 {
+    if value.abs() > 21.0 { (value.abs().exp() * 0.5).copysign(value) } else { value.sinh() }
+}
+
+/// The hyperbolic cosine, in the same way.
+pub fn cosh(value: f64) -> f64 {
+    if value.abs() > 21.0 { value.abs().exp() * 0.5 } else { value.cosh() }
+}
+
 pub fn radians(value: f64) -> f64 {
     value * (std::f64::consts::PI / 180.0)
 }
@@ -112,6 +122,20 @@ fn halves(value: f64) -> (f64, i32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hyperbolic_functions_overflow_where_go_has_them_overflow() {
+        for (value, sine, cosine) in [
+            (0.0, 0.0, 1.0),
+            (1.0, 1.0f64.sinh(), 1.0f64.cosh()),
+            (700.0, 700f64.exp() * 0.5, 700f64.exp() * 0.5),
+            (710.0, f64::INFINITY, f64::INFINITY),
+        ] {
+            assert_eq!((sinh(value), sinh(-value)), (sine, -sine), "{value}");
+            assert_eq!((cosh(value), cosh(-value)), (cosine, cosine), "{value}");
+        }
+        assert!(sinh(f64::NAN).is_nan() && cosh(f64::NAN).is_nan());
+    }
 
     #[test]
     fn angles_do_not_overflow_on_the_way() {

@@ -268,7 +268,7 @@ pub static FUNCTIONS: &[Function] = &[
     of("clamp_max", &[V, S], V, Kernel::MapWith(math::clamp_max), "Keeps values at or below a most."),
     of("clamp_min", &[V, S], V, Kernel::MapWith(math::clamp_min), "Keeps values at or above a least."),
     map("cos", f64::cos, "Cosines."),
-    map("cosh", f64::cosh, "Hyperbolic cosines."),
+    map("cosh", math::cosh, "Hyperbolic cosines."),
     range_with("count_over_time", over_time::count, COUNT, "How many samples there are."),
     date("days_in_month", |at| f64::from(at.days_in_month()), "Days of the month of instants, in UTC."),
     date("day_of_month", |at| f64::from(at.day), "Days of the month, from 1."),
@@ -414,7 +414,7 @@ pub static FUNCTIONS: &[Function] = &[
     special("scalar", &[V], S, Special::Scalar, "The value of the only series, else NaN."),
     map("sgn", math::sign, "Signs."),
     map("sin", f64::sin, "Sines."),
-    map("sinh", f64::sinh, "Hyperbolic sines."),
+    map("sinh", math::sinh, "Hyperbolic sines."),
     special("sort", &[V], V, Special::Sort { descending: false }, "Series by rising value."),
     special(
         "sort_by_label",
