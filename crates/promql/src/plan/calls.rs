@@ -26,6 +26,9 @@ pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
     Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
 }
 
+/// Labels that notes look at.
+const NOTED: [&str; 2] = ["__name__", "__type__"];
+
 impl Planner<'_> {
     pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let around = (self.around.statistics, self.around.needs_buckets);
@@ -151,14 +154,18 @@ impl Planner<'_> {
             Special::MaxOf => self.scalar_pair(args, math::max, grid),
             Special::MinOf => self.scalar_pair(args, math::min, grid),
             Special::Absent => {
-                // Names and types are looked at by notes.
-                let names = ["__name__", "__type__"].map(str::to_owned);
+                let names = NOTED.map(str::to_owned);
                 let wanted = Looked { names: &names, without: false };
                 let inner = self.presence(&args[0], grid, Some(wanted))?;
                 self.absent(inner, &args[0], grid, false)
             }
             Special::AbsentOverTime => {
-                let inner = self.range_call(call, (over_time::present, PRESENT), grid, Some(Looked::NONE))?;
+                let names = NOTED.map(str::to_owned);
+                let wanted = match args[0].unwrapped() {
+                    Expr::Subquery(_) => Looked { names: &names, without: false },
+                    _ => Looked::NONE,
+                };
+                let inner = self.range_call(call, (over_time::present, PRESENT), grid, Some(wanted))?;
                 self.absent(inner, &args[0], grid, true)
             }
             Special::Sort { descending } => self.sort(call, SortBy::Value, descending, grid),
