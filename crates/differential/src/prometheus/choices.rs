@@ -11,7 +11,7 @@ use sandur_promql::Times;
 use super::answer::{Answer, Data, Point};
 use super::ask::Ask;
 use super::compare::{Kind, close};
-use super::expression::Expression;
+use super::expression::{Expression, Part};
 use super::rules::Case;
 use super::series::{BEGIN_MS, LENGTH_MS};
 
@@ -26,8 +26,19 @@ pub fn has_choice(text: &str) -> bool {
     CHOOSING.iter().any(|name| text.contains(name))
 }
 
-fn is_choice(text: &str) -> bool {
-    CHOOSING.iter().any(|name| text.starts_with(name))
+/// The aggregation of a question that is for a choice, or for one with its names kept.
+fn choice(text: &str) -> Option<&'static str> {
+    let text = text.strip_prefix(NAMED.0).unwrap_or(text);
+    CHOOSING.into_iter().find(|name| text.starts_with(name))
+}
+
+/// Before and after a choice whose names go: equal series that only names tell apart look the same without.
+const NAMED: (&str, &str) = ("label_replace(", ", \"chosen\", \"$1\", \"__name__\", \"(.*)\")");
+
+fn named(choice: &Expression) -> Expression {
+    let text = |text: &str| Part::Text(text.to_owned());
+    let parts = vec![text(NAMED.0), Part::Inner(choice.clone()), text(NAMED.1)];
+    Expression { kind: choice.kind, parts }
 }
 
 /// Whether a difference may follow from a choice among equals: it is one by itself, or has a choice within.
@@ -46,20 +57,20 @@ pub fn choices_within(case: &Case<'_>) -> Vec<Ask> {
     }
     let whole = Times { start: BEGIN_MS, end: BEGIN_MS + LENGTH_MS, step: STEP_MS };
     let within = case.ask.expression.descendants().into_iter();
-    let choices = within.filter(|inner| is_choice(&inner.to_string()));
+    let choices = within.filter(|inner| choice(&inner.to_string()).is_some());
     // Those of a subquery have other steps than the question.
-    let asked = |expression: Expression| {
-        [case.ask.times, whole].map(|times| Ask { expression: expression.clone(), times })
+    let asked = |choice: Expression| {
+        let named = named(&choice);
+        let all = [(&choice, case.ask.times), (&choice, whole), (&named, case.ask.times), (&named, whole)];
+        all.map(|(expression, times)| Ask { expression: expression.clone(), times })
     };
     choices.flat_map(asked).collect()
 }
 
 /// Whether a question is for a choice, and both answers have the same values at each step.
 fn is_of_equals(case: &Case<'_>) -> bool {
-    if !is_choice(&case.text) {
-        return false;
-    }
-    let is_counted = case.text.starts_with("limitk");
+    let Some(name) = choice(&case.text) else { return false };
+    let is_counted = name == "limitk";
     match case.difference.kind {
         Kind::Series | Kind::Samples | Kind::Values => match (by_time(case.theirs), by_time(case.ours)) {
             (Some(theirs), Some(ours)) => have_the_same(&theirs, &ours, is_counted),
@@ -98,7 +109,7 @@ fn have_the_same(theirs: &BTreeMap<i64, Vec<f64>>, ours: &BTreeMap<i64, Vec<f64>
 mod tests {
     use super::*;
     use crate::prometheus::compare::compare;
-    use crate::prometheus::expression::{Kind as ExpressionKind, Part};
+    use crate::prometheus::expression::Kind as ExpressionKind;
 
     fn vector(rows: &[(&str, &str)]) -> Answer {
         let row = |(label, value): &(&str, &str)| {
@@ -143,9 +154,10 @@ mod tests {
     #[test]
     fn a_choice_within_an_expression_is_asked_by_itself() {
         let (theirs, ours) = (&[("x", "3")], &[("x", "4")]);
-        let asked = |choices: &[&str]| (true, choices.iter().map(|text| (*text).to_owned()).collect());
-        assert_eq!(explained("sum(topk(1, up)", theirs, ours), asked(&["topk(1, up"; 2]));
-        assert_eq!(explained("topk(topk(1, up)", theirs, ours), asked(&["topk(1, up"; 2]));
-        assert_eq!(explained("limitk(topk(1, up)", theirs, ours), asked(&[]), "a choice of its own");
+        let named = format!("{}topk(1, up{}", NAMED.0, NAMED.1);
+        let all = ["topk(1, up", "topk(1, up", &named, &named].map(str::to_owned).to_vec();
+        assert_eq!(explained("sum(topk(1, up)", theirs, ours), (true, all.clone()));
+        assert_eq!(explained("topk(topk(1, up)", theirs, ours), (true, all));
+        assert_eq!(explained("limitk(topk(1, up)", theirs, ours), (true, Vec::new()), "a choice itself");
     }
 }

@@ -516,7 +516,8 @@ mod tests {
     #[test]
     fn most_expressions_are_read_and_every_function_comes() {
         let mut missing: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
-        let mut other = vec!["fill_left(5) fill_right(7)", "dotted.name{", "nan_seconds", "typed_", "[step() - "];
+        let mut other =
+            vec!["fill_left(5) fill_right(7)", "dotted.name{", "nan_seconds", "typed_", "[step() - "];
         let mut read = 0;
         for index in 0..4000 {
             let text = random_expression(&mut Random::fork(1, index), index % 2 == 0).to_string();

@@ -403,13 +403,16 @@ mod tests {
             r#"{dev="y", host="c"}"#.to_owned(),
             r#"{host="b"}"#.to_owned(),
         );
-        let both = (x.clone(), [Some(9.0), None]);
-        assert_eq!(one_minus_many([None, None]), [both.clone()]);
+        let both = [(x.clone(), [Some(9.0), None])];
+        assert_eq!(one_minus_many([None, None]), both);
         let left = [(x.clone(), [Some(9.0), Some(98.0)]), (y.clone(), [Some(99.0), Some(98.0)])];
         assert_eq!(one_minus_many([Some(100.0), None]), left);
         let right = (b, [Some(3.0), None]);
-        assert_eq!(one_minus_many([None, Some(7.0)]), [both, right.clone()]);
-        assert_eq!(one_minus_many([Some(100.0), Some(7.0)]), [&left[..], &[right]].concat());
+        assert_eq!(one_minus_many([None, Some(7.0)]), [&both[..], std::slice::from_ref(&right)].concat());
+        assert_eq!(
+            one_minus_many([Some(100.0), Some(7.0)]),
+            [&left[..], std::slice::from_ref(&right)].concat()
+        );
     }
 
     #[test]
