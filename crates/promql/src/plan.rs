@@ -7,9 +7,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sandur_model::MatchOp;
 use sandur_query::{Error, SampleSelection};
 
-use crate::ast::{
-    Aggregate, At, Call, Expr, Extension, MatrixSelector, Offset, Selector, Subquery, Type, Unary,
-};
+use crate::ast::{Aggregate, At, Expr, Extension, MatrixSelector, Offset, Selector, Subquery, Type, Unary};
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
 use crate::labels::{Text, TextSet, is_reserved_name};
@@ -28,6 +26,9 @@ use crate::token::Kind;
 
 mod calls;
 mod chain;
+mod times;
+
+use times::{is_invariant, repeats};
 
 /// Milliseconds from 1970 beyond which nothing is looked at: sums of a few of them do not overflow.
 pub(crate) const TIME_MAX: i64 = 1 << 60;
@@ -125,7 +126,7 @@ impl Planner<'_> {
         if grid.steps == 0 {
             return Ok(Box::new(Ready(None)));
         }
-        if grid.steps > 1 && repeats(expr) && is_invariant(expr) {
+        if grid.steps > 1 && repeats(expr) && is_invariant(expr, self.times) {
             let inner = self.operator(expr, grid.first_only(), wanted)?;
             return Ok(Box::new(Broadcast::new(inner, grid)));
         }
@@ -210,14 +211,8 @@ impl Planner<'_> {
         })
     }
 
-    pub(crate) fn timing(&self, at: Option<At>, offset: &Offset) -> Result<Timing, Error> {
-        let at = at.map(|at| match at {
-            At::Time(ms) => ms.clamp(-TIME_MAX, TIME_MAX),
-            At::Start => self.times.start,
-            At::End => self.times.end,
-        });
-        let offset = lengths::offset_ms(offset, self.times)?;
-        Ok(Timing { at, offset: offset.clamp(-TIME_MAX, TIME_MAX) })
+    fn timing(&self, at: Option<At>, offset: &Offset) -> Result<Timing, Error> {
+        times::timing(at, offset, self.times)
     }
 
     pub(crate) fn selector(
@@ -388,45 +383,6 @@ impl Planner<'_> {
 
     fn grouping(&mut self, names: &[String], without: bool) -> Grouping {
         Grouping::new(names.iter().map(|name| self.run.pool.text_id(name)).collect(), without)
-    }
-}
-
-/// Whether an expression that is the same at all steps is worth evaluating once.
-fn repeats(expr: &Expr) -> bool {
-    match expr {
-        Expr::Paren(paren) => repeats(&paren.inner.0),
-        Expr::Unary(unary) => repeats(&unary.inner.0),
-        Expr::Number(_) | Expr::String(_) | Expr::Matrix(_) | Expr::Subquery(_) => false,
-        _ => true,
-    }
-}
-
-/// Whether an expression is the same at all steps.
-pub(crate) fn is_invariant(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(_) | Expr::String(_) => true,
-        Expr::Selector(selector) => selector.at.is_some(),
-        Expr::Matrix(matrix) => matrix.selector.at.is_some(),
-        Expr::Subquery(subquery) => subquery.at.is_some(),
-        Expr::Paren(paren) => is_invariant(&paren.inner.0),
-        Expr::Unary(unary) => is_invariant(&unary.inner.0),
-        Expr::Chain(chain) => chain.operands.0.iter().all(is_invariant),
-        Expr::Aggregate(aggregate) => is_invariant(aggregate.inner()),
-        Expr::Call(call) => {
-            let Call { function, args, .. } = &**call;
-            let args = &args.0;
-            if matches!(function.name, "start" | "end" | "step" | "range") {
-                return true;
-            }
-            // Where selectors name different times, info metrics are looked at at each step.
-            if function.name == "info" {
-                return false;
-            }
-            let of_selector = |arg: &Expr| matches!(arg.unwrapped(), Expr::Selector(_));
-            let fits =
-                !function.looks_at_time() || (function.name == "timestamp" && args.iter().all(of_selector));
-            fits && args.iter().all(is_invariant)
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sandur_query::Error;
 
-use crate::ast::{At, Call, Expr, Extension, Offset, Type};
+use crate::ast::{Call, Expr, Extension};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
 use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
@@ -11,9 +11,10 @@ use crate::ops::info::Info;
 use crate::ops::places::KnownPlaces;
 use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
-use crate::ops::select::{Take, Timing};
+use crate::ops::select::Take;
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
-use crate::plan::{Looked, Planner, Wanted, absent_labels, is_invariant, is_label_name, text_of, unseen};
+use crate::plan::times::{info_timing, is_invariant};
+use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 
@@ -262,7 +263,7 @@ impl Planner<'_> {
         let is_short_range = grid == self.around.grid
             && grid.steps == 1
             && grid.start != self.around.end
-            && !is_invariant(arg);
+            && !is_invariant(arg, self.times);
         let (gathered, span) = (Gathered::default(), call.span);
         let is_range = grid.steps > 1 || is_short_range;
         Ok(Box::new(Sort { inner, gathered, by, descending, is_range, outbox: None, span }))
@@ -303,7 +304,7 @@ impl Planner<'_> {
     #[inline(never)]
     fn info(&mut self, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
         let args = &call.args.0;
-        let timing = self.info_timing(&args[0])?;
+        let timing = info_timing(&args[0], self.times)?;
         let inner = self.operator(&args[0], grid, None)?;
         let mut names = Vec::new();
         let mut data = Vec::new();
@@ -315,65 +316,6 @@ impl Planner<'_> {
         let span = call.span;
         Ok(Box::new(Info { inner, gathered, infos: None, names, data, timing, grid, span, outbox: None }))
     }
-
-    /// When info metrics are looked at: as all selectors in the expression are, or at the step if these
-    /// differ or a vector comes of no selector.
-    fn info_timing(&self, expr: &Expr) -> Result<Timing, Error> {
-        let at_step = self.timing(None, &Offset::Fixed(0))?;
-        let mut common: Option<Timing> = None;
-        let mut open: Vec<(&Expr, Around<'_>)> = vec![(expr, Vec::new())];
-        while let Some((expr, mut around)) = open.pop() {
-            let selector = match expr {
-                Expr::Selector(selector) => &**selector,
-                Expr::Matrix(matrix) => &matrix.selector,
-                Expr::Subquery(subquery) => {
-                    around.push((subquery.at, &subquery.offset));
-                    open.push((&subquery.inner.0, around));
-                    continue;
-                }
-                _ => {
-                    // The second argument of `info` is no vector, but conditions on labels.
-                    let most = if is_info(expr) { 1 } else { usize::MAX };
-                    let is_vector = |child: &&Expr| matches!(child.value_type(), Type::Vector | Type::Matrix);
-                    let vectors = expr.children().iter().take(most).filter(is_vector);
-                    let before = open.len();
-                    open.extend(vectors.map(|child| (child, around.clone())));
-                    if open.len() == before {
-                        return Ok(at_step);
-                    }
-                    continue;
-                }
-            };
-            around.push((selector.at, &selector.offset));
-            let own = self.timing_within(&around)?;
-            let is_same = |known: Timing| {
-                (known.at.is_some(), known.reference(0)) == (own.at.is_some(), own.reference(0))
-            };
-            if !common.is_none_or(is_same) {
-                return Ok(at_step);
-            }
-            common = Some(own);
-        }
-        Ok(common.unwrap_or(at_step))
-    }
-
-    /// The time of the innermost of these, from where it stands outwards until a time is named.
-    fn timing_within(&self, around: &Around<'_>) -> Result<Timing, Error> {
-        let mut total = Timing { at: None, offset: 0 };
-        for (at, offset) in around.iter().rev() {
-            let timing = self.timing(*at, offset)?;
-            total.offset += timing.offset;
-            if timing.at.is_some() {
-                total.at = timing.at;
-                break;
-            }
-        }
-        Ok(total)
-    }
-}
-
-fn is_info(expr: &Expr) -> bool {
-    matches!(expr, Expr::Call(call) if call.function.name == "info")
 }
 
 /// What `label_replace` and `label_join` do to labels. Not inlined: its variables would take stack at every
@@ -402,9 +344,6 @@ fn relabeling(special: Special, call: &Call) -> Result<Change, Error> {
     }
     Ok(change)
 }
-
-/// Times and offsets around an expression, the outermost first.
-type Around<'a> = Vec<(Option<At>, &'a Offset)>;
 
 /// The time of the step, where there is a sample.
 struct TimesOf {

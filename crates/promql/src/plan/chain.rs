@@ -12,7 +12,8 @@ use crate::ops::chain::{self, LeftSide, RightSide, ScalarStage, Stage};
 use crate::ops::elements::{VectorScalar, scalars};
 use crate::ops::sets::{Masked, Union};
 use crate::ops::simple::Broadcast;
-use crate::plan::{Planner, Wanted, is_invariant, is_vector};
+use crate::plan::times::is_invariant;
+use crate::plan::{Planner, Times, Wanted, is_vector};
 use crate::run::{AnyOperator, ScalarArg, Scratch};
 use crate::token::Kind;
 
@@ -27,7 +28,7 @@ struct Outline {
 }
 
 impl Outline {
-    fn of(chain: &Chain, grid: Grid) -> Self {
+    fn of(chain: &Chain, grid: Grid, times: Times) -> Self {
         let operands = &chain.operands.0;
         let with_buckets = chain.links.iter().rposition(looks_at_buckets).map_or(0, |last| last + 2);
         let mut vectors = operands.iter().enumerate().filter(|(_, operand)| is_vector(operand));
@@ -35,7 +36,8 @@ impl Outline {
             (Some((place, _)), None) => Some(place),
             _ => None,
         };
-        let same = operands.iter().take_while(|operand| grid.steps > 1 && is_invariant(operand)).count();
+        let same =
+            operands.iter().take_while(|operand| grid.steps > 1 && is_invariant(operand, times)).count();
         Self { with_buckets, only_vector, invariant: same.saturating_sub(1) }
     }
 }
@@ -92,7 +94,7 @@ impl Planner<'_> {
         grid: Grid,
         wanted: Wanted<'_>,
     ) -> Result<AnyOperator, Error> {
-        let (outline, mut stages) = (Outline::of(chain, grid), Stages::default());
+        let (outline, mut stages) = (Outline::of(chain, grid, self.times), Stages::default());
         let grid_of = |link: usize| if link < outline.invariant { grid.first_only() } else { grid };
         let mut first = self.operand(chain, 0, grid_of(0), wanted, &outline)?;
         for (n, linked) in chain.linked().enumerate() {
