@@ -223,6 +223,17 @@ pub const RULES: &[Rule] = &[
         controls: none,
     },
     Rule {
+        id: "no-zero-bucket",
+        what: "`count_values` of histograms with custom buckets that were divided by zero: we answer it",
+        reason: "Prometheus writes the zero bucket that they do not have, because its count is not a number",
+        explains: |case| {
+            let refusal = case.theirs.outcome.as_ref().err();
+            case.difference.kind == Kind::Refused
+                && refusal.is_some_and(|text| text == "histograms with custom buckets have no zero bucket")
+        },
+        controls: none,
+    },
+    Rule {
         id: "changes-of-histograms",
         what: "`changes` of histograms: Prometheus counts more",
         reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
@@ -464,7 +475,7 @@ fn without_nan_buckets(names: Names) -> Names {
         true => text
             .trim_end_matches('}')
             .split(", ")
-            .filter(|part| !part.contains("]:NaN"))
+            .filter(|part| !(part.starts_with(['[', '(']) && part.ends_with(":NaN")))
             .collect::<Vec<_>>()
             .join(", "),
         false => text,
