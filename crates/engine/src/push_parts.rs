@@ -61,8 +61,7 @@ impl Parted {
         if let Self::Samples(batch, cuts) = self
             && !part.is_empty()
         {
-            let positions: Vec<usize> = batch.series_between(&cuts[number].from, &cuts[number].to).collect();
-            all.add_part(part, &positions);
+            all.add_part(part, batch.series_between(&cuts[number].from, &cuts[number].to));
         }
     }
 

@@ -64,14 +64,18 @@ impl SampleConflicts {
     }
 
     /// Adds the conflicts of a part of the batch that follows. `positions` are those in the batch of the
-    /// series of the part.
-    pub fn add_part(&mut self, part: Self, positions: &[usize]) {
+    /// series of the part, in order.
+    pub fn add_part(&mut self, part: Self, positions: impl Iterator<Item = usize>) {
         self.floats += part.floats;
         self.histograms += part.histograms;
         let room = EXAMPLES_MAX.saturating_sub(self.examples.len());
         self.examples.extend(part.examples.into_iter().take(room));
-        let in_batch = |position: u32| positions.get(position as usize).map_or(position, |at| *at as u32);
-        part.series.into_iter().for_each(|position| self.name(in_batch(position)));
+        let mut numbered = (0u32..).zip(positions);
+        for position in part.series {
+            if let Some((_, in_batch)) = numbered.find(|(number, _)| *number == position) {
+                self.name(in_batch as u32);
+            }
+        }
         self.has_more_series |= part.has_more_series;
     }
 
@@ -137,13 +141,11 @@ mod tests {
         for position in 0..100u32 {
             part.add(position / 2, || conflict(position.into(), None, None), position % 4 == 0);
         }
-        let positions: Vec<usize> = (100..150).collect();
-        for _ in 0..2 {
-            all.add_part(part.clone(), &positions);
-        }
+        // The first series of the second part is the last one of the first part.
+        all.add_part(part.clone(), 100..150);
+        all.add_part(part.clone(), 149..199);
         assert_eq!((all.floats, all.histograms, all.examples.len()), (150, 50, EXAMPLES_MAX));
-        assert_eq!(all.series().unwrap().len(), 100);
-        assert_eq!(all.series().unwrap()[..3], [100, 101, 102]);
+        assert_eq!(all.series().unwrap(), (100..199).collect::<Vec<u32>>());
         for position in 0..SERIES_MAX as u32 {
             all.add(200 + position, || unreachable!("enough are described"), false);
         }

@@ -126,7 +126,7 @@ impl Node {
         match signal {
             Signal::Logs => self.engine.push(batch(stream, rows)).await?,
             Signal::Metrics => self.engine.push(batch_of(stream, rows)).await?,
-        }
+        };
         Ok(())
     }
 
@@ -180,7 +180,8 @@ impl Node {
             let labels = Arc::new(rolled::labels_of(path)?);
             batch.push(labels, [(*ms, f64::from_bits(*bits))]);
         }
-        Ok(self.engine.push(batch).await?)
+        self.engine.push(batch).await?;
+        Ok(())
     }
 
     /// Every value of carbon's that the node finds; fails when it says that something is missing.

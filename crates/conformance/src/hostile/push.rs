@@ -1,8 +1,15 @@
 //! Loki's push: protobuf in snappy, protobuf that is put into snappy, JSON.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
-use sandur_ingest::{Decoded, PushHeaders, loki_push};
+use sandur_ingest::{Decoded, Push, PushHeaders, loki_push, loki_push_legacy_within};
 use sandur_model::{Limits, TenantId};
+
+use super::counted::Counted;
+
+/// Memory of a request, a multiple of the largest body that is opened.
+const MEMORY_MAX: u64 = 64 << 20;
 
 /// 2026-01-01, near which a fuzzer may find timestamps that are not refused.
 pub const NOW_NS: i64 = 1_767_225_600_000_000_000;
@@ -16,7 +23,13 @@ pub fn run(input: &[u8]) {
         1 => (PushHeaders::default(), compressed(body)),
         _ => (json, Bytes::copy_from_slice(body)),
     };
-    if let Ok(decoded) = loki_push(&TenantId::default_tenant(), &limits(), NOW_NS, headers, body) {
+    let (tenant, limits) = (TenantId::default_tenant(), limits());
+    if let Ok(decoded) = loki_push(&tenant, &limits, NOW_NS, headers, body.clone()) {
+        check(&decoded);
+    }
+    // JSON may also have the form of before version 1.
+    let push = Push { tenant: &tenant, limits: &limits, now_ns: NOW_NS, headers };
+    if let Ok(decoded) = loki_push_legacy_within(push, body, Rc::new(Counted::up_to(MEMORY_MAX))) {
         check(&decoded);
     }
 }

@@ -45,7 +45,7 @@ pub fn exposition_target(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let kind = if choice % 2 == 0 { "text/plain" } else { "application/openmetrics-text" };
     let extra_labels = vec![("job".to_owned(), "j".to_owned())];
-    let options = ImportOptions { extra_labels, ..ImportOptions::default() };
+    let options = ImportOptions { extra_labels, is_for_gateway: choice & 2 != 0, ..ImportOptions::default() };
     with(|push, body, memory| import(push, &options, body, memory), kind, Bytes::copy_from_slice(body));
 }
 

@@ -36,7 +36,7 @@ impl OpenedEngine {
 
     /// Pushes a batch, which stays in the head.
     pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), String> {
-        self.engine.push(batch).await.map_err(|e| e.to_string())
+        self.engine.push(batch).await.map(drop).map_err(|e| e.to_string())
     }
 
     /// Writes what the head holds into a block that is younger than all others.

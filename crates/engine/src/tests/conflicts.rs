@@ -101,14 +101,14 @@ async fn of_pushes_at_the_same_time_all_but_one_are_told_of_the_conflict() {
     let engine = open(directory.path()).await;
     for round in 0..20 {
         let push = |n: u32| {
-            let engine = Arc::clone(&engine);
+            let (engine, env) = (Arc::clone(&engine), engine.env().clone());
             let push = batch(&[("a", round, f64::from(n))]);
-            tokio::spawn(async move { engine.push(push).await.unwrap() })
+            env.spawn("push", async move { engine.push(push).await.unwrap() })
         };
         let pushes: Vec<_> = (0..8).map(push).collect();
         let mut stored = Vec::new();
         for (n, push) in (0u32..).zip(pushes) {
-            let conflicts = push.await.unwrap();
+            let conflicts = push.join().await.unwrap();
             assert!(conflicts.floats <= 1);
             if conflicts.is_empty() {
                 stored.push(f64::from(n));

@@ -2,10 +2,12 @@
 //! Each is answered with an error or with refusals that name the limit, and none panics.
 
 use std::io::Write;
+use std::rc::Rc;
 
+use crate::remote_write::Endless;
 use crate::wire::*;
 use proptest::prelude::*;
-use sandur_ingest::{Error, PushHeaders, loki_push, otlp_logs};
+use sandur_ingest::{Decoded, Error, Push, PushHeaders, loki_push, loki_push_legacy_within, otlp_logs};
 use sandur_model::Limits;
 
 fn request() -> Vec<u8> {
@@ -31,6 +33,17 @@ fn cut_off_requests_are_refused() {
     for end in 0..json.len() {
         assert!(push_json(&Limits::default(), &json[..end]).is_err());
     }
+    let json =
+        br#"{"streams":[{"labels":"{a=\"b\"}","entries":[{"ts":"2026-11-20T12:00:00Z","line":"x"}]}]}"#;
+    for end in 0..json.len() {
+        assert!(push_legacy(&json[..end]).is_err());
+    }
+    assert_eq!(push_legacy(json).unwrap().lines, 1);
+}
+
+fn push_legacy(json: &[u8]) -> Result<Decoded, Error> {
+    let push = Push { tenant: &tenant(), limits: &Limits::default(), now_ns: NOON, headers: JSON };
+    loki_push_legacy_within(push, bytes::Bytes::copy_from_slice(json), Rc::new(Endless))
 }
 
 #[test]
@@ -144,6 +157,7 @@ proptest! {
         let _ = push(&Limits::default(), std::slice::from_ref(&body));
         let _ = otlp(&Limits::default(), std::slice::from_ref(&body));
         let _ = push_json(&Limits::default(), body.clone());
+        let _ = push_legacy(&body);
         let _ = otlp_json(&Limits::default(), body.clone());
         let _ = loki_push(&tenant(), &Limits::default(), NOON, PROTOBUF, body.into());
     }

@@ -1,6 +1,6 @@
 //! `sandur query` of samples: asks PromQL, at an instant or over a range, and shows the answer.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -31,7 +31,10 @@ pub enum Form {
     /// A table with commas.
     Csv,
     /// What a scrape reads.
-    OpenMetrics,
+    OpenMetrics {
+        /// Whether hidden characters are shown, for a terminal.
+        visible: bool,
+    },
     /// Values alone.
     Raw,
 }
@@ -43,7 +46,7 @@ impl Form {
             Some("jsonl" | "json") => Self::Jsonl,
             Some("csv") => Self::Csv,
             Some("table") => Self::Table,
-            Some("openmetrics") => Self::OpenMetrics,
+            Some("openmetrics") => Self::OpenMetrics { visible: std::io::stdout().is_terminal() },
             Some("raw") => Self::Raw,
             _ => Self::Default,
         }
@@ -142,7 +145,7 @@ pub fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> s
                 writeln!(out, "{},\"{labels}\",{value}", window.zone.show_exactly(time))
             })
         }
-        Form::OpenMetrics => open_metrics(out, rows),
+        Form::OpenMetrics { visible } => open_metrics(out, rows, visible),
         Form::Default if matches!(data, Data::Range(_)) => {
             chart::draw(out, rows, window, Paint::for_stdout())
         }
@@ -163,11 +166,14 @@ fn table(out: &mut impl Write, rows: &[Row], window: &Window, has_times: bool) -
     })
 }
 
-fn open_metrics(out: &mut impl Write, rows: &[Row]) -> std::io::Result<()> {
-    values(rows).try_for_each(|(row, time, value)| {
-        let seconds = time as f64 / 1e9;
-        writeln!(out, "{} {value} {seconds}", row.exposed())
-    })?;
+fn open_metrics(out: &mut impl Write, rows: &[Row], visible: bool) -> std::io::Result<()> {
+    // The format has no native histograms.
+    let numbers = values(rows).filter(|(_, _, value)| value.parse::<f64>().is_ok());
+    for (row, time, value) in numbers {
+        let (series, seconds) = (row.exposed(), time as f64 / 1e9);
+        let series = if visible { super::escape::escaped(&series) } else { series.into() };
+        writeln!(out, "{series} {value} {seconds}")?;
+    }
     writeln!(out, "# EOF")
 }
 
@@ -188,6 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn names_and_values_that_a_scrape_could_not_read_are_quoted_and_escaped() {
+        let body = r#"{"data":{"resultType":"vector","result":[
+            {"metric":{"__name__":"http.size","host.name":"a, \"b\"\\\n\té"},"value":[1,"2"]},
+            {"metric":{"__name__":"h"},"histogram":[1,{"count":"1","sum":"2"}]},
+            {"metric":{"__name__":"a:b","c:d":"e"},"value":[1,"+Inf"]}]}}"#;
+        let expected = "{\"http.size\",\"host.name\"=\"a, \\\"b\\\"\\\\\\n\té\"} 2 1\n\
+                        a:b{\"c:d\"=\"e\"} +Inf 1\n# EOF\n";
+        assert_eq!(shown(body, Form::OpenMetrics { visible: false }), expected);
+        let read =
+            sandur_ingest::series_pairs(expected.lines().next().unwrap().strip_suffix(" 2 1").unwrap());
+        let read: Vec<String> = read.unwrap().into_iter().map(|(_, value)| value.into_owned()).collect();
+        assert_eq!(read, ["http.size", "a, \"b\"\\\n\té"]);
+    }
+
+    #[test]
     fn every_form_shows_every_sample() {
         assert_eq!(
             shown(RANGE, Form::Csv),
@@ -195,7 +216,7 @@ mod tests {
              1970-01-01T00:00:02.5Z,\"up{job=\"\"a\"\"}\",4\n1970-01-01T00:00:01Z,\"{job=\"\"b\"\"}\",1\n"
         );
         assert_eq!(
-            shown(RANGE, Form::OpenMetrics),
+            shown(RANGE, Form::OpenMetrics { visible: false }),
             "up{job=\"a\"} 0 1\nup{job=\"a\"} 4 2.5\nunnamed{job=\"b\"} 1 1\n# EOF\n"
         );
         assert_eq!(shown(RANGE, Form::Raw), "0\n4\n1\n");

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::results::LabelMap;
 use crate::failed_command::Failed;
+use crate::http::escaping::{Named, quoted};
 
 /// The body of an answer to a query.
 pub struct Answer {
@@ -60,8 +61,15 @@ impl Row {
 
     /// The same as a scrape reads it, where every metric has a name.
     pub fn exposed(&self) -> String {
-        let labels = self.labels().replace(", ", ",");
-        if labels.starts_with('{') { format!("unnamed{labels}") } else { labels }
+        let name = self.metric.get("__name__").map_or("unnamed", String::as_str);
+        let labels = self.metric.iter().filter(|(name, _)| *name != "__name__");
+        let labels = labels.map(|(name, value)| format!("{}={}", Named::Label.written(name), quoted(value)));
+        let is_plain = Named::Metric.is_plain(name);
+        let between: Vec<String> = (!is_plain).then(|| quoted(name)).into_iter().chain(labels).collect();
+        match between.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}{{{}}}", if is_plain { name } else { "" }, between.join(",")),
+        }
     }
 
     /// The least and the largest value; without any, infinities.

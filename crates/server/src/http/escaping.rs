@@ -46,6 +46,27 @@ impl Named {
     pub fn is_plain(self, name: &str) -> bool {
         !name.is_empty() && name.char_indices().all(|(at, character)| self.takes(at, character))
     }
+
+    /// A name, in quotes where it needs them.
+    pub fn written(self, name: &str) -> Cow<'_, str> {
+        if self.is_plain(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
+    }
+}
+
+/// A name or the value of a label in quotes.
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            character => out.push(character),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl Escaping {

@@ -45,12 +45,11 @@ impl<'a> Appender<'a> {
     #[inline]
     pub(super) fn series(&mut self, position: u32, series: &SeriesSamples, rows: &mut SeriesRows) {
         let (frame, batch) = (self.frame, self.batch);
-        let in_earlier = self.in_earlier(series, rows);
-        let mut in_earlier = in_earlier.into_iter();
+        let earlier = self.in_earlier(series, rows);
         let first = series.samples.start as usize;
         for (n, (time_ms, value)) in batch.samples_of(series).enumerate() {
             let start_ms = batch.start_of(first + n);
-            let repeated = in_earlier.next().flatten();
+            let repeated = repeats(&earlier, (time_ms, NewValue::Float(value)));
             match repeated.unwrap_or_else(|| rows.append(FloatRow { frame, time_ms, value, start_ms })) {
                 Appended::New { grown } => self.note_new(time_ms, grown),
                 Appended::Copy => self.taken.copies += 1,
@@ -60,7 +59,8 @@ impl<'a> Appender<'a> {
             }
         }
         for sample in batch.histograms_of(series) {
-            let (time_ms, repeated) = (sample.timestamp, in_earlier.next().flatten());
+            let time_ms = sample.timestamp;
+            let repeated = repeats(&earlier, (time_ms, NewValue::Histogram(sample)));
             match repeated.unwrap_or_else(|| rows.append_histogram(frame, sample)) {
                 Appended::New { grown } => self.note_new(time_ms, grown),
                 Appended::Copy => self.taken.copies += 1,
@@ -71,21 +71,14 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// What the floats and then the histograms of a series are to those of earlier heads. Empty when there is
-    /// no earlier head.
+    /// The earlier heads that have the series, with its number there.
     #[inline]
-    fn in_earlier(&self, series: &SeriesSamples, rows: &SeriesRows) -> Vec<Option<Appended>> {
+    fn in_earlier(&self, series: &SeriesSamples, rows: &SeriesRows) -> Vec<(&'a TenantSamples, u32)> {
         if self.earlier.is_empty() || rows.last_wins() {
             return Vec::new();
         }
-        let floats = self.batch.samples_of(series).map(|(time_ms, value)| (time_ms, NewValue::Float(value)));
-        let histograms = self.batch.histograms_of(series).iter();
-        let histograms = histograms.map(|sample| (sample.timestamp, NewValue::Histogram(sample)));
-        let mut found = vec![None; series.samples.len() + series.histograms.len()];
-        for tenant in self.earlier {
-            tenant.find_repeated(series.id, floats.clone().chain(histograms.clone()), &mut found);
-        }
-        found
+        let found = self.earlier.iter().map(|of| Some((&**of, of.number_of_series(series.id)?)));
+        found.flatten().collect()
     }
 
     #[inline]
@@ -105,4 +98,10 @@ impl<'a> Appender<'a> {
         let conflict = || SampleConflict { labels: series.labels.clone(), timestamp, stored, refused };
         self.taken.conflicts.add(position, conflict, refused.is_none());
     }
+}
+
+/// What a new sample is to the one that an earlier head has of its instant.
+#[inline]
+fn repeats(earlier: &[(&TenantSamples, u32)], sample: (i64, NewValue<'_>)) -> Option<Appended> {
+    earlier.iter().find_map(|(tenant, number)| tenant.repeats(*number, sample))
 }

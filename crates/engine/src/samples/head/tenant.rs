@@ -160,21 +160,16 @@ impl TenantSamples {
         taken
     }
 
-    /// Notes what new samples of a series are to those that are here of the same instants, unless that is
-    /// known already.
-    pub(super) fn find_repeated<'v>(
-        &self,
-        id: StreamId,
-        samples: impl Iterator<Item = (i64, NewValue<'v>)>,
-        found: &mut [Option<Appended>],
-    ) {
+    /// The number of a series that is here.
+    pub(super) fn number_of_series(&self, id: StreamId) -> Option<u32> {
+        self.table().find(id, 0)
+    }
+
+    /// What a new sample of a series is to the one that is here of the same instant.
+    pub(super) fn repeats(&self, number: u32, (time_ms, new): (i64, NewValue<'_>)) -> Option<Appended> {
         let table = self.table();
-        let Some(number) = table.find(id, 0) else { return };
         let rows = table.rows(number as usize / SEGMENT);
-        let rows = &rows[number as usize % SEGMENT];
-        for ((time_ms, new), found) in samples.zip(found).filter(|(_, found)| found.is_none()) {
-            *found = rows.repeats(time_ms, new);
-        }
+        rows[number as usize % SEGMENT].repeats(time_ms, new)
     }
 
     /// Appends float samples and histograms of one series that were in another head.

@@ -17,7 +17,7 @@ use super::selectors;
 use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::escaping::{Escaping, Named};
+use crate::http::escaping::{Escaping, Named, quoted};
 use crate::http::exposition::{Exposition, accepted};
 use crate::http::marshal::json::push;
 use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
@@ -214,13 +214,13 @@ impl Federated {
         }
         out.push(b'{');
         if !is_plain {
-            write_quoted(out, &whole);
+            out.extend_from_slice(quoted(&whole).as_bytes());
             out.push(b',');
         }
         for (label, value) in labels.iter().filter(|(label, _)| *label != "__name__") {
             self.write_name(out, Named::Label, label);
             out.push(b'=');
-            write_quoted(out, value);
+            out.extend_from_slice(quoted(value).as_bytes());
             out.push(b',');
         }
         // Without it the scrape would put its own there.
@@ -245,11 +245,7 @@ impl Federated {
 
     /// A name, in quotes where it needs them.
     fn write_name(&self, out: &mut Vec<u8>, named: Named, name: &str) {
-        let name = self.escaping.name(named, name);
-        match named.is_plain(&name) {
-            true => out.extend_from_slice(name.as_bytes()),
-            false => write_quoted(out, &name),
-        }
+        out.extend_from_slice(named.written(&self.escaping.name(named, name)).as_bytes());
     }
 
     /// A histogram with custom buckets as a classic one.
@@ -266,17 +262,4 @@ impl Federated {
         self.line(out, (name, "_sum"), labels, None, (time, of.sum));
         self.line(out, (name, "_count"), labels, None, (time, of.count));
     }
-}
-
-fn write_quoted(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            byte => out.push(byte),
-        }
-    }
-    out.push(b'"');
 }
