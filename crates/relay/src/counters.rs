@@ -59,7 +59,7 @@ pub struct Counters {
 
 impl Counters {
     /// Counters by their names, carbon's where carbon has them.
-    pub fn named(&self) -> [(&'static str, &Counter); 11] {
+    pub fn named(&self) -> [(&'static str, &Counter); 12] {
         [
             ("metricsReceived", &self.received),
             ("invalidMetrics", &self.rejected),
