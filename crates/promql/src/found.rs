@@ -3,8 +3,8 @@
 //! A series that has samples at few steps only is kept as a list of these: an answer may have a series for
 //! each value of each step.
 //!
-//! Series that differ only in a dropped name are joined into one. Two samples of one step, whatever their kinds
-//! are, refuse the query.
+//! Series that differ only in a dropped name are joined into one. The query is refused where two of them have
+//! a sample at one step, of whatever kind.
 
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@ use crate::plan::Times;
 use crate::text::MS_NS;
 use crate::token::Kind;
 
-/// Fails when a query cannot be evaluated at these times: a range query whose type has no sample at each step,
-/// or a computed length of time that is not a valid one.
+/// Fails when a query cannot be evaluated at these times: a range query whose type has no sample at each
+/// step, or a computed length of time that is not a valid one.
 pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
     let kind = expr.value_type();
     if times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {

@@ -22,8 +22,8 @@ fn corpus() -> Option<PathBuf> {
     found
 }
 
-/// Evaluations that Prometheus answers in another way since 3.16: a script of an earlier version, and a query in
-/// it. What holds now is in `fill_sides.test`, `extended_starts.test` and `described_series.test` of ours.
+/// Evaluations that Prometheus answers in another way since 3.16: a script of an earlier version, and a query
+/// in it. Our own `fill_sides.test`, `extended_starts.test` and `described_series.test` have the new answers.
 const ANSWERED_ANEW: [(&str, &str); 4] = [
     // The number of a side stands for that side, whichever one has several series.
     ("fill-modifier.test", "node_meta * on(instance) group_right fill_left(1) cpu_info"),

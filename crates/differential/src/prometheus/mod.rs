@@ -2,8 +2,8 @@
 //!
 //! [`series`] makes series, which [`remote_write`] sends to both; [`ask`] makes questions with expressions of
 //! [`grammar`]; [`answer`] and [`compare`] read and compare what comes back; [`rules`] knows the differences
-//! that are meant, [`choices`] those of equal series; [`run`] makes the question of any other smaller and prints it. We are either a server or
-//! the engine over the same series in this process ([`peers`]).
+//! that are meant, [`choices`] those of equal series; [`run`] makes the question of any other smaller and
+//! prints it. We are either a server or the engine over the same series in this process ([`peers`]).
 
 pub mod answer;
 pub mod ask;

@@ -187,16 +187,20 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "last-digits",
         what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
-               labels of them, a warning names them, a difference leaves nothing else, or another function \
-               makes more of them",
-        reason: "Go computes these functions by itself, we by the C library",
+               labels of them, a warning names them, a difference or a comparison leaves nothing else, or \
+               another function makes more of them; and from where on exponentials are infinite",
+        reason: "Go computes these functions by itself, we by the C library; on amd64 its exponential is \
+                 infinite from 709.44 on",
         explains: |case| {
             let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
             let is_little = |(absolute, relative)| absolute < 1e-12 || relative < 1e-10;
             let differs_little = || distance(case).is_some_and(is_little);
             match case.difference.kind {
                 Kind::Series => alike_labels(case) || is_rounded && has_other_values(case),
-                Kind::Values => is_rounded && (differs_little() || tells_last_digits(&case.text)),
+                Kind::Values => {
+                    is_rounded && (differs_little() || tells_last_digits(&case.text) || overflows(case))
+                }
+                Kind::Samples => is_rounded && is_compared(&case.text) && tells_last_digits(&case.text),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
@@ -211,10 +215,9 @@ pub const RULES: &[Rule] = &[
                  twice",
         explains: |case| {
             let is_deviation = case.text.contains("stddev") || case.text.contains("stdvar");
-            let is_compared = ["==", "!=", ">", "<"].iter().any(|operator| case.text.contains(operator));
             is_deviation
                 && match case.difference.kind {
-                    Kind::Series | Kind::Samples => is_compared,
+                    Kind::Series | Kind::Samples => is_compared(&case.text),
                     Kind::Values if case.text.contains(" bool ") => true,
                     Kind::Values if is_period_of(&case.text) => true,
                     _ => distance(case).is_some_and(|(_, relative)| relative < 1e-6),
@@ -383,6 +386,18 @@ fn without_place(text: &str) -> &str {
     text.rsplit_once(" (").map_or(text, |(note, _)| note)
 }
 
+/// Whether an expression compares.
+fn is_compared(text: &str) -> bool {
+    ["==", "!=", ">", "<"].iter().any(|operator| text.contains(operator))
+}
+
+/// Whether one of the numbers that differ is infinite, or made of infinity.
+fn overflows(case: &Case<'_>) -> bool {
+    let detail = &case.difference.detail;
+    let grows = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| case.text.contains(name));
+    grows && (detail.contains("inf") || detail.contains("NaN"))
+}
+
 /// Whether a number is told by what is left of it, or by where in a period it is.
 fn is_period_of(text: &str) -> bool {
     text.contains('%') || PERIODIC.iter().any(|name| text.contains(name))
@@ -411,19 +426,48 @@ fn alike_but_digits<'a>(theirs: &'a [String], ours: &'a [String]) -> bool {
 
 /// Whether texts are the same but for the last digits of the numbers in them.
 fn alike_numbers(a: &str, b: &str) -> bool {
-    let is_digit = |c: char| c.is_ascii_digit() || c == '.';
-    let words = |text: &str| text.split(is_digit).filter(|word| !word.is_empty()).collect::<String>();
-    let numbers = |text: &str| -> Vec<f64> {
-        let parts = text.split(|c| !is_digit(c)).filter(|part| !part.is_empty());
-        parts.map(|part| part.parse().unwrap_or(f64::NAN)).collect()
-    };
-    let (of_a, of_b) = (numbers(a), numbers(b));
-    words(a) == words(b) && of_a.len() == of_b.len() && of_a.iter().zip(&of_b).all(|(a, b)| close(*a, *b))
+    let ((a_words, a_numbers), (b_words, b_numbers)) = (numbers_in(a), numbers_in(b));
+    a_words == b_words
+        && a_numbers.len() == b_numbers.len()
+        && a_numbers.iter().zip(&b_numbers).all(|(a, b)| close(*a, *b))
+}
+
+/// A text without the numbers in it, and these.
+fn numbers_in(text: &str) -> (String, Vec<f64>) {
+    let (mut words, mut numbers, mut rest) = (String::new(), Vec::new(), text);
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let number = &rest[at..];
+        let is_part = |c: char| c.is_ascii_digit() || c == '.';
+        let mut end = number.find(|c| !is_part(c)).unwrap_or(number.len());
+        if let Some(exponent) = number[end..].strip_prefix('e') {
+            let unsigned = exponent.trim_start_matches(['+', '-']);
+            let length = digits(unsigned);
+            end += if length > 0 { 1 + exponent.len() - unsigned.len() + length } else { 0 };
+        }
+        words.push_str(&rest[..at]);
+        numbers.push(number[..end].parse().unwrap_or(f64::NAN));
+        rest = &number[end..];
+    }
+    (words + rest, numbers)
 }
 
 /// What is rounded in another way than in Go.
-const ROUNDED: [&str; 12] =
-    ["sin", "cos", "tan", "atan2", "exp", "ln", "log", "^", "deg", "rad", "sqrt", "exponential"];
+const ROUNDED: [&str; 13] = [
+    "sin",
+    "cos",
+    "tan",
+    "atan2",
+    "exp",
+    "ln",
+    "log",
+    "^",
+    "deg",
+    "rad",
+    "sqrt",
+    "exponential",
+    "histogram_",
+];
 
 /// By how much the numbers differ that the difference shows: absolutely, and in parts of the larger one.
 fn distance(case: &Case<'_>) -> Option<(f64, f64)> {
@@ -495,6 +539,18 @@ pub fn table() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_differ_in_last_digits_are_alike() {
+        assert_eq!(
+            numbers_in("got 1.5e-3 of 7 (1:2)"),
+            ("got  of  (:)".to_owned(), vec![1.5e-3, 7.0, 1.0, 2.0])
+        );
+        assert_eq!(numbers_in("2 e 3ex"), (" e ex".to_owned(), vec![2.0, 3.0]));
+        assert!(alike_numbers("got 9.999999999999996e-181", "got 1.0000000000000001e-180"));
+        assert!(!alike_numbers("got 9.9e-181", "got 1e-180"));
+        assert!(!alike_numbers("got 1", "had 1"));
+    }
 
     #[test]
     fn the_committed_page_lists_every_rule() {

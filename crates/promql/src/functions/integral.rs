@@ -1,7 +1,8 @@
 //! The integral over time of the floats in a window.
 //!
-//! **Invariants:** values are added with compensation. A float that is NaN counts as zero, so that the samples
-//! on both sides of it keep their part. A sum of two finite values does not overflow before it is halved.
+//! **Invariants:** values are added with compensation. A float that is NaN counts as zero, so that the
+//! samples on both sides of it keep their part. A sum of two finite values does not overflow before it is
+//! halved.
 
 use sandur_model::histogram::kahan_add;
 

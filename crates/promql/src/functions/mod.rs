@@ -347,8 +347,8 @@ pub static FUNCTIONS: &[Function] = &[
         &[M, S],
         V,
         Kernel::Range(integral::integral, NO_TRAITS),
-        "The integral over time in seconds: with 0 each value holds until the next sample, with 1 from the one \
-         before, with 2 or without a number the line between both counts.",
+        "The integral over time in seconds: with 0 each value holds until the next sample, with 1 from the \
+         one before, with 2 or without a number the line between both counts.",
     )
     .variadic(1)
     .experimental(),

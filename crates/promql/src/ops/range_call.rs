@@ -294,18 +294,16 @@ impl RangeCall {
             }
             args.iter_mut().zip(&self.args).for_each(|(slot, arg)| *slot = arg.at(step));
             work += floats.len() + histograms.len() * HISTOGRAM_WORK;
-            let starts = starts_of(&samples.starts, &floats, use_starts);
-            let histogram_starts = starts_of(&samples.histogram_starts, &histograms, use_starts);
             let window = Window {
                 series: &samples.values,
                 from: floats.start,
                 counts: &counts,
                 times: &samples.times[floats.clone()],
+                starts: starts_of(&samples.starts, &floats, use_starts),
                 values: &samples.values[floats],
-                starts,
                 histogram_times: &samples.histogram_times[histograms.clone()],
+                histogram_starts: starts_of(&samples.histogram_starts, &histograms, use_starts),
                 histograms: &samples.histograms[histograms],
-                histogram_starts,
                 at,
                 start: end.saturating_sub(self.geometry.range),
                 end,

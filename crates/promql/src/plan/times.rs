@@ -111,7 +111,7 @@ pub fn is_invariant(expr: &Expr, times: Times) -> bool {
                 return true;
             }
             if is_info(expr) {
-                // Where its selectors name different times, it looks at those info metrics that each step has.
+                // Where its selectors name different times, info metrics are those of the step.
                 let has_time = || info_timing(&args[0], times).is_ok_and(|timing| timing.at.is_some());
                 return is_same(&args[0]) && has_time();
             }

@@ -253,8 +253,8 @@ fn a_step_of_a_range_is_what_the_instant_is() {
     }
 }
 
-/// Series that differ only in a dropped name are joined into one. Two samples of one step, whatever their kinds
-/// are, refuse the query.
+/// Series that differ only in a dropped name are joined into one. The query is refused where two of them have
+/// a sample at one step, of whatever kind.
 #[test]
 fn a_float_and_a_histogram_of_one_step_are_refused() {
     let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
