@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sandur_base::account::Account;
 use sandur_base::job::{self, Stopped, reserve_exactly};
 use sandur_base::{Env, Id, Lane, LruMap, MemoryBudget, OverBudget, Reservation};
-use sandur_model::{Labels, Matcher, Signal, is_graphite_label, matches_all};
+use sandur_model::{Labels, MatchOp, Matcher, Signal, is_graphite_label, matches_all};
 use sandur_query::{Error as QueryError, RowLook, RowSelector, SelectorCompiler};
 
 use crate::error::FilterError;
@@ -53,6 +53,13 @@ impl Compiled {
     /// Bytes that are reserved for it.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Begins to look at rows. The job pays for what that remembers; a job that cannot is ended, and then the
+    /// look selects whatever it likes.
+    pub fn look(&self) -> (Box<dyn RowLook + '_>, Option<Reservation>) {
+        let memory = reserve_exactly(self.bytes).ok().flatten();
+        (self.selector.look(), memory)
     }
 }
 
@@ -216,17 +223,24 @@ fn too_large(refusal: OverBudget, most: u64) -> FilterError {
     }
 }
 
-/// One use of a compiled query.
-pub(crate) struct Filter {
-    compiled: Arc<Compiled>,
-    /// Copies: what they remember goes with them.
-    matchers: Vec<Matcher>,
+/// Which series a request names.
+#[derive(Clone)]
+pub(crate) struct Naming {
+    matchers: Arc<[Matcher]>,
+    is_exact: bool,
 }
 
-impl Filter {
-    /// A use of the query.
-    pub fn of(compiled: Arc<Compiled>) -> Self {
-        Self { matchers: compiled.selector.matchers().to_vec(), compiled }
+impl Naming {
+    /// That of a compiled query. The matchers are copies: what they remember goes with them.
+    pub fn of(selector: &dyn RowSelector) -> Self {
+        Self { matchers: selector.matchers().into(), is_exact: selector.is_exact() }
+    }
+
+    /// The same, when nothing of it was compiled: it takes no more than its text, and can be kept apart from
+    /// the query.
+    pub fn of_texts(selector: &dyn RowSelector) -> Option<Self> {
+        let is_text = |matcher: &Matcher| matches!(matcher.op(), MatchOp::Equal | MatchOp::NotEqual);
+        selector.matchers().iter().all(is_text).then(|| Self::of(selector))
     }
 
     /// Conditions on the series.
@@ -236,7 +250,7 @@ impl Filter {
 
     /// Whether series that have other labels than those of the matchers are left out.
     pub fn is_exact(&self) -> bool {
-        self.compiled.selector.is_exact()
+        self.is_exact
     }
 
     /// Whether a series is of those that it names.
@@ -249,15 +263,8 @@ impl Filter {
     /// not to have it.
     pub fn names_without(&self, label: &str) -> Option<Matcher> {
         let is_named = || self.matchers.iter().any(|matcher| matcher.name() == label);
-        let is_other = self.is_exact() && !is_graphite_label(label) && !is_named();
+        let is_other = self.is_exact && !is_graphite_label(label) && !is_named();
         is_other.then(|| Matcher::equal(label, ""))
-    }
-
-    /// Begins to look at rows. The job pays for what that remembers; a job that cannot is ended, and then the
-    /// look selects whatever it likes.
-    pub fn look(&self) -> (Box<dyn RowLook + '_>, Option<Reservation>) {
-        let memory = reserve_exactly(self.compiled.bytes).ok().flatten();
-        (self.compiled.selector.look(), memory)
     }
 }
 

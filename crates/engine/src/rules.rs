@@ -15,7 +15,7 @@ use sandur_model::{Dataset, DeletionMode, Signal, TenantId, TimeRange};
 use sandur_query::{Error as QueryError, Needles, QueryContext, SelectorCompiler};
 
 use crate::error::FilterError;
-use crate::filters::{Compiled, Filter, FilterText, Filters};
+use crate::filters::{Compiled, FilterText, Filters, Naming};
 use crate::needles::NeedleKeys;
 
 /// What becomes of the lines that a tenant's delete requests name.
@@ -60,6 +60,8 @@ impl fmt::Debug for DeleteOptions {
 struct Facts {
     looks_at_rows: bool,
     needles: NeedleKeys,
+    /// Which series it names, when that takes no compiled query: then only a look at rows needs one.
+    naming: Option<Naming>,
     /// Set when it does not fit into the memory of filters.
     too_large: Option<FilterError>,
 }
@@ -67,14 +69,14 @@ struct Facts {
 impl Facts {
     fn of(compiled: &Compiled) -> Self {
         let selector = compiled.selector();
-        let needles = NeedleKeys::new(selector.needles());
-        Self { looks_at_rows: selector.looks_at_rows(), needles, too_large: None }
+        let (needles, naming) = (NeedleKeys::new(selector.needles()), Naming::of_texts(selector));
+        Self { looks_at_rows: selector.looks_at_rows(), needles, naming, too_large: None }
     }
 
     /// A query that is too large may name any row.
     fn of_too_large(error: FilterError) -> Self {
         let needles = NeedleKeys::new(&Needles::default());
-        Self { looks_at_rows: true, needles, too_large: Some(error) }
+        Self { looks_at_rows: true, needles, naming: None, too_large: Some(error) }
     }
 }
 
@@ -107,16 +109,27 @@ impl Rule {
         &self.facts.needles
     }
 
-    /// The rows that it names, for code on the threads that drive I/O.
-    pub async fn filter(&self) -> Result<Filter, FilterError> {
-        self.compiled(self.lane).await.map(Filter::of)
+    /// Which series it names, for code on the threads that drive I/O.
+    pub async fn naming(&self) -> Result<Naming, FilterError> {
+        match &self.facts.naming {
+            Some(known) => Ok(known.clone()),
+            None => Ok(Naming::of(self.compiled(self.lane).await?.selector())),
+        }
     }
 
-    /// The rows that it names, for jobs of the CPU pool.
-    pub fn filter_here(&self) -> Result<Filter, FilterError> {
+    /// The same for jobs of the CPU pool.
+    pub fn naming_here(&self) -> Result<Naming, FilterError> {
+        match &self.facts.naming {
+            Some(known) => Ok(known.clone()),
+            None => Ok(Naming::of(self.compiled_here()?.selector())),
+        }
+    }
+
+    /// The compiled query, for jobs of the CPU pool.
+    pub fn compiled_here(&self) -> Result<Arc<Compiled>, FilterError> {
         match self.pinned()? {
-            Some(pinned) => Ok(Filter::of(pinned)),
-            None => self.filters.get_here(&self.query).map(Filter::of),
+            Some(pinned) => Ok(pinned),
+            None => self.filters.get_here(&self.query),
         }
     }
 
@@ -125,6 +138,11 @@ impl Rule {
             Some(pinned) => Ok(pinned),
             None => self.filters.get(&self.query, lane).await,
         }
+    }
+
+    /// Whether it is applied without its compiled query.
+    fn is_applied_by_facts(&self) -> bool {
+        self.facts.naming.is_some() && !self.facts.looks_at_rows
     }
 
     fn pinned(&self) -> Result<Option<Arc<Compiled>>, FilterError> {
@@ -145,7 +163,7 @@ pub(crate) struct Rules {
 
 /// The rules of started requests, for compaction.
 pub(crate) struct DueRules {
-    /// The rules, whose compiled queries are kept; not all of them when `through` is `None`.
+    /// The rules, whose compiled queries are kept if they are needed; not all of them when `through` is `None`.
     pub rules: Vec<Arc<Rule>>,
     /// What a block made under them is clean of; `None` when some request could not be applied.
     pub through: Option<u64>,
@@ -255,6 +273,10 @@ impl Rulebook {
     async fn pin(&self, dataset: &Dataset, rules: &[&Arc<Rule>]) -> Vec<Arc<Rule>> {
         let (mut pinned, mut bytes): (Vec<Arc<Rule>>, u64) = (Vec::new(), 0);
         for rule in rules {
+            if rule.is_applied_by_facts() {
+                pinned.push(Arc::clone(rule));
+                continue;
+            }
             let compiled = match rule.compiled(Lane::Background).await {
                 Ok(compiled) => compiled,
                 Err(error) => {

@@ -45,8 +45,8 @@ impl Mask {
             if concerned.peek().is_none() {
                 continue;
             }
-            let filter = rule.filter_here()?;
-            let mut named = concerned.filter(|(_, run, _)| matches_all(filter.matchers(), &run.labels));
+            let naming = rule.naming_here()?;
+            let mut named = concerned.filter(|(_, run, _)| matches_all(naming.matchers(), &run.labels));
             if !rule.looks_at_rows() {
                 named.for_each(|(_, _, rows)| _ = hidden.insert_range(rows));
                 continue;
@@ -56,7 +56,8 @@ impl Mask {
                 read = Some(lines()?);
             }
             let Some(lines) = read else { continue };
-            let (mut look, _memory) = filter.look();
+            let compiled = rule.compiled_here()?;
+            let (mut look, _memory) = compiled.look();
             for (position, _, range) in std::iter::once(first).chain(named) {
                 rows.clear();
                 look.select(page, lines, position, range, &mut rows);

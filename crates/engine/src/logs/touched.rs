@@ -83,9 +83,7 @@ pub(crate) async fn touched(
         if !concerned.touches(block.meta.min_ts, block.meta.max_ts) {
             continue;
         }
-        let filter = rule.filter().await?;
-        let selected = block.footer.select(filter.matchers());
-        drop(filter);
+        let selected = block.footer.select(rule.naming().await?.matchers());
         let selected = selected.map_err(|reason| ReadError::damaged(&block.meta, reason))? & streams;
         let mut partly = RoaringBitmap::new();
         for stream in selected {

@@ -89,8 +89,8 @@ pub(super) async fn read_exemplars(
     }
     let Found { mut series, memory } = found;
     for rule in rules.between(wanted.range.start, wanted.range.end) {
-        let (filter, hidden) = (rule.filter().await?, [rule.range.milliseconds()]);
-        let named = series.iter_mut().filter(|(labels, _)| filter.names_series(labels));
+        let (naming, hidden) = (rule.naming().await?, [rule.range.milliseconds()]);
+        let named = series.iter_mut().filter(|(labels, _)| naming.names_series(labels));
         named.for_each(|(_, exemplars)| exemplars.retain(|one| !hides(&hidden, one.timestamp)));
     }
     let sorted = |(labels, mut exemplars): (Labels, Vec<Exemplar>)| {

@@ -19,7 +19,7 @@ use sandur_query::Error;
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
 use crate::error::FilterError;
-use crate::filters::Filter;
+use crate::filters::Naming;
 use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::Rule;
 
@@ -30,14 +30,14 @@ const PAGES_AT_ONCE: usize = 64;
 pub(super) type Times = (i64, i64);
 
 /// The series of a block that the query of a rule names.
-async fn named(reader: &IndexReader, filter: &Filter) -> Result<RoaringBitmap, IndexError> {
-    let matchers = filter.matchers();
+async fn named(reader: &IndexReader, naming: &Naming) -> Result<RoaringBitmap, IndexError> {
+    let matchers = naming.matchers();
     let series = reader.select(matchers).await?;
-    if !filter.is_exact() || series.is_empty() {
+    if !naming.is_exact() || series.is_empty() {
         return Ok(series);
     }
     let names = reader.names(&series).await?;
-    let others: Vec<Matcher> = names.iter().filter_map(|name| filter.names_without(name)).collect();
+    let others: Vec<Matcher> = names.iter().filter_map(|name| naming.names_without(name)).collect();
     match others.is_empty() {
         true => Ok(series),
         false => reader.select(&[matchers, &others].concat()).await,
@@ -64,10 +64,10 @@ impl HiddenTimes {
     ) -> Result<Self, Error> {
         let (mut of_series, mut held, mut count) = (vec![Vec::new(); series.len()], Held::default(), 0);
         for rule in rules {
-            let filter = rule.filter_here()?;
+            let naming = rule.naming_here()?;
             let asked = series.iter().zip(&mut of_series);
             let asked = asked.filter_map(|(labels, times)| Some((labels.as_ref()?, times)));
-            for (_, times) in asked.filter(|(labels, _)| filter.names_series(labels)) {
+            for (_, times) in asked.filter(|(labels, _)| naming.names_series(labels)) {
                 times.push(rule.range.milliseconds());
                 count += 1;
                 held.at_least(count * size_of::<Times>() as u64)?;
@@ -87,17 +87,16 @@ impl HiddenTimes {
     }
 }
 
-/// Started requests that may hide exemplars of a block that is merged. Their compiled queries are kept for
-/// the merge.
+/// Started requests that may hide exemplars of a block that is merged.
 #[derive(Default)]
-pub(super) struct HidingExemplars(Vec<(Filter, TimeRange)>);
+pub(super) struct HidingExemplars(Vec<(Naming, TimeRange)>);
 
 impl HidingExemplars {
     /// Those of the rules that the block is not known to be clean of.
     pub(super) async fn of_block(block: &OpenSamples, rules: &[Arc<Rule>]) -> Result<Self, FilterError> {
         let mut all = Self::default();
         for rule in rules.iter().filter(|rule| concerns(rule, &block.meta)) {
-            all.0.push((rule.filter().await?, rule.range));
+            all.0.push((rule.naming().await?, rule.range));
         }
         all.0.retain(|one| block.footer.exemplars().iter().any(|page| may_hold(page, one)));
         Ok(all)
@@ -110,13 +109,13 @@ impl HidingExemplars {
 
     /// The hidden times of a series.
     pub(super) fn times_of(&self, labels: &Labels) -> Vec<Times> {
-        let naming = self.0.iter().filter(|(filter, _)| filter.names_series(labels));
+        let naming = self.0.iter().filter(|(naming, _)| naming.names_series(labels));
         naming.map(|(_, range)| range.milliseconds()).collect()
     }
 }
 
-fn may_hold(page: &ExemplarPage, (filter, range): &(Filter, TimeRange)) -> bool {
-    page.may_hold(filter.matchers(), *range)
+fn may_hold(page: &ExemplarPage, (naming, range): &(Naming, TimeRange)) -> bool {
+    page.may_hold(naming.matchers(), *range)
 }
 
 /// Whether a rule may name samples of a block that it is not known to be clean of.
@@ -152,7 +151,7 @@ impl HiddenSamples {
         let mut hidden = Self::default();
         for rule in rules.filter(|rule| concerns(rule, &block.meta)) {
             let range = rule.range;
-            let series = named(reader, &rule.filter().await.map_err(Error::from)?).await?;
+            let series = named(reader, &rule.naming().await.map_err(Error::from)?).await?;
             let series = reader.touching(series, range).await?;
             for some in reader.pages_of(&series).chunks(PAGES_AT_ONCE) {
                 let is_covered = move |span: &SeriesSpan| span.is_covered_by(range);

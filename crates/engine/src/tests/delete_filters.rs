@@ -228,3 +228,22 @@ async fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_
     assert_eq!(read_all(&engine).await, without(&rows, "a", Some("2"), 0..100));
     engine.shutdown().await.unwrap();
 }
+
+/// Which series a request names is known without its compiled query.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_are_not_compiled_again_for_series_that_they_do_not_name() {
+    let directory = TempDir::new().unwrap();
+    let (engine, alive) = open(&directory, DAY, BUDGET).await;
+    let in_block = push_rows(&engine, "b", 0..10).await;
+    engine.flush().await.unwrap();
+    let all = sorted([in_block, push_rows(&engine, "b", 10..20).await]);
+    for number in 0..10 {
+        delete(&engine, &format!("a {number} {LARGE}")).await.unwrap();
+    }
+    assert_eq!(read_all(&engine).await, all);
+    let compiled = alive.compiled.load(Ordering::SeqCst);
+    assert_eq!(compiled, 20, "when it is made, and when it is read for the first time");
+    assert_eq!(read_all(&engine).await, all);
+    assert_eq!(alive.compiled.load(Ordering::SeqCst), compiled);
+    engine.shutdown().await.unwrap();
+}
