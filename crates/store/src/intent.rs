@@ -125,13 +125,13 @@ impl Policy {
             Class::Member => (3, 10),
             Class::Probe => (5, 10),
         };
-        let longest_pause_s = if class == Class::Wal { 2 } else { 5 };
+        // Pushes are refused until a segment of the WAL is written, so that is tried more often.
+        let (attempts_max, longest_pause_s) = if class == Class::Wal { (60, 2) } else { (20, 5) };
         Self {
             first_byte: Duration::from_secs(first_byte_s),
             bytes_per_second_min: 512 * KIB,
             deadline: Duration::from_secs(deadline_s),
-            attempts_max: 20,
-            // Pushes are refused until a segment of the WAL is written, so that is tried more often.
+            attempts_max,
             backoff: Backoff::new(Duration::from_millis(50), Duration::from_secs(longest_pause_s)),
         }
     }

@@ -1,7 +1,7 @@
-//! The failure of the latest request of each class: what work that waits for the store is waiting for.
+//! The failure of the latest request of each class: why work waits for the store.
 //!
-//! A request that is tried again reports its failure to nobody until it is given up, which takes up to
-//! minutes. Until then its failures are found here.
+//! A request that is tried again returns its failure only when it is given up, which takes up to minutes.
+//! Until then its failures are found here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
