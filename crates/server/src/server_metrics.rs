@@ -23,7 +23,7 @@ pub struct RequestLabels {
     pub route: String,
     /// Method.
     pub method: String,
-    /// Scope of the route: what pushes are is told by it whatever their protocol.
+    /// Scope of the route: selects pushes of all protocols.
     pub scope: &'static str,
     /// Status of the answer.
     pub status: u16,

@@ -1,5 +1,5 @@
-//! A store that is away, silent or slow, or that refuses writes or reads alone, in paused time: what is known
-//! of it and when, and what becomes of pushes that were on their way.
+//! A store that is away, silent or slow, or that refuses only writes or only reads, in paused time: what the
+//! engine knows and when, and what happens to pushes that are being written.
 
 use sandur_base::{ErrorKind, Task};
 

@@ -67,7 +67,7 @@ impl Status {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a frame of so many bytes is being written, and how long a small one may take.
+    /// Notes that a frame of this size is being written, and how long a small one may take.
     pub(crate) fn begun(&self, (sequence, bytes): (u64, u64), now: Duration, patience: Duration) {
         let transfer = Duration::from_millis(bytes.saturating_mul(1_000) / BYTES_PER_SECOND_MIN);
         let due = now.saturating_add(patience.max(PATIENCE_MIN)).saturating_add(transfer);

@@ -28,8 +28,8 @@ use crate::http::{App, BodyHeaders, Decoded, Received, call, decode_in_memory, p
 /// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Attempts after the server was told to stop, and the pauses between them: what is given up is lost, and a
-/// store that is away refuses at once.
+/// Attempts after the server began to stop, and the pauses between them: a block that is given up is lost,
+/// and a store that is away refuses at once.
 const LAST_ATTEMPTS: u32 = 5;
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 /// Attempts of points that are beyond a tenant's rate: half a minute.

@@ -176,8 +176,8 @@ pub fn failure(failure: &Failure) -> Response {
     (headers, failed(failure), Body::empty()).into_response()
 }
 
-/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again after so
-/// many seconds.
+/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again after this
+/// time.
 fn status(code: Code, text: &str, retry_after_s: Option<u8>) -> Vec<u8> {
     let mut status = vec![0x08, code as u8];
     field(&mut status, 2, text.trim_end().as_bytes());

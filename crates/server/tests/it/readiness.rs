@@ -1,7 +1,7 @@
-//! Goal: who asks whether requests shall be sent here learns it for pushes and for queries apart; a push that
-//! would not be stored is refused before it costs anything.
+//! Goal: `/ready` reports pushes and queries separately, and a push that cannot be stored is refused before
+//! it uses up anything.
 //!
-//! Method: requests go straight into the router; what is behind it says what it is told to.
+//! Method: requests go straight into the router over a recorder that reports the states.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -27,9 +27,9 @@ fn unavailable(reason: &str) -> Option<Failure> {
     Some(Failure::new(ErrorKind::Unavailable, reason))
 }
 
-/// Goal: of a process that can do one of both nothing is taken away that it can do.
+/// A process that can do one of both stays in use for it.
 #[tokio::test(start_paused = true)]
-async fn readiness_is_told_for_pushes_and_queries_apart() {
+async fn readiness_is_reported_separately_for_pushes_and_queries() {
     let server = server();
     let ask = async |wanted: &str| {
         let pairs: &[(&str, &str)] = if wanted.is_empty() { &[] } else { &[("for", wanted)] };

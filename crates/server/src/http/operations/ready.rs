@@ -1,8 +1,8 @@
 //! `ready`: whether requests shall be sent here.
 //!
-//! Pushes and queries are asked for apart, because a store that takes no writes may still answer reads, and
-//! the other way round. A load balancer that asks for neither takes a process away only when it can do
-//! neither: what is left works. Decision 0022 has the reasons.
+//! Pushes and queries are reported separately, because a store that takes no writes may still answer reads,
+//! and the other way round. Without `for` the answer is 503 only when neither works, so that a load balancer
+//! does not remove a process that can still do one of both. Decision 0022 has the reasons.
 
 use std::time::Duration;
 

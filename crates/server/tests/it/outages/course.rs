@@ -158,54 +158,60 @@ impl Course {
 
     fn alerts(&self) -> String {
         let one = |(name, from, to): &(String, u64, Option<u64>)| match to {
-            Some(to) => format!("`{name}` from {from} to {to}"),
-            None => format!("`{name}` from {from}"),
+            Some(to) => format!("`{name}` from {} to {}", shown(*from), shown(*to)),
+            None => format!("`{name}` from {}", shown(*from)),
         };
         let all: Vec<String> = self.alerts.iter().map(one).collect();
         if all.is_empty() { "none".to_owned() } else { all.join("; ") }
     }
 
-    /// Each message with the second of its first line, and how many there are.
+    /// Each message with the second of its first line.
     fn log(&self) -> String {
-        let mut all: Vec<(u64, String, u64)> = Vec::new();
+        let mut all: Vec<(u64, String)> = Vec::new();
         // Of what goes well only that it does so again.
-        let is_told = |line: &Line| line.level < Level::INFO || line.message.contains("again");
-        for (second, line) in self.log.iter().filter(|(_, line)| is_told(line)) {
+        let is_shown = |line: &Line| line.level < Level::INFO || line.message.contains("again");
+        for (second, line) in self.log.iter().filter(|(_, line)| is_shown(line)) {
             let text = format!("{} {}", line.level, line.message);
-            match all.iter_mut().find(|(_, known, _)| *known == text) {
-                Some((_, _, lines)) => *lines += 1,
-                None => all.push((*second, text, 1)),
+            if !all.iter().any(|(_, known)| *known == text) {
+                all.push((shown(*second), text));
             }
         }
-        let one = |(second, text, lines): &(u64, String, u64)| match lines {
-            1 => format!("{second}: {text}"),
-            _ => format!("{second}: {text} ({lines} lines)"),
-        };
-        let all: Vec<String> = all.iter().map(one).collect();
+        all.sort();
+        let all: Vec<String> = all.iter().map(|(second, text)| format!("{second}: {text}")).collect();
         if all.is_empty() { "nothing".to_owned() } else { all.join("; ") }
     }
 }
+
+/// A second as the table shows it. Pauses between attempts are drawn, so later ones are rounded up to 5 s:
+/// the table shall not change with each draw.
+fn shown(second: u64) -> u64 {
+    if second <= EXACT_S { second } else { second.next_multiple_of(5) }
+}
+
+/// Seconds that the table shows as they are.
+const EXACT_S: u64 = 15;
 
 /// What requests in a row met alike, by the second in which they were sent.
 fn runs(all: &[Met]) -> String {
     let alike = |met: &Met| match met.answered - met.sent {
         0 => met.how.to_owned(),
-        _ => format!("{} at {}", met.how, met.answered),
+        _ => format!("{} at {}", met.how, shown(met.answered)),
     };
-    let mut runs: Vec<(u64, u64, String)> = Vec::new();
+    // Each with the second in which the first of them was sent; what is rounded to the same one is one.
+    let mut runs: Vec<(u64, String)> = Vec::new();
     for met in all {
         let how = alike(met);
-        match runs.last_mut() {
-            Some((_, last, known)) if *known == how => *last = met.sent,
-            _ => runs.push((met.sent, met.sent, how)),
+        if runs.last().is_some_and(|(_, known)| *known == how) {
+            continue;
         }
+        let since = shown(met.sent);
+        if runs.last().is_some_and(|(first, _)| *first == since) {
+            runs.pop();
+        }
+        runs.push((since, how));
     }
-    let end = runs.len().saturating_sub(1);
-    let one = |(n, (first, last, how)): (usize, &(u64, u64, String))| match (n == end, first == last) {
-        (true, _) if n == 0 => how.clone(),
-        (true, _) => format!("from {first}: {how}"),
-        (false, true) => format!("{first}: {how}"),
-        (false, false) => format!("{first} to {last}: {how}"),
-    };
-    runs.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
+    match &runs[..] {
+        [(_, how)] => how.clone(),
+        runs => runs.iter().map(|(first, how)| format!("from {first}: {how}")).collect::<Vec<_>>().join("; "),
+    }
 }

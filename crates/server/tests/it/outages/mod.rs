@@ -1,8 +1,8 @@
-//! Goal: of a bucket that is away everybody learns: senders, those who ask, load balancers, and whoever is
-//! paged by the rules that come with the server; and what the documentation says of it is what happens.
+//! Goal: pushes, queries, `/ready`, the shipped alerts and the log report a store that is away, and the
+//! documentation says what they report.
 //!
-//! Method: a whole server without a network, over the store that fails as it is told to, in paused time; its
-//! `/metrics` are scraped, and the rules of `packaging/alerts.yml` evaluated, by our own PromQL.
+//! Method: a server without a network over the fault-injecting store, in paused time; its `/metrics` are
+//! scraped, and the rules of `packaging/alerts.yml` evaluated, by our own PromQL.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -57,7 +57,7 @@ async fn the_tables_of_outages_are_what_happens() {
     }
 }
 
-/// Graphite's answers, federation and remote read have no place for a warning but their head, and an answer
+/// Answers of Graphite, federation and remote read have no place for a warning but their head, and an answer
 /// from the step cache reads no rows.
 #[tokio::test(start_paused = true)]
 async fn answers_of_every_language_say_that_rows_may_be_missing() {
@@ -127,8 +127,7 @@ async fn answers_of_every_language_say_that_rows_may_be_missing() {
     }
 }
 
-/// A bucket that is away at the start is no reason to wait for ever: whoever starts the process starts it
-/// again, and a wrong address is found out.
+/// A start does not wait for a bucket that is away: a wrong address would never be noticed.
 #[tokio::test(start_paused = true)]
 async fn a_start_over_a_bucket_that_is_away_ends_with_what_to_do() {
     let env = Env::simulated(SEED, NOW * 1_000_000_000);

@@ -1,5 +1,4 @@
-//! A server over a store that fails as it is told to, in paused time: the HTTP side, the engine, and nothing
-//! of the network.
+//! A server over the fault-injecting store in paused time: the HTTP side and the engine, without a network.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
