@@ -15,7 +15,11 @@ mod states;
 use std::time::Duration;
 
 use sandur_base::Env;
+use sandur_server::carbon;
+use sandur_server::memory::Shares;
 use sandur_store::fault::{FaultPlan, FaultStore};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::harness::NOW;
 use course::{Outage, SEED, course, works};
@@ -138,4 +142,49 @@ async fn a_start_over_a_bucket_that_is_away_ends_with_what_to_do() {
     let Err(error) = opened else { panic!("there is no bucket") };
     assert!(env.monotonic() - began <= Duration::from_secs(60));
     assert!(error.to_string().contains("check that the store is up and reachable"), "{error}");
+}
+
+/// Carbon's senders get no answer: their points wait, and attempts to store them use up no rate, beyond which
+/// points would be left out.
+#[tokio::test(start_paused = true)]
+async fn points_of_carbon_wait_for_a_store_that_is_away() {
+    const POINTS: u64 = 40;
+    let env = Env::simulated(SEED, NOW * 1_000_000_000);
+    let bucket = FaultStore::new(env.clone(), SEED, works());
+    let node = Node::open(&env, &bucket, |settings| {
+        settings.carbon.listen = "127.0.0.1:0".to_owned();
+        settings.limits.metrics.ingestion_rate = POINTS / 8;
+        settings.limits.metrics.ingestion_burst_size = 2 * POINTS;
+    })
+    .await;
+    let app = &node.server.app;
+    let bound = carbon::bind(&app.settings).await.unwrap_or_else(|failed| panic!("{}", failed.message()));
+    let address = bound[0].address;
+    let _listening = carbon::start(app, &Shares::of(app.settings.memory_limit).unwrap(), bound);
+    bucket.set_plan(FaultPlan { refused: 1.0, ..works() });
+    let mut senders = Vec::new();
+    for sender in 0..2 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let seconds = env.now_ns() / 1_000_000_000;
+        let lines: String = (0..POINTS).map(|n| format!("web{sender}.point{n} 1 {seconds}\n")).collect();
+        stream.write_all(lines.as_bytes()).await.unwrap();
+        senders.push(stream);
+    }
+    let durable = async || {
+        let page = node.server.get("/metrics", &[]).await.body;
+        assert!(!page.contains("sandur_carbon_rejected_points_total{"), "seed {SEED}: points are left out");
+        page.contains(&format!("sandur_carbon_durable_points_total{{protocol=\"plaintext\"}} {}", 2 * POINTS))
+    };
+    for _ in 0..180 {
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(!durable().await, "nothing is stored");
+    }
+    bucket.set_plan(works());
+    for _ in 0..60 {
+        env.sleep(Duration::from_secs(1)).await;
+        if durable().await {
+            return;
+        }
+    }
+    panic!("seed {SEED}: the points are not stored");
 }
