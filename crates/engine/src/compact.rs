@@ -291,8 +291,8 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// The blocks of a day that are rolled together, given those of the day in the order of writing, whether its
-    /// slots are to be kept apart, and the long blocks that may have rows of it.
+    /// The blocks of a day that are rolled together, given those of the day in the order of writing,
+    /// whether its slots are to be kept apart, and the long blocks that may have rows of it.
     pub(crate) fn groups_of(
         &self,
         (day, are_apart): (TimeRange, bool),

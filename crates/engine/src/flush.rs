@@ -1,17 +1,18 @@
 //! Flush: the rows of a sealed head become blocks, and the last commit moves the WAL floor past them.
 //!
 //! **Life of a flush.** Datasets are planned one after the other, their blocks are uploaded, some at a time.
-//! Blocks of whole datasets are committed as soon as they are as many as one transaction shall hold; the rows of
-//! these datasets leave the head in the same step ([`Views::retire`]). The last transaction moves the floor
+//! Blocks of whole datasets are committed as soon as they are as many as one transaction shall hold; the
+//! rows of these datasets leave the head in the same step ([`Views::retire`]). The last transaction moves
+//! the floor
 //! `a -> b`. Mostly it is the only one.
 //!
 //! **Invariants.**
 //! * Every transaction requires that the writer is live and that its floor is where it was: another process
-//!   that put the same rows into blocks (an adopter, or an earlier attempt of ours whose answer was lost) makes
-//!   it fail.
-//! * Rows of transactions before the last one are in blocks and still above the floor. Who reads the WAL again
-//!   (after a crash, or as a follower) has them twice, equal in both places, and answers them once; a flush of
-//!   them makes blocks that stand later in the order of writing, as the rows did before.
+//!   that put the same rows into blocks (an adopter, or an earlier attempt of ours whose answer was lost)
+//!   makes it fail.
+//! * Rows of transactions before the last one are in blocks and still above the floor. Who reads the WAL
+//!   again (after a crash, or as a follower) has them twice, equal in both places, and answers them once; a
+//!   flush of them makes blocks that stand later in the order of writing, as the rows did before.
 //! * A dataset whose blocks cannot be written keeps its rows in the head, and no other one waiting: the rest
 //!   of the head is committed without the floor. Its rows of later heads wait for it, so that its blocks are
 //!   in the order of its rows.
@@ -165,7 +166,7 @@ impl Flusher {
             match block {
                 Ok(block) => gathered.current.push(block),
                 Err(error) if is_of_dataset(&error) && refused < REFUSED_MAX => {
-                    tracing::warn!(%dataset, %error, "rows could not be put into a block; they stay in the WAL");
+                    tracing::warn!(%dataset, %error, "no block was written of rows that stay in the WAL");
                     gathered.failed.insert(dataset.clone(), error);
                 }
                 Err(error) => {

@@ -11,9 +11,9 @@ use crate::error::{Error, expect_catalog};
 use crate::flush::{Flushed, Flusher, HeadFlush};
 use crate::view::floor_of;
 
-/// Blocks of a transaction, beside those of the dataset that comes last. A block takes at most 320 bytes of an
-/// entry (two ids, a dataset of 160 letters, four times, seven numbers), and a dataset has at most as many
-/// blocks again, so that is three fifths of the 4 MiB that a transaction may have.
+/// Blocks of a transaction, beside those of the dataset that comes last. A block takes at most 320 bytes of
+/// an entry (two ids, a dataset of 160 letters, four times, seven numbers), and a dataset has at most as
+/// many blocks again, so that is three fifths of the 4 MiB that a transaction may have.
 pub(crate) const COMMIT_BLOCKS_MAX: usize = 4_096;
 /// Pauses before a commit is tried again.
 const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));

@@ -7,12 +7,13 @@
 //! parts belong to smaller cells, and at last to days, whose blocks are merged as all others. So a byte is
 //! rewritten once for each size of cells, whatever the order in which the days of a backfill come.
 //!
-//! A block stands in the way of retention when a part of it is past a period; of blocks of a day when they could
-//! be merged without it ([`merge_runs`](crate::merge_runs)), and of others of its cell when it cannot be merged
-//! with them. Those that stand in the way of rollups are found there ([`rollups`](crate::rollups)).
+//! A block stands in the way of retention when a part of it is past a period; of blocks of a day when they
+//! could be merged without it ([`merge_runs`](crate::merge_runs)), and of others of its cell when it cannot
+//! be merged with them. Those that stand in the way of rollups are found there
+//! ([`rollups`](crate::rollups)).
 //!
-//! **Invariants.** A pure function of blocks, periods and the clock. What a block is cut into is never as long
-//! as the block.
+//! **Invariants.** A pure function of blocks, periods and the clock. What a block is cut into is never as
+//! long as the block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,8 +94,8 @@ pub(crate) fn union(blocks: &[&BlockMeta]) -> TimeRange {
     TimeRange::new(start, end)
 }
 
-/// The long blocks of a dataset that are to be cut, but for those that are left alone. Merges that are due come
-/// first.
+/// The long blocks of a dataset that are to be cut, but for those that are left alone. Merges that are due
+/// come first.
 pub(crate) fn due_cuts<'a>(
     (policy, now_ns): (&CompactionPolicy, i64),
     expiry: Option<&Expiry>,

@@ -67,8 +67,8 @@ async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
     Ok(())
 }
 
-/// Merges and cuts blocks until nothing is due, deletes first each time. A merge that fails ends the round: the next one
-/// sees a newer state.
+/// Merges and cuts blocks until nothing is due, deletes first each time. A merge that fails ends the round:
+/// the next one sees a newer state.
 async fn compact_all(
     shared: &Shared,
     compactor: &Compactor,

@@ -26,8 +26,8 @@ pub struct EngineOptions {
     /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers
     /// that no budget counts. Default: one per processor.
     pub flush_parallelism: usize,
-    /// Blocks that a flush commits at once at most, but for the last ones. Default: 4,096, which is as many as
-    /// a transaction holds.
+    /// Blocks that a flush commits at once at most, but for the last ones. Default: 4,096, which is as many
+    /// as a transaction holds.
     pub flush_commit_blocks: usize,
     /// Age at which a head is flushed. Default: 5 min.
     pub flush_age: Duration,

@@ -163,7 +163,8 @@ pub(crate) struct Rules {
 
 /// The rules of started requests, for compaction.
 pub(crate) struct DueRules {
-    /// The rules, whose compiled queries are kept if they are needed; not all of them when `through` is `None`.
+    /// The rules, whose compiled queries are kept if they are needed; not all of them when `through` is
+    /// `None`.
     pub rules: Vec<Arc<Rule>>,
     /// What a block made under them is clean of; `None` when some request could not be applied.
     pub through: Option<u64>,

@@ -1,11 +1,11 @@
 //! What queries see: a catalog snapshot and the heads that belong to it, swapped as one.
 //!
-//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a block if `n` is below its writer's
-//! floor in the snapshot, else in a head, unless a flush has put it into a block before the floor moves
-//! ([`Views::retire`]): never in neither. Only where a flush in several commits is under way, or was when its
-//! process died, a row may be in both, equal in both.
-//! New snapshots come through [`Views::publish`], in any order, rows through [`Views::insert`].
-//! All of them hold one short lock, under which heads are cut at the floors.
+//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a block if `n` is below its
+//! writer's floor in the snapshot, else in a head, unless a flush has put it into a block before the floor
+//! moves ([`Views::retire`]): never in neither. Only where a flush in several commits is under way, or was
+//! when its process died, a row may be in both, equal in both. New snapshots come through
+//! [`Views::publish`], in any order, rows through [`Views::insert`]. All of them hold one short lock, under
+//! which heads are cut at the floors.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};

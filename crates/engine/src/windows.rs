@@ -118,8 +118,8 @@ impl Spread {
         }
     }
 
-    /// The windows that the rows go to, by time, when slots and days with less than `thin_bytes` share them; 0
-    /// gives each its own. There are at most two, and two more for as many bytes.
+    /// The windows that the rows go to, by time, when slots and days with less than `thin_bytes` share
+    /// them; 0 gives each its own. There are at most two, and two more for as many bytes.
     pub(crate) fn windows(&self, thin_bytes: u64) -> Vec<Window> {
         let mut windows = Vec::new();
         let mut runs = self.runs().into_iter().rev();
@@ -222,7 +222,10 @@ mod tests {
         /// Whatever slots rows have, each belongs to one window that holds it, and windows are few.
         #[test]
         fn rows_are_in_one_window_each(
-            slots in prop::collection::vec((prop_oneof![-2_000i64..2_000, -1_200_000i64..1_200_000], 0u64..3), 1..6_000),
+            slots in prop::collection::vec(
+                (prop_oneof![-2_000i64..2_000, -1_200_000i64..1_200_000], 0u64..3),
+                1..6_000,
+            ),
             thin in 0u64..200,
             signal in prop_oneof![Just(Signal::Logs), Just(Signal::Metrics)],
         ) {

@@ -1,9 +1,10 @@
 //! Goal: whatever times, tenants and labels rows have, pushes, flushes and the reading of a WAL take no more
-//! memory than the budget of writes and a slack, a flush makes few blocks, and every acknowledged row is kept.
+//! memory than the budget of writes and a slack, a flush makes few blocks, and every acknowledged row is
+//! kept.
 //!
 //! Method: random pushes that are chosen to make the most blocks and the largest plans go to an engine on a
-//! directory, which crashes and starts again, under an allocator that counts what is held. Rows are counted in
-//! blocks and heads. A failure prints its seed.
+//! directory, which crashes and starts again, under an allocator that counts what is held. Rows are counted
+//! in blocks and heads. A failure prints its seed.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 

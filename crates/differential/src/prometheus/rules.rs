@@ -303,8 +303,8 @@ pub const RULES: &[Rule] = &[
         id: "order-of-conditions",
         what: "whether `absent` and `absent_over_time` answer a label that a selector asks for after it has \
                excluded a value of it: we do",
-        reason: "the last condition on a label decides, and Prometheus's storage puts those that exclude last \
-                 when it looks into one block alone",
+        reason: "the last condition on a label decides, and Prometheus's storage puts those that exclude \
+                 last when it looks into one block alone",
         explains: |case| {
             let excludes = |label: &&str| {
                 let has = |operator: &str| case.text.contains(&format!("{label}{operator}\""));

@@ -1,5 +1,5 @@
-//! Which blocks the entries of a head become: one per tenant and hour, or per day or several days for old rows
-//! in small amounts.
+//! Which blocks the entries of a head become: one per tenant and hour, or per day or several days for old
+//! rows in small amounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! Rolling a group of blocks: they become one with rollups, when that is worth it.
 //!
 //! A large group whose slots share blocks is not rolled in one merge, which would take as long as all of its
-//! day. Those blocks are [cut](crate::cut) first: each is exchanged for one per slot, in a commit of its own, and
-//! the groups of the day are smaller from then on. Blocks that are cut came while the day was small, so they are
-//! no more than a small day may have, and what a flush brought while it grew. Long blocks with rows of the day
-//! are cut as well, until no such block has rows of it: a step is made of all of its points.
+//! day. Those blocks are [cut](crate::cut) first: each is exchanged for one per slot, in a commit of its
+//! own, and the groups of the day are smaller from then on. Blocks that are cut came while the day was
+//! small, so they are no more than a small day may have, and what a flush brought while it grew. Long
+//! blocks with rows of the day are cut as well, until no such block has rows of it: a step is made of all
+//! of its points.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
-//! Which blocks the samples of a head become: one per tenant and two hours, or per day or several days for old
-//! samples in small amounts. Exemplars go with the samples of their time, and make a block where there are
-//! none. What is told of metric families belongs to no time: it goes into the latest block of the tenant.
+//! Which blocks the samples of a head become: one per tenant and two hours, or per day or several days for
+//! old samples in small amounts. Exemplars go with the samples of their time, and make a block where there
+//! are none. What is told of metric families belongs to no time: it goes into the latest block of the
+//! tenant.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +38,8 @@ pub(crate) struct SamplePlan {
 type Parts = HashMap<u32, SeriesParts>;
 
 impl SamplePlan {
-    /// The samples that a series has here, and how many repeated ones were left out; nothing when it has none.
+    /// The samples that a series has here, and how many repeated ones were left out; nothing when it has
+    /// none.
     pub(super) fn samples(&self, at: usize) -> Option<(SampleColumns, u64)> {
         let (first, last) = self.series.bounds_ms(at)?;
         if last < self.times_ms.0 || self.times_ms.1 < first {
@@ -65,8 +67,8 @@ impl Plan for SamplePlan {
     }
 }
 
-/// The blocks that the samples of a tenant become. Slots and days with less than `thin_bytes` share them. What
-/// belongs to no time belongs to `now_ns`.
+/// The blocks that the samples of a tenant become. Slots and days with less than `thin_bytes` share them.
+/// What belongs to no time belongs to `now_ns`.
 ///
 /// What a plan takes is paid by the reservations of the samples ([`super::head`]).
 pub(crate) fn plan_blocks(

@@ -1,4 +1,5 @@
-//! Blocks of several days: they are merged, cut, expired, rolled and cleaned, and answers stay what they were.
+//! Blocks of several days: they are merged, cut, expired, rolled and cleaned, and answers stay what they
+//! were.
 
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@
 //! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
 //! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
 //! all, it holds rows that a client was told to send again, and equal rows are stored once. A full or
-//! read-only device, and a process that is short of file descriptors or memory, are tried again once per pause,
-//! also when no push comes: a load balancer that sees that pushes are refused sends none. Most other failures
-//! poison the WAL for good, because after a failed fsync the kernel may report success for pages that it has
-//! dropped.
+//! read-only device, and a process that is short of file descriptors or memory, are tried again once per
+//! pause, also when no push comes: a load balancer that sees that pushes are refused sends none. Most other
+//! failures poison the WAL for good, because after a failed fsync the kernel may report success for pages
+//! that it has dropped.
 //!
 //! **When a file loses its name**, because it was removed or replaced, its bytes are found by no reader.
 //! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are

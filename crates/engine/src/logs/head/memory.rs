@@ -14,8 +14,8 @@ pub(super) const ROW_BYTES: u64 = 16;
 pub(super) const WAL_ROW_BYTES: u64 = 16;
 /// Bytes that a stream of a batch costs beside its entries: its piece and the shared batch.
 pub(super) const PIECE_BYTES: u64 = 64;
-/// Bytes that a stream costs that the head has not seen yet, beside its labels: in the head, and in the plan of
-/// the flush that makes blocks of it, where it has a place in each block that is being written.
+/// Bytes that a stream costs that the head has not seen yet, beside its labels: in the head, and in the
+/// plan of the flush that makes blocks of it, where it has a place in each block that is being written.
 const STREAM_BYTES: u64 = 384 + size_of::<StreamRows>() as u64 + 16;
 /// Bytes that one label costs beside its text: two boxed strings.
 const LABEL_BYTES: u64 = 64;

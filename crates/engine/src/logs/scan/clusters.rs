@@ -34,8 +34,9 @@ pub struct Member<T> {
     pub times: TimeRange,
 }
 
-/// Sources that meet in time, directly or through others, in the order that the query wants. Wide ones connect
-/// no others: they are members of every cluster whose times they touch, each with its rows of these times.
+/// Sources that meet in time, directly or through others, in the order that the query wants. Wide ones
+/// connect no others: they are members of every cluster whose times they touch, each with its rows of these
+/// times.
 pub fn clusters<T: Clone>(sources: Vec<Timed<T>>, order: Order) -> Vec<Vec<Member<T>>> {
     let (wide, mut narrow): (Vec<_>, Vec<_>) = sources.into_iter().partition(Timed::is_wide);
     narrow.sort_by_key(|s| (s.first, s.last));

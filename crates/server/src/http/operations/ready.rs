@@ -2,7 +2,7 @@
 //!
 //! Pushes and queries are reported separately, because a store that takes no writes may still answer reads,
 //! and the other way round. Without `for` the answer is 503 only when neither works, so that a load balancer
-//! does not remove a process that can still do one of both. Decision 0022 has the reasons.
+//! does not remove a process that can still do one of both. Decision 0023 has the reasons.
 
 use std::time::Duration;
 
