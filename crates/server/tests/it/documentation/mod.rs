@@ -78,6 +78,13 @@ fn try_block(place: &Place, block: &Block) -> usize {
             ours.len()
         }
         "toml" => try_configuration(place, block),
+        "carbon-c-relay" => {
+            place.write("block.conf", &block.text);
+            let form = block.language.as_str();
+            let words = ["sandur", "relay", "--config", "block.conf", "--format", form, "--check"];
+            place.run(&block.place, &call(&words));
+            1
+        }
         "logql" | "promql" => {
             let statements = statements(&block.text);
             for statement in &statements {
