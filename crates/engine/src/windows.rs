@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use sandur_model::{DAY_NS, HOUR_NS, Signal, TimeRange};
 
-/// The newest slots that are told apart from the day that they are in.
+/// The newest slots that are told apart; when there are more, those of the oldest day are counted together.
 const SLOTS_MAX: usize = 64;
 /// Days that are told apart; when there are more, several are counted together.
 const DAYS_MAX: usize = 4_096;
@@ -48,6 +48,8 @@ pub(crate) struct Spread {
     slot_ns: i64,
     /// Bytes of the newest slots, by their numbers.
     slots: BTreeMap<i64, u64>,
+    /// The days from this one on are in `slots`, so that no day is counted in parts.
+    newer: i64,
     /// Bytes of older rows by units of days.
     older: BTreeMap<i64, u64>,
     /// Slots of a unit.
@@ -79,7 +81,7 @@ impl Spread {
     pub(crate) fn new(signal: Signal) -> Self {
         let slot_ns = slot_ns(signal);
         let (slots, older) = (BTreeMap::new(), BTreeMap::new());
-        Self { slot_ns, slots, older, unit: DAY_NS / slot_ns, bounds: None }
+        Self { slot_ns, slots, newer: i64::MIN, older, unit: DAY_NS / slot_ns, bounds: None }
     }
 
     /// The number of the slot that holds an instant.
@@ -96,16 +98,23 @@ impl Spread {
     pub(crate) fn add(&mut self, slot: i64, bytes: u64) {
         let (first, last) = self.bounds.unwrap_or((slot, slot));
         self.bounds = Some((first.min(slot), last.max(slot)));
-        let is_older = self.slots.first_key_value().is_some_and(|(first, _)| slot < *first);
-        if is_older && self.slots.len() >= SLOTS_MAX {
+        if self.day(slot) < self.newer {
             return self.add_older(slot, bytes);
         }
         *self.slots.entry(slot).or_default() += bytes;
         if self.slots.len() > SLOTS_MAX
-            && let Some((first, bytes)) = self.slots.pop_first()
+            && let Some((&oldest, _)) = self.slots.first_key_value()
         {
-            self.add_older(first, bytes);
+            self.newer = self.day(oldest) + 1;
+            let newer = self.slots.split_off(&(self.newer * (DAY_NS / self.slot_ns)));
+            for (slot, bytes) in std::mem::replace(&mut self.slots, newer) {
+                self.add_older(slot, bytes);
+            }
         }
+    }
+
+    fn day(&self, slot: i64) -> i64 {
+        slot.div_euclid(DAY_NS / self.slot_ns)
     }
 
     fn add_older(&mut self, slot: i64, bytes: u64) {
@@ -214,8 +223,16 @@ mod tests {
     fn without_a_bound_every_slot_and_day_has_its_own() {
         let rows: Vec<(i64, u64)> = (0..100).map(|hour| (hour, 1)).collect();
         let found = windows(&rows, 0);
-        assert_eq!(found[..3], [((0, 24), 24), ((24, 48), 12), ((36, 37), 1)]);
-        assert_eq!(found.len(), 2 + SLOTS_MAX);
+        assert_eq!(found[..3], [((0, 24), 24), ((24, 48), 24), ((48, 49), 1)]);
+        assert_eq!(found.len(), 2 + 52);
+    }
+
+    #[test]
+    fn a_dense_day_is_not_counted_in_parts() {
+        // Half a day of what is dense as a whole is among the newest slots until others come.
+        let day = (0..24).map(|hour| (hour, 1));
+        let later = (30..83).map(|hour| (hour, 0));
+        assert_eq!(windows(&day.chain(later).collect::<Vec<_>>(), 20)[0], ((0, 24), 24));
     }
 
     proptest! {
