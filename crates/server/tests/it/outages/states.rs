@@ -31,7 +31,7 @@ impl World {
         let bucket = FaultStore::new(env.clone(), SEED, works());
         let node = Node::open(&env, &bucket.client("watched"), change).await;
         let monitor = Monitor::new(&env);
-        Self { env, bucket, node, monitor, scrape_every: Duration::from_secs(15) }
+        Self { env, bucket, node, monitor, scrape_every: HALF_MINUTE }
     }
 
     /// Lets time pass: `act` is done again and again, and the server is watched.
@@ -57,6 +57,7 @@ impl World {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+const SECONDS: Duration = Duration::from_secs(5);
 const HALF_MINUTE: Duration = Duration::from_secs(30);
 
 async fn push(node: &Node) {
@@ -92,12 +93,12 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
     ];
     for (state, plan, minutes, fires) in states {
         let mut world = World::new().await;
-        world.pass(2, SECOND, push).await;
+        world.pass(2, SECONDS, push).await;
         let is_healthy = plan == works();
         world.bucket.set_plan(plan);
         match fires {
-            ["SandurPushesAbandoned"] => world.pass(minutes, SECOND, push_impatiently).await,
-            _ => world.pass(minutes, SECOND, push).await,
+            ["SandurPushesAbandoned"] => world.pass(minutes, SECONDS, push_impatiently).await,
+            _ => world.pass(minutes, SECONDS, push).await,
         }
         world.expect(state, fires, known);
         if !is_healthy {
@@ -109,13 +110,13 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
         }
     }
     let mut world = World::new().await;
-    world.pass(2, SECOND, push).await;
+    world.pass(2, SECONDS, push).await;
     world.bucket.set_plan(FaultPlan { refused: 1.0, ..works() });
     for _ in 0..5 {
         push(&world.node).await;
     }
     world.bucket.set_plan(works());
-    world.pass(10, SECOND, push).await;
+    world.pass(10, SECONDS, push).await;
     world.expect("away for some seconds", &[], known);
 }
 
@@ -156,7 +157,7 @@ async fn of_senders(known: &mut BTreeSet<String>) {
 /// States of the process.
 async fn of_the_process(known: &mut BTreeSet<String>) {
     let mut world = World::new().await;
-    world.pass(2, SECOND, push).await;
+    world.pass(2, SECONDS, push).await;
     for _ in 0..15 {
         world.monitor.look(None).await;
         world.env.sleep(world.scrape_every).await;
@@ -164,13 +165,13 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
     world.expect("stopped", &["SandurDown"], known);
 
     let mut world = World::new().await;
-    world.pass(2, SECOND, push).await;
+    world.pass(2, SECONDS, push).await;
     world.node.server.app.pressure.set(true);
-    world.pass(7, SECOND, push).await;
+    world.pass(7, SECONDS, push).await;
     world.expect("short of memory", &["SandurPushesFail", "SandurMemoryShort"], known);
 
     let mut world = World::new().await;
-    for _ in 0..10_000 {
+    for _ in 0..500 {
         world.bucket.fail_next(Op::Put, "blocks/", Fault::Denied);
     }
     push(&world.node).await;
@@ -183,12 +184,12 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
     let node = Node::open(&env, &client, |_| {}).await;
     let _other = Node::open(&env, &bucket.client("other"), |_| {}).await;
     let monitor = Monitor::new(&env);
-    let mut world = World { env, bucket, node, monitor, scrape_every: Duration::from_secs(15) };
-    world.pass(2, SECOND, push).await;
+    let mut world = World { env, bucket, node, monitor, scrape_every: HALF_MINUTE };
+    world.pass(2, SECONDS, push).await;
     client.cut(true);
-    world.pass(1, SECOND, push).await;
+    world.pass(1, SECONDS, push).await;
     client.cut(false);
-    world.pass(5, SECOND, push).await;
+    world.pass(5, SECONDS, push).await;
     world.expect("fenced", &["SandurFenced"], known);
 
     // Hours of it: what a server does each second it does more rarely.
