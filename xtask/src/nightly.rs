@@ -14,6 +14,10 @@ const FUZZ_SECONDS: &str = "1200";
 /// Cases of a property that names no number of its own.
 const PROPERTY_CASES: &str = "10000";
 
+/// Attacks on memory that are repeated in a memory cgroup, and how many times.
+const MEMORY_ATTACKS: [&str; 2] = ["thin-days", "delete-filters"];
+const CGROUP_SEEDS: u64 = 20;
+
 /// A part of the night and what it is called with.
 struct Part {
     name: &'static str,
@@ -30,6 +34,7 @@ const PARTS: &[Part] = &[
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
     Part { name: "attacks", arguments: &[], run: attack::run },
+    Part { name: "memory cgroups", arguments: &[], run: memory_cgroups },
 ];
 
 /// Tests that are ignored because they take minutes: package, target and name.
@@ -94,6 +99,18 @@ fn many_seeds(_: &[String]) -> Result<()> {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(root()).args(["test", "--release", "--package", package]).args(*target);
         run_command(command.args(["--", "--ignored", "--exact", name])).context(*name)?;
+    }
+    Ok(())
+}
+
+/// Pushes and delete requests that are chosen to take the most memory, with a kernel that kills what takes
+/// more than 1.1 times its limit.
+fn memory_cgroups(_: &[String]) -> Result<()> {
+    for seed in 1..=CGROUP_SEEDS {
+        let (limit, seed) = (if seed % 2 == 0 { "256" } else { "128" }, seed.to_string());
+        let confined = ["--cgroup", "--memory-limit", limit, "--answer-within", "1m", "--seed", &seed];
+        let arguments = confined.iter().chain(&MEMORY_ATTACKS).map(|&argument| argument.to_owned());
+        attack::run(&arguments.collect::<Vec<_>>()).with_context(|| format!("seed {seed}, {limit} MiB"))?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@
 //! from one seed, which is printed.
 
 pub mod attacks;
+pub mod cgroup;
 pub mod course;
 mod draws;
 mod free_address;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sandur_attack::attacks::{ATTACKS, Attack};
+use sandur_attack::cgroup::MemoryCgroup;
 use sandur_attack::course::{Course, Verdict, run};
 use sandur_attack::ground::Size;
 use sandur_attack::victim::{ARGUMENTS, Setup};
@@ -22,7 +23,10 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let directory = tempfile::tempdir().context("cannot make a directory")?;
-    let course = course(&matches, directory.path().to_owned())?;
+    let mut course = course(&matches, directory.path().to_owned())?;
+    let limit = course.setup.memory_limit;
+    let cgroup = matches.get_flag("cgroup").then(|| MemoryCgroup::new(limit + limit / 10)).transpose()?;
+    course.setup.cgroup = cgroup.as_ref().map(MemoryCgroup::entrance);
     let env = Env::system(1);
     println!("seed {}, {} attacks", course.seed, course.attacks.len());
     let clean = run(&env, &course, print)?;
@@ -46,6 +50,7 @@ fn command() -> Command {
         .arg(number("seed", "1", "Decides what is drawn"))
         .arg(number("memory-limit", "256", "Memory limit of the server in MiB"))
         .arg(within.help("Longest wait of the bystander for an answer"))
+        .arg(flag("cgroup", "Run the database in a memory cgroup of 1.1 times its limit; takes root"))
         .arg(flag("short", "Each kind of input once"))
         .arg(flag("list", "List the attacks and stop"))
         .arg(Arg::new("attack").value_name("NAME").num_args(0..).help("Only these attacks"))
@@ -67,6 +72,7 @@ fn course(matches: &ArgMatches, directory: PathBuf) -> Result<Course<'static>> {
             memory_limit: number("memory-limit") << 20,
             arguments: ARGUMENTS.map(str::to_owned).to_vec(),
             open_files: None,
+            cgroup: None,
         },
         attacks: chosen(&names)?,
         size: if matches.get_flag("short") { Size::Short } else { Size::Full },

@@ -37,6 +37,8 @@ pub struct Setup {
     pub arguments: Vec<String>,
     /// Files that the process may have open, where not as many as this one.
     pub open_files: Option<u32>,
+    /// The memory cgroup that the process runs in, by the file through which it is entered.
+    pub cgroup: Option<PathBuf>,
 }
 
 /// A running process.
@@ -91,14 +93,7 @@ impl Setup {
         let address = free_address()?;
         let limit = self.memory_limit.to_string();
         let url = format!("file://{}", store.display());
-        let mut command = match self.open_files {
-            None => Command::new(&self.program),
-            Some(most) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]).arg(&self.program);
-                shell
-            }
-        };
+        let mut command = self.confined();
         command.args(["serve", "--store", &url, "--listen", &address.to_string(), "--memory-limit", &limit]);
         command.args(&self.arguments);
         let mut victim = spawn(&mut command, address, self.directory.join("serve.log"))?;
@@ -107,6 +102,19 @@ impl Setup {
             matches!(raw::request((from, victim.address), "GET", "/ready", &[], b""), Ok((200, _)))
         })?;
         Ok(victim)
+    }
+
+    /// The program, which a shell starts within its limits if there are some.
+    fn confined(&self) -> Command {
+        let files = self.open_files.map(|most| format!("ulimit -n {most} && "));
+        let cgroup = self.cgroup.as_ref().map(|entrance| format!("echo $$ > '{}' && ", entrance.display()));
+        let limits: String = cgroup.into_iter().chain(files).collect();
+        if limits.is_empty() {
+            return Command::new(&self.program);
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{limits}exec \"$0\" \"$@\"")]).arg(&self.program);
+        shell
     }
 
     /// Starts the memcached server and waits until it answers.

@@ -29,6 +29,7 @@ struct Storm<'a> {
     ground: &'a Ground<'a>,
     address: SocketAddr,
     draws: Draws,
+    pushes: u64,
     samples: u64,
     lines: u64,
     tenants: u64,
@@ -41,7 +42,8 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     setup.arguments.extend(["--limits-reject-old-samples-max-age", "0"].map(str::to_owned));
     let server = setup.serve_store(ground.env, &store)?;
     let draws = Draws::new(ground.seed);
-    let mut storm = Storm { ground, address: server.address, draws, samples: 0, lines: 0, tenants: 0 };
+    let address = server.address;
+    let mut storm = Storm { ground, address, draws, pushes: 0, samples: 0, lines: 0, tenants: 0 };
     for round in 0..ground.pick(2, 4) {
         storm.push_century(round)?;
     }
@@ -72,11 +74,12 @@ impl Storm<'_> {
         }
     }
 
-    /// A sample a day of some series, and a line a day of some streams, for up to 130 years.
+    /// A sample a day of some series, and a line a day of some streams, for up to a century.
     fn push_century(&mut self, round: usize) -> Result<()> {
         let now_ms = self.ground.env.now_ns() / 1_000_000;
-        let days = self.ground.pick(4_000, 36_500) as i64;
-        for series in 0..self.ground.pick(2, 4) {
+        let days = self.ground.pick(4_000, 36_500) as i64 / (1 + self.draws.below(3) as i64);
+        for series in 0..1 + self.draws.below(self.ground.pick(3, 7)) {
+            self.pushes += 2;
             let shift = self.draws.below(80_000_000) as i64;
             let times: Vec<i64> = (0..days).map(|day| now_ms - day * DAY_MS - shift).collect();
             let pairs = [("__name__", "thin"), ("id", &format!("{round}-{series}"))];
@@ -121,8 +124,7 @@ impl Storm<'_> {
     /// Whether there are few objects for what was pushed. Each push may have been in a flush of its own.
     fn check_blocks(&self, store: &Path) {
         let found = files(&store.join("blocks"));
-        let pushes = self.ground.pick(2, 4) as u64 * self.ground.pick(2, 4) as u64;
-        let most = BLOCKS_OF_DATASET * 2 * pushes + self.tenants;
+        let most = BLOCKS_OF_DATASET * self.pushes + self.tenants;
         if found > most {
             self.ground.tally.finding(format!("{found} blocks, {most} are enough"));
         }

@@ -27,6 +27,7 @@ fn every_attack_is_withstood() {
             memory_limit: 256 << 20,
             arguments: ARGUMENTS.map(str::to_owned).to_vec(),
             open_files: None,
+            cgroup: None,
         },
         attacks: ATTACKS.to_vec(),
         size: Size::Short,

@@ -232,7 +232,8 @@ fn renders_of_archives_stay_the_same_when_the_points_beside_them_become_rollups(
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
         fs::write(tree.join(name), whisper(last, f64::from(n))).unwrap();
     }
-    // So many points that the day is no thin one, which would share a block with other days and stay as it is.
+    // So many points that the day is no thin one, which would share a block with other days and stay as it
+    // is.
     let minutes_of_the_day = one_archive(today - 5 * 86_400 - 60, (60, 1_440), 1.0);
     for n in 0..200 {
         fs::write(tree.join(format!("full{n}.wsp")), &minutes_of_the_day).unwrap();
