@@ -133,7 +133,7 @@ async fn run(
     socket: WebSocket,
 ) {
     let (tenant, shape, encoding) = (call.tenant.clone(), asked.shape, asked.encoding);
-    let mut tail = Tail { app: app.clone(), tenant, socket, standing, shape, encoding };
+    let mut tail = Tail { app: app.clone(), tenant, socket, standing, shape, encoding, has_left: false };
     let outcome = async {
         let query = Arc::new(query?);
         // A follower lives as long as it likes: the deadline of queries is not for it.
@@ -152,7 +152,9 @@ async fn run(
             CloseFrame { code, reason: close_reason(&failure.message).into() }
         }
     };
-    let _ = tail.app.env.timeout(SEND_PATIENCE, tail.socket.send(Message::Close(Some(frame)))).await;
+    if !tail.has_left {
+        let _ = tail.app.env.timeout(SEND_PATIENCE, tail.socket.send(Message::Close(Some(frame)))).await;
+    }
     drop(following);
 }
 
@@ -240,6 +242,8 @@ struct Tail {
     standing: Option<Standing>,
     shape: Shape,
     encoding: Encoding,
+    /// Whether the client took too long to read a message, or its connection failed.
+    has_left: bool,
 }
 
 impl Tail {
@@ -378,7 +382,10 @@ impl Tail {
         let env = Arc::clone(&self.app).env.clone();
         match env.timeout(SEND_PATIENCE, self.socket.send(message)).await {
             Some(Ok(())) => Ok(()),
-            _ => Err(gone()),
+            _ => {
+                self.has_left = true;
+                Err(gone())
+            }
         }
     }
 }

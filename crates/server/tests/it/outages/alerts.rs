@@ -78,13 +78,18 @@ impl Monitor {
 
     /// Scrapes the server, or finds that there is none, and evaluates the rules.
     pub async fn look(&mut self, node: Option<&Node>) {
-        let now_ms = self.env.now_ns() / 1_000_000;
         let page = match node {
-            Some(node) => node.server.get("/metrics", &[]).await.body,
-            None => String::new(),
+            Some(node) => Some(node.metrics().await),
+            None => None,
         };
-        self.add("up", if node.is_some() { 1.0 } else { 0.0 }, now_ms);
-        for line in page.lines().filter(|line| !line.starts_with('#')) {
+        self.scraped(page.as_deref()).await;
+    }
+
+    /// Takes what a server answered to a scrape, or that there was none, and evaluates the rules.
+    pub async fn scraped(&mut self, page: Option<&str>) {
+        let now_ms = self.env.now_ns() / 1_000_000;
+        self.add("up", if page.is_some() { 1.0 } else { 0.0 }, now_ms);
+        for line in page.unwrap_or_default().lines().filter(|line| !line.starts_with('#')) {
             let (series, value) = line.rsplit_once(' ').unwrap();
             self.add(series, value.parse().unwrap(), now_ms);
         }

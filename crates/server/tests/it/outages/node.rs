@@ -44,6 +44,11 @@ impl Node {
         self.server.push_json(&body).await
     }
 
+    /// What a scrape reads.
+    pub async fn metrics(&self) -> String {
+        self.server.get("/metrics", &[]).await.body
+    }
+
     /// Asks for the lines of the last minutes.
     pub async fn query(&self) -> Answer {
         let pairs = [("query", r#"{app="a"}"#), ("since", "5m"), ("limit", "10")];

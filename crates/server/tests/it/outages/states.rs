@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sandur_base::Env;
-use sandur_server::config::Settings;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 
 use super::alerts::{Monitor, rules};
+use super::alone;
 use super::course::{SEED, works};
 use super::node::Node;
 use crate::harness::NOW;
@@ -18,20 +18,15 @@ struct World {
     bucket: FaultStore,
     node: Node,
     monitor: Monitor,
-    scrape_every: Duration,
 }
 
 impl World {
     async fn new() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let env = Env::simulated(SEED, NOW * 1_000_000_000);
         let bucket = FaultStore::new(env.clone(), SEED, works());
-        let node = Node::open(&env, &bucket.client("watched"), change).await;
+        let node = Node::open(&env, &bucket.client("watched"), |_| {}).await;
         let monitor = Monitor::new(&env);
-        Self { env, bucket, node, monitor, scrape_every: HALF_MINUTE }
+        Self { env, bucket, node, monitor }
     }
 
     /// Lets time pass: `act` is done again and again, and the server is watched.
@@ -41,7 +36,7 @@ impl World {
         while self.env.monotonic() < ends {
             let next = self.env.monotonic() + every;
             act(&self.node).await;
-            if scraped_at.is_none_or(|at| self.env.monotonic() >= at + self.scrape_every) {
+            if scraped_at.is_none_or(|at| self.env.monotonic() >= at + SCRAPE_EVERY) {
                 scraped_at = Some(self.env.monotonic());
                 self.monitor.look(Some(&self.node)).await;
             }
@@ -59,6 +54,7 @@ impl World {
 const SECOND: Duration = Duration::from_secs(1);
 const SECONDS: Duration = Duration::from_secs(5);
 const HALF_MINUTE: Duration = Duration::from_secs(30);
+const SCRAPE_EVERY: Duration = Duration::from_secs(15);
 
 async fn push(node: &Node) {
     node.push("a line", 0).await;
@@ -160,7 +156,7 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
     world.pass(2, SECONDS, push).await;
     for _ in 0..15 {
         world.monitor.look(None).await;
-        world.env.sleep(world.scrape_every).await;
+        world.env.sleep(SCRAPE_EVERY).await;
     }
     world.expect("stopped", &["SandurDown"], known);
 
@@ -184,37 +180,36 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
     let node = Node::open(&env, &client, |_| {}).await;
     let _other = Node::open(&env, &bucket.client("other"), |_| {}).await;
     let monitor = Monitor::new(&env);
-    let mut world = World { env, bucket, node, monitor, scrape_every: HALF_MINUTE };
+    let mut world = World { env, bucket, node, monitor };
     world.pass(2, SECONDS, push).await;
     client.cut(true);
     world.pass(1, SECONDS, push).await;
     client.cut(false);
     world.pass(5, SECONDS, push).await;
     world.expect("fenced", &["SandurFenced"], known);
+}
 
-    // Hours of it: what a server does each second it does more rarely.
-    let mut world = World::with(|settings| {
-        settings.cluster.poll_interval = Duration::from_secs(20);
-        settings.cluster.heartbeat_interval = Duration::from_secs(60);
-        settings.cluster.dead_after = Duration::from_secs(180);
-    })
-    .await;
-    world.scrape_every = Duration::from_secs(120);
-    world
-        .pass(6 * 60 + 10, world.scrape_every, async |node| {
-            // Until the next scrape; the catalog sets it when a snapshot is published.
-            node.engine.catalog().metrics().removed.set(200_000);
-        })
-        .await;
+/// Hours in which the metrics stay as they are.
+async fn of_hours(known: &mut BTreeSet<String>) {
+    let mut world = World::new().await;
+    world.pass(2, SECONDS, push).await;
+    // The catalog sets it when a snapshot is published.
+    world.node.engine.catalog().metrics().removed.set(200_000);
+    let page = world.node.metrics().await;
+    for _ in 0..6 * 60 / 2 + 5 {
+        world.monitor.scraped(Some(&page)).await;
+        world.env.sleep(Duration::from_secs(120)).await;
+    }
     world.expect("garbage stays", &["SandurGarbageStays"], known);
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_alert_fires_in_its_state_and_in_no_other() {
+#[test]
+fn each_alert_fires_in_its_state_and_in_no_other() {
     let mut known = BTreeSet::new();
-    of_the_store(&mut known).await;
-    of_senders(&mut known).await;
-    of_the_process(&mut known).await;
+    alone(of_the_store(&mut known));
+    alone(of_senders(&mut known));
+    alone(of_the_process(&mut known));
+    alone(of_hours(&mut known));
     let all: BTreeSet<String> = rules().into_iter().map(|alert| alert.name).collect();
     assert_eq!(known, all, "an alert has no state in which it fires");
 }
