@@ -238,12 +238,18 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "changes-of-histograms",
-        what: "`changes` of histograms: Prometheus counts more",
+        what: "`changes` of histograms: Prometheus counts more, also where `count_values` makes labels of the \
+               counts or a comparison leaves some of them",
         reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
         explains: |case| {
-            case.difference.kind == Kind::Values
-                && case.text.contains("changes")
-                && is_of_histograms(&case.text)
+            let is_chosen = case.text.contains("count_values") || is_compared(&case.text);
+            let has_changes = case.text.contains("changes(") && is_of_histograms(&case.text);
+            has_changes
+                && match case.difference.kind {
+                    Kind::Values => true,
+                    Kind::Series | Kind::Samples => is_chosen,
+                    _ => false,
+                }
         },
         controls: none,
     },
