@@ -122,7 +122,7 @@ impl Shared {
                 continue;
             }
             dead.fence = sequence + 1;
-            match self.read_frame(incarnation, frame, &bytes, WhenFull::Flush).await? {
+            match self.read_frame(incarnation, frame, &bytes, WhenFull::FlushAll).await? {
                 ReadFrame::Batches(batches) => {
                     rows += batches.iter().map(|(batch, _)| batch.rows()).sum::<usize>();
                     self.views.insert(incarnation, sequence, batches);
@@ -140,20 +140,29 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Takes memory of the write budget for rows of a dead writer.
-    pub(crate) async fn reserve_or_flush(&self, incarnation: Id, bytes: u64) -> Result<Reservation, Error> {
+    /// Takes memory of the write budget for rows of a dead writer; flushes heads of these dead writers, the
+    /// earliest first, until there is some.
+    pub(crate) async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
         let budget = &self.options.write_budget;
-        if let Ok(memory) = budget.reserve(bytes) {
-            return Ok(memory);
-        }
-        self.views.seal(incarnation);
+        let mut refusal = match budget.reserve(bytes) {
+            Ok(memory) => return Ok(memory),
+            Err(refusal) => refusal,
+        };
         let mut failed = None;
-        for head in self.views.heads_of(incarnation) {
-            if let Flushed::InPart { failed: Some(reason) } = self.flush_head(&head, Ending::Open).await? {
-                failed.get_or_insert(reason);
+        for incarnation in dead {
+            self.views.seal(*incarnation);
+            for head in self.views.heads_of(*incarnation) {
+                if let Flushed::InPart { failed: Some(reason) } = self.flush_head(&head, Ending::Open).await?
+                {
+                    failed.get_or_insert(reason);
+                }
             }
+            refusal = match budget.reserve(bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(refusal) => refusal,
+            };
         }
-        budget.reserve(bytes).map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
+        Err(failed.unwrap_or_else(|| refusal.into()))
     }
 
     /// Flushes and seals dead writers of this directory, until that is done or the engine stops.

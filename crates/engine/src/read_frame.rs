@@ -21,6 +21,8 @@ pub(crate) enum WhenFull {
     Stop,
     /// Flush what was read: the writer is dead and fenced or about to be.
     Flush,
+    /// Flush what was read of this writer and of those before it: all are dead, and nothing else flushes them.
+    FlushAll,
 }
 
 /// The batches of a frame.
@@ -80,7 +82,11 @@ impl Shared {
         when_full: WhenFull,
     ) -> Result<Option<Reservation>, Error> {
         match when_full {
-            WhenFull::Flush => Ok(Some(self.reserve_or_flush(incarnation, bytes).await?)),
+            WhenFull::Flush => Ok(Some(self.reserve_or_flush(&[incarnation], bytes).await?)),
+            WhenFull::FlushAll => {
+                let read = self.views.incarnations_until(incarnation);
+                Ok(Some(self.reserve_or_flush(&read, bytes).await?))
+            }
             WhenFull::Stop => Ok(self.followed_budget.reserve(bytes).ok()),
         }
     }

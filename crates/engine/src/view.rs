@@ -200,6 +200,13 @@ impl Views {
         current.heads.iter().filter(|head| head.incarnation() == incarnation).cloned().collect()
     }
 
+    /// The incarnations that have heads, in their order, up to this one.
+    pub(crate) fn incarnations_until(&self, last: Id) -> Vec<Id> {
+        let mut found: BTreeSet<Id> = self.current().heads.iter().map(|head| head.incarnation()).collect();
+        found.insert(last);
+        found.into_iter().take_while(|incarnation| *incarnation <= last).collect()
+    }
+
     /// Says that rows of an incarnation are missing from the heads, or no longer.
     pub(crate) fn set_missing(&self, incarnation: Id, missing: Option<String>) {
         let mut inserters = self.lock();

@@ -260,8 +260,8 @@ mod tests {
                 prop_assert_eq!(of.len(), 1);
                 prop_assert!(of[0].window.start <= at && at + slot_ns(signal) <= of[0].window.end);
             }
-            if thin > 0 {
-                prop_assert!(found.len() as u64 <= 2 + 2 * (total / thin), "{} of {}", found.len(), total);
+            if let Some(full) = total.checked_div(thin) {
+                prop_assert!(found.len() as u64 <= 2 + 2 * full, "{} of {}", found.len(), total);
             }
         }
     }

@@ -202,6 +202,31 @@ fn recovery_with_less_memory_than_the_wal_flushes_in_parts() {
     });
 }
 
+/// The rows of the earlier of two dead writers kept the memory that those of the later one needed.
+#[test]
+fn recovery_flushes_the_earlier_of_two_dead_writers_for_the_later_one() {
+    let directory = TempDir::new().unwrap();
+    let blocks = directory.path().join("blocks");
+    let in_the_way = blocks.join(TenantId::default_tenant().as_str());
+    std::fs::create_dir(&blocks).unwrap();
+    // No block can be written, so that the first writer is not sealed while the second one lives.
+    std::fs::write(&in_the_way, "").unwrap();
+    let mut written = Vec::new();
+    for n in 0..2 {
+        process(async {
+            let engine = open(directory.path()).await;
+            written.push(push_row(&engine, "a", n, &n.to_string().repeat(400_000)).await.unwrap());
+        });
+    }
+    std::fs::remove_file(&in_the_way).unwrap();
+    process(async {
+        let write_budget = MemoryBudget::root("write", 1 << 20);
+        let engine =
+            open_with(directory.path(), EngineOptions { write_budget, ..EngineOptions::default() }).await;
+        assert_eq!(read_all(&engine).await, sorted([written]));
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_and_new_rows_go_to_their_windows() {
     let directory = TempDir::new().unwrap();
