@@ -12,7 +12,7 @@ use sandur_model::{MINUTE_NS, Signal, TenantId, TimeRange};
 use super::assembly::LogAssembly;
 use super::head::{LogHead, StreamRows};
 use crate::assembly::{Assembly, Plan};
-use crate::windows::{Spread, Window, is_long};
+use crate::windows::{Spread, Window, is_long, slot_ns};
 
 /// Bytes of lines per time slice of a block: large enough that streams still fill pages, small enough
 /// that a query for the latest rows reads few of them.
@@ -52,22 +52,26 @@ pub(crate) fn plan_blocks(head: &LogHead, tenant: &TenantId, thin_bytes: u64) ->
     let mut streams = head.tenant_rows(tenant);
     streams.sort_unstable_by(|a, b| compare_streams(&a.stream().labels, &b.stream().labels));
     let mut spread = Spread::new(Signal::Logs);
-    for stream in &streams {
-        let mut open = None;
-        stream.visit(TimeRange::ALL, |row| {
-            let (slot, bytes) = (spread.slot_of(row.entry.timestamp), u64::from(row.entry.line.len));
-            match &mut open {
-                Some((same, sum)) if *same == slot => *sum += bytes,
-                _ => _ = open.replace((slot, bytes)).map(|(slot, sum)| spread.add(slot, sum)),
-            }
-        });
-        if let Some((slot, bytes)) = open {
-            spread.add(slot, bytes);
-        }
-    }
+    let unit = slot_ns(Signal::Logs);
+    streams.iter().for_each(|stream| sums(stream, TimeRange::ALL, unit, |slot, sum| spread.add(slot, sum)));
     let streams: Arc<[StreamRows]> = streams.into();
     let plan = |of| BlockPlan { tenant: tenant.clone(), of, streams: Arc::clone(&streams) };
     spread.windows(thin_bytes).into_iter().map(plan).collect()
+}
+
+/// Adds up the bytes of rows that follow each other within a unit of time.
+fn sums(stream: &StreamRows, times: TimeRange, unit_ns: i64, mut add: impl FnMut(i64, u64)) {
+    let mut open = None;
+    stream.visit(times, |row| {
+        let (number, bytes) = (row.entry.timestamp.div_euclid(unit_ns), u64::from(row.entry.line.len));
+        match &mut open {
+            Some((same, sum)) if *same == number => *sum += bytes,
+            _ => _ = open.replace((number, bytes)).map(|(number, sum)| add(number, sum)),
+        }
+    });
+    if let Some((number, sum)) = open {
+        add(number, sum);
+    }
 }
 
 impl BlockPlan {
@@ -97,10 +101,7 @@ impl BlockPlan {
         let unit = MINUTE_NS * (rows.length_ns() / MINUTE_NS / SLICE_UNITS_MAX + 1);
         let mut units: BTreeMap<i64, u64> = BTreeMap::new();
         for at in present {
-            self.stream(*at).visit(rows, |row| {
-                let unit = row.entry.timestamp.div_euclid(unit);
-                *units.entry(unit).or_default() += u64::from(row.entry.line.len);
-            });
+            sums(self.stream(*at), rows, unit, |number, sum| *units.entry(number).or_default() += sum);
         }
         let (mut slices, mut start, mut gathered) = (Vec::new(), rows.start, 0);
         for (number, size) in units {
