@@ -21,7 +21,8 @@ pub(crate) enum WhenFull {
     Stop,
     /// Flush what was read: the writer is dead and fenced or about to be.
     Flush,
-    /// Flush what was read of this writer and of those before it: all are dead, and nothing else flushes them.
+    /// Flush what was read of this writer and of those before it: all are dead, and nothing else flushes
+    /// them.
     FlushAll,
 }
 

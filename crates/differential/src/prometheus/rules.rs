@@ -238,8 +238,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "changes-of-histograms",
-        what: "`changes` of histograms: Prometheus counts more, also where `count_values` makes labels of the \
-               counts or a comparison leaves some of them",
+        what: "`changes` of histograms: Prometheus counts more, also where `count_values` makes labels of \
+               the counts or a comparison leaves some of them",
         reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
         explains: |case| {
             let is_chosen = case.text.contains("count_values") || is_compared(&case.text);

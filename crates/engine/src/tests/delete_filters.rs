@@ -13,6 +13,7 @@ use sandur_query::{Error as QueryError, Followed, RowLook, RowSelector};
 use tempfile::TempDir;
 
 use super::deletes::{processed, without};
+use super::local::process;
 use super::*;
 use crate::fixtures::app_is;
 use crate::{DeleteOptions, FilterError, MaintenanceOptions};
@@ -152,28 +153,32 @@ async fn many_large_filters_stay_within_their_memory() {
 }
 
 /// Blocks are cleaned of some requests after the other when they do not fit into memory together.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_large_filters_are_processed_within_their_memory() {
+#[test]
+fn many_large_filters_are_processed_within_their_memory() {
     let directory = TempDir::new().unwrap();
-    let (engine, _) = open(&directory, DAY, BUDGET).await;
-    let mut left = push_rows(&engine, "a", 0..30).await;
-    engine.flush().await.unwrap();
-    for number in 0..10 {
-        delete(&engine, &format!("a {number} {LARGE}")).await.unwrap();
-        left = without(&left, "a", Some(&number.to_string()), 0..100);
-    }
-    engine.shutdown().await.unwrap();
-    drop(engine);
-    let (engine, alive) = open(&directory, Duration::ZERO, BUDGET).await;
-    let requests = engine.deletes(&logs()).await.unwrap();
-    for request in requests {
-        processed(&engine, request.record.request.id).await;
-    }
-    let rows: u64 = engine.view().snapshot.all_blocks().map(|block| block.rows).sum();
-    assert_eq!((read_all(&engine).await, rows), (left, 20), "removed for good");
-    let most = alive.most.load(Ordering::SeqCst);
-    assert!(most <= BUDGET, "{most} bytes were alive at once");
-    engine.shutdown().await.unwrap();
+    let left = process(async {
+        let (engine, _) = open(&directory, DAY, BUDGET).await;
+        let mut left = push_rows(&engine, "a", 0..30).await;
+        engine.flush().await.unwrap();
+        for number in 0..10 {
+            delete(&engine, &format!("a {number} {LARGE}")).await.unwrap();
+            left = without(&left, "a", Some(&number.to_string()), 0..100);
+        }
+        engine.shutdown().await.unwrap();
+        left
+    });
+    process(async {
+        let (engine, alive) = open(&directory, Duration::ZERO, BUDGET).await;
+        let requests = engine.deletes(&logs()).await.unwrap();
+        for request in requests {
+            processed(&engine, request.record.request.id).await;
+        }
+        let rows: u64 = engine.view().snapshot.all_blocks().map(|block| block.rows).sum();
+        assert_eq!((read_all(&engine).await, rows), (left, 20), "removed for good");
+        let most = alive.most.load(Ordering::SeqCst);
+        assert!(most <= BUDGET, "{most} bytes were alive at once");
+        engine.shutdown().await.unwrap();
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -191,42 +196,49 @@ async fn a_request_whose_filter_is_too_large_is_refused_with_the_limit() {
 }
 
 /// A process with more memory, or an older version, made the request.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_concerns() {
+#[test]
+fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_concerns() {
     let directory = TempDir::new().unwrap();
-    let (engine, _) = open(&directory, DAY, 16 * BUDGET).await;
-    let rows = push_rows(&engine, "a", 0..10).await;
-    engine.flush().await.unwrap();
-    let large = delete(&engine, &format!("a 1 {}", 2 * BUDGET)).await.unwrap();
-    delete(&engine, &format!("a 2 {LARGE}")).await.unwrap();
-    engine.shutdown().await.unwrap();
-    drop(engine);
-    let (engine, alive) = open(&directory, DAY, BUDGET).await;
-    let asked = context(engine.env());
-    let selection = |range| Selection {
-        matchers: app_is("a"),
-        range,
-        order: Order::OldestFirst,
-        needles: Needles::default(),
-        columns: Columns { lines: true, metadata: true },
-        counts: false,
-        counts_by: Vec::new(),
-    };
-    let outcome = async {
-        let mut scan = engine.sources().logs.scan(&asked, selection(TimeRange::ALL)).await?;
-        while let Some(ScanItem::Page(mut task)) = scan.next().await? {
-            task.narrow()?;
-        }
-        Ok::<_, QueryError>(())
-    };
-    let refused = outcome.await.expect_err("what it hides is not known").to_string();
-    assert!(refused.contains(&large.to_string()) && refused.contains("--memory-limit"), "{refused}");
-    let later = TimeRange::new(START_NS + 2_000_000_000, START_NS + 3_000_000_000);
-    assert!(engine.sources().logs.scan(&asked, selection(later)).await.is_ok(), "it names no row of then");
-    assert!(alive.most.load(Ordering::SeqCst) <= BUDGET);
-    engine.cancel_delete(&logs(), large, false).await.unwrap();
-    assert_eq!(read_all(&engine).await, without(&rows, "a", Some("2"), 0..100));
-    engine.shutdown().await.unwrap();
+    let (rows, large) = process(async {
+        let (engine, _) = open(&directory, DAY, 16 * BUDGET).await;
+        let rows = push_rows(&engine, "a", 0..10).await;
+        engine.flush().await.unwrap();
+        let large = delete(&engine, &format!("a 1 {}", 2 * BUDGET)).await.unwrap();
+        delete(&engine, &format!("a 2 {LARGE}")).await.unwrap();
+        engine.shutdown().await.unwrap();
+        (rows, large)
+    });
+    process(async {
+        let (engine, alive) = open(&directory, DAY, BUDGET).await;
+        let asked = context(engine.env());
+        let selection = |range| Selection {
+            matchers: app_is("a"),
+            range,
+            order: Order::OldestFirst,
+            needles: Needles::default(),
+            columns: Columns { lines: true, metadata: true },
+            counts: false,
+            counts_by: Vec::new(),
+        };
+        let outcome = async {
+            let mut scan = engine.sources().logs.scan(&asked, selection(TimeRange::ALL)).await?;
+            while let Some(ScanItem::Page(mut task)) = scan.next().await? {
+                task.narrow()?;
+            }
+            Ok::<_, QueryError>(())
+        };
+        let refused = outcome.await.expect_err("what it hides is not known").to_string();
+        assert!(refused.contains(&large.to_string()) && refused.contains("--memory-limit"), "{refused}");
+        let later = TimeRange::new(START_NS + 2_000_000_000, START_NS + 3_000_000_000);
+        assert!(
+            engine.sources().logs.scan(&asked, selection(later)).await.is_ok(),
+            "it names no row of then"
+        );
+        assert!(alive.most.load(Ordering::SeqCst) <= BUDGET);
+        engine.cancel_delete(&logs(), large, false).await.unwrap();
+        assert_eq!(read_all(&engine).await, without(&rows, "a", Some("2"), 0..100));
+        engine.shutdown().await.unwrap();
+    });
 }
 
 /// Which series a request names is known without its compiled query.
