@@ -104,7 +104,7 @@ impl Setup {
         Ok(victim)
     }
 
-    /// The program, which a shell starts within its limits if there are some.
+    /// The command that starts the program. If there are limits, a shell sets them first.
     fn confined(&self) -> Command {
         let files = self.open_files.map(|most| format!("ulimit -n {most} && "));
         let cgroup = self.cgroup.as_ref().map(|entrance| format!("echo $$ > '{}' && ", entrance.display()));

@@ -48,7 +48,7 @@ pub(crate) struct Spread {
     slot_ns: i64,
     /// Bytes of the newest slots, by their numbers.
     slots: BTreeMap<i64, u64>,
-    /// The days from this one on are in `slots`, so that no day is counted in parts.
+    /// The first day whose slots are counted one by one. Each older day is counted as a whole.
     newer: i64,
     /// Bytes of older rows by units of days.
     older: BTreeMap<i64, u64>,

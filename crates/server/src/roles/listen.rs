@@ -34,8 +34,8 @@ pub struct Doors {
     pub following: Option<Task<()>>,
 }
 
-/// Binds the listeners that the settings name and starts to accept: requests are answered with 503 until
-/// [`Door::open`]. Raises the limit of open files first.
+/// Binds the listeners that the settings name, raises the limit of open files, and starts to accept
+/// connections. Requests are answered with 503 until [`Door::open`] is called.
 pub async fn doors(
     env: &Env,
     settings: &Settings,

@@ -85,7 +85,7 @@ impl Monitor {
         self.scraped(page.as_deref()).await;
     }
 
-    /// Takes what a server answered to a scrape, or that there was none, and evaluates the rules.
+    /// Evaluates the rules after a scrape with this answer; `None` if the server did not answer.
     pub async fn scraped(&mut self, page: Option<&str>) {
         let now_ms = self.env.now_ns() / 1_000_000;
         self.add("up", if page.is_some() { 1.0 } else { 0.0 }, now_ms);

@@ -44,7 +44,7 @@ const BEGIN: &str =
     "<!-- tables of outages: what the test `the_tables_of_outages_are_what_happens` prints -->\n\n";
 const END: &str = "<!-- end of the tables of outages -->";
 
-/// Runs something by itself in paused time: what its servers do ends with it.
+/// Runs a future in a runtime of its own, in paused time. Its tasks end with the runtime.
 fn alone<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(work)
