@@ -12,7 +12,7 @@
 //! Outside of a job, and in one without an owner, work goes on to its end and takes the memory it wants.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::budget::{MemoryBudget, OverBudget, Reservation};
 
@@ -27,6 +27,38 @@ pub trait Owner: Send + Sync {
     fn budget(&self) -> &MemoryBudget;
     /// Keeps the reason why the job ends: its memory does not suffice.
     fn refused(&self, refusal: OverBudget);
+}
+
+/// An owner whose job ends when its budget is exhausted, and for no other reason.
+pub struct Bounded {
+    budget: MemoryBudget,
+    refusal: Mutex<Option<OverBudget>>,
+}
+
+impl Bounded {
+    /// The owner of a job that may take the memory of this budget.
+    pub fn new(budget: MemoryBudget) -> Arc<Self> {
+        Arc::new(Self { budget, refusal: Mutex::default() })
+    }
+
+    /// The latest refusal of the budget.
+    pub fn refusal(&self) -> Option<OverBudget> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Owner for Bounded {
+    fn goes_on(&self) -> bool {
+        true
+    }
+
+    fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    fn refused(&self, refusal: OverBudget) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+    }
 }
 
 /// The job is to end; who runs it knows why.

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_base::account::Account;
-use sandur_base::job::{self, Stopped, reserve_exactly};
+use sandur_base::job::{self, Bounded, Stopped, reserve_exactly};
 use sandur_base::{Env, Id, Lane, LruMap, MemoryBudget, OverBudget, Reservation};
 use sandur_model::{Labels, MatchOp, Matcher, Signal, is_graphite_label, matches_all};
 use sandur_query::{Error as QueryError, RowLook, RowSelector, SelectorCompiler};
@@ -173,45 +173,19 @@ impl Filters {
             Signal::Metrics => &self.of_samples,
         };
         let one = self.budget.child(ONE, most);
-        let owner = Arc::new(Compiling { budget: one.clone(), refused: Mutex::default() });
+        let owner = Bounded::new(one.clone());
         // What is kept belongs to no query: the next one uses it.
-        let job = || job::run(Arc::clone(&owner) as Arc<dyn job::Owner>, || compile(&query.text));
+        let job = || job::run(owner.clone(), || compile(&query.text));
         let selector = match Account::run_on(None, job) {
             Ok(Ok(selector)) => selector,
             Ok(Err(error)) => return Err(FilterError::unreadable(&error)),
-            Err(Stopped) => return Err(owner.refusal(most)),
+            Err(Stopped) => {
+                let refusal = owner.refusal();
+                return Err(refusal.map_or(FilterError::TooLarge { limit: most }, |of| too_large(of, most)));
+            }
         };
         let memory = one.reserve(selector.memory_bytes()).map_err(|refusal| too_large(refusal, most))?;
         Ok(Compiled { bytes: one.used(), selector, _memory: memory })
-    }
-}
-
-/// The job that compiles a query: what it makes is charged to the budget of the filters.
-struct Compiling {
-    budget: MemoryBudget,
-    refused: Mutex<Option<OverBudget>>,
-}
-
-impl Compiling {
-    /// Why the job was stopped.
-    fn refusal(&self, most: u64) -> FilterError {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Nothing else stops it.
-        refused.map_or(FilterError::TooLarge { limit: most }, |refusal| too_large(refusal, most))
-    }
-}
-
-impl job::Owner for Compiling {
-    fn goes_on(&self) -> bool {
-        true
-    }
-
-    fn budget(&self) -> &MemoryBudget {
-        &self.budget
-    }
-
-    fn refused(&self, refusal: OverBudget) {
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
     }
 }
 

@@ -140,28 +140,14 @@ impl Column {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]
     fn a_length_at_the_edge_of_its_type_is_refused() {
-        let owner = Arc::new(Small(MemoryBudget::root("query", 1 << 20)));
+        let owner = job::Bounded::new(MemoryBudget::root("query", 1 << 20));
         for count in [usize::MAX, usize::MAX / 8 + 1, 1 << 61, 1 << 40] {
             assert!(job::run(owner.clone(), || Column::with_room(count).is_err()).is_err(), "{count}");
         }
-    }
-
-    struct Small(MemoryBudget);
-
-    impl job::Owner for Small {
-        fn goes_on(&self) -> bool {
-            true
-        }
-        fn budget(&self) -> &MemoryBudget {
-            &self.0
-        }
-        fn refused(&self, _: OverBudget) {}
     }
 
     #[test]

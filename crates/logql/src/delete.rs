@@ -89,7 +89,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use sandur_base::{MemoryBudget, OverBudget, job};
+    use sandur_base::{MemoryBudget, job};
     use sandur_model::{Labels, StreamRun};
 
     fn page(lines: &[&str]) -> (LogPage, LineColumn) {
@@ -133,27 +133,13 @@ mod tests {
         assert!(!DeleteQuery::new(r#"{app="a"} |= "4111-1111-1111""#).unwrap().needles().0.is_empty());
     }
 
-    struct Bounded(MemoryBudget);
-
-    impl job::Owner for Bounded {
-        fn goes_on(&self) -> bool {
-            true
-        }
-
-        fn budget(&self) -> &MemoryBudget {
-            &self.0
-        }
-
-        fn refused(&self, _: OverBudget) {}
-    }
-
     /// What was compiled, and what workers remembered, was in no budget and was kept.
     #[test]
     fn a_compiled_query_is_charged_to_the_job_that_compiles_it_until_it_is_dropped() {
         let large = r#"{app="a"} |~ "(?i)[\\pL\\pN]{1,40}" | line_format "{{__line__}}""#;
         let compile = |bytes: u64| {
             let budget = MemoryBudget::root("filter", bytes);
-            let owner = Arc::new(Bounded(budget.clone()));
+            let owner = job::Bounded::new(budget.clone());
             (job::run(owner, || DeleteQuery::new(large).ok()), budget)
         };
         let (compiled, budget) = compile(64 << 20);

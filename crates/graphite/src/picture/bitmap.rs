@@ -184,13 +184,10 @@ impl Canvas for BitmapCanvas {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::canvas::UPWARDS;
     use super::super::png::tests::{Decoded, decode};
     use super::*;
-    use sandur_base::job::{self, Owner};
-    use sandur_base::{MemoryBudget, OverBudget};
+    use sandur_base::{MemoryBudget, job};
 
     const RED: Color = Color { red: 255, green: 0, blue: 0, opacity: 1.0 };
     const WHITE: Color = Color { red: 255, green: 255, blue: 255, opacity: 1.0 };
@@ -260,24 +257,10 @@ mod tests {
         assert!(text(0.0, Anchor::Middle, &"m".repeat(100_000)).count(is_red) > 100);
     }
 
-    struct Poor(MemoryBudget);
-
-    impl Owner for Poor {
-        fn budget(&self) -> &MemoryBudget {
-            &self.0
-        }
-
-        fn refused(&self, _: OverBudget) {}
-
-        fn goes_on(&self) -> bool {
-            true
-        }
-    }
-
     #[test]
     fn a_bitmap_has_its_memory_before_it_is_made() {
         let begin = |bytes| {
-            let owner = Arc::new(Poor(MemoryBudget::root("query", bytes)));
+            let owner = job::Bounded::new(MemoryBudget::root("query", bytes));
             job::run(owner, || BitmapCanvas::begin((2_000, 2_000)).is_ok()) == Ok(true)
         };
         assert!(begin(64 << 20) && !begin(16 << 20));
