@@ -140,16 +140,15 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Takes memory of the write budget for rows of a dead writer; flushes heads of these dead writers, the
-    /// earliest first, until there is some.
+    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted, the heads
+    /// of the given dead writers are flushed, one writer after the other.
     pub(crate) async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
         let budget = &self.options.write_budget;
-        let mut refusal = match budget.reserve(bytes) {
-            Ok(memory) => return Ok(memory),
-            Err(refusal) => refusal,
-        };
-        let mut failed = None;
+        let (mut memory, mut failed) = (budget.reserve(bytes), None);
         for incarnation in dead {
+            if memory.is_ok() {
+                break;
+            }
             self.views.seal(*incarnation);
             for head in self.views.heads_of(*incarnation) {
                 if let Flushed::InPart { failed: Some(reason) } = self.flush_head(&head, Ending::Open).await?
@@ -157,12 +156,9 @@ impl Shared {
                     failed.get_or_insert(reason);
                 }
             }
-            refusal = match budget.reserve(bytes) {
-                Ok(memory) => return Ok(memory),
-                Err(refusal) => refusal,
-            };
+            memory = budget.reserve(bytes);
         }
-        Err(failed.unwrap_or_else(|| refusal.into()))
+        memory.map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
     }
 
     /// Flushes and seals dead writers of this directory, until that is done or the engine stops.

@@ -117,21 +117,21 @@ impl Views {
     /// Puts the batches of frame `sequence` where queries see them. Frames of an incarnation come in
     /// the order of their numbers. Rows that are in blocks already are dropped.
     pub(crate) fn insert(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
-        self.insert_after(incarnation, sequence, batches, no_heads)
+        self.insert_frame(incarnation, sequence, batches, false)
     }
 
     /// The same of pushes, whose senders are told which samples were left out: those are compared with the
     /// samples of earlier heads, too.
     pub(crate) fn insert_pushed(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
-        self.insert_after(incarnation, sequence, batches, earlier_heads)
+        self.insert_frame(incarnation, sequence, batches, true)
     }
 
-    fn insert_after(
+    fn insert_frame(
         &self,
         incarnation: Id,
         sequence: u64,
         batches: Batches,
-        earlier: impl for<'v> Fn(&'v View, &Head) -> Vec<&'v Head>,
+        is_pushed: bool,
     ) -> Vec<Inserted> {
         let mut inserters = self.lock();
         let current = self.current();
@@ -140,7 +140,7 @@ impl Views {
         }
         let inserter = inserters.entry(incarnation).or_default();
         let head = self.open_head(inserter, incarnation, &current);
-        let earlier = earlier(&current, &head);
+        let earlier = if is_pushed { earlier_heads(&current, &head) } else { Vec::new() };
         let insert = |(batch, memory)| head.insert_after(sequence, batch, memory, &earlier);
         let inserted = batches.into_iter().map(insert).collect();
         head.advance(sequence + 1);
@@ -285,10 +285,6 @@ impl Views {
         let missing = missing_of(inserters);
         View { snapshot, heads, missing }
     }
-}
-
-fn no_heads<'v>(_: &'v View, _: &Head) -> Vec<&'v Head> {
-    Vec::new()
 }
 
 /// The heads whose samples stay when the open head of a writer gets others of the same instants: its own
