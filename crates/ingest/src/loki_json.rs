@@ -142,9 +142,14 @@ impl<'de> Visitor<'de> for Stream<'_> {
 /// Bytes of the name of an unknown member in an error.
 const SHOWN_MAX: usize = 40;
 
+/// The beginning of the name of an unknown member, for an error.
+pub(crate) fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(SHOWN_MAX)]
+}
+
 /// What is wrong with a stream without entries that has an unknown member.
 fn without_entries(unknown: &str) -> String {
-    let shown = &unknown[..unknown.floor_char_boundary(SHOWN_MAX)];
+    let shown = shown(unknown);
     let remedy = match unknown {
         "labels" | "entries" => {
             ": the format of before version 1, {\"labels\": \"{...}\", \"entries\": [...]}, is read at \

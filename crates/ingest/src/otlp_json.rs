@@ -16,7 +16,7 @@ use serde::de::{
 
 use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
-use crate::loki_json::malformed;
+use crate::loki_json::{malformed, shown};
 use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
@@ -155,14 +155,11 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
     }
 }
 
-/// Bytes of the name of an unknown member in an error.
-const SHOWN_MAX: usize = 40;
-
 impl MessageSeed<'_> {
     /// Notes an unknown member if records are expected in this message.
     fn note_unknown(&mut self, name: &str) {
         let Some(expected) = records_of(self.fields).filter(|_| self.out.unknown.is_none()) else { return };
-        let shown = &name[..name.floor_char_boundary(SHOWN_MAX)];
+        let shown = shown(name);
         self.out.unknown = Some(format!(
             "'{shown}' stands where \"{expected}\" is expected, and nothing else holds records"
         ));
