@@ -56,17 +56,24 @@ impl Named {
 /// A name or the value of a label in quotes.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            character => out.push(character),
-        }
-    }
-    out.push('"');
+    push_quoted(text, |part| out.push_str(part));
     out
+}
+
+/// The same in parts.
+pub fn push_quoted(text: &str, mut push: impl FnMut(&str)) {
+    push("\"");
+    for part in text.split_inclusive(['\\', '"', '\n']) {
+        let (plain, escaped) = match part.as_bytes().last() {
+            Some(b'\\') => (&part[..part.len() - 1], "\\\\"),
+            Some(b'"') => (&part[..part.len() - 1], "\\\""),
+            Some(b'\n') => (&part[..part.len() - 1], "\\n"),
+            _ => (part, ""),
+        };
+        push(plain);
+        push(escaped);
+    }
+    push("\"");
 }
 
 impl Escaping {

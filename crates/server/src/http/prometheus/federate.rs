@@ -17,7 +17,7 @@ use super::selectors;
 use super::visible::Visible;
 use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::escaping::{Escaping, Named, quoted};
+use crate::http::escaping::{Escaping, Named, push_quoted};
 use crate::http::exposition::{Exposition, accepted};
 use crate::http::marshal::json::push;
 use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
@@ -214,13 +214,13 @@ impl Federated {
         }
         out.push(b'{');
         if !is_plain {
-            out.extend_from_slice(quoted(&whole).as_bytes());
+            push_quoted(&whole, |part| out.extend_from_slice(part.as_bytes()));
             out.push(b',');
         }
         for (label, value) in labels.iter().filter(|(label, _)| *label != "__name__") {
             self.write_name(out, Named::Label, label);
             out.push(b'=');
-            out.extend_from_slice(quoted(value).as_bytes());
+            push_quoted(value, |part| out.extend_from_slice(part.as_bytes()));
             out.push(b',');
         }
         // Without it the scrape would put its own there.
