@@ -55,16 +55,20 @@ pub fn choices_within(case: &Case<'_>) -> Vec<Ask> {
     if is_of_equals(case) {
         return Vec::new();
     }
-    let whole = Times { start: BEGIN_MS, end: BEGIN_MS + LENGTH_MS, step: STEP_MS };
     let within = case.ask.expression.descendants().into_iter();
     let choices = within.filter(|inner| choice(&inner.to_string()).is_some());
-    // Those of a subquery have other steps than the question.
     let asked = |choice: Expression| {
         let named = named(&choice);
-        let all = [(&choice, case.ask.times), (&choice, whole), (&named, case.ask.times), (&named, whole)];
-        all.map(|(expression, times)| Ask { expression: expression.clone(), times })
+        [by_itself(case, &choice), by_itself(case, &named)].concat()
     };
     choices.flat_map(asked).collect()
+}
+
+/// Questions for a part of a question: at the times of the question and, because a subquery has other steps,
+/// over all times.
+pub fn by_itself(case: &Case<'_>, part: &Expression) -> Vec<Ask> {
+    let whole = Times { start: BEGIN_MS, end: BEGIN_MS + LENGTH_MS, step: STEP_MS };
+    [case.ask.times, whole].map(|times| Ask { expression: part.clone(), times }).to_vec()
 }
 
 /// Whether a question is for a choice, and both answers have the same values at each step.

@@ -243,15 +243,16 @@ pub const RULES: &[Rule] = &[
         reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
         explains: |case| {
             let is_chosen = case.text.contains("count_values") || is_compared(&case.text);
+            let is_within = !case.text.starts_with("changes(");
             let has_changes = case.text.contains("changes(") && is_of_histograms(&case.text);
             has_changes
                 && match case.difference.kind {
                     Kind::Values => true,
-                    Kind::Series | Kind::Samples => is_chosen,
+                    Kind::Series | Kind::Samples => is_chosen && is_within,
                     _ => false,
                 }
         },
-        controls: none,
+        controls: changes_within,
     },
     Rule {
         id: "mixed-schemas",
@@ -390,6 +391,16 @@ fn has_other_values(case: &Case<'_>) -> bool {
 /// A note without the place that it is about.
 fn without_place(text: &str) -> &str {
     text.rsplit_once(" (").map_or(text, |(note, _)| note)
+}
+
+/// Questions for the `changes` within a question whose series or samples differ.
+fn changes_within(case: &Case<'_>) -> Vec<Ask> {
+    if case.difference.kind == Kind::Values {
+        return Vec::new();
+    }
+    let within = case.ask.expression.descendants().into_iter();
+    let changes = within.filter(|part| part.to_string().starts_with("changes("));
+    changes.flat_map(|part| choices::by_itself(case, &part)).collect()
 }
 
 /// Whether an expression compares.
