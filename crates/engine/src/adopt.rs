@@ -140,8 +140,8 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted, the heads
-    /// of the given dead writers are flushed, one writer after the other.
+    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted, the
+    /// heads of the given dead writers are flushed, one writer after the other.
     pub(crate) async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
         let budget = &self.options.write_budget;
         let (mut memory, mut failed) = (budget.reserve(bytes), None);
