@@ -98,7 +98,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "attack",
-        arguments: "[--short] [--seed N] [--memory-limit MIB] [NAME...]",
+        arguments: "[--short] [--seed N] [--memory-limit MIB] [--cgroup] [NAME...]",
         about: "throw hostile input at a running release server and check that it stands",
         run: attack::run,
     },
