@@ -45,6 +45,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ingest", &["base", "model", "format", "carbon"]),
     ("scrape", &["base", "model", "ingest"]),
     ("relay", &["base", "model", "carbon"]),
+    ("service", &["base", "model", "query", "logql", "promql", "graphite", "carbon", "ingest"]),
     ("whisper", &[]),
     ("s3-server", &[]),
 ];

@@ -8,6 +8,10 @@
 pub enum ErrorKind {
     /// The caller sent something malformed; the same call never succeeds.
     Invalid,
+    /// A request, or what it holds, is larger than its limit or than the memory of one request.
+    TooLarge,
+    /// A well-formed request that holds nothing of what it is for.
+    Empty,
     /// The named thing does not exist.
     NotFound,
     /// A configured limit or budget was exceeded; the message names it.

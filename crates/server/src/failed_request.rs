@@ -1,14 +1,12 @@
 //! A failed request: its status and the plain text that the client reads.
 //!
-//! The one place that maps kinds of errors to statuses. The statuses are Loki's and Mimir's, since agents
-//! decide by them whether to retry: 5xx are retried, 4xx are not, but for 429 by those who want to be slowed
-//! down. Prometheus drops what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is
-//! for a tenant that is over its own rate, and a server that is short of something says 503, and with
-//! `Retry-After` when to ask again.
+//! The status follows from the kind of the failure ([`sandur_service::status_of`]), unless a protocol wants
+//! another. A 503 says with `Retry-After` when to ask again.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sandur_base::ErrorKind;
+use sandur_service::query_log::Outcome;
 
 /// What a failed request answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,17 +60,8 @@ impl Failure {
 }
 
 /// The status of a kind of error.
-pub fn status_of(kind: ErrorKind) -> StatusCode {
-    match kind {
-        ErrorKind::Invalid | ErrorKind::Limit => StatusCode::BAD_REQUEST,
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        ErrorKind::Busy | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Denied => StatusCode::UNAUTHORIZED,
-        ErrorKind::Cancelled => StatusCode::from_u16(499).expect("499 is within the range of statuses"),
-        ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        ErrorKind::Corrupt | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+fn status_of(kind: ErrorKind) -> StatusCode {
+    StatusCode::from_u16(sandur_service::status_of(kind)).expect("kinds have statuses of HTTP")
 }
 
 impl IntoResponse for Failure {
@@ -84,6 +73,18 @@ impl IntoResponse for Failure {
             HeaderMap::from_iter([(header::CONTENT_TYPE, text), (header::X_CONTENT_TYPE_OPTIONS, plain)]);
         self.show_retry_after(&mut headers);
         (self.status, headers, self.message).into_response()
+    }
+}
+
+impl From<sandur_service::Failure> for Failure {
+    fn from(failure: sandur_service::Failure) -> Self {
+        Self::new(failure.kind, failure.message).with_outcome(failure.may_be_done)
+    }
+}
+
+impl From<&Failure> for Outcome {
+    fn from(failure: &Failure) -> Self {
+        Self::failed(failure.status.as_u16(), &failure.message)
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use sandur_base::{Env, small_file};
+use sandur_graphite::{RulesFile, StorageRules};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Graphite;
-use crate::wiring::graphite::{RulesFile, StorageRules};
 
 /// How often the files are read.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);

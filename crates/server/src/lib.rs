@@ -3,8 +3,8 @@
 //! **What it is.** The only crate that wires: it reads the configuration, opens the engine, and puts
 //! Loki's HTTP API in front of it; and the commands that speak that API or look into a store.
 //!
-//! **What it is not.** It contains no algorithm of storage, search or query; those are in the crates
-//! below, and [`wiring`] is the one place that names their entry points.
+//! **What it is not.** It contains no algorithm of storage, search or query; those are in the crates below.
+//! Queries and writes are services of `sandur_service`; this crate puts protocols in front of them.
 //!
 //! **Life of a process.** `main` sets the allocator and calls [`cli::main`]. `sandur serve` loads the
 //! layers of [`config`], starts logging, opens the store, and serves ([`roles`]); its own log may go into
@@ -32,4 +32,3 @@ mod open_files;
 mod process_metrics;
 pub mod roles;
 mod server_metrics;
-pub mod wiring;

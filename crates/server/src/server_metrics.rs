@@ -11,7 +11,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
-use sandur_query::ResultsCache;
 
 use crate::logging;
 use crate::process_metrics::ProcessMetrics;
@@ -43,14 +42,7 @@ pub struct BudgetLabels {
     pub budget: String,
 }
 
-/// Labels of outcomes.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub struct OutcomeLabels {
-    /// What happened.
-    pub outcome: &'static str,
-}
-
-/// Labels of requests that were turned away, and of samples.
+/// Labels of requests that were turned away.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ReasonLabels {
     /// Why.
@@ -69,44 +61,10 @@ pub struct ServerMetrics {
     pub connections_evicted: Counter,
     /// Connections that were refused because their address has its share.
     pub connections_refused: Counter,
-    /// Bytes of accepted lines.
-    pub pushed_bytes: Counter,
-    /// Accepted entries.
-    pub pushed_entries: Counter,
-    /// Refused entries.
-    pub refused_entries: Counter,
-    /// Accepted float samples.
-    pub pushed_samples: Counter,
-    /// Accepted native histograms.
-    pub pushed_histograms: Counter,
-    /// Accepted exemplars.
-    pub pushed_exemplars: Counter,
-    refused_samples: Family<ReasonLabels, Counter>,
-    /// Series of delta temporality that are added up.
-    pub delta_series: Gauge,
-    /// Queries that ended, well or badly.
-    pub queries: Counter,
-    /// Queries whose client went away.
-    pub queries_cancelled: Counter,
-    /// Queries that were ended because memory was short.
-    pub queries_starved: Counter,
-    /// Queries that run.
-    pub queries_running: Gauge,
-    /// Queries that wait.
-    pub queries_waiting: Gauge,
-    /// Bytes of lines that queries looked at.
-    pub queried_bytes: Counter,
-    /// Followers.
-    pub followers: Gauge,
     /// Resident memory as the governor last read it.
     pub resident_bytes: Gauge,
-    /// Units in the step cache.
-    pub result_units: Gauge,
-    results: Family<OutcomeLabels, Counter>,
     budget_used: Family<BudgetLabels, Gauge>,
     budget_limit: Family<BudgetLabels, Gauge>,
-    /// Times that pushes were refused because memory was short.
-    pub pressure_refusals: Counter,
     /// Lines of the own log that were stored.
     pub self_logs: Counter,
     /// Lines of the own log that did not fit the queue or broke a limit.
@@ -131,27 +89,9 @@ impl Default for ServerMetrics {
             connections: Gauge::default(),
             connections_evicted: Counter::default(),
             connections_refused: Counter::default(),
-            pushed_bytes: Counter::default(),
-            pushed_entries: Counter::default(),
-            refused_entries: Counter::default(),
-            pushed_samples: Counter::default(),
-            pushed_histograms: Counter::default(),
-            pushed_exemplars: Counter::default(),
-            refused_samples: Family::default(),
-            delta_series: Gauge::default(),
-            queries: Counter::default(),
-            queries_cancelled: Counter::default(),
-            queries_starved: Counter::default(),
-            queries_running: Gauge::default(),
-            queries_waiting: Gauge::default(),
-            queried_bytes: Counter::default(),
-            followers: Gauge::default(),
             resident_bytes: Gauge::default(),
-            result_units: Gauge::default(),
-            results: Family::default(),
             budget_used: Family::default(),
             budget_limit: Family::default(),
-            pressure_refusals: Counter::default(),
             self_logs: Counter::default(),
             self_logs_dropped: Counter::default(),
             log_dropped: Counter::default(),
@@ -174,35 +114,11 @@ impl ServerMetrics {
         all.register("sandur_http_evicted_connections", text, self.connections_evicted);
         let text = "Connections refused because their address had its share of busy ones";
         all.register("sandur_http_refused_connections", text, self.connections_refused);
-        all.register("sandur_push_line_bytes", "Bytes of accepted lines", self.pushed_bytes);
-        all.register("sandur_push_entries", "Accepted entries", self.pushed_entries);
-        all.register("sandur_push_refused_entries", "Entries refused by a limit", self.refused_entries);
-        all.register("sandur_push_samples", "Accepted float samples", self.pushed_samples);
-        let text = "Accepted native histograms";
-        all.register("sandur_push_histograms", text, self.pushed_histograms);
-        all.register("sandur_push_exemplars", "Accepted exemplars", self.pushed_exemplars);
-        let text = "Samples, histograms and exemplars refused by a limit";
-        all.register("sandur_push_refused_samples", text, self.refused_samples);
-        all.register("sandur_push_delta_series", "Delta series that are added up", self.delta_series);
-        all.register("sandur_queries", "Queries that ended", self.queries);
-        let text = "Queries whose client went away before the answer";
-        all.register("sandur_queries_cancelled", text, self.queries_cancelled);
-        let text = "Queries ended because resident memory was near its limit";
-        all.register("sandur_queries_starved", text, self.queries_starved);
-        all.register("sandur_queries_running", "Queries that run", self.queries_running);
-        all.register("sandur_queries_waiting", "Queries that wait", self.queries_waiting);
-        all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", self.queried_bytes);
-        all.register("sandur_followers", "Clients that follow new lines", self.followers);
-        all.register("sandur_result_cache_units", "Units in the step cache", self.result_units);
-        let text = "What became of look-ups in the step cache, and of what was stored there";
-        all.register("sandur_result_cache_outcomes", text, self.results);
         all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
         all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
         let text = "Resident memory as the governor last read it";
         all.register("sandur_memory_resident_bytes", text, self.resident_bytes);
         all.register_collector(Box::new(ProcessMetrics));
-        let text = "Pushes refused because resident memory was near its limit";
-        all.register("sandur_memory_pressure_refusals", text, self.pressure_refusals);
         all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
         let text = "Lines of the own log that did not fit the 4 MiB that may wait or broke a limit";
         all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
@@ -213,23 +129,6 @@ impl ServerMetrics {
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         all.register("sandur_build", "What was built", build);
         registry
-    }
-
-    /// Shows how well the step cache works.
-    pub fn observe_results(&self, results: &ResultsCache) {
-        let figures = results.figures();
-        self.result_units.set(figures.units as i64);
-        for (outcome, count) in [
-            ("hit", figures.hits),
-            ("miss", figures.misses),
-            ("outdated", figures.outdated),
-            ("stored", figures.stored),
-            ("evicted", figures.evicted),
-        ] {
-            // The cache counts; this shows its counts.
-            self.results.get_or_create(&OutcomeLabels { outcome }).inner().store(count, Ordering::Relaxed);
-        }
-        self.observe_budget(results.budget());
     }
 
     /// Shows how many lines of the log were dropped.
@@ -248,11 +147,6 @@ impl ServerMetrics {
     /// Counts a request that the gate turned away.
     pub fn refused_request(&self, reason: &'static str) {
         self.turned_away.get_or_create(&ReasonLabels { reason }).inc();
-    }
-
-    /// Counts samples that a limit refused.
-    pub fn refused_samples(&self, reason: &'static str, samples: u64) {
-        self.refused_samples.get_or_create(&ReasonLabels { reason }).inc_by(samples);
     }
 
     /// Counts an answered request.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Claim;
+use sandur_service::writes::lasting_parties;
 
-use crate::http::{App, lasting_parties};
+use crate::http::App;
 
 /// Room of the first read: what a sender of a few lines needs.
 const ROOM_MIN: usize = 16 << 10;
@@ -39,7 +40,7 @@ pub struct Rest {
 impl Buffer {
     /// An empty one that grows to at most `most` bytes.
     pub fn new(app: &App, peer: Option<SocketAddr>, most: usize) -> Self {
-        let claim = app.request_memory.claim(lasting_parties(peer)).lasting();
+        let claim = app.writes.memory().claim(lasting_parties(peer)).lasting();
         Self { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most }
     }
 

@@ -78,7 +78,7 @@ impl Input {
 async fn make_room(app: &App, buffer: &mut Buffer) -> Result<(), Broken> {
     let patience = app.settings.carbon.message_timeout;
     while app.env.timeout(patience, buffer.make_room(app, 0)).await.is_none() {
-        if app.pressure.is_high() {
+        if app.writes.is_short_of_memory() {
             let text = format!(
                 "the server was short of memory (--memory-limit) for {patience:?} (carbon.message_timeout), \
                  and the stream holds a window"
@@ -112,7 +112,7 @@ impl Connection {
     /// Half of the window: one half is being stored while the other one is received.
     fn half(&self) -> usize {
         let most =
-            (self.app.settings.carbon.window / 2).min(self.app.request_memory.claim_max() / CLAIM_SHARE);
+            (self.app.settings.carbon.window / 2).min(self.app.writes.memory().claim_max() / CLAIM_SHARE);
         usize::try_from(most).unwrap_or(usize::MAX).max(self.message_max().saturating_add(1))
     }
 

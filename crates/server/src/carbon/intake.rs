@@ -10,20 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use sandur_base::ErrorKind;
 use sandur_carbon::Protocol;
 use sandur_ingest::{
     CarbonBatches, DecodedSamples, Memory, Push, PushHeaders, Refused, RejectedMessage, SamplePush,
 };
 use sandur_model::{Limits, TenantId};
+use sandur_service::Failure;
+use sandur_service::writes::{Received, decode_in_memory, parties};
 use tokio::sync::Semaphore;
 
 use super::rejected::RejectedOf;
 use super::tenancy::{BlockTenants, Tenancy};
-use crate::failed_request::Failure;
-use crate::http::{App, BodyHeaders, Decoded, Received, call, decode_in_memory, parties, receive};
+use crate::failed_request;
+use crate::http::{App, call, receive};
 
 /// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -40,8 +42,6 @@ const PART_MIN: usize = 4 << 10;
 const TURN_MIN: usize = 64 << 10;
 /// Memory that a byte of a block takes while it is decoded, about, when all of its names are new.
 const DECODED_BYTES: u64 = 24;
-/// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
-const SERIES_BYTES: u64 = 64;
 
 /// Where points come from.
 #[derive(Clone)]
@@ -52,14 +52,6 @@ pub struct Source {
     pub tenancy: Arc<Tenancy>,
     /// Who sends them.
     pub peer: Option<SocketAddr>,
-}
-
-impl Decoded for CarbonBatches {
-    fn memory_bytes(&self) -> u64 {
-        let of =
-            |one: &DecodedSamples| one.batch.memory_bytes() + one.batch.series.len() as u64 * SERIES_BYTES;
-        self.batches.iter().map(of).sum()
-    }
 }
 
 /// What is known of a block after an attempt.
@@ -80,7 +72,8 @@ pub async fn store(app: App, source: Source, bytes: Bytes) {
     while let Some((bytes, is_counted)) = open.pop() {
         let mut progress = Progress { is_counted, ..Progress::default() };
         let Err(failure) = store_block(&app, &source, &bytes, &mut progress).await else { continue };
-        let parts = (failure.status == StatusCode::BAD_REQUEST).then(|| halves(&app, &source, &bytes));
+        let parts = matches!(failure.kind, ErrorKind::Invalid | ErrorKind::Limit)
+            .then(|| halves(&app, &source, &bytes));
         match parts.flatten() {
             Some([first, second]) => {
                 open.extend([(second, progress.is_counted), (first, progress.is_counted)]);
@@ -113,9 +106,8 @@ async fn store_block(
     let (mut pause, mut last_attempts) = (PAUSE_MIN, 0);
     loop {
         let Err(failure) = attempt(app, source, bytes, progress).await else { return Ok(()) };
-        let may_pass = failure.status == StatusCode::TOO_MANY_REQUESTS || failure.status.is_server_error();
         last_attempts += u32::from(app.stopping.is_triggered());
-        if !may_pass || last_attempts > LAST_ATTEMPTS {
+        if !failure.may_pass() || last_attempts > LAST_ATTEMPTS {
             return Err(failure);
         }
         app.carbon.metrics.repeats.inc();
@@ -160,14 +152,14 @@ pub fn reject(app: &App, source: &Source, reason: &'static str, text: String, me
 
 async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progress) -> Result<(), Failure> {
     // Before rates are used up: points that wait for the store are not to be left out for a rate.
-    app.intake.admits_pushes()?;
+    app.writes.intake().admits_pushes()?;
     let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
-    let memory = app.request_memory.claim(parties(tenants.tenants[0].as_str(), source.peer));
+    let memory = app.writes.memory().claim(parties(tenants.tenants[0].as_str(), source.peer));
     let received = Received { bytes: bytes.clone(), memory };
     let decode = decoder(app, source, Arc::clone(&tenants));
     // Blocks that each have half of the memory that they need wait for each other.
     let turn = if bytes.len() < TURN_MIN { None } else { turns(app).acquire().await.ok() };
-    let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
+    let (decoded, _memory) = decode_in_memory(&app.writes, received, decode).await?;
     drop(turn);
     progress.done.resize(tenants.tenants.len(), false);
     if !std::mem::replace(&mut progress.is_counted, true) {
@@ -199,7 +191,7 @@ fn turns(app: &App) -> &Semaphore {
     app.carbon.decoding.get_or_init(|| {
         let block = (app.settings.carbon.window / 2).max(TURN_MIN as u64) * DECODED_BYTES;
         // What connections hold may leave a third of the memory, two thirds of which one address gets.
-        let most = app.request_memory.claim_max() * 4 / 9 / block.max(1);
+        let most = app.writes.memory().claim_max() * 4 / 9 / block.max(1);
         Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS))
     })
 }
@@ -210,8 +202,8 @@ fn decoder(
     source: &Source,
     tenants: Arc<BlockTenants>,
 ) -> impl Fn(Bytes, Rc<dyn Memory>) -> Result<CarbonBatches, sandur_ingest::Error> + Clone + Send + 'static {
-    let limits: Arc<[Arc<Limits>]> = tenants.tenants.iter().map(|tenant| app.limits(tenant)).collect();
-    let (now_ns, series) = (app.env.now_ns(), Arc::clone(&app.series));
+    let limits: Arc<[Arc<Limits>]> = tenants.tenants.iter().map(|tenant| app.writes.limits(tenant)).collect();
+    let (now_ns, series) = (app.env.now_ns(), Arc::clone(app.writes.series()));
     let (protocol, tenancy) = (source.protocol, Arc::clone(&source.tenancy));
     move |bytes, lent| {
         let pushes = tenants.tenants.iter().zip(limits.iter()).map(|(tenant, limits)| {
@@ -228,8 +220,8 @@ fn decoder(
 fn note_refused(app: &App, source: &Source, tenant: &TenantId, decoded: &DecodedSamples) {
     let Some(text) = decoded.refused.text() else { return };
     for (reason, points, _) in decoded.refused.by_reason() {
-        app.metrics.refused_samples(reason.name(), points);
-        app.refusals.note(tenant, reason.name(), points, &text);
+        app.writes.metrics().refused_samples(reason.name(), points);
+        app.writes.refusals().note(tenant, reason.name(), points, &text);
         let shown = RejectedMessage { reason: reason.name(), text: text.clone(), message: String::new() };
         note(app, source, &shown, points);
     }
@@ -244,11 +236,11 @@ async fn push(
     mut decoded: DecodedSamples,
     progress: &mut Progress,
 ) -> Result<Option<String>, Failure> {
-    let limits = app.limits(tenant);
+    let limits = app.writes.limits(tenant);
     let most = limits.metrics.max_global_series_per_user;
     let mut left_out = None;
     if most > 0 {
-        let beyond = app.intake.series_beyond(&decoded.batch, most);
+        let beyond = app.writes.intake().series_beyond(&decoded.batch, most);
         if !beyond.is_empty() {
             let before = decoded.written.samples;
             decoded.refused = Refused::default();
@@ -263,7 +255,8 @@ async fn push(
     if points == 0 {
         return Ok(left_out);
     }
-    if let Err(error) = app.rates.take_samples(tenant, &limits.metrics, app.env.monotonic(), points) {
+    if let Err(error) = app.writes.rates().take_samples(tenant, &limits.metrics, app.env.monotonic(), points)
+    {
         progress.rate_attempts += 1;
         let failure = Failure::new(error.kind(), error.to_string());
         if progress.rate_attempts <= RATE_ATTEMPTS {
@@ -274,8 +267,8 @@ async fn push(
         note(app, source, &RejectedMessage { reason, text, message: String::new() }, points);
         return Ok(left_out);
     }
-    app.intake.push(decoded.batch.into(), None).await?;
-    app.metrics.pushed_samples.inc_by(points);
+    app.writes.intake().push(decoded.batch.into(), None).await?;
+    app.writes.metrics().samples.inc_by(points);
     app.carbon.metrics.durable(source.protocol.name, points);
     Ok(left_out)
 }
@@ -286,16 +279,17 @@ pub async fn body(
     parts: &Parts,
     body: Body,
     protocol: &'static Protocol,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, failed_request::Failure> {
     let tenant = call::tenant(app, &parts.headers)?;
-    let received = receive(app, &tenant, parts, body).await?;
-    let (headers, limits) = (BodyHeaders::of(&parts.headers), app.limits(&tenant));
-    let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(&app.series));
+    let (received, headers) = receive(app, &tenant, parts, body).await?;
+    let limits = app.writes.limits(&tenant);
+    let (of_tenant, now_ns, series) = (tenant.clone(), app.env.now_ns(), Arc::clone(app.writes.series()));
     let decode = move |bytes, lent| {
         let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
         sandur_ingest::carbon_body(SamplePush::new(push, &series), protocol, bytes, lent)
     };
-    let (decoded, _memory) = decode_in_memory(app, received, decode).await?;
+    let decoded = decode_in_memory(&app.writes, received, decode).await;
+    let (decoded, _memory) = decoded.map_err(Failure::from)?;
     let peer = parts.extensions.get::<SocketAddr>().copied();
     let source = Source { protocol, tenancy: Arc::new(Tenancy::only(tenant.clone())), peer };
     let CarbonBatches { batches, rejected } = decoded;

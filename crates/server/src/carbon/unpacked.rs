@@ -16,12 +16,13 @@ use bytes::Bytes;
 use sandur_base::units::ByteSize;
 use sandur_base::{Claim, Task};
 use sandur_ingest::plain_bytes_max;
+use sandur_service::writes::lasting_parties;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
-use crate::http::{App, lasting_parties};
+use crate::http::App;
 
 /// Compressed connections at a time.
 pub const STREAMS_MAX: usize = 64;
@@ -128,7 +129,7 @@ impl Unpacked {
             Broken::by_us("compression", text)
         })?;
         let bytes = window.bytes + PIECES_BYTES;
-        let mut memory = app.request_memory.claim(lasting_parties(packed.peer)).lasting();
+        let mut memory = app.writes.memory().claim(lasting_parties(packed.peer)).lasting();
         memory.grow(bytes).await.map_err(|short| {
             let bytes = ByteSize(bytes);
             let text = format!("opening the stream takes {bytes}: {short} (--memory-limit)");

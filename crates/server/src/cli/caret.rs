@@ -1,13 +1,13 @@
 //! A query that the server refused, as people see it: the line, a mark below what is wrong, and what to write
 //! instead. The server's words stay in front.
 
+use sandur_logql::Diagnosis;
 use terminal_size::{Width, terminal_size_of};
 
 use super::client::Refusal;
 use super::escape::push_visible;
 use super::paint::{Ink, Paint};
 use crate::failed_command::Failed;
-use crate::wiring::{self, Diagnosis};
 
 /// Columns where nothing says how wide the terminal is.
 const WIDTH_DEFAULT: usize = 100;
@@ -45,7 +45,7 @@ pub fn explain_any(query: Option<&str>, refusal: Refusal) -> Failed {
 pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
     let said = failed.message().trim_end();
     let known = WAYS_OUT.iter().find(|(words, _)| said.contains(words));
-    let diagnosis = match (known, query.and_then(wiring::diagnose)) {
+    let diagnosis = match (known, query.and_then(sandur_logql::diagnose)) {
         (Some((_, help)), _) => Diagnosis { span: None, help: Some((*help).to_owned()) },
         (None, Some(diagnosis)) => diagnosis,
         (None, None) => return failed.clone(),
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn drawn(query: &str, width: usize) -> String {
-        draw(query, &wiring::diagnose(query).unwrap(), width, Paint::none())
+        draw(query, &sandur_logql::diagnose(query).unwrap(), width, Paint::none())
     }
 
     #[test]

@@ -97,7 +97,7 @@ async fn count(client: &Client, query: &str, window: &Window) -> Result<String, 
     let body = match client.get("/loki/api/v1/query", &pairs).await {
         Ok(body) => body,
         // A limit on queries must not stop a delete; a query that cannot be read must.
-        Err(refusal) if crate::wiring::diagnose(query).is_some() => {
+        Err(refusal) if sandur_logql::diagnose(query).is_some() => {
             return Err(caret::explain(query, refusal));
         }
         Err(refusal) if refusal.status.is_none() => return Err(refusal.into()),

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use sandur_logql::Diagnosis;
 
 use super::caret;
 use super::chart;
@@ -13,8 +14,6 @@ use super::paint::Paint;
 use super::query::{Wanted, no_series, warn, written};
 use super::samples::{self, Answer, Data, Row};
 use crate::failed_command::Failed;
-use crate::wiring::Diagnosis;
-use crate::wiring::promql;
 
 /// Points of a range where no step is named.
 const POINTS: i64 = 250;
@@ -59,8 +58,8 @@ pub fn is_promql(matches: &ArgMatches, query: &str) -> bool {
         return matches.get_flag("promql");
     }
     // Every query of logs has a selector in braces.
-    let may_be = || promql::mistake(query).is_none() || !query.contains('{');
-    let is_metrics = crate::wiring::diagnose(query).is_some() && may_be();
+    let may_be = || sandur_promql::mistake(query).is_none() || !query.contains('{');
+    let is_metrics = sandur_logql::diagnose(query).is_some() && may_be();
     if is_metrics {
         eprintln!("asked as PromQL, over metrics (--logql asks LogQL, over logs)");
     }
@@ -113,9 +112,9 @@ async fn ask(client: &Client, query: &str, window: &Window, matches: &ArgMatches
 /// What to say when a server refused a query: its words, the line and a mark below what is wrong.
 fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
     let failed = Failed::from(refusal);
-    let Some((span, words)) = promql::mistake(query) else { return failed };
+    let Some((span, words)) = sandur_promql::mistake(query) else { return failed };
     let help = unknown_name(&words).and_then(|name| {
-        let known = sandur_base::spelling::nearest(name, promql::function_names())?;
+        let known = sandur_base::spelling::nearest(name, sandur_promql::function_names())?;
         Some(format!("did you mean `{known}`?"))
     });
     caret::marked(query, &failed, &Diagnosis { span: Some(span), help })
@@ -233,7 +232,7 @@ mod tests {
 
     #[test]
     fn unknown_functions_are_named_in_the_words_of_the_parser() {
-        let (_, words) = promql::mistake("rat(up[5m])").unwrap();
+        let (_, words) = sandur_promql::mistake("rat(up[5m])").unwrap();
         assert_eq!(unknown_name(&words), Some("rat"));
     }
 }

@@ -8,13 +8,13 @@ use std::io::{IsTerminal, Write};
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches};
+use sandur_logql::Highlights;
 
 use super::escape::escaped;
 use super::moment::Zone;
 use super::paging::Row;
 use super::paint::{Ink, Paint};
 use super::results::{Data, LabelMap, MatrixSeries, VectorSeries};
-use crate::wiring::Highlights;
 
 /// How an answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

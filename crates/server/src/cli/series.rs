@@ -47,7 +47,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
             return samples::refused(refusal);
         }
         // The mark belongs to the one of them that cannot be read.
-        let wrong = asked.iter().find(|matcher| crate::wiring::diagnose(matcher).is_some());
+        let wrong = asked.iter().find(|matcher| sandur_logql::diagnose(matcher).is_some());
         caret::explain(wrong.or(asked.first()).map_or("", |matcher| matcher), refusal)
     })?;
     let found: Series = serde_json::from_slice(&body)

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use sandur_base::units::{format_duration, parse_duration};
 use sandur_model::{Matcher, RetentionRule, RetentionRules, Signal};
+use sandur_service::logql::parse_selecting;
 use serde::{Deserialize, Serialize};
-
-use crate::wiring::{parse_selecting, promql};
 
 /// A rule as text.
 #[derive(Debug, Deserialize, Serialize)]
@@ -44,7 +43,7 @@ fn rule_of(rule: Written, signal: Signal) -> Result<RetentionRule, String> {
 fn matchers_of(selector: &str, signal: Signal) -> Result<Vec<Matcher>, String> {
     match signal {
         Signal::Logs => parse_selecting(selector).map_err(|failure| failure.message),
-        Signal::Metrics => promql::parse_selector(selector).map_err(|error| error.to_string()),
+        Signal::Metrics => sandur_promql::parse_selector(selector).map_err(|error| error.to_string()),
     }
 }
 

@@ -5,7 +5,6 @@
 //! takes too long. A body that is announced as too large is refused before it is read, and one that comes too
 //! slowly is given up.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,19 +12,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Claim, Env, ErrorKind, FairMemory, Party, Short, party_of};
-use xxhash_rust::xxh3::xxh3_64;
+use sandur_base::{Claim, Env, FairMemory, Party, Short};
+use sandur_service::writes::Received;
 
 use crate::failed_request::Failure;
 use crate::memory::RATE_WINDOW;
-
-/// A body that was read, and the memory that it holds.
-pub struct Received {
-    /// The bytes.
-    pub bytes: Bytes,
-    /// Dropped when the bytes are not needed any more.
-    pub memory: Claim,
-}
 
 /// What bounds a body.
 pub struct BodyLimits<'a> {
@@ -50,27 +41,6 @@ pub struct BodyLimits<'a> {
 const STEP: u64 = 64 << 10;
 /// What the connection itself holds of a body that is being read.
 const READ_BYTES: u64 = 64 << 10;
-
-/// Who shares memory: the tenant, which may hold nearly everything while no other tenant comes, and the
-/// address, which may hold two thirds.
-pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
-    let address = peer.map(|peer| format!("address {}", party_of(peer.ip())));
-    [
-        Party { key: xxh3_64(format!("tenant {tenant}").as_bytes()), multiple: 7 },
-        Party { key: xxh3_64(address.unwrap_or_default().as_bytes()), multiple: 2 },
-    ]
-}
-
-/// Who shares memory with what connections hold that last for hours (buffers, windows of compression): one
-/// address gets as much as it leaves free, half; all together two thirds. What they hold is opened and
-/// decoded in the rest, which they would otherwise keep from themselves.
-pub fn lasting_parties(peer: Option<SocketAddr>) -> [Party; 2] {
-    let address = peer.map(|peer| format!("connections of {}", party_of(peer.ip()))).unwrap_or_default();
-    [
-        Party { key: xxh3_64(b"connections that last"), multiple: 2 },
-        Party { key: xxh3_64(format!("lasting {address}").as_bytes()), multiple: 1 },
-    ]
-}
 
 impl BodyLimits<'_> {
     /// Reads the whole body.
@@ -186,24 +156,7 @@ impl BodyLimits<'_> {
     }
 
     fn refused(&self, short: &Short) -> Failure {
-        memory_short(short)
-    }
-}
-
-/// The failure of a request that got no memory: one that never fits is too large, others come again.
-pub fn memory_short(short: &Short) -> Failure {
-    match short {
-        Short::TooLarge { .. } => {
-            let text = format!(
-                "request too large for the memory of this server: {short}; send smaller batches, or raise \
-                 --memory-limit"
-            );
-            Failure::invalid(text).with_status(StatusCode::PAYLOAD_TOO_LARGE)
-        }
-        Short::Busy { .. } => {
-            let text = format!("too many bytes are being received, try again: {short} (--memory-limit)");
-            Failure::new(ErrorKind::Busy, text)
-        }
+        sandur_service::Failure::from(short).into()
     }
 }
 
@@ -236,10 +189,12 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::net::SocketAddr;
 
     use axum::http::HeaderName;
     use futures_util::stream::unfold;
     use sandur_base::MemoryBudget;
+    use sandur_service::writes::parties;
 
     use super::*;
     use crate::memory::BODY_PATIENCE;

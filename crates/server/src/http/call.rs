@@ -9,32 +9,29 @@ use axum::http::{HeaderMap, Method, header};
 use sandur_base::{Claim, ErrorKind};
 use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
+use sandur_service::logql;
+use sandur_service::query_log::{Times, tag_pairs};
+use sandur_service::writes::{Received, parties};
+use sandur_service::{AnsweredBy, Caller, Queries};
 
 use super::app::App;
-use super::body::{BodyLimits, Received, memory_short, parties};
+use super::body::BodyLimits;
 use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
-use super::query_log::{Times, tag_pairs};
 use super::route::OfSeveral;
-use super::warned::Warned;
 use crate::failed_request::Failure;
-use crate::wiring;
 
 /// A call with parameters in its URL, its form body, or both.
 pub struct Call {
-    /// Whose data it is about; several tenants only for queries.
-    pub tenant: TenantId,
+    /// Who asks, and for which tenant; several tenants only for queries.
+    pub caller: Caller,
     /// Parameters.
     pub params: Params,
-    /// What the client says about itself in `X-Query-Tags`: names and values.
-    pub tags: Vec<(String, String)>,
     /// Headers.
     pub headers: HeaderMap,
     /// Where the client is.
     pub peer: Option<SocketAddr>,
-    /// Where the answer's warnings come from.
-    pub warned: Warned,
     /// What parameters of a form take.
     _memory: Option<Claim>,
 }
@@ -64,10 +61,9 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
 impl Call {
     /// A call whose parameters are in a body of another form.
     pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
-        let (peer, warned) = (parts.extensions.get().copied(), Warned::of(&parts.extensions));
-        let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        let headers = parts.headers.clone();
-        Self { tenant, params: Params::default(), tags, headers, peer, warned, _memory: None }
+        let (caller, headers) = (caller(tenant, parts), parts.headers.clone());
+        let peer = parts.extensions.get().copied();
+        Self { caller, params: Params::default(), headers, peer, _memory: None }
     }
 }
 
@@ -93,7 +89,7 @@ pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, F
         size_limit: "size of a form",
         idle: app.settings.http.body_idle_timeout,
         rate_min: app.settings.http.min_client_rate,
-        memory: &app.request_memory,
+        memory: app.writes.memory(),
         parties: parties(text_of(&parts.headers, TENANT_HEADER), parts.extensions.get().copied()),
     };
     limits.read(&parts.headers, body).await
@@ -110,7 +106,7 @@ async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<(Params, Op
     }
     let Received { bytes, mut memory } = body_of(app, parts, body).await?;
     let weight = Params::weight(&bytes, query);
-    memory.grow(weight).await.map_err(|short| memory_short(&short))?;
+    memory.grow(weight).await.map_err(|short| sandur_service::Failure::from(&short))?;
     let params = Params::read(&bytes, query);
     drop(bytes);
     memory.shrink(memory.bytes().saturating_sub(weight));
@@ -138,9 +134,24 @@ impl FromRequest<App> for Call {
             None => tenant(app, &parts.headers)?,
         };
         let (params, memory) = read_params(app, &parts, body).await?;
-        let (peer, warned) = (parts.extensions.get().copied(), Warned::of(&parts.extensions));
-        let tags = tag_pairs(text_of(&parts.headers, TAGS_HEADER));
-        Ok(Self { tenant, params, tags, headers: parts.headers, peer, warned, _memory: memory })
+        let (caller, peer) = (caller(tenant, &parts), parts.extensions.get().copied());
+        Ok(Self { caller, params, headers: parts.headers, peer, _memory: memory })
+    }
+}
+
+/// Who sends a request.
+fn caller(tenant: TenantId, parts: &Parts) -> Caller {
+    let text = |name| text_of(&parts.headers, name);
+    let w3c = text("traceparent").split('-').nth(1);
+    let jaeger = || text("uber-trace-id").split(':').next();
+    let is_id = |id: &&str| !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
+    Caller {
+        tenant,
+        tags: tag_pairs(text(TAGS_HEADER)),
+        user_agent: text("user-agent").to_owned(),
+        // The headers of W3C or Jaeger.
+        trace: w3c.filter(is_id).or_else(|| jaeger().filter(is_id)).map(str::to_owned),
+        answered_by: parts.extensions.get::<AnsweredBy>().cloned().unwrap_or_default(),
     }
 }
 
@@ -154,23 +165,27 @@ const NOTHING: TimeRange = TimeRange { start: i64::MAX, end: i64::MAX };
 impl Call {
     /// The times that the call asks about, as they are given, and what the tenant may see of them. Fails when
     /// that is longer than `max_query_length`.
-    pub fn range(&self, app: &App, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
-        self.visible(app, context, self.params.bounds(app.env.now_ns())?)
+    pub fn range(&self, queries: &Queries, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
+        self.visible(queries, context, self.params.bounds(queries.env().now_ns())?)
     }
 
     /// Like [`Call::range`], and fails when the end is before the start.
-    pub fn ordered_range(&self, app: &App, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
-        self.visible(app, context, self.params.ordered_bounds(app.env.now_ns())?)
+    pub fn ordered_range(
+        &self,
+        queries: &Queries,
+        context: &QueryContext,
+    ) -> Result<(Times, TimeRange), Failure> {
+        self.visible(queries, context, self.params.ordered_bounds(queries.env().now_ns())?)
     }
 
     fn visible(
         &self,
-        app: &App,
+        queries: &Queries,
         context: &QueryContext,
         (start_ns, end_ns): (i64, i64),
     ) -> Result<(Times, TimeRange), Failure> {
         let first = start_ns.max(context.earliest_ns());
-        wiring::check_length(first, end_ns, &app.limits(&self.tenant))?;
+        logql::check_length(first, end_ns, &queries.limits(&self.caller.tenant))?;
         let range = if end_ns < first { NOTHING } else { TimeRange::inclusive(first, end_ns) };
         Ok((Times { start_ns, end_ns }, range))
     }
@@ -187,14 +202,6 @@ impl Call {
     /// A header's text; empty when it is not there or not text.
     pub fn header(&self, name: &str) -> &str {
         text_of(&self.headers, name)
-    }
-
-    /// The trace that the request belongs to, from the headers of W3C or Jaeger.
-    pub fn trace_id(&self) -> Option<&str> {
-        let w3c = self.header("traceparent").split('-').nth(1);
-        let jaeger = || self.header("uber-trace-id").split(':').next();
-        let is_id = |id: &&str| !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        w3c.filter(is_id).or_else(|| jaeger().filter(is_id))
     }
 
     /// Whether a compressed answer helps: the client takes it, and a network lies between.

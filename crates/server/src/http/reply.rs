@@ -6,9 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use sandur_base::{Lane, Reservation};
+use sandur_base::{Env, Lane, Reservation};
 
-use super::app::App;
 use super::call::Call;
 
 /// Answers from this size on are compressed for clients that accept it.
@@ -42,20 +41,20 @@ pub fn json_with(status: StatusCode, body: Vec<u8>) -> Response {
 }
 
 /// A JSON answer that may be large.
-pub async fn large_json(app: &App, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
-    large(app, call, JSON, body, memory).await
+pub async fn large_json(env: &Env, call: &Call, body: Vec<u8>, memory: Option<Reservation>) -> Response {
+    large(env, call, JSON, body, memory).await
 }
 
 /// An answer that may be large: compressed if the client wants it, its memory held until it is sent.
 pub async fn large(
-    app: &App,
+    env: &Env,
     call: &Call,
     kind: HeaderValue,
     body: Vec<u8>,
     memory: Option<Reservation>,
 ) -> Response {
     if body.len() >= COMPRESSED_FROM_BYTES && call.wants_gzip() {
-        let packed = app.env.run_cpu(Lane::Query, move || gzip(&body)).await;
+        let packed = env.run_cpu(Lane::Query, move || gzip(&body)).await;
         let mut response = with_type(kind, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));

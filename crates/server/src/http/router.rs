@@ -13,12 +13,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use sandur_base::ErrorKind;
+use sandur_service::AnsweredBy;
 
 use super::app::App;
 use super::gate::Gate;
 use super::route::{Route, Surface};
 use super::routes::ROUTES;
-use super::warned::Warned;
+use super::warned;
 use crate::failed_request::Failure;
 use crate::server_metrics::RequestLabels;
 
@@ -38,8 +39,8 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let began = app.env.monotonic();
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
     let scope = scope_of(&route, request.method());
-    let warned = Warned::default();
-    request.extensions_mut().insert(warned.clone());
+    let answered_by = AnsweredBy::default();
+    request.extensions_mut().insert(answered_by.clone());
     let method = match request.method().as_str() {
         known @ ("GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS") => known.to_owned(),
         _ => "other".to_owned(),
@@ -52,7 +53,7 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
         Err(panic) => panicked(&counted.route, &*panic),
     };
     counted.status = Some(response.status());
-    warned.show(response.headers_mut());
+    warned::show(&answered_by, response.headers_mut());
     response
 }
 

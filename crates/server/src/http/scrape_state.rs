@@ -1,5 +1,7 @@
 //! The seam between the endpoints of `targets` and whoever scrapes.
 
+use std::sync::{Arc, OnceLock};
+
 use sandur_model::{Labels, MetricMetadata};
 
 /// What is scraped, as clients see it.
@@ -11,6 +13,29 @@ pub trait ScrapeState: Send + Sync {
     /// What the target with these labels tells of its metrics; nothing when it is not known by target.
     fn metadata_of(&self, _labels: &Labels) -> Vec<MetricMetadata> {
         Vec::new()
+    }
+}
+
+/// What this process scrapes, once it scrapes. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Scraping(Arc<OnceLock<Arc<dyn ScrapeState>>>);
+
+impl Scraping {
+    /// Says what is scraped; the first to say so holds.
+    pub fn set(&self, state: Arc<dyn ScrapeState>) {
+        let _ = self.0.set(state);
+    }
+
+    /// What is scraped, if anything is.
+    pub fn get(&self) -> Option<&Arc<dyn ScrapeState>> {
+        self.0.get()
+    }
+
+    /// The targets of a scrape configuration; of all when it is not named.
+    pub fn targets_of(&self, pool: &str) -> Vec<TargetShown> {
+        let mut all = self.get().map(|state| state.targets()).unwrap_or_default();
+        all.retain(|target| pool.is_empty() || target.pool == pool);
+        all
     }
 }
 

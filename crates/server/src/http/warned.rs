@@ -5,10 +5,8 @@
 //! handler has to do anything for it. What a query warns of after the head of its answer was sent is in no
 //! header.
 
-use std::sync::{Arc, OnceLock};
-
-use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue};
-use sandur_query::QueryContext;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use sandur_service::AnsweredBy;
 
 /// The header; it stands once for each warning.
 const WARNING: HeaderName = HeaderName::from_static("x-sandur-warning");
@@ -17,28 +15,10 @@ const SHOWN_MAX: usize = 4;
 /// Characters of one.
 const CHARS_MAX: usize = 400;
 
-/// The query that answers a request, once there is one. It stands in the extensions of the request.
-#[derive(Clone, Default)]
-pub struct Warned(Arc<OnceLock<QueryContext>>);
-
-impl Warned {
-    /// That of a request.
-    pub fn of(extensions: &Extensions) -> Self {
-        extensions.get().cloned().unwrap_or_default()
-    }
-
-    /// Notes that this query answers the request.
-    pub fn by(&self, context: &QueryContext) {
-        // A request that makes several queries is answered by the first.
-        let _ = self.0.set(context.clone());
-    }
-
-    /// Adds the warnings of the query to the head of its answer.
-    pub fn show(&self, headers: &mut HeaderMap) {
-        let warnings = self.0.get().map(QueryContext::warnings).unwrap_or_default();
-        for warning in warnings.iter().take(SHOWN_MAX) {
-            headers.append(WARNING, value(warning));
-        }
+/// Adds the warnings of the query that answers a request to the head of the answer.
+pub fn show(answered_by: &AnsweredBy, headers: &mut HeaderMap) {
+    for warning in answered_by.warnings().iter().take(SHOWN_MAX) {
+        headers.append(WARNING, value(warning));
     }
 }
 
@@ -55,6 +35,7 @@ mod tests {
 
     use sandur_base::{Env, MemoryBudget};
     use sandur_model::TenantId;
+    use sandur_query::QueryContext;
 
     use super::*;
 
@@ -63,15 +44,15 @@ mod tests {
         let budget = MemoryBudget::root("query", 1 << 20);
         let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
         let context = QueryContext::new(env, tenant, budget, Duration::from_secs(60));
-        let (warned, mut headers) = (Warned::default(), HeaderMap::new());
-        warned.show(&mut headers);
+        let (warned, mut headers) = (AnsweredBy::default(), HeaderMap::new());
+        show(&warned, &mut headers);
         assert!(headers.is_empty(), "nothing was asked");
-        warned.by(&context);
-        warned.show(&mut headers);
+        warned.note(&context);
+        show(&warned, &mut headers);
         assert!(headers.is_empty(), "nothing to warn of");
         context.warn("'blocks/ä\r\nSet-Cookie: a' is damaged");
         (0..10).for_each(|n| context.warn(format!("{n}{}", "x".repeat(1_000))));
-        warned.show(&mut headers);
+        show(&warned, &mut headers);
         let shown: Vec<&str> = headers.get_all(&WARNING).iter().map(|v| v.to_str().unwrap()).collect();
         assert_eq!(shown.len(), SHOWN_MAX);
         assert_eq!(shown[0], "'blocks/???Set-Cookie: a' is damaged");

@@ -13,13 +13,12 @@ use futures_util::StreamExt;
 use hyper::body::Frame;
 use sandur_base::{BoxFuture, Env, Lane};
 use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_service::query_log::{Outcome, QueryLog};
 
 use super::grpc;
 use super::prometheus::reply::{Packer, packed};
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::{Outcome, QueryLog};
 
 /// What makes the pieces of an answer.
 pub trait Writing: Send + 'static {
@@ -106,19 +105,19 @@ async fn next_piece<W: Writing>(
 
 /// Sends an answer whose first piece was made, and logs it when it is complete or has failed.
 pub async fn written<W: Writing>(
-    (app, call): (&App, &Call),
+    (env, call): (&Env, &Call),
     (writing, first): (W, Vec<u8>),
     sending: Sending,
 ) -> Response {
     if writing.is_over() {
         let kind = sending.kind.clone();
         sending.ended(writing.entries(), first.len() as u64);
-        return packed(app, call, kind, first).await;
+        return packed(env, call, kind, first).await;
     }
     let mut response = Response::new(Body::empty());
     let packer = Packer::begin(call, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_TYPE, sending.kind.clone());
-    *response.body_mut() = body(app.env.clone(), (writing, first), packer, sending);
+    *response.body_mut() = body(env.clone(), (writing, first), packer, sending);
     response
 }
 

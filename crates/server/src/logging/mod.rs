@@ -2,7 +2,6 @@
 //! for, the same events as lines of this server's own store ([`self_logs`]). Nobody waits for whoever reads
 //! stderr ([`stderr`]).
 
-pub(crate) mod logfmt;
 pub(crate) mod self_logs;
 pub(crate) mod stderr;
 
@@ -12,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use sandur_base::Env;
+use sandur_service::logfmt::Line;
+use self_logs::SelfLogs;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
@@ -24,8 +25,6 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Log;
-use logfmt::Line;
-use self_logs::SelfLogs;
 
 /// Targets below this carry a whole line of logfmt as their message, and end with the name of a component.
 pub const LINES_TARGET: &str = "sandur::query::";

@@ -6,61 +6,14 @@
 //! the query that holds most ends. Its looks also tell how late timers are: the threads that drive I/O are
 //! behind when something computes on them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, MIB};
 use sandur_base::{Env, FairMemory, machine};
-use sandur_query::{QueryContext, ResultsCache, WatchedQuery};
+use sandur_service::{Pressure, Queries};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
 use crate::server_metrics::ServerMetrics;
-
-/// Whether resident memory is too close to its limit to take more data. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Pressure(Arc<AtomicBool>);
-
-impl Pressure {
-    /// Whether pushes shall be refused now.
-    pub fn is_high(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// Says whether it is too close.
-    pub fn set(&self, high: bool) {
-        self.0.store(high, Ordering::Relaxed);
-    }
-}
-
-/// Queries that run, for the code that has to end one. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct RunningQueries(Arc<Mutex<Vec<WatchedQuery>>>);
-
-impl RunningQueries {
-    fn lock(&self) -> MutexGuard<'_, Vec<WatchedQuery>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Watches a query until it is over.
-    pub fn add(&self, context: &QueryContext) {
-        let mut all = self.lock();
-        all.retain(|query| !query.is_over());
-        all.push(context.watch());
-    }
-
-    /// Ends the query that holds most, if it holds enough to be worth that; gives what it holds.
-    fn starve_largest(&self) -> Option<u64> {
-        let all = self.lock();
-        let held = all.iter().filter_map(|query| Some((query.used()?, query)));
-        let (used, largest) = held.max_by_key(|(used, _)| *used).filter(|(used, _)| *used >= WORTH_ENDING)?;
-        largest.starve();
-        Some(used)
-    }
-}
-
-/// A query that holds less is not what fills memory.
-const WORTH_ENDING: u64 = MIB;
 
 /// What the governor looks after.
 pub struct Governed {
@@ -70,17 +23,15 @@ pub struct Governed {
     pub pressure: Pressure,
     /// Counters.
     pub metrics: ServerMetrics,
-    /// Results that can be had again.
-    pub results: ResultsCache,
     /// Bodies on their way in.
     pub bodies: FairMemory,
-    /// Queries that can be ended.
-    pub queries: RunningQueries,
+    /// Queries that can be ended, and steps that can be evaluated again.
+    pub queries: Queries,
 }
 
 /// Watches resident memory for ever.
 pub async fn govern(env: Env, governed: Governed) {
-    let Governed { limit, pressure, metrics, results, bodies, queries } = governed;
+    let Governed { limit, pressure, metrics, bodies, queries } = governed;
     let mut judge = Judge::new(limit);
     let mut resident = 0;
     loop {
@@ -95,7 +46,7 @@ pub async fn govern(env: Env, governed: Governed) {
             env.run_blocking(move || purge(decay)).await;
             resident = machine::resident_bytes().unwrap_or(resident);
             if judge.wants_purge(resident) {
-                results.clear();
+                queries.steps().clear();
             }
         }
         metrics.resident_bytes.set(resident as i64);
@@ -110,9 +61,9 @@ pub async fn govern(env: Env, governed: Governed) {
             }
         }
         if judge.wants_end(resident)
-            && let Some(held) = queries.starve_largest()
+            && let Some(held) = queries.running().starve_largest()
         {
-            metrics.queries_starved.inc();
+            queries.metrics().starved.inc();
             let (resident, held) = (ByteSize(resident).to_string(), ByteSize(held).to_string());
             tracing::warn!(resident, held, "memory is short: ending the query that holds most");
         }
@@ -193,16 +144,7 @@ fn purge(decay_after: isize) {
 
 #[cfg(test)]
 mod tests {
-    use std::alloc::System;
-
-    use sandur_base::MemoryBudget;
-    use sandur_base::account::Counting;
-    use sandur_model::TenantId;
-
     use super::*;
-
-    #[global_allocator]
-    static ALLOCATOR: Counting<System> = Counting(System);
 
     #[test]
     fn pressure_does_not_flap_and_looks_are_frequent_near_the_limit() {
@@ -212,32 +154,5 @@ mod tests {
         assert!(judge.wants_purge(800) && !judge.wants_purge(799));
         assert!(judge.wants_end(960) && !judge.wants_end(959));
         assert!(judge.pause(900) < judge.pause(700) && judge.pause(700) < judge.pause(100));
-    }
-
-    #[test]
-    fn the_query_that_holds_most_is_ended_and_says_why() {
-        let queries = RunningQueries::default();
-        let context = || {
-            let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
-            QueryContext::new(env, tenant, MemoryBudget::root("query", 1 << 30), Duration::from_secs(3_600))
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(async {
-            let (small, large) = (context(), context());
-            queries.add(&small);
-            queries.add(&large);
-            assert_eq!(queries.starve_largest(), None, "nobody holds anything");
-            let held: Vec<Vec<u8>> = [(&small, 2usize << 20), (&large, 4 << 20)]
-                .map(|(context, bytes)| context.account().run(|| vec![0u8; bytes]))
-                .into();
-            assert_eq!(queries.starve_largest(), Some(4 << 20));
-            assert!(small.check().is_ok());
-            let refused = large.check().unwrap_err();
-            assert!(refused.to_string().contains("short of memory"), "{refused}");
-            assert_eq!(queries.starve_largest(), Some(2 << 20), "the next one, not the same again");
-            drop((held, small, large));
-            queries.add(&context());
-            assert_eq!(queries.lock().len(), 1, "what is over is forgotten");
-        });
     }
 }

@@ -7,9 +7,7 @@
 //! and in the end the query that holds most is ended ([`govern`]).
 
 mod governor;
-mod query_memory;
 mod shares;
 
-pub use governor::{Governed, Pressure, RunningQueries, govern, tune_allocator};
-pub use query_memory::QueryMemory;
+pub use governor::{Governed, govern, tune_allocator};
 pub use shares::{BODY_PATIENCE, LIMIT_MIN, RATE_WINDOW, Shares};

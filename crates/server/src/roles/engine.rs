@@ -14,15 +14,15 @@ use sandur_engine::{
 use sandur_logql::{DeleteQuery, format_go_duration};
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
 use sandur_query::Sources;
+use sandur_service::promql;
+use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 
 use crate::block_cache;
 use crate::config::{Settings, Storage, TenantLimits};
 use crate::failed_command::Failed;
-use crate::http::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
-use crate::wiring::promql;
 
 /// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
 const WHOLE_UPLOAD_LEAST: usize = 16 << 20;
@@ -346,7 +346,7 @@ mod tests {
         let at = Place { store: "s3://bucket".into(), operation: Operation::Put, path: "wal/1".to_owned() };
         let denied = Error::Denied { at, reason: "status code: 403".to_owned(), remedy: "renew the key" };
         let failure = failure(sandur_engine::Error::from(denied));
-        assert_eq!(failure.status.as_u16(), 503);
+        assert_eq!(sandur_service::status_of(failure.kind), 503);
         assert!(failure.message.contains("renew the key"), "{}", failure.message);
     }
 }

@@ -80,7 +80,7 @@ impl Door {
         let names = OwnNames::new(self.address, authority.is_some(), &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), authority.cloned(), names, app.metrics.clone());
         // Set once, here.
-        let _ = self.router.set(router(Arc::clone(app), self.surface, gate));
+        let _ = self.router.set(router(app.clone(), self.surface, gate));
     }
 }
 

@@ -59,7 +59,7 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     for listener in &listeners {
         check_listener(&listener.address, settings.insecure_listen)?;
     }
-    let budget = app.request_memory.budget();
+    let budget = app.writes.memory().budget();
     let memory = budget.child("relay", budget.limit() / 4);
     // Shares of their own: full queues must not keep points from the store, which empties them.
     let held = Memory::within(budget);
@@ -136,19 +136,16 @@ impl Connection for Own {
             // What is refused for now waits in the relay and comes again, so it must fit at some time.
             let wanted = (lines * POINT_BYTES).min(self.memory.limit() / 2);
             let _held = self.memory.reserve(wanted).map_err(io::Error::other)?;
-            if self.app.pressure.is_high() {
-                self.app.metrics.pressure_refusals.inc();
-                return Err(io::Error::other("the server is short of memory (memory_limit)"));
-            }
+            self.app.writes.has_memory().map_err(io::Error::other)?;
             let batch = self.within_limits(batch(&self.tenant, bytes, self.app.env.now_ns()));
             let samples = batch.rows() as u64;
             if samples == 0 {
                 return Ok(());
             }
-            match self.app.intake.push(batch.into(), None).await {
-                Ok(_) => drop(self.app.metrics.pushed_samples.inc_by(samples)),
+            match self.app.writes.intake().push(batch.into(), None).await {
+                Ok(_) => drop(self.app.writes.metrics().samples.inc_by(samples)),
                 // The same points would be refused again, and nothing behind them would be stored.
-                Err(failure) if failure.status.is_client_error() => {
+                Err(failure) if !failure.may_pass() => {
                     self.refused("relay_refused", samples, &failure.message);
                 }
                 Err(failure) => return Err(io::Error::other(failure.message)),
@@ -165,11 +162,11 @@ impl Connection for Own {
 impl Own {
     /// Leaves out new series of a tenant that has as many as it may have.
     fn within_limits(&self, batch: SampleBatch) -> SampleBatch {
-        let most = self.app.limits(&self.tenant).metrics.max_global_series_per_user;
+        let most = self.app.writes.limits(&self.tenant).metrics.max_global_series_per_user;
         if most == 0 {
             return batch;
         }
-        let beyond = self.app.intake.series_beyond(&batch, most);
+        let beyond = self.app.writes.intake().series_beyond(&batch, most);
         if beyond.is_empty() {
             return batch;
         }
@@ -180,8 +177,8 @@ impl Own {
     }
 
     fn refused(&self, reason: &'static str, samples: u64, why: &str) {
-        self.app.metrics.refused_samples(reason, samples);
-        self.app.refusals.note(&self.tenant, reason, samples, why);
+        self.app.writes.metrics().refused_samples(reason, samples);
+        self.app.writes.refusals().note(&self.tenant, reason, samples, why);
     }
 }
 

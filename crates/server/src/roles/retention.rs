@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_engine::{LabelRetention, Retention, RetentionOf, RollupStep, RollupSteps, RollupsNow};
+use sandur_graphite::StorageRules;
 use sandur_model::{
     GRAPHITE_MARK, GRAPHITE_TAGGED, Labels, MatchOp, Matcher, SECOND_NS, Signal, graphite_level,
 };
@@ -13,7 +14,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::{Graphite, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
-use crate::wiring::graphite::StorageRules;
 
 /// How long rows are kept, and which points become rollups.
 pub type Kept = (RetentionOf, Option<RollupsNow>);

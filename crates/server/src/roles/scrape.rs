@@ -14,8 +14,8 @@ use sandur_scrape::{
 use crate::cli::client::Client;
 use crate::config::Settings;
 use crate::failed_command::Failed;
+use crate::http::App;
 use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
-use crate::http::{App, write};
 
 /// Bytes of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -49,7 +49,7 @@ pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Option<Task<
 
 /// Starts scraping for a tenant.
 pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
-    let budget = app.request_memory.budget();
+    let budget = app.writes.memory().budget();
     let board = Arc::new(Board::default());
     let scraper = Scraper {
         env: app.env.clone(),
@@ -61,7 +61,7 @@ pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
         memory: budget.child("scrapes", budget.limit() / 2),
     };
     // It is set once: a process scrapes for its options, or it is a demo.
-    let _ = app.scraping.set(Arc::new(Shown(board)));
+    app.scraping.set(Arc::new(Shown(board)));
     app.env.spawn("scrapes", scraper.run(file, app.stopping.clone()))
 }
 
@@ -110,11 +110,7 @@ impl Sink for Engine {
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let Self(app) = self;
-            if app.pressure.is_high() {
-                app.metrics.pressure_refusals.inc();
-                return Err("the server is short of memory (memory_limit)".to_owned());
-            }
-            write::store_scraped(app, batch).await.map_err(|failure| failure.message)
+            app.writes.store_scraped(batch).await.map_err(|failure| failure.message)
         })
     }
 }

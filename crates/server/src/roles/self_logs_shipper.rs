@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::{ShutdownSignal, Task};
-use sandur_model::TenantId;
+use sandur_ingest::{Decoded, PushHeaders};
+use sandur_model::{Limits, TenantId};
 use serde_json::json;
 
 use crate::http::App;
 use crate::logging::self_logs::{SERVICE, SelfLogs, Waiting};
-use crate::wiring;
 
 /// How long lines gather before they are pushed.
 const LINGER: Duration = Duration::from_secs(1);
@@ -81,13 +81,18 @@ async fn push_all(app: &App, logs: &SelfLogs, tenant: &TenantId, failing: bool) 
 }
 
 async fn push(app: &App, tenant: &TenantId, lines: &[Waiting]) -> Result<(), String> {
-    let (limits, now_ns) = (app.limits(tenant), app.env.now_ns());
-    let decoded = wiring::decode_push(tenant, &limits, now_ns, body(lines))?;
+    let (limits, now_ns) = (app.writes.limits(tenant), app.env.now_ns());
+    let decoded = decode_push(tenant, &limits, now_ns, body(lines))?;
     app.metrics.self_logs_dropped.inc_by(decoded.refused.lines());
     if decoded.lines == 0 {
         return Ok(());
     }
-    app.intake.push(decoded.batch.into(), None).await.map(drop).map_err(|failure| failure.message)
+    app.writes.intake().push(decoded.batch.into(), None).await.map(drop).map_err(|failure| failure.message)
+}
+
+fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes) -> Result<Decoded, String> {
+    let headers = PushHeaders { content_type: Some("application/json"), content_encoding: None };
+    sandur_ingest::loki_push(tenant, limits, now_ns, headers, body).map_err(|error| error.to_string())
 }
 
 /// The body of a push in Loki's JSON.

@@ -15,8 +15,12 @@ use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task, machine};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_model::TenantId;
-use sandur_query::FairQueue;
+use sandur_query::{FairQueue, Sources};
 use sandur_scrape::ScrapeFile;
+use sandur_service::{
+    LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,
+    WriteParts, Writes,
+};
 
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
@@ -30,10 +34,10 @@ use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
 use crate::failed_command::Failed;
 use crate::graphite_rules::GraphiteRules;
-use crate::http::{App, AppState, LinesBehind, RefusalLog, ServerMetrics, without_secrets};
+use crate::http::{App, AppState, ServerMetrics, without_secrets};
+use crate::logging;
 use crate::logging::self_logs::SelfLogs;
-use crate::memory::{Governed, Pressure, QueryMemory, Shares, govern, tune_allocator};
-use crate::{http, logging};
+use crate::memory::{Governed, Shares, govern, tune_allocator};
 
 /// Bytes of the own log that may wait for the store; more are dropped.
 const SELF_LOGS_QUEUE_BYTES: u64 = 4 << 20;
@@ -111,44 +115,43 @@ impl Server {
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
         let Opened { sources, intake, registry, durability, .. } = opened;
-        let (results, bodies) = (shares.results_cache(), shares.request_memory(&env));
-        let app: App = Arc::new(AppState {
+        let bodies = shares.request_memory(&env);
+        let queries = queries(&env, &settings, &shares, (sources, &limits, &graphite));
+        let writes = Writes::new(WriteParts {
             env: env.clone(),
-            graphite: Arc::clone(&graphite),
-            tenant_limits: limits,
-            turns: query_queue(&settings),
-            results: results.clone(),
-            settings,
-            sources,
             intake,
-            query_memory: QueryMemory::new(shares.query_budget()),
-            running: Default::default(),
-            request_memory: bodies.clone(),
-            rates: Default::default(),
+            limits_of: limits_of(&limits),
             series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
             deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
-            groups: Default::default(),
-            refusals: RefusalLog::new(env.clone()),
-            query_lines: LinesBehind::default(),
+            memory: bodies.clone(),
             pressure: pressure.clone(),
+            metrics: WriteMetrics::default(),
+        });
+        let registry =
+            with_services((&queries, &writes), &carbon_state, &graphite, metrics.clone().register(registry));
+        let app = App::new(AppState {
+            env: env.clone(),
+            settings: Arc::new(settings),
+            queries: queries.clone(),
+            writes,
+            groups: Default::default(),
             metrics: metrics.clone(),
-            registry: with_graphite(&carbon_state, &graphite, metrics.clone().register(registry)),
+            registry,
             ready: Default::default(),
             stopping,
             shutdown: shutdown.clone(),
             ending: Default::default(),
             prepared: Default::default(),
             scraping: Default::default(),
-            followers: http::Followers::default(),
             carbon: carbon_state,
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
-        let governed = Governed { limit, pressure, metrics, results, bodies, queries: app.running.clone() };
+        let governed = Governed { limit, pressure, metrics, bodies, queries };
         let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        background.push(env.spawn("stale delta series", forget_stale_deltas(Arc::clone(&app))));
+        background.push(env.spawn("stale delta series", forget_stale_deltas(app.clone())));
         background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
         background.extend(scrape::start(&app, scraped));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
@@ -215,7 +218,7 @@ impl Server {
             relaying.stop().await;
         }
         drop(background);
-        app.intake.shutdown().await.map_err(|failure| {
+        app.writes.intake().shutdown().await.map_err(|failure| {
             let text = failure.message;
             Failed::new(format!(
                 "stopped, but not everything was flushed: {text}; \
@@ -225,8 +228,49 @@ impl Server {
     }
 }
 
-/// The registry with the counters of Graphite's protocols and what tells of its files of rules.
-fn with_graphite(carbon: &CarbonState, rules: &GraphiteRules, mut registry: Registry) -> Registry {
+/// The limits of a tenant as services ask for them.
+fn limits_of(limits: &Arc<TenantLimits>) -> LimitsOf {
+    let limits = Arc::clone(limits);
+    Arc::new(move |tenant| limits.of(tenant))
+}
+
+/// The service of queries by the settings.
+fn queries(
+    env: &Env,
+    settings: &Settings,
+    shares: &Shares,
+    (sources, limits, graphite): (Sources, &Arc<TenantLimits>, &Arc<GraphiteRules>),
+) -> Queries {
+    let (query, rules) = (&settings.query, Arc::clone(graphite));
+    let options = QueryOptions {
+        timeout: query.timeout,
+        lookback: query.lookback_delta,
+        samples_max: query.max_samples,
+        keeps_steps: query.cache_results,
+        slow_after: query.slow_threshold,
+    };
+    Queries::new(QueryParts {
+        env: env.clone(),
+        options,
+        sources,
+        graphite_rules: Arc::new(move || rules.now()),
+        limits_of: limits_of(limits),
+        turns: query_queue(settings),
+        steps: shares.results_cache(),
+        memory: QueryMemory::new(shares.query_budget()),
+        metrics: QueryMetrics::default(),
+    })
+}
+
+/// The registry with the counters of the services, of Graphite's protocols and of its files of rules.
+fn with_services(
+    (queries, writes): (&Queries, &Writes),
+    carbon: &CarbonState,
+    rules: &GraphiteRules,
+    mut registry: Registry,
+) -> Registry {
+    queries.metrics().register(&mut registry);
+    writes.metrics().register(&mut registry);
     carbon.metrics.register(&mut registry);
     rules.register(&mut registry);
     registry
@@ -237,7 +281,7 @@ async fn forget_stale_deltas(app: App) {
     const EVERY: Duration = Duration::from_secs(60);
     loop {
         app.env.sleep(EVERY).await;
-        app.deltas.forget_stale(app.env.monotonic());
+        app.writes.deltas().forget_stale(app.env.monotonic());
     }
 }
 
@@ -256,7 +300,7 @@ async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authorit
 async fn wait_for_followers(app: &App) {
     const STEP: Duration = Duration::from_millis(20);
     for _ in 0..100 {
-        if app.followers.total() == 0 {
+        if app.queries.followers().total() == 0 {
             return;
         }
         app.env.sleep(STEP).await;

@@ -196,7 +196,6 @@ fn metrics_request(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wiring::promql;
 
     #[test]
     fn every_candidate_is_logql_that_a_shell_passes_on() {
@@ -207,7 +206,11 @@ mod tests {
         }
         for query in &OF_METRICS {
             assert!(sandur_logql::parse(query.text).is_err(), "{} is taken for LogQL", query.text);
-            assert!(promql::mistake(query.text).is_none() && !query.text.contains('\''), "{}", query.text);
+            assert!(
+                sandur_promql::mistake(query.text).is_none() && !query.text.contains('\''),
+                "{}",
+                query.text
+            );
         }
         let proposal = Proposal { query: &CANDIDATES[4], found: "2 lines in 1 ms".to_owned() };
         assert_eq!(proposal.comment(), "# this machine's own logs: 2 lines in 1 ms");

@@ -3,14 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{Events, EventsRequest, Zone};
+use sandur_service::Queries;
+use sandur_service::graphite::GraphiteRequest;
+use sandur_service::graphite::KeptEvents;
 
-use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
-use super::kept_events::KeptEvents;
+use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, named, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{Events, EventsRequest, Zone};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -37,12 +38,13 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, event_data),
 };
 
-async fn event_data(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let request = EventsRequest::read(&call.pairs, now(&app), &Zone::utc());
+async fn event_data(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
+    let request = EventsRequest::read(&call.pairs, now(&queries), &Zone::utc());
     let request = request.map_err(|error| failure(&error))?;
-    let told = Told { times: Some((request.from, request.until)), ..Told::of("events", &call, &["tags"]) };
-    answer(&app, &call, told, async |_, context| {
-        let events = KeptEvents(&*app.sources.logs).between(context, request.from, request.until).await?;
+    let told =
+        GraphiteRequest { times: Some((request.from, request.until)), ..named("events", &call, &["tags"]) };
+    answer(&queries, &call, told, async |_, context| {
+        let events = KeptEvents(queries.logs()).between(context, request.from, request.until).await?;
         Ok(request.answer(&events))
     })
     .await

@@ -1,18 +1,17 @@
 //! `events`: stores an event.
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::Event;
+use sandur_service::graphite::batch;
 
 use super::answer::{failure, now};
-use super::kept_events::batch;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call::{body_of, tenant};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::Event;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -36,12 +35,8 @@ async fn events(State(app): State<App>, request: Request) -> Result<Response, Fa
     let received = body_of(&app, &parts, body).await?;
     // Microseconds fit a double, which clients in JavaScript read numbers into.
     let id = app.env.now_ns() / 1_000;
-    let event = Event::read(&received.bytes, now(&app), id).map_err(|error| failure(&error))?;
-    if app.pressure.is_high() {
-        app.metrics.pressure_refusals.inc();
-        let text = "the server is short of memory (memory_limit)";
-        return Err(Failure::invalid(text).with_status(StatusCode::SERVICE_UNAVAILABLE));
-    }
-    app.intake.push(batch(&tenant, &event).into(), None).await?;
+    let event = Event::read(&received.bytes, now(&app.queries), id).map_err(|error| failure(&error))?;
+    app.writes.has_memory()?;
+    app.writes.intake().push(batch(&tenant, &event).into(), None).await?;
     Ok(reply::text(""))
 }

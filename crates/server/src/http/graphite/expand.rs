@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{ExpandRequest, expand as paths};
+use sandur_service::Queries;
 
-use super::answer::{FAILS, JSONP, Told, answer, failure};
+use super::answer::{FAILS, JSONP, answer, failure, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{ExpandRequest, expand as paths};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -30,8 +30,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, expand),
 };
 
-async fn expand(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn expand(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let request = ExpandRequest::read(&call.pairs).map_err(|error| failure(&error))?;
-    let told = Told::of("expand", &call, &["query"]);
-    answer(&app, &call, told, async |series, context| paths(series, context, &request).await).await
+    let told = named("expand", &call, &["query"]);
+    answer(&queries, &call, told, async |series, context| paths(series, context, &request).await).await
 }

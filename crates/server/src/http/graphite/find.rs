@@ -3,15 +3,16 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-
-use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now};
-use super::parameters::GraphiteCall;
-use crate::failed_request::Failure;
-use crate::http::app::App;
-use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{
+use sandur_graphite::{
     FindRequest, GlobAnswer, Pattern, Rendered, Source, Zone, find as nodes, read_globs, write_globs,
 };
+use sandur_service::Queries;
+use sandur_service::graphite::GraphiteRequest;
+
+use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -40,23 +41,24 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, find),
 };
 
-async fn find(State(app): State<App>, mut call: GraphiteCall) -> Result<Response, Failure> {
+async fn find(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<Response, Failure> {
     if !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb") {
-        return globs(&app, &call).await;
+        return globs(&queries, &call).await;
     }
     call.settle_format();
-    let request = FindRequest::read(&call.pairs, now(&app), &Zone::utc()).map_err(|error| failure(&error))?;
-    let told = Told { kind: "find", text: request.query.clone(), times: request.times };
-    answer(&app, &call, told, async |series, context| nodes(series, context, &request).await).await
+    let request =
+        FindRequest::read(&call.pairs, now(&queries), &Zone::utc()).map_err(|error| failure(&error))?;
+    let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: request.times };
+    answer(&queries, &call, told, async |series, context| nodes(series, context, &request).await).await
 }
 
 /// Several patterns, as carbonapi asks for them in a body.
-async fn globs(app: &App, call: &GraphiteCall) -> Result<Response, Failure> {
+async fn globs(queries: &Queries, call: &GraphiteCall) -> Result<Response, Failure> {
     let (patterns, from, until) = read_globs(&call.body).map_err(|error| failure(&error))?;
-    let until = if until == 0 { now(app) } else { until };
+    let until = if until == 0 { now(queries) } else { until };
     let times = (from != 0).then_some((from, until));
-    let told = Told { kind: "find", text: patterns.join(" "), times };
-    answer(app, call, told, async |series, context| {
+    let told = GraphiteRequest { kind: "find", text: patterns.join(" "), times };
+    answer(queries, call, told, async |series, context| {
         let mut found = Vec::new();
         for text in &patterns {
             found.push(series.find(context, &Pattern::parse(text)?, times).await?);

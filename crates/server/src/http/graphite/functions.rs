@@ -2,12 +2,12 @@
 
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::functions as told;
 
 use super::answer::{JSONP, known};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::functions as told;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {

@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::index as paths;
+use sandur_service::Queries;
 
-use super::answer::{FAILS, JSONP, Told, answer};
+use super::answer::{FAILS, JSONP, answer, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route};
-use crate::wiring::graphite::index as paths;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -30,7 +30,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, index),
 };
 
-async fn index(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = Told::of("index", &call, &[]);
-    answer(&app, &call, told, async |series, context| paths(series, context, &call.pairs).await).await
+async fn index(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
+    let told = named("index", &call, &[]);
+    answer(&queries, &call, told, async |series, context| paths(series, context, &call.pairs).await).await
 }

@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, info as told_of, infos, read_info};
+use sandur_service::Queries;
+use sandur_service::graphite::GraphiteRequest;
 
-use super::answer::{FAILS, Told, answer, failure};
+use super::answer::{FAILS, answer, failure};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{CarbonserverForm, info as told_of, infos, read_info};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -29,18 +30,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, info),
 };
 
-async fn info(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn info(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     if form == CarbonserverForm::Newer && !call.body.is_empty() {
         let names = read_info(&call.body).map_err(|error| failure(&error))?;
-        let told = Told { kind: "info", text: names.join(" "), times: None };
-        let now = app.graphite.now();
+        let told = GraphiteRequest { kind: "info", text: names.join(" "), times: None };
+        let now = queries.graphite_rules();
         let rules = || names.iter().map(|name| (name.as_str(), now.of(name)));
-        return answer(&app, &call, told, async |_, _| infos(rules())).await;
+        return answer(&queries, &call, told, async |_, _| infos(rules())).await;
     }
     let target = call.last("target").filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
-    let told = Told { kind: "info", text: target.to_owned(), times: None };
-    let now = app.graphite.now();
-    answer(&app, &call, told, async |_, _| told_of(form, target, now.of(target))).await
+    let told = GraphiteRequest { kind: "info", text: target.to_owned(), times: None };
+    let now = queries.graphite_rules();
+    answer(&queries, &call, told, async |_, _| told_of(form, target, now.of(target))).await
 }

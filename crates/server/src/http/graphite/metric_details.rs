@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest};
+use sandur_service::Queries;
 
-use super::answer::{FAILS, Told, failure, list};
+use super::answer::{FAILS, failure, list, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{CarbonserverForm, ListingForm, ListingRequest};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -33,8 +33,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, metric_details),
 };
 
-async fn metric_details(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn metric_details(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     let request = ListingRequest { pattern: None, leaves_only: false, form: ListingForm::Details(form) };
-    list(&app, &call, Told::of("details", &call, &[]), request).await
+    list(&queries, &call, named("details", &call, &[]), request).await
 }

@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest};
+use sandur_service::Queries;
 
-use super::answer::{FAILS, Told, failure, list};
+use super::answer::{FAILS, failure, list, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{CarbonserverForm, ListingForm, ListingRequest};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -25,8 +25,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, metric_list),
 };
 
-async fn metric_list(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn metric_list(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     let request = ListingRequest { pattern: None, leaves_only: false, form: ListingForm::Names(form) };
-    list(&app, &call, Told::of("list", &call, &[]), request).await
+    list(&queries, &call, named("list", &call, &[]), request).await
 }

@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest, Pattern};
+use sandur_service::Queries;
 
-use super::answer::{FAILS, Told, failure, list};
+use super::answer::{FAILS, failure, list, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{CarbonserverForm, ListingForm, ListingRequest, Pattern};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -41,7 +41,7 @@ pub static ROUTE: Route = Route {
 /// Paths that are shown when the request does not say.
 const LIMIT: u64 = 65_536;
 
-async fn metric_list_query(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
+async fn metric_list_query(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     if form != CarbonserverForm::Json {
         return Err(Failure::invalid("paths of a query are listed as JSON alone: ask with format=json"));
@@ -54,5 +54,5 @@ async fn metric_list_query(State(app): State<App>, call: GraphiteCall) -> Result
     let is_true = |name| call.last(name) == Some("true");
     let form = ListingForm::Query { limit, totals_only: is_true("stats_only") };
     let request = ListingRequest { pattern: Some(pattern), leaves_only: is_true("leaf_only"), form };
-    list(&app, &call, Told::of("list", &call, &["target"]), request).await
+    list(&queries, &call, named("list", &call, &["target"]), request).await
 }

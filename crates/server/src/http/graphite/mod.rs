@@ -15,7 +15,6 @@ pub mod functions;
 pub mod index;
 pub mod info;
 pub mod jsonp;
-pub mod kept_events;
 pub mod metric_details;
 pub mod metric_list;
 pub mod metric_list_query;

@@ -20,7 +20,6 @@ use serde_json::Number;
 use super::jsonp::check_callback;
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::body::memory_short;
 use crate::http::call::{Call, body_of, tenant};
 use crate::http::params::pair_bytes;
 
@@ -83,7 +82,7 @@ impl FromRequest<App> for GraphiteCall {
             _ => Written::Otherwise,
         };
         let weight = Weight::of(query, written)?;
-        memory.grow(weight.bytes()).await.map_err(|short| memory_short(&short))?;
+        memory.grow(weight.bytes()).await.map_err(|short| sandur_service::Failure::from(&short))?;
         let pairs = read(query, written, weight)?;
         let is_kept = matches!(written, Written::Otherwise);
         let body = if is_kept { body } else { Bytes::new() };

@@ -3,13 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{FetchRequest, RenderRequest, Rendered, Zone, read_fetches};
+use sandur_service::Queries;
+use sandur_service::graphite::{GraphiteRequest, rendered};
 
-use super::answer::{FAILS, FROM, JSONP, Told, UNTIL, answer, failure, now, rendered};
+use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::{FetchRequest, RenderRequest, Rendered, Zone, read_fetches};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -51,9 +52,9 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, render),
 };
 
-async fn render(State(app): State<App>, mut call: GraphiteCall) -> Result<Response, Failure> {
+async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<Response, Failure> {
     let is_newer = !call.body.is_empty() && call.format() == Some("carbonapi_v3_pb");
-    let read = |pairs: &[(String, String)]| RenderRequest::read(pairs, now(&app), &Zone::utc());
+    let read = |pairs: &[(String, String)]| RenderRequest::read(pairs, now(&queries), &Zone::utc());
     let requests = match is_newer {
         true => read_fetches(&call.body).and_then(|fetches| {
             fetches
@@ -68,10 +69,10 @@ async fn render(State(app): State<App>, mut call: GraphiteCall) -> Result<Respon
     call.pairs = Vec::new();
     let targets: Vec<&str> = requests.iter().flat_map(|one| &one.targets).map(String::as_str).collect();
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
-    let told = Told { kind: "render", text: targets.join(" "), times };
+    let told = GraphiteRequest { kind: "render", text: targets.join(" "), times };
     let [request] = requests.as_slice() else {
         // Messages behind each other are one message.
-        return answer(&app, &call, told, async |series, context| {
+        return answer(&queries, &call, told, async |series, context| {
             let mut whole = Rendered { content_type: "application/x-carbonapi-v3-pb", body: Vec::new() };
             for request in &requests {
                 whole.body.extend_from_slice(&rendered(series, context, request).await?.body);
@@ -80,7 +81,7 @@ async fn render(State(app): State<App>, mut call: GraphiteCall) -> Result<Respon
         })
         .await;
     };
-    answer(&app, &call, told, async |series, context| rendered(series, context, request).await).await
+    answer(&queries, &call, told, async |series, context| rendered(series, context, request).await).await
 }
 
 /// What carbonapi asks for in a body, as parameters.

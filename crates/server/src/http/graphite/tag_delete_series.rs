@@ -6,18 +6,18 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::BoxFuture;
+use sandur_graphite::{Forget, delete_series as answered};
 use sandur_model::{Matcher, Signal, TenantId};
+use sandur_service::Deletes;
+use sandur_service::promql::exact_selector_text;
+use sandur_service::{Queries, Writes};
 
-use super::answer::{JSONP, Told, answer};
+use super::answer::{JSONP, answer, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
-use crate::http::delete_requests::Deletes;
 use crate::http::loki::deletes;
 use crate::http::prometheus::delete_series::EARLIEST_MS;
 use crate::http::route::{Access, Group, POST, Route, parameter};
-use crate::wiring::graphite::{Forget, delete_series as answered};
-use crate::wiring::promql::exact_selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -35,12 +35,16 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, tag_delete_series),
 };
 
-async fn tag_delete_series(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = Told::of("delete", &call, &["path"]);
-    let tenant = call.call.tenant.clone();
-    let requests = deletes::of(&app, &tenant, Signal::Metrics)?;
-    let forget = Requests { requests, tenant, until_ms: app.env.now_ns().div_euclid(1_000_000) };
-    answer(&app, &call, told, async |series, context| {
+async fn tag_delete_series(
+    State(queries): State<Queries>,
+    State(writes): State<Writes>,
+    call: GraphiteCall,
+) -> Result<Response, Failure> {
+    let told = named("delete", &call, &["path"]);
+    let tenant = call.call.caller.tenant.clone();
+    let requests = deletes::of(&writes, &tenant, Signal::Metrics)?;
+    let forget = Requests { requests, tenant, until_ms: queries.env().now_ns().div_euclid(1_000_000) };
+    answer(&queries, &call, told, async |series, context| {
         let series = series.deleting(&forget);
         answered(&series, context, &call.pairs).await
     })
@@ -61,7 +65,7 @@ impl Forget for Requests {
             let selector = exact_selector_text(&matchers);
             let id = requests.create(tenant, &selector, EARLIEST_MS, *until_ms).await.map_err(|failure| {
                 let text = failure.message.trim_end().to_owned();
-                match failure.status.is_server_error() {
+                match failure.may_pass() {
                     true => sandur_query::Error::Unavailable(text),
                     false => sandur_query::Error::Invalid(text),
                 }

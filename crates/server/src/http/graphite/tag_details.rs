@@ -3,13 +3,14 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::tag_details as details;
+use sandur_service::Queries;
+use sandur_service::graphite::GraphiteRequest;
 
-use super::answer::{FAILS, FROM, JSONP, LIMIT, Told, UNTIL, answer};
+use super::answer::{FAILS, FROM, JSONP, LIMIT, UNTIL, answer, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::tag_details as details;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -33,10 +34,11 @@ pub static ROUTE: Route = Route {
 };
 
 async fn tag_details(
-    State(app): State<App>,
+    State(queries): State<Queries>,
     Path(tag): Path<String>,
     call: GraphiteCall,
 ) -> Result<Response, Failure> {
-    let told = Told { kind: "tags", text: tag.clone(), times: None }.within(&app, &call)?;
-    answer(&app, &call, told, async |series, context| details(series, context, &tag, &call.pairs).await).await
+    let told = within(&queries, &call, GraphiteRequest { kind: "tags", text: tag.clone(), times: None })?;
+    answer(&queries, &call, told, async |series, context| details(series, context, &tag, &call.pairs).await)
+        .await
 }

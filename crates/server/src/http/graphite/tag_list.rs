@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::list_tags as answered;
+use sandur_service::Queries;
 
-use super::answer::{FAILS, FROM, JSONP, LIMIT, Told, UNTIL, answer};
+use super::answer::{FAILS, FROM, JSONP, LIMIT, UNTIL, answer, named, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::graphite::list_tags as answered;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -31,7 +31,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, tag_list),
 };
 
-async fn tag_list(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = Told::of("tags", &call, &["expr"]).within(&app, &call)?;
-    answer(&app, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
+async fn tag_list(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
+    let told = within(&queries, &call, named("tags", &call, &["expr"]))?;
+    answer(&queries, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
 }

@@ -4,13 +4,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::tag_multi_series as answered;
+use sandur_service::Queries;
 
-use super::answer::{FAILS, JSONP, Told, answer};
+use super::answer::{FAILS, JSONP, answer, named, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::route::{Access, Group, POST, Route, parameter};
-use crate::wiring::graphite::tag_multi_series as answered;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, tag_multi_series),
 };
 
-async fn tag_multi_series(State(app): State<App>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = Told::of("tags", &call, &["path"]).within(&app, &call)?;
-    answer(&app, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
+async fn tag_multi_series(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
+    let told = within(&queries, &call, named("tags", &call, &["path"]))?;
+    answer(&queries, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
 }

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::values;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::loki;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
@@ -25,6 +25,6 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    Ok(values(&loki::label_names::find(&app, &call).await?))
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    Ok(values(&loki::label_names::find(&queries, &call).await?))
 }

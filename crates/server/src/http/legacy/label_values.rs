@@ -3,10 +3,10 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::values;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::loki;
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
@@ -25,6 +25,10 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, of_label),
 };
 
-async fn of_label(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
-    Ok(values(&loki::label_values::find(&app, &call, name).await?))
+async fn of_label(
+    State(queries): State<Queries>,
+    Path(name): Path<String>,
+    call: Call,
+) -> Result<Response, Failure> {
+    Ok(values(&loki::label_values::find(&queries, &call, name).await?))
 }

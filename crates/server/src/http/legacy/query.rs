@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql::{QueryKind, QueryText};
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::loki::queries::{Shape, answer_in};
 use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
-use crate::wiring::{self, QueryKind, QueryText};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -33,11 +33,11 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, query),
 };
 
-async fn query(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let asked = call.params.range_query(app.env.now_ns())?;
+async fn query(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let asked = call.params.range_query(queries.env().now_ns())?;
     let query = match call.params.get("regexp") {
         None => asked.query,
-        Some(expression) => format!("{} |~ {}", asked.query, wiring::quote(expression)),
+        Some(expression) => format!("{} |~ {}", asked.query, sandur_logql::quote(expression)),
     };
     let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
     let request = QueryText {
@@ -47,5 +47,5 @@ async fn query(State(app): State<App>, call: Call) -> Result<Response, Failure> 
         direction: asked.direction,
         interval_ns: asked.interval_ns,
     };
-    answer_in(Shape::Legacy, app, call, request).await
+    answer_in(Shape::Legacy, queries, call, request).await
 }

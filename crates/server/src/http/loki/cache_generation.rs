@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
@@ -24,8 +24,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, generation),
 };
 
-async fn generation(State(app): State<App>, call: Call) -> Response {
-    let text = match app.sources.logs.delete_generation(&call.tenant) {
+async fn generation(State(queries): State<Queries>, call: Call) -> Response {
+    let text = match queries.logs().delete_generation(&call.caller.tenant) {
         0 => "\"\"\n".to_owned(),
         number => format!("\"{number}\"\n"),
     };

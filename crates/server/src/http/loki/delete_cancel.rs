@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Id;
+use sandur_service::Writes;
+use sandur_service::no_such_delete;
 
 use super::deletes;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::delete_requests::no_such_delete;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
@@ -31,12 +31,12 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, cancel),
 };
 
-async fn cancel(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
+async fn cancel(State(writes): State<Writes>, call: Call) -> Result<Response, Failure> {
+    let requests = deletes::of(&writes, &call.caller.tenant, sandur_model::Signal::Logs)?;
     let id = call.params.get("request_id").and_then(|text| text.parse::<Id>().ok());
     let id = id.ok_or_else(no_such_delete)?;
     let force = call.params.get("force") == Some("true");
-    requests.cancel(&call.tenant, id, force).await?;
-    tracing::info!(tenant = %call.tenant, %id, force, "a delete request was cancelled");
+    requests.cancel(&call.caller.tenant, id, force).await?;
+    tracing::info!(tenant = %call.caller.tenant, %id, force, "a delete request was cancelled");
     Ok(reply::empty())
 }

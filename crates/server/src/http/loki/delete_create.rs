@@ -13,7 +13,6 @@ use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
-use crate::wiring;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -41,11 +40,12 @@ const BAD_START: &str = "invalid start time: require unix seconds or RFC3339 for
 const BAD_END: &str = "invalid end time: require unix seconds or RFC3339 format\n";
 
 async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
+    let requests = deletes::of(&app.writes, &call.caller.tenant, sandur_model::Signal::Logs)?;
     let (params, now_ns) = (&call.params, app.env.now_ns());
     let query = params.get("query").ok_or_else(|| Failure::invalid("query not set\n"))?;
-    wiring::check_delete_length(query)?;
-    let has_filter = requests.check(&call.tenant, query).await.map_err(as_line)?;
+    super::deletes::check_length(query)?;
+    let has_filter =
+        requests.check(&call.caller.tenant, query).await.map_err(|failure| as_line(failure.into()))?;
     let start = params.get("start").ok_or_else(|| Failure::invalid("start time not set\n"))?;
     let start_ms = deletes::instant_ms(Some(start), now_ns).ok_or_else(|| Failure::invalid(BAD_START))?;
     let end_ms = deletes::instant_ms(params.get("end"), now_ns).ok_or_else(|| Failure::invalid(BAD_END))?;
@@ -59,8 +59,8 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
         let most = app.settings.compaction.delete_max_interval;
         check_interval(interval, most, end_ms.saturating_sub(start_ms))?;
     }
-    let id = requests.create(&call.tenant, query, start_ms, end_ms).await?.to_string();
-    tracing::info!(tenant = %call.tenant, id, query, start_ms, end_ms, "lines are to be deleted");
+    let id = requests.create(&call.caller.tenant, query, start_ms, end_ms).await?.to_string();
+    tracing::info!(tenant = %call.caller.tenant, id, query, start_ms, end_ms, "lines are to be deleted");
     let mut response = reply::empty();
     let value = HeaderValue::from_str(&id).expect("an id is letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
@@ -75,17 +75,17 @@ fn as_line(mut failure: Failure) -> Failure {
 
 /// Loki splits requests by the interval. Here it is only refused where Loki refuses it.
 fn check_interval(text: &str, most: Duration, length_ms: i64) -> Result<(), Failure> {
-    let interval = wiring::parse_go_duration(text).ok().filter(|ns| *ns >= 1_000_000_000);
+    let interval = sandur_logql::parse_go_duration(text).ok().filter(|ns| *ns >= 1_000_000_000);
     let unit = "invalid max_interval: valid time units are 's', 'm', 'h'\n";
     let interval = interval.ok_or_else(|| Failure::invalid(unit))?;
     let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
     if most_ns > 0 && interval > most_ns {
-        let most = wiring::format_go_duration(most_ns);
+        let most = sandur_logql::format_go_duration(most_ns);
         return Err(Failure::invalid(format!("max_interval can't be greater than {most}\n")));
     }
     let length_ns = length_ms.saturating_mul(1_000_000);
     if interval > length_ns {
-        let length = wiring::format_go_duration(length_ns);
+        let length = sandur_logql::format_go_duration(length_ns);
         let text = format!("max_interval can't be greater than the interval to be deleted ({length})\n");
         return Err(Failure::invalid(text));
     }

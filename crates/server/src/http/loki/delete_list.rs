@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::DeleteShown;
+use sandur_service::Writes;
 
 use super::deletes;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::delete_requests::DeleteShown;
 use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};
@@ -33,10 +33,10 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, list),
 };
 
-async fn list(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let requests = deletes::of(&app, &call.tenant, sandur_model::Signal::Logs)?;
-    let (params, now_ns) = (&call.params, app.env.now_ns());
-    let mut shown = requests.list(&call.tenant).await?;
+async fn list(State(writes): State<Writes>, call: Call) -> Result<Response, Failure> {
+    let requests = deletes::of(&writes, &call.caller.tenant, sandur_model::Signal::Logs)?;
+    let (params, now_ns) = (&call.params, writes.env().now_ns());
+    let mut shown = requests.list(&call.caller.tenant).await?;
     if let (Some(start), Some(end)) = (params.get("start"), params.get("end")) {
         let bad = |which| {
             Failure::invalid(format!("invalid {which} time: require unix seconds or RFC3339 format\n"))

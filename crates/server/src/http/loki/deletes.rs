@@ -1,21 +1,31 @@
 //! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
 
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
 use sandur_model::{DeletionMode, Rfc3339, Signal, TenantId};
+use sandur_service::{DeleteShown, Deletes, Writes};
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
-use crate::http::delete_requests::{DeleteShown, Deletes};
-use axum::http::StatusCode;
-use std::sync::Arc;
 
 /// What Loki says to tenants that may not delete.
 const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
 
 /// The delete requests of the engine, if the tenant may use them.
-pub fn of(app: &App, tenant: &TenantId, signal: Signal) -> Result<Arc<dyn Deletes>, Failure> {
-    let allowed = app.limits(tenant).deletion_mode != DeletionMode::Disabled;
-    let deletes = app.intake.deletes(signal).filter(|_| allowed);
+pub fn of(writes: &Writes, tenant: &TenantId, signal: Signal) -> Result<Arc<dyn Deletes>, Failure> {
+    let allowed = writes.limits(tenant).deletion_mode != DeletionMode::Disabled;
+    let deletes = writes.intake().deletes(signal).filter(|_| allowed);
     deletes.ok_or_else(|| Failure::invalid(NOT_AVAILABLE).with_status(StatusCode::FORBIDDEN))
+}
+
+/// Fails when the query of a delete request is longer than it may be.
+pub fn check_length(text: &str) -> Result<(), Failure> {
+    if text.len() > DELETE_QUERY_BYTES_MAX {
+        let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
+        return Err(Failure::invalid(text));
+    }
+    Ok(())
 }
 
 /// An instant in milliseconds: unix seconds of ten characters, or RFC 3339; nothing is now.

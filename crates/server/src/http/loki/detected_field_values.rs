@@ -3,10 +3,10 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::fields::{collect, limit};
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::reply;
@@ -35,9 +35,13 @@ pub static ROUTE: Route = Route {
 };
 
 /// Loki leaves an empty list and its limit out.
-async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
+async fn values(
+    State(queries): State<Queries>,
+    Path(name): Path<String>,
+    call: Call,
+) -> Result<Response, Failure> {
     let limit = limit(&call)?;
-    let fields = collect(&app, &call).await?;
+    let fields = collect(&queries, &call).await?;
     let Some(field) = fields.get(&name) else { return Ok(reply::json(b"{}\n".to_vec())) };
     let mut body = Vec::new();
     json::push(&mut body, format_args!("{{\"limit\":{limit},\"values\":"));

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::fields::{collect, limit, type_of};
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::reply;
@@ -37,9 +37,9 @@ pub static ROUTE: Route = Route {
 };
 
 /// Loki leaves empty lists and their limit out.
-async fn fields(State(app): State<App>, call: Call) -> Result<Response, Failure> {
+async fn fields(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let limit = limit(&call)?;
-    let fields = collect(&app, &call).await?;
+    let fields = collect(&queries, &call).await?;
     if fields.is_empty() {
         return Ok(reply::json(b"{}\n".to_vec()));
     }

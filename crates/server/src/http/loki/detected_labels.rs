@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql::selector;
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -50,15 +51,16 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// `detected_labels`: names and number of values, largest first.
-async fn labels(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.ordered_range(&app, &context)?;
+async fn labels(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.ordered_range(&queries, &context)?;
     let matchers =
-        selector::optional_selecting(&context, &app.limits(&call.tenant), call.params.query()).await?;
+        selector::optional_selecting(&context, &queries.limits(&call.caller.tenant), call.params.query())
+            .await?;
     let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
     let asked = Asked::other("detected_labels", call.params.query(), times);
-    let streams = logged((&app, &call), &context, asked, async {
-        Ok(app.sources.logs.streams(&context, any_of, range).await?)
+    let streams = logged((&queries, &call.caller), &context, asked, async {
+        Ok(queries.logs().streams(&context, any_of, range).await?)
     });
     let (streams, _) = streams.await?;
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::units::format_duration;
+use sandur_ingest::LEVEL_KEYS;
+use sandur_service::Queries;
 
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
-use crate::wiring::LEVEL_KEYS;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -27,8 +27,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, drilldown_limits),
 };
 
-async fn drilldown_limits(State(app): State<App>, call: Call) -> Response {
-    let limits = app.limits(&call.tenant);
+async fn drilldown_limits(State(queries): State<Queries>, call: Call) -> Response {
+    let limits = queries.limits(&call.caller.tenant);
     let duration = |ns: i64| format_duration(Duration::from_nanos(ns.max(0) as u64));
     let body = serde_json::json!({
         "limits": {

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sandur_base::Stopped;
 use sandur_base::job::spend;
+use sandur_logql::FieldParser;
 use sandur_query::{Direction, LogRow, QueryResult};
+use sandur_service::Queries;
+use sandur_service::logql::{self, ParsedQuery, QueryKind, QueryText};
+use sandur_service::query_log::{Asked, Times};
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::params::LIMIT_DEFAULT;
-use crate::http::query_log::{Asked, Times, logged};
-use crate::wiring::{self, FieldParser, ParsedQuery, QueryKind, QueryText};
 
 /// Fields or values in an answer, by default.
 const FIELDS_DEFAULT: u32 = 1_000;
@@ -40,11 +42,12 @@ pub fn limit(call: &Call) -> Result<u32, Failure> {
 }
 
 /// Looks at the newest lines of the query, as many as `line_limit` says.
-pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
-    let (start_ns, end_ns) = call.params.ordered_bounds(app.env.now_ns())?;
+pub async fn collect(queries: &Queries, call: &Call) -> Result<Fields, Failure> {
+    let (start_ns, end_ns) = call.params.ordered_bounds(queries.env().now_ns())?;
     let query = call.params.query().to_owned();
-    let context = app.query_context(&call.tenant);
-    let parsed = ParsedQuery::read(&context, &app.limits(&call.tenant), &query).await?.of_lines()?;
+    let context = queries.logs_context(&call.caller.tenant);
+    let parsed =
+        ParsedQuery::read(&context, &queries.limits(&call.caller.tenant), &query).await?.of_lines()?;
     let request = QueryText {
         query,
         kind: QueryKind::Range { start_ns, end_ns, step_ns: call.params.step(start_ns, end_ns)? },
@@ -54,13 +57,15 @@ pub async fn collect(app: &App, call: &Call) -> Result<Fields, Failure> {
     };
     let asked = Asked::other("detected_fields", &request.query, Times { start_ns, end_ns });
     let work = async {
-        let limits = app.limits(&call.tenant);
-        let query = (parsed, request);
-        let result = wiring::query(&*app.sources.logs, &context, &limits, &call.tags, query).await?;
+        let limits = queries.limits(&call.caller.tenant);
+        let result = {
+            let query = (&parsed, &request);
+            logql::query(queries.logs(), &context, &limits, &call.caller.tags, query).await?
+        };
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(context.compute(move || Ok(of_rows(&rows)?)).await?)
     };
-    let (fields, _) = logged((app, call), &context, asked, work).await?;
+    let (fields, _) = logged((&queries, &call.caller), &context, asked, work).await?;
     Ok(fields)
 }
 
@@ -72,7 +77,7 @@ fn of_rows(rows: &[LogRow]) -> Result<Fields, Stopped> {
         for (name, value) in row.metadata.iter() {
             fields.entry(name.to_owned()).or_default().values.insert(value.to_owned());
         }
-        let (parser, found) = wiring::line_fields(&row.line);
+        let (parser, found) = sandur_logql::line_fields(&row.line);
         let asked = row.parsed.iter().filter(|(name, _)| !name.starts_with("__"));
         for (name, value) in asked {
             let field = fields.entry(name.to_string()).or_default();
@@ -108,7 +113,7 @@ pub fn type_of(values: &BTreeSet<String>) -> &'static str {
         "float"
     } else if all(is_boolean) {
         "boolean"
-    } else if all(|v| wiring::parse_go_duration(v).is_ok()) {
+    } else if all(|v| sandur_logql::parse_go_duration(v).is_ok()) {
         "duration"
     } else if all(|v| v.parse::<sandur_base::units::ByteSize>().is_ok()) {
         "bytes"

@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql;
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route};
-use crate::wiring;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -28,9 +28,9 @@ pub static ROUTE: Route = Route {
 };
 
 /// The query again, formatted; a query that does not parse is a JSON answer with status 400.
-async fn format(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let formatted = wiring::on_text(&context, call.params.query(), wiring::format_query).await?;
+async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let formatted = logql::on_text(&context, call.params.query(), logql::format_query).await?;
     let (head, text, status) = match &formatted {
         Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),
         Err(failure) => {

@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::StreamVolume;
+use sandur_service::Queries;
+use sandur_service::logql::selector;
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
@@ -29,13 +30,14 @@ pub static ROUTE: Route = Route {
 };
 
 /// `index/stats`.
-async fn stats(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.range(&app, &context)?;
-    let matchers = selector::required(&context, &app.limits(&call.tenant), call.params.query()).await?;
+async fn stats(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.range(&queries, &context)?;
+    let matchers =
+        selector::required(&context, &queries.limits(&call.caller.tenant), call.params.query()).await?;
     let asked = Asked::stats(call.params.query(), times);
-    let volumes = logged((&app, &call), &context, asked, async {
-        Ok(app.sources.logs.volumes(&context, matchers, range).await?)
+    let volumes = logged((&queries, &call.caller), &context, asked, async {
+        Ok(queries.logs().volumes(&context, matchers, range).await?)
     });
     let (volumes, _) = volumes.await?;
     let sum = |field: fn(&StreamVolume) -> u64| volumes.iter().map(field).sum::<u64>();

@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::{QueryResult, Sample, Series};
+use sandur_service::Queries;
+use sandur_service::query_log::Asked;
 
 use super::volume::{VolumeRequest, answer, largest};
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::Asked;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
 /// This endpoint.
@@ -35,13 +35,13 @@ pub static ROUTE: Route = Route {
 };
 
 /// `index/volume`: bytes of the whole range.
-async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.ordered_range(&app, &context)?;
-    let request = VolumeRequest::read(&app, &context, &call).await?;
+async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.ordered_range(&queries, &context)?;
+    let request = VolumeRequest::read(&queries, &context, &call).await?;
     let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
     let work = async {
-        let volumes = app.sources.logs.volumes(&context, request.matchers.clone(), range).await?;
+        let volumes = queries.logs().volumes(&context, request.matchers.clone(), range).await?;
         let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
         let timestamp_ms = times.end_ns.div_euclid(1_000_000);
         let series = groups.into_iter().map(|(labels, bytes)| Series {
@@ -50,5 +50,5 @@ async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure
         });
         Ok(QueryResult::Vector(series.collect()))
     };
-    answer((&app, &call), &context, asked, work).await
+    answer((&queries, &call), &context, asked, work).await
 }

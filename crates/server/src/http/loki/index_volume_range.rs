@@ -9,14 +9,14 @@ use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::{MatchOp, Matcher, TimeRange};
 use sandur_query::{QueryContext, QueryResult, Sample, Series};
+use sandur_service::Queries;
+use sandur_service::logql::{self, QueryKind};
+use sandur_service::query_log::Asked;
 
 use super::volume::{Pairs, VolumeRequest, answer, largest};
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::Asked;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
-use crate::wiring::{self, QueryKind};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -42,14 +42,14 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, range),
 };
 
-async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let request = VolumeRequest::read(&app, &context, &call).await?;
-    let (times, range) = call.ordered_range(&app, &context)?;
+async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let request = VolumeRequest::read(&queries, &context, &call).await?;
+    let (times, range) = call.ordered_range(&queries, &context)?;
     let step = call.params.step(times.start_ns, times.end_ns)?;
     let asked = Asked::volume(call.params.query(), times, step, request.limit as u32);
     let work = async {
-        let mut volumes = ByStep::begin(&app, &context, &request, range).await?;
+        let mut volumes = ByStep::begin(&queries, &context, &request, range).await?;
         for piece in pieces(range, step) {
             volumes.add(piece).await?;
         }
@@ -62,12 +62,12 @@ async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> 
         // Nothing at all is an empty vector, as in Loki.
         Ok(if series.is_empty() { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
     };
-    answer((&app, &call), &context, asked, work).await
+    answer((&queries, &call), &context, asked, work).await
 }
 
 /// Volumes while they are gathered.
 struct ByStep<'a> {
-    app: &'a App,
+    queries: &'a Queries,
     context: &'a QueryContext,
     request: &'a VolumeRequest,
     matchers: Vec<Matcher>,
@@ -78,14 +78,14 @@ struct ByStep<'a> {
 
 impl<'a> ByStep<'a> {
     async fn begin(
-        app: &'a App,
+        queries: &'a Queries,
         context: &'a QueryContext,
         request: &'a VolumeRequest,
         range: TimeRange,
     ) -> Result<Self, Failure> {
         let mut matchers = request.matchers.clone();
         let all = match request.takes_every_label() {
-            true => app.sources.logs.label_names(context, matchers.clone(), range).await?,
+            true => queries.logs().label_names(context, matchers.clone(), range).await?,
             false => Vec::new(),
         };
         let labels = request.labels(all);
@@ -95,13 +95,13 @@ impl<'a> ByStep<'a> {
             matchers.push(has.map_err(|error| Failure::invalid(error.to_string()))?);
         }
         let memory = context.budget().reserve(0).map_err(sandur_query::Error::from)?;
-        Ok(Self { app, context, request, matchers, labels, sums: HashMap::new(), memory })
+        Ok(Self { queries, context, request, matchers, labels, sums: HashMap::new(), memory })
     }
 
     async fn add(&mut self, piece: Piece) -> Result<(), Failure> {
         let of = (self.matchers.clone(), self.labels.clone());
-        let source = &*self.app.sources.logs;
-        let found = wiring::bytes_by_labels(source, self.context, of, piece.kind, piece.window_ns).await?;
+        let source = self.queries.logs();
+        let found = logql::bytes_by_labels(source, self.context, of, piece.kind, piece.window_ns).await?;
         let bytes = found.iter().map(|series| PER_SERIES + series.samples.len() as u64 * PER_SAMPLE).sum();
         self.memory.grow(bytes).map_err(sandur_query::Error::from)?;
         for series in found {

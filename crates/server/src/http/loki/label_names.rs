@@ -4,13 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::QueryStats;
+use sandur_service::Queries;
+use sandur_service::logql::selector;
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
@@ -28,8 +29,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-async fn names(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    Ok(strings(&find(&app, &call).await?))
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    Ok(strings(&find(&queries, &call).await?))
 }
 
 /// Names or values, and what may be lacking.
@@ -41,17 +42,18 @@ pub struct Found {
 }
 
 /// Names of labels that the call asks for.
-pub async fn find(app: &App, call: &Call) -> Result<Found, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.range(app, &context)?;
-    let matchers = selector::optional(&context, &app.limits(&call.tenant), call.params.query()).await?;
+pub async fn find(queries: &Queries, call: &Call) -> Result<Found, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.range(queries, &context)?;
+    let matchers =
+        selector::optional(&context, &queries.limits(&call.caller.tenant), call.params.query()).await?;
     let asked = Asked::labels("", call.params.query(), times);
     let work = async {
-        let names = app.sources.logs.label_names(&context, matchers, range).await?;
+        let names = queries.logs().label_names(&context, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };
-    let (items, _) = logged((app, call), &context, asked, work).await?;
+    let (items, _) = logged((&queries, &call.caller), &context, asked, work).await?;
     Ok(Found { items, warnings: context.warnings() })
 }
 

@@ -4,13 +4,14 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::QueryStats;
+use sandur_service::Queries;
+use sandur_service::logql::selector;
+use sandur_service::query_log::Asked;
 
 use super::label_names::{Found, strings};
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::{Asked, logged};
+use crate::http::logged::logged;
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 
 /// This endpoint.
@@ -27,22 +28,27 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, values),
 };
 
-async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Failure> {
-    Ok(strings(&find(&app, &call, name).await?))
+async fn values(
+    State(queries): State<Queries>,
+    Path(name): Path<String>,
+    call: Call,
+) -> Result<Response, Failure> {
+    Ok(strings(&find(&queries, &call, name).await?))
 }
 
 /// Values of the label that the call asks for.
-pub async fn find(app: &App, call: &Call, name: String) -> Result<Found, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.range(app, &context)?;
+pub async fn find(queries: &Queries, call: &Call, name: String) -> Result<Found, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.range(queries, &context)?;
     let matchers =
-        selector::optional_selecting(&context, &app.limits(&call.tenant), call.params.query()).await?;
+        selector::optional_selecting(&context, &queries.limits(&call.caller.tenant), call.params.query())
+            .await?;
     let asked = Asked::labels(&name, call.params.query(), times);
     let work = async {
-        let values = app.sources.logs.label_values(&context, name, matchers, range).await?;
+        let values = queries.logs().label_values(&context, name, matchers, range).await?;
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };
-    let (items, _) = logged((app, call), &context, asked, work).await?;
+    let (items, _) = logged((&queries, &call.caller), &context, asked, work).await?;
     Ok(Found { items, warnings: context.warnings() })
 }

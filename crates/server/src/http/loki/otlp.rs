@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 use bytes::Bytes;
 
-use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::marshal::json;
+use crate::http::receive::push_lines;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 async fn otlp(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let json = is_json(&parts.headers);
-    let outcome = match push(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
+    let outcome = match push_lines(&app, &parts, body, sandur_ingest::otlp_logs_within).await {
         Ok(refused) => match refused.text() {
             None => return accepted(json),
             Some(text) => Failure::invalid(text),

@@ -5,10 +5,10 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_ingest::Refused;
 
-use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::grpc;
+use crate::http::receive::push_lines;
 use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
@@ -40,7 +40,7 @@ async fn export(State(app): State<App>, request: Request) -> Response {
 async fn store(app: &App, request: Request) -> Result<Refused, Failure> {
     let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
     let (parts, body) = request.into_parts();
-    push(app, &parts, body, sandur_ingest::otlp_logs_within).await
+    push_lines(app, &parts, body, sandur_ingest::otlp_logs_within).await
 }
 
 /// An `ExportLogsServiceResponse`.

@@ -3,17 +3,18 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_logql::{PatternSeries, PatternsRequest};
 use sandur_model::TimeRange;
+use sandur_service::Queries;
+use sandur_service::logql::{self, selector};
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
-use crate::wiring::{self, PatternSeries, PatternsRequest};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -33,24 +34,25 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, patterns),
 };
 
-async fn patterns(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.range(&app, &context)?;
+async fn patterns(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.range(&queries, &context)?;
     let step_ns = call.params.step(times.start_ns, times.end_ns)?;
-    let matchers = selector::required(&context, &app.limits(&call.tenant), call.params.query()).await?;
+    let matchers =
+        selector::required(&context, &queries.limits(&call.caller.tenant), call.params.query()).await?;
     let asked = Asked::other("patterns", call.params.query(), times);
     let work = async {
         let turn = context.turn().await?;
         // The end is not included, as in queries of lines.
         let range = TimeRange::new(range.start, range.end.saturating_sub(1));
         let request = PatternsRequest { matchers, range, step_ns };
-        let found = wiring::patterns(&*app.sources.logs, &context, request).await?;
+        let found = logql::patterns(queries.logs(), &context, request).await?;
         drop(turn);
         Ok(found)
     };
-    let (found, _) = logged((&app, &call), &context, asked, work).await?;
+    let (found, _) = logged((&queries, &call.caller), &context, asked, work).await?;
     let memory = context.budget().reserve(body_bytes(&found)).map_err(sandur_query::Error::from)?;
-    Ok(reply::large_json(&app, &call, body(&found), Some(memory)).await)
+    Ok(reply::large_json(queries.env(), &call, body(&found), Some(memory)).await)
 }
 
 /// Bytes of the answer and of what it is made from.

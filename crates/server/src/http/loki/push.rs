@@ -3,10 +3,11 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::writes::LineDecoder;
 
-use super::intake::{Decoder, push};
 use crate::failed_request::Failure;
 use crate::http::app::App;
+use crate::http::receive::push_lines;
 use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
@@ -36,9 +37,9 @@ async fn loki(State(app): State<App>, request: Request) -> Result<Response, Fail
 }
 
 /// Stores the lines of a request that a decoder reads.
-pub async fn store(app: &App, request: Request, decode: Decoder) -> Result<Response, Failure> {
+pub async fn store(app: &App, request: Request, decode: LineDecoder) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let refused = push(app, &parts, body, decode).await?;
+    let refused = push_lines(app, &parts, body, decode).await?;
     let Some(text) = refused.text() else { return Ok(reply::empty()) };
     let wants = refused_parts::are_asked(&parts.headers, "entries");
     match refused.runs().filter(|_| wants) {

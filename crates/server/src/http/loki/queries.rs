@@ -2,20 +2,20 @@
 
 use axum::response::Response;
 use sandur_base::Reservation;
-use sandur_query::{QueryContext, QueryResult, QueryStats};
+use sandur_query::{QueryContext, QueryResult};
+use sandur_service::logql::{LogqlQuery, QueryText, lines};
+use sandur_service::query_log::Outcome;
+use sandur_service::{Cost, Queries};
 
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::marshal::{Cost, estimate, legacy_answer, query_answer};
-use crate::http::query_log::{self, Asked, Outcome, QueryLog};
+use crate::http::marshal::{estimate, legacy_answer, query_answer};
 use crate::http::reply;
-use crate::wiring::{self, ParsedQuery, QueryText};
 
 /// Runs, logs and answers one query. When the client goes away this future is dropped: that ends the
 /// query's tasks, and is logged as well.
-pub async fn answer(app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
-    answer_in(Shape::Current, app, call, request).await
+pub async fn answer(queries: Queries, call: Call, request: QueryText) -> Result<Response, Failure> {
+    answer_in(Shape::Current, queries, call, request).await
 }
 
 /// The shape of an answer.
@@ -28,16 +28,15 @@ pub enum Shape {
 }
 
 /// [`answer`] in a shape.
-pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    if query_log::is_drilldown(&call.tags) {
-        context.allow_partial();
-    }
-    let parsed = ParsedQuery::read(&context, &app.limits(&call.tenant), &request.query).await?;
-    let parsed = if shape == Shape::Legacy { parsed.of_lines()? } else { parsed };
-    let asked = Asked::query(&request, parsed.query_type(), &call.tags);
-    let log = QueryLog::begin(&app, &call, &context, asked);
-    let outcome = run(&app, &call, &context, (parsed, request)).await;
+pub async fn answer_in(
+    shape: Shape,
+    queries: Queries,
+    call: Call,
+    request: QueryText,
+) -> Result<Response, Failure> {
+    let query = LogqlQuery::begin(&queries, &call.caller, request, shape == Shape::Legacy).await?;
+    let outcome = query.run().await.map_err(Failure::from);
+    let LogqlQuery { context, log, .. } = query;
     let cost = log.cost();
     let answered = match outcome {
         Ok(result) => answered(shape, &call, &context, result, cost.clone()).await,
@@ -46,7 +45,7 @@ pub async fn answer_in(shape: Shape, app: App, call: Call, request: QueryText) -
     match answered {
         Ok((body, memory, returned_lines)) => {
             log.end(&cost, Outcome { returned_lines, ..Outcome::answered(body.len() as u64) });
-            Ok(reply::large_json(&app, &call, body, Some(memory)).await)
+            Ok(reply::large_json(queries.env(), &call, body, Some(memory)).await)
         }
         Err(failure) => {
             log.end(&cost, Outcome::from(&failure));
@@ -77,28 +76,4 @@ async fn answered(
         Ok((body, memory, lines(&result)))
     };
     Ok(context.compute_sized(bytes <= SMALL_ANSWER_BYTES, job).await?)
-}
-
-async fn run(
-    app: &App,
-    call: &Call,
-    context: &QueryContext,
-    query: (ParsedQuery, QueryText),
-) -> Result<QueryResult, Failure> {
-    let limits = app.limits(&call.tenant);
-    let query = wiring::query(&*app.sources.logs, context, &limits, &call.tags, query);
-    // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
-    let result = context.in_time(query).await??;
-    if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {
-        QueryStats::add(&context.stats().entries_returned, series.len() as u64);
-    }
-    Ok(result)
-}
-
-/// Lines of a log query's answer.
-fn lines(result: &QueryResult) -> u64 {
-    match result {
-        QueryResult::Streams(rows) => rows.len() as u64,
-        QueryResult::Matrix(_) | QueryResult::Vector(_) | QueryResult::Scalar(_) => 0,
-    }
 }

@@ -3,14 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql::{QueryKind, QueryText};
 
 use super::queries::answer;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, parameter};
-use crate::wiring::{QueryKind, QueryText};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -27,8 +27,8 @@ pub static ROUTE: Route = Route {
 };
 
 /// `query`.
-async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let time_ns = call.params.time(app.env.now_ns())?;
+async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let time_ns = call.params.time(queries.env().now_ns())?;
     let request = QueryText {
         query: call.params.query().to_owned(),
         kind: QueryKind::Instant { time_ns },
@@ -36,5 +36,5 @@ async fn instant(State(app): State<App>, call: Call) -> Result<Response, Failure
         direction: call.params.direction()?,
         interval_ns: 0,
     };
-    answer(app, call, request).await
+    answer(queries, call, request).await
 }

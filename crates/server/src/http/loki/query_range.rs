@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql::{QueryKind, QueryText};
 
 use super::queries::answer;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
-use crate::wiring::{QueryKind, QueryText};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -36,8 +36,8 @@ pub static ROUTE: Route = Route {
 };
 
 /// `query_range`.
-async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let asked = call.params.range_query(app.env.now_ns())?;
+async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let asked = call.params.range_query(queries.env().now_ns())?;
     let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
     let request = QueryText {
         query: asked.query,
@@ -46,5 +46,5 @@ async fn range(State(app): State<App>, call: Call) -> Result<Response, Failure> 
         direction: asked.direction,
         interval_ns: asked.interval_ns,
     };
-    answer(app, call, request).await
+    answer(queries, call, request).await
 }

@@ -8,13 +8,14 @@ use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_model::Labels;
 use sandur_query::QueryStats;
+use sandur_service::Queries;
+use sandur_service::logql::selector;
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
@@ -38,15 +39,15 @@ pub static ROUTE: Route = Route {
 };
 
 /// `series`: label sets of streams that match any `match[]` (or `match`).
-async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure> {
-    let context = app.query_context(&call.tenant);
-    let (times, range) = call.range(&app, &context)?;
+async fn series(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let (times, range) = call.range(&queries, &context)?;
     let selectors = || call.params.all("match[]").chain(call.params.all("match"));
-    let any_of = selector::each_optional(&context, &app.limits(&call.tenant), selectors()).await?;
+    let any_of = selector::each_optional(&context, &queries.limits(&call.caller.tenant), selectors()).await?;
     let asked = Asked::series(selectors(), times);
     let work = async {
-        let streams = app.sources.logs.streams(&context, any_of, range).await?;
-        let (found, most) = (streams.len() as u64, app.limits(&call.tenant).cardinality_limit);
+        let streams = queries.logs().streams(&context, any_of, range).await?;
+        let (found, most) = (streams.len() as u64, queries.limits(&call.caller.tenant).cardinality_limit);
         if most > 0 && found > most {
             let text = format!(
                 "cardinality limit exceeded for series{{}}; {found} entries, more than limit of {most}"
@@ -56,10 +57,11 @@ async fn series(State(app): State<App>, call: Call) -> Result<Response, Failure>
         QueryStats::add(&context.stats().entries_returned, found);
         Ok(streams)
     };
-    let (streams, _) = logged((&app, &call), &context, asked, work).await?;
+    let (streams, _) = logged((&queries, &call.caller), &context, asked, work).await?;
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
-    Ok(reply::large_json(&app, &call, series_body(&streams, &context.warnings()), Some(memory)).await)
+    Ok(reply::large_json(queries.env(), &call, series_body(&streams, &context.warnings()), Some(memory))
+        .await)
 }
 
 fn series_body(streams: &[Arc<Labels>], warnings: &[String]) -> Vec<u8> {

@@ -17,16 +17,17 @@ use futures_util::{Stream, StreamExt};
 use sandur_base::Lane;
 use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
+use sandur_service::Following;
+use sandur_service::logql::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
 
 use super::queries::Shape;
 use crate::failed_request::Failure;
-use crate::http::app::{App, Followers, Following};
+use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::gate::Standing;
 use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
-use crate::wiring::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -91,11 +92,12 @@ pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Respons
     let call = Call::from_request(Request::from_parts(parts, body), &app).await?;
     let upgrade = upgrade.map_err(|_| Failure::invalid("Bad Request"))?;
     let asked = read(&app, &call, shape)?;
-    let context = app.query_context(&call.tenant);
-    let limits = app.limits(&call.tenant);
-    let compile = move |text: &str| wiring::compile_log_query(text, &limits);
-    let query = wiring::on_text(&context, &asked.query, compile).await?;
-    let following = Followers::enter(&app, &call.tenant)?;
+    let context = app.queries.logs_context(&call.caller.tenant);
+    let limits = app.queries.limits(&call.caller.tenant);
+    let compile = move |text: &str| logql::compile_log_query(text, &limits);
+    let query = logql::on_text(&context, &asked.query, compile).await?;
+    let most = app.queries.limits(&call.caller.tenant).max_concurrent_tail_requests;
+    let following = app.queries.followers().enter(&call.caller.tenant, most)?;
     let followed = (standing, following);
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
     let upgrade = upgrade.read_buffer_size(MESSAGE_BYTES_MAX);
@@ -128,17 +130,17 @@ async fn run(
     app: App,
     call: Call,
     asked: Asked,
-    query: Result<LineQuery, Failure>,
+    query: Result<LineQuery, sandur_service::Failure>,
     (standing, following): (Option<Standing>, Following),
     socket: WebSocket,
 ) {
-    let (tenant, shape, encoding) = (call.tenant.clone(), asked.shape, asked.encoding);
+    let (tenant, shape, encoding) = (call.caller.tenant.clone(), asked.shape, asked.encoding);
     let mut tail = Tail { app: app.clone(), tenant, socket, standing, shape, encoding, has_left: false };
     let outcome = async {
         let query = Arc::new(query?);
         // A follower lives as long as it likes: the deadline of queries is not for it.
-        let context = app.query_context(&call.tenant);
-        let live = app.sources.logs.follow(&context, query.matchers())?;
+        let context = app.queries.logs_context(&call.caller.tenant);
+        let live = app.queries.logs().follow(&context, query.matchers())?;
         let sent = tail.history(&call, &asked).await?;
         tail.live(live, &query, &asked, sent).await
     };
@@ -253,7 +255,7 @@ impl Tail {
         if asked.start_ns >= now_ns {
             return Ok(Seen::new());
         }
-        let limits = self.app.limits(&call.tenant);
+        let limits = self.app.queries.limits(&call.caller.tenant);
         let request = QueryText {
             query: asked.query.clone(),
             kind: QueryKind::Range { start_ns: asked.start_ns, end_ns: now_ns, step_ns: 1_000_000_000 },
@@ -261,10 +263,10 @@ impl Tail {
             direction: Direction::Backward,
             interval_ns: 0,
         };
-        let context: QueryContext = self.app.query_context(&call.tenant);
-        let source = &*self.app.sources.logs;
+        let context: QueryContext = self.app.queries.logs_context(&call.caller.tenant);
+        let source = self.app.queries.logs();
         let parsed = ParsedQuery::read(&context, &limits, &request.query).await?;
-        let query = wiring::query(source, &context, &limits, &call.tags, (parsed, request));
+        let query = logql::query(source, &context, &limits, &call.caller.tags, (&parsed, &request));
         let result = context.in_time(query).await??;
         let QueryResult::Streams(mut rows) = result else {
             return Err(Failure::invalid("only log selector is supported"));
@@ -335,7 +337,7 @@ impl Tail {
             rows.retain(|row| row.timestamp >= start_ns);
             Ok(rows)
         };
-        let context = self.app.query_context(&self.tenant);
+        let context = self.app.queries.logs_context(&self.tenant);
         while_there(context.compute(job), &mut self.socket).await
     }
 
@@ -379,7 +381,7 @@ impl Tail {
     }
 
     async fn deliver(&mut self, message: Message) -> Result<(), Failure> {
-        let env = Arc::clone(&self.app).env.clone();
+        let env = self.app.clone().env.clone();
         match env.timeout(SEND_PATIENCE, self.socket.send(message)).await {
             Some(Ok(())) => Ok(()),
             _ => {

@@ -6,16 +6,16 @@ use axum::response::Response;
 use sandur_base::ErrorKind;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{QueryContext, QueryResult, QueryStats, StreamVolume};
+use sandur_service::Queries;
+use sandur_service::logql::{self, selector};
+use sandur_service::query_log::Asked;
 
-use super::selector;
 use crate::failed_request::Failure;
-use crate::http::app::App;
 use crate::http::call::Call;
+use crate::http::logged::logged;
 use crate::http::marshal::{Encoding, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
-use crate::http::query_log::{Asked, logged};
 use crate::http::reply;
-use crate::wiring;
 
 /// Most labels that volumes are told apart by: each is a condition on streams.
 const TARGETS_MAX: usize = 1_000;
@@ -33,7 +33,7 @@ pub struct VolumeRequest {
 
 impl VolumeRequest {
     /// Reads the parameters.
-    pub async fn read(app: &App, context: &QueryContext, call: &Call) -> Result<Self, Failure> {
+    pub async fn read(queries: &Queries, context: &QueryContext, call: &Call) -> Result<Self, Failure> {
         let targets = call.params.get("targetLabels").unwrap_or("").split(',');
         let targets: Vec<String> = targets
             .map(str::trim)
@@ -51,8 +51,8 @@ impl VolumeRequest {
                 return Err(Failure::invalid("invalid aggregation option"));
             }
         };
-        let limits = app.limits(&call.tenant);
-        wiring::check_selector_sizes(std::iter::once(call.params.query()), targets.len(), &limits)?;
+        let limits = queries.limits(&call.caller.tenant);
+        logql::check_selector_sizes(std::iter::once(call.params.query()), targets.len(), &limits)?;
         let mut matchers = match selector::is_every_stream(call.params.query()) {
             true => Vec::new(),
             false => selector::required_selecting(context, &limits, call.params.query()).await?,
@@ -69,7 +69,7 @@ impl VolumeRequest {
             Some("0") => LIMIT_DEFAULT,
             _ => call.params.limit(LIMIT_DEFAULT)?,
         };
-        let most = app.limits(&call.tenant).volume_max_series;
+        let most = queries.limits(&call.caller.tenant).volume_max_series;
         if u64::from(limit) > most {
             let text =
                 format!("max series limit per query exceeded, limit > volume_max_series ({limit} > {most})");
@@ -142,7 +142,7 @@ pub fn largest<T>(groups: HashMap<Pairs, T>, limit: usize, value: impl Fn(&T) ->
 
 /// Does the work, logs it, and answers with its statistics.
 pub async fn answer(
-    (app, call): (&App, &Call),
+    (queries, call): (&Queries, &Call),
     context: &QueryContext,
     asked: Asked,
     work: impl Future<Output = Result<QueryResult, Failure>>,
@@ -154,10 +154,10 @@ pub async fn answer(
         }
         Ok(result)
     };
-    let (result, cost) = logged((app, call), context, asked, counted).await?;
+    let (result, cost) = logged((&queries, &call.caller), context, asked, counted).await?;
     let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
     let body = query_answer(&result, Encoding::Merged, &cost, &context.warnings());
-    Ok(reply::large_json(app, call, body, Some(memory)).await)
+    Ok(reply::large_json(queries.env(), call, body, Some(memory)).await)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! The answer of a query of lines in the shape of before version 1.
 
 use sandur_query::LogRow;
+use sandur_service::Cost;
 
 use super::json;
 use super::result::{merged_groups, separated};
-use super::stats::{Cost, write_stats};
+use super::stats::write_stats;
 
 /// The body of an answer.
 pub fn legacy_answer(rows: &[LogRow], cost: &Cost) -> Vec<u8> {

@@ -11,4 +11,3 @@ mod stats;
 
 pub use legacy::{legacy_answer, legacy_streams};
 pub use result::{Encoding, estimate, query_answer, streams};
-pub use stats::{Cost, ResultCache};

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sandur_base::job::spend;
+use sandur_logql::labels_text;
 use sandur_model::Labels;
 use sandur_query::{LogRow, QueryResult, Sample, Series};
+use sandur_service::Cost;
 
 use super::json;
-use super::stats::{Cost, write_stats};
-use crate::wiring::labels_text;
+use super::stats::write_stats;
 
 /// How labels of rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,6 @@ pub static ROUTE: Route = Route {
 };
 
 async fn flush(State(app): State<App>) -> Result<Response, Failure> {
-    app.intake.flush().await?;
+    app.writes.intake().flush().await?;
     Ok(reply::empty())
 }

@@ -4,13 +4,13 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::TenantId;
+use sandur_service::logql;
 
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route, parameter};
-use crate::wiring;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -28,9 +28,9 @@ pub static ROUTE: Route = Route {
 
 async fn flush(State(app): State<App>, params: Params) -> Result<Response, Failure> {
     if let Some(streams) = params.get("streams") {
-        let context = app.query_context(&TenantId::default_tenant());
-        wiring::on_text(&context, streams, wiring::parse_selector).await??;
+        let context = app.queries.logs_context(&TenantId::default_tenant());
+        logql::on_text(&context, streams, logql::parse_selector).await??;
     }
-    app.intake.flush().await?;
+    app.writes.intake().flush().await?;
     Ok(reply::empty())
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::http::app::App;
+use crate::http::app::{App, AppState};
 use crate::http::exposition::accepted;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
@@ -35,16 +35,12 @@ async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
 
 /// Brings gauges up to date.
 fn observe(app: &App) {
-    app.intake.observe();
-    let metrics = &app.metrics;
-    metrics.queries_running.set(app.turns.running() as i64);
-    metrics.queries_waiting.set(app.turns.waiting() as i64);
-    metrics.followers.set(app.followers.total() as i64);
-    metrics.observe_budget(app.query_memory.all());
-    metrics.observe_budget(app.request_memory.budget());
-    metrics.observe_budget(app.deltas.budget());
-    app.intake.budgets().iter().for_each(|budget| metrics.observe_budget(budget));
-    metrics.delta_series.set(app.deltas.series() as i64);
-    metrics.observe_results(&app.results);
+    let AppState { queries, writes, metrics, .. } = &**app;
+    queries.observe();
+    writes.observe();
+    let shared =
+        [queries.memory(), writes.memory().budget(), writes.deltas().budget(), queries.steps().budget()];
+    shared.into_iter().for_each(|budget| metrics.observe_budget(budget));
+    writes.intake().budgets().iter().for_each(|budget| metrics.observe_budget(budget));
     metrics.observe_log();
 }

@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 async fn prepare(State(app): State<App>, method: Method) -> Result<Response, Failure> {
     match method {
         Method::POST => {
-            app.intake.flush().await?;
+            app.writes.intake().flush().await?;
             app.prepared.store(true, Ordering::Relaxed);
             Ok(reply::empty())
         }

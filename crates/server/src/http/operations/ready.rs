@@ -62,9 +62,13 @@ async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failu
     if !app.is_ready() {
         return Err(not_ready("starting or stopping"));
     }
-    let pushes = app.intake.writable().map_err(|refusal| format!("pushes are refused: {}", refusal.message));
-    let view =
-        app.intake.has_fresh_view().map_err(|stale| format!("answers may lack rows: {}", stale.message));
+    let pushes =
+        app.writes.intake().writable().map_err(|refusal| format!("pushes are refused: {}", refusal.message));
+    let view = app
+        .writes
+        .intake()
+        .has_fresh_view()
+        .map_err(|stale| format!("answers may lack rows: {}", stale.message));
     let failure = match (wanted, &pushes, &view) {
         (For::Push, Err(reason), _) | (For::Query, _, Err(reason)) => Some(reason.clone()),
         (For::Any, Err(refused), Err(stale)) => Some(format!("{refused}; {stale}")),
@@ -86,7 +90,7 @@ fn not_ready(reason: &str) -> Failure {
 
 /// What is said of flushes that fail.
 fn flushes(app: &AppState) -> Option<String> {
-    let since = app.intake.flushes_fail_for()?;
+    let since = app.writes.intake().flushes_fail_for()?;
     let since = format_duration(Duration::from_secs(since.as_secs()));
     Some(format!(
         "flushes fail for {since}: rows are safe in the WAL, and fill memory_limit until one succeeds; the \

@@ -1,7 +1,7 @@
 //! `ingester/shutdown`: flushes and stops.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use axum::extract::State;
 use axum::response::Response;
@@ -42,7 +42,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
     let wanted = |name: &str| params.get(name).is_none_or(|value| value != "false");
     let (flush, terminate) = (wanted("flush"), wanted("terminate"));
     let (tell, outcome) = oneshot::channel();
-    let own = Arc::clone(&app);
+    let own = app.clone();
     // What was begun ends, whether or not the client waits for it.
     let work = app.env.spawn("shutdown by request", async move {
         let ended = end(&own, flush, terminate).await;
@@ -59,10 +59,10 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
 
 async fn end(app: &App, flush: bool, terminate: bool) -> Result<(), Failure> {
     if !terminate {
-        return app.intake.shutdown().await;
+        return Ok(app.writes.intake().shutdown().await?);
     }
     if flush {
-        app.intake.flush().await?;
+        app.writes.intake().flush().await?;
     }
     tracing::info!("stopping: asked to by a request");
     app.shutdown.trigger();

@@ -24,5 +24,5 @@ pub static ROUTE: Route = Route {
 };
 
 async fn store_report(State(app): State<App>) -> Response {
-    reply::text(app.intake.store_report())
+    reply::text(app.writes.intake().store_report())
 }

@@ -42,7 +42,7 @@ fn derived(limits: &Limits) -> String {
 }
 
 async fn tenant_limits(State(app): State<App>, call: Call) -> Response {
-    let mut limits = Limits::clone(&app.limits(&call.tenant));
+    let mut limits = Limits::clone(&app.queries.limits(&call.caller.tenant));
     let mut page = derived(&limits);
     for LimitSpec { key, slot, .. } in LIMITS {
         page.push_str(&yaml::line("", key, &slot(&mut limits)));

@@ -4,17 +4,17 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::Signal;
+use sandur_service::promql::selector_text;
+use sandur_service::{Queries, Writes};
 
 use super::params;
 use super::queries::refuse;
 use super::refused::{Kind, Refused};
 use super::selectors::read;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::loki::deletes;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
-use crate::wiring::promql::selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -40,7 +40,11 @@ const FURTHEST_MS: i64 = i64::MAX / 1_000_000;
 /// The first instant that a sample can have, in milliseconds.
 pub const EARLIEST_MS: i64 = -FURTHEST_MS;
 
-async fn delete(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+async fn delete(
+    State(queries): State<Queries>,
+    State(writes): State<Writes>,
+    call: Call,
+) -> Result<Response, Refused> {
     if call.params.all("match[]").next().is_none() {
         return Err(refuse("no match[] parameter provided"));
     }
@@ -49,13 +53,13 @@ async fn delete(State(app): State<App>, call: Call) -> Result<Response, Refused>
     if end < start {
         return Err(Refused::parameter("end", "end timestamp must not be before start time"));
     }
-    let selectors = read(&app.metrics_context(&call.tenant, None), &call).await?;
-    let requests = deletes::of(&app, &call.tenant, Signal::Metrics);
+    let selectors = read(&queries.samples_context(&call.caller.tenant, None), &call).await?;
+    let requests = deletes::of(&writes, &call.caller.tenant, Signal::Metrics);
     let requests = requests.map_err(|failure| Refused::new(Kind::Unavailable, failure.message.trim_end()))?;
     for matchers in selectors {
         let selector = selector_text(&matchers);
-        let id = requests.create(&call.tenant, &selector, start, end).await.map_err(Refused::from)?;
-        tracing::info!(tenant = %call.tenant, %id, selector, start, end, "samples are to be deleted");
+        let id = requests.create(&call.caller.tenant, &selector, start, end).await.map_err(Refused::from)?;
+        tracing::info!(tenant = %call.caller.tenant, %id, selector, start, end, "samples are to be deleted");
     }
     Ok(reply::empty())
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use axum::routing::on;
+use sandur_promql::function_names;
 
 use super::reply::success_json;
 use crate::http::route::{Access, GET, Group, Route};
-use crate::wiring::promql::function_names;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {

@@ -9,18 +9,18 @@ use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::{FloatHistogram, Labels, is_stale};
 use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
+use sandur_service::Queries;
+use sandur_service::Visible;
+use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
 
 use super::numbers;
 use super::refused::Refused;
 use super::reply::{PIECE_BYTES, Pieces, in_pieces};
 use super::selectors;
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::escaping::{Escaping, Named, push_quoted};
 use crate::http::exposition::{Exposition, accepted};
 use crate::http::marshal::json::push;
-use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
@@ -41,21 +41,26 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, federate),
 };
 
-async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn federate(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let lists = selectors::read(&context, &call).await?;
     let (exposition, escaping) = accepted(call.header("accept"));
-    let now_ms = app.env.now_ns().div_euclid(1_000_000);
-    let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
+    let now_ms = queries.env().now_ns().div_euclid(1_000_000);
+    let lookback = i64::try_from(queries.options().lookback.as_millis()).unwrap_or(i64::MAX);
     let first_ms = now_ms.saturating_sub(lookback).saturating_add(1);
-    let times = Times { start_ns: first_ms.saturating_mul(1_000_000), end_ns: app.env.now_ns() };
+    let times = Times { start_ns: first_ms.saturating_mul(1_000_000), end_ns: queries.env().now_ns() };
     let text = call.params.all("match[]").collect::<Vec<_>>().join(":");
-    let log = QueryLog::begin(&app, &call, &context, Asked::other("federate", &text, times).of_metrics());
+    let log = QueryLog::begin(
+        &queries,
+        &call.caller,
+        &context,
+        Asked::other("federate", &text, times).of_metrics(),
+    );
     let work = async {
         let mut last = Last { all: BTreeMap::new(), memory: context.budget().reserve(0)? };
         for matchers in lists {
             let selection = SampleSelection::all(matchers, first_ms, now_ms);
-            last.read(&Visible::new(&*app.sources.samples), &context, selection).await?;
+            last.read(&queries.samples(), &context, selection).await?;
         }
         Ok::<_, Error>(last)
     };
@@ -71,7 +76,7 @@ async fn federate(State(app): State<App>, call: Call) -> Result<Response, Refuse
                 escaping,
                 _memory: last.memory,
             };
-            Ok(in_pieces(&app, &call, exposition.content_type(escaping), lines, ended).await)
+            Ok(in_pieces(queries.env(), &call, exposition.content_type(escaping), lines, ended).await)
         }
         Err(error) => {
             let refused = Refused::from(error);

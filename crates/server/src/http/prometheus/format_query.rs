@@ -3,15 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::promql;
 
 use super::queries::QUERY;
 use super::refused::Refused;
 use super::reply::success;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
-use crate::wiring::promql;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -27,15 +27,15 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, format),
 };
 
-async fn format(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let expr = parse(&context, call.params.query()).await?;
-    let text = context.compute(move || Ok(promql::pretty(&expr)?)).await?;
+    let text = context.compute(move || Ok(sandur_promql::pretty(&expr)?)).await?;
     Ok(success(|out| json::utf8(out, &text), &[]))
 }
 
 /// Reads the parameter `query`.
-pub async fn parse(context: &sandur_query::QueryContext, text: &str) -> Result<promql::Expr, Refused> {
+pub async fn parse(context: &sandur_query::QueryContext, text: &str) -> Result<sandur_promql::Expr, Refused> {
     let parsed = promql::parse(context, text).await;
     parsed.map_err(|error| Refused::reading(error, |why| format!("invalid parameter \"query\": {why}")))
 }

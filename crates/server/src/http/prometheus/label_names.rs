@@ -4,13 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::SeriesIndex;
+use sandur_service::Queries;
+use sandur_service::query_log::Asked;
 
 use super::refused::Refused;
 use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, listed, write_text};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::Asked;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
 /// This endpoint.
@@ -27,18 +26,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels("", &selectors, request.times).of_metrics();
     let work = async {
-        let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(&context)?);
+        let (source, mut texts) = (queries.samples(), Texts::new(&context)?);
         for matchers in request.each() {
             texts.add(source.label_names(&context, matchers, request.range).await?)?;
         }
         let (names, memory) = texts.into_parts();
         Ok((names, Some(memory)))
     };
-    listed((&app, &call), (&context, asked), (request.limit, write_text), work).await
+    listed((&queries, &call), (&context, asked), (request.limit, write_text), work).await
 }

@@ -4,14 +4,13 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::SeriesIndex;
+use sandur_service::Queries;
+use sandur_service::query_log::Asked;
 
 use super::refused::Refused;
 use super::selectors::{END, LIMIT, MATCH, Request, START, label_name};
 use super::streamed::{Items, streamed};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::Asked;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
@@ -34,16 +33,20 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, values),
 };
 
-async fn values(State(app): State<App>, Path(name): Path<String>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn values(
+    State(queries): State<Queries>,
+    Path(name): Path<String>,
+    call: Call,
+) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let name = label_name(&name)?;
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
-    let source = Visible::new(&*app.sources.samples);
+    let source = queries.samples();
     let open = || async {
         let selectors = request.selectors.clone();
         source.value_scan(&context, name.clone(), selectors, request.range).await.map(Items::Texts)
     };
-    streamed((&app, &call), (&context, asked), request.limit, open).await
+    streamed((&queries, &call), (&context, asked), request.limit, open).await
 }

@@ -6,15 +6,14 @@ use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::MetricMetadata;
 use sandur_query::{MetadataSelection, QueryStats, SampleSource};
+use sandur_service::Queries;
+use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces, notes};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
@@ -35,18 +34,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, metadata),
 };
 
-async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn metadata(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let selection = MetadataSelection {
         family: call.params.get("metric").map(str::to_owned),
         limit: most(&call, "limit")?,
         limit_per_family: most(&call, "limit_per_metric")?.filter(|most| *most > 0),
     };
-    let source = Visible::new(&*app.sources.samples);
-    let now_ns = app.env.now_ns();
+    let source = queries.samples();
+    let now_ns = queries.env().now_ns();
     let family = selection.family.clone().unwrap_or_default();
     let asked = Asked::other("metadata", &family, Times { start_ns: now_ns, end_ns: now_ns }).of_metrics();
-    let log = QueryLog::begin(&app, &call, &context, asked);
+    let log = QueryLog::begin(&queries, &call.caller, &context, asked);
     let found = context.in_time(source.metadata(&context, selection)).await.and_then(|found| found);
     let found = match found {
         Ok(found) => found,
@@ -66,7 +65,7 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
         _memory: found.held,
     };
     let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
-    Ok(in_pieces(&app, &call, JSON, families, ended).await)
+    Ok(in_pieces(queries.env(), &call, JSON, families, ended).await)
 }
 
 /// A limit; a negative one is none.

@@ -6,7 +6,6 @@
 pub mod alertmanagers;
 pub mod clean_tombstones;
 pub mod delete_series;
-mod evaluate;
 pub mod features;
 pub mod federate;
 pub mod format_query;
@@ -44,8 +43,6 @@ pub mod status_runtime_info;
 pub mod status_tsdb;
 pub mod status_tsdb_blocks;
 pub mod status_wal_replay;
-mod steps;
 mod streamed;
 pub mod target_metadata;
 pub mod targets;
-pub mod visible;

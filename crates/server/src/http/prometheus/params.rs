@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
+use sandur_logql::format_go_duration;
 use sandur_model::{MILLISECOND_NS, Rfc3339, TimeRange};
+use sandur_promql::parse_duration;
 
 use super::refused::{Kind, Refused};
 use crate::http::params::Params;
-use crate::wiring::format_go_duration;
-use crate::wiring::promql::parse_duration;
 
 /// What clients send for "from the beginning" and "to the end".
 const FIRST: (&str, i64) = ("-292273086-05-16T16:47:06Z", i64::MIN);

@@ -3,15 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::format_query::parse;
 use super::queries::QUERY;
 use super::refused::Refused;
 use super::reply::success;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route};
-use crate::wiring::promql;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -27,9 +26,9 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, tree),
 };
 
-async fn tree(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn tree(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let expr = parse(&context, call.params.query()).await?;
-    let tree = context.compute(move || Ok(promql::to_json(&expr)?)).await?;
+    let tree = context.compute(move || Ok(sandur_promql::to_json(&expr)?)).await?;
     Ok(success(|out| out.extend_from_slice(tree.as_bytes()), &[]))
 }

@@ -1,20 +1,19 @@
 //! What `query` and `query_range` share: admission, running, the log line, the answer.
 
 use axum::response::Response;
+use sandur_promql::Times;
+use sandur_query::QueryContext;
+use sandur_service::promql::{Evaluated, PromqlQuery, PromqlRequest};
+use sandur_service::query_log::Outcome;
+use sandur_service::{Cost, Queries};
 
-use super::evaluate::{Asked, Evaluated, evaluate};
 use super::params;
 use super::refused::{Kind, Refused};
 use super::reply::{JSON, in_pieces};
 use super::result::{Shown, Writer};
 use super::statistics;
-use crate::http::app::{App, AppState};
 use crate::http::call::Call;
-use crate::http::marshal::Cost;
-use crate::http::query_log::{Asked as Logged, Outcome, QueryLog};
 use crate::http::route::{Parameter, parameter};
-use crate::wiring::promql::{self, Options, Request, Times};
-use sandur_query::{QueryContext, QueryStats};
 
 /// The text of a query.
 pub const QUERY: Parameter = parameter("query", "PromQL; required");
@@ -30,76 +29,68 @@ pub const LOOKBACK: Parameter =
 /// Whether statistics are wanted.
 pub const STATS: Parameter = parameter("stats", "`true` or `all`: what the query cost, by phase");
 
-/// The options of a query.
-fn options(app: &AppState, call: &Call) -> Result<Options, Refused> {
-    let query = &app.settings.query;
-    let ms = |length: std::time::Duration| i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
-    Ok(Options {
-        lookback_ms: params::lookback_ms(&call.params)?.unwrap_or(ms(query.lookback_delta)),
-        samples_max: query.max_samples,
-        // Steps are counted with both ends.
-        points_max: POINTS_MAX as u64 + 1,
-        ..Options::default()
-    })
+/// What is asked.
+pub struct Asked {
+    /// The query, its times and limits.
+    pub request: PromqlRequest,
+    /// The parameter `stats`.
+    pub stats: String,
 }
 
 /// Most steps between the ends of a range.
 pub const POINTS_MAX: i64 = 11_000;
 
 /// Reads the parameters that both have.
-pub fn asked(app: &AppState, call: &Call, times: Times) -> Result<Asked, Refused> {
-    let query = call.params.query().to_owned();
-    Ok(Asked {
-        request: Request { query, times, options: options(app, call)? },
+pub fn asked(call: &Call, times: Times) -> Result<Asked, Refused> {
+    let request = PromqlRequest {
+        query: call.params.query().to_owned(),
+        times,
+        lookback_ms: params::lookback_ms(&call.params)?,
+        // Steps are counted with both ends.
+        points_max: POINTS_MAX as u64 + 1,
         limit: params::limit(&call.params)?,
-        stats: call.params.get("stats").unwrap_or("").to_owned(),
-    })
+        timeout: params::timeout(&call.params)?,
+    };
+    Ok(Asked { request, stats: call.params.get("stats").unwrap_or("").to_owned() })
 }
 
 /// Runs, logs and answers one query. When the client goes away this future or the body that it answered is
 /// dropped: that ends the query, and is logged as well.
-pub async fn answer(app: App, call: Call, asked: Asked) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, params::timeout(&call.params)?);
-    let Request { query, times, .. } = &asked.request;
-    let log = QueryLog::begin(&app, &call, &context, Logged::promql(query, *times, asked.limit));
-    let outcome = context.in_time(run(&app, &context, &call, &asked)).await.map_err(Refused::from);
+pub async fn answer(queries: Queries, call: Call, asked: Asked) -> Result<Response, Refused> {
+    let Asked { request, stats } = asked;
+    let wanted = Wanted { at_ms: request.times.start, limit: request.limit, stats };
+    let query = PromqlQuery::begin(&queries, &call.caller, request);
+    let outcome = query.run().await;
+    let PromqlQuery { context, log, .. } = query;
     let cost = log.cost();
-    let evaluated = match outcome.and_then(|outcome| outcome) {
+    let evaluated = match outcome {
         Ok(evaluated) => evaluated,
-        Err(refused) => {
+        Err(failed) => {
+            let refused = Refused::from(failed);
             log.end(&cost, Outcome::from(&refused));
             return Err(refused);
         }
     };
-    let shown = shown(&context, &asked, evaluated, &cost);
+    let shown = shown(&context, wanted, evaluated, &cost);
     let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
-    Ok(in_pieces(&app, &call, JSON, Writer::new(shown), ended).await)
+    Ok(in_pieces(queries.env(), &call, JSON, Writer::new(shown), ended).await)
 }
 
-async fn run(app: &App, context: &QueryContext, call: &Call, asked: &Asked) -> Result<Evaluated, Refused> {
-    let parsed = promql::parse(context, &asked.request.query).await;
-    if context.remaining().is_zero() {
-        return Err(sandur_query::Error::Timeout(context.elapsed()).into());
-    }
-    let checked = parsed.and_then(|expr| promql::check_times(&expr, asked.request.times).map(|()| expr));
-    let expr = checked.map_err(|error| {
-        Refused::reading(error, |reason| format!("invalid parameter \"query\": {reason}"))
-    })?;
-    app.check_blocked(&call.tenant, &asked.request.query, &call.tags)?;
-    let evaluated = evaluate(app, context, asked, &expr).await?;
-    let series = if evaluated.is_number() { 0 } else { evaluated.rows.len() };
-    QueryStats::add(&context.stats().entries_returned, series as u64);
-    Ok(evaluated)
+/// What the answer is to have.
+struct Wanted {
+    at_ms: i64,
+    limit: Option<usize>,
+    stats: String,
 }
 
-fn shown(context: &QueryContext, asked: &Asked, evaluated: Evaluated, cost: &Cost) -> Shown {
+fn shown(context: &QueryContext, wanted: Wanted, evaluated: Evaluated, cost: &Cost) -> Shown {
     let Evaluated { mut rows, mut warnings, infos, samples, peak_samples } = evaluated;
     warnings.extend(context.warnings());
-    if asked.limit.is_some_and(|limit| rows.truncate(limit)) {
+    if wanted.limit.is_some_and(|limit| rows.truncate(limit)) {
         warnings.push(TRUNCATED.to_owned());
     }
     let stats = || statistics::object(cost, (samples, peak_samples), context.budget().peak());
-    let stats = match asked.stats.as_str() {
+    let stats = match wanted.stats.as_str() {
         "" => None,
         "true" | "all" => Some(stats()),
         other => {
@@ -110,7 +101,7 @@ fn shown(context: &QueryContext, asked: &Asked, evaluated: Evaluated, cost: &Cos
             Some(stats())
         }
     };
-    Shown { rows, at_ms: asked.request.times.start, warnings, infos, stats }
+    Shown { rows, at_ms: wanted.at_ms, warnings, infos, stats }
 }
 
 /// What is said of an answer that has not all.

@@ -3,14 +3,14 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_promql::Times;
+use sandur_service::Queries;
 
 use super::params;
 use super::queries::{LIMIT, LOOKBACK, QUERY, STATS, TIMEOUT, answer, asked};
 use super::refused::Refused;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::promql::Times;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -26,10 +26,10 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, instant),
 };
 
-async fn instant(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let now_ms = app.env.now_ns().div_euclid(1_000_000);
+async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let now_ms = queries.env().now_ns().div_euclid(1_000_000);
     params::limit(&call.params)?;
     let at = params::instant_or(&call.params, "time", now_ms)?;
-    let asked = asked(&app, &call, Times { start: at, end: at, step: 0 })?;
-    answer(app, call, asked).await
+    let asked = asked(&call, Times { start: at, end: at, step: 0 })?;
+    answer(queries, call, asked).await
 }

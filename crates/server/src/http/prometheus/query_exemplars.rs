@@ -4,6 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::{SampleSource, SeriesExemplars};
+use sandur_service::Queries;
+use sandur_service::promql;
+use sandur_service::query_log::{Asked, Times};
 
 use super::numbers;
 use super::params;
@@ -11,13 +14,9 @@ use super::queries::{QUERY, refuse};
 use super::refused::Refused;
 use super::reply::success_json;
 use super::selectors::{END, START, listed};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Times};
 use crate::http::route::{Access, GET_POST, Group, Route};
-use crate::wiring::promql;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -35,8 +34,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, exemplars),
 };
 
-async fn exemplars(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn exemplars(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let (first, last) = params::bounds(&call.params, (i64::MIN, i64::MAX))?;
     if last < first {
         return Err(refuse("end timestamp must not be before start timestamp"));
@@ -52,10 +51,10 @@ async fn exemplars(State(app): State<App>, call: Call) -> Result<Response, Refus
     let times = Times { start_ns: range.start, end_ns: range.end.saturating_sub(1) };
     let asked = Asked::other("exemplars", text, times).of_metrics();
     let work = async {
-        let found = Visible::new(&*app.sources.samples).exemplars(&context, any_of, range).await?;
+        let found = queries.samples().exemplars(&context, any_of, range).await?;
         Ok((found.series, found.held))
     };
-    listed((&app, &call), (&context, asked), (None, write), work).await
+    listed((&queries, &call), (&context, asked), (None, write), work).await
 }
 
 fn write(out: &mut Vec<u8>, series: &SeriesExemplars) {

@@ -3,15 +3,15 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_promql::Times;
+use sandur_service::Queries;
 
 use super::params;
 use super::queries::{LIMIT, LOOKBACK, POINTS_MAX, QUERY, STATS, TIMEOUT, answer, asked, refuse};
 use super::refused::Refused;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::params::Params;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::wiring::promql::Times;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -38,10 +38,10 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, range),
 };
 
-async fn range(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
     params::limit(&call.params)?;
-    let asked = asked(&app, &call, times(&call.params)?)?;
-    answer(app, call, asked).await
+    let asked = asked(&call, times(&call.params)?)?;
+    answer(queries, call, asked).await
 }
 
 fn times(params: &Params) -> Result<Times, Refused> {

@@ -10,19 +10,20 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 use bytes::Bytes;
 use sandur_query::{Error, QueryContext, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch};
+use sandur_service::Queries;
+use sandur_service::promql::selector_text;
+use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
+use sandur_service::writes::parties;
 
 use super::read_chunks::{self, Chunk};
 use super::read_request::{self as protobuf, ReadQuery, ReadRequest};
 use super::refused::Refused;
-use super::visible::Visible;
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::body::{BodyLimits, parties};
+use crate::http::body::BodyLimits;
 use crate::http::call::{self, Call};
-use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::promql::selector_text;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -63,11 +64,11 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
         size_limit: "size of a remote read request",
         idle: app.settings.http.body_idle_timeout,
         rate_min: app.settings.http.min_client_rate,
-        memory: &app.request_memory,
+        memory: app.writes.memory(),
         parties: parties(tenant.as_str(), parts.extensions.get().copied()),
     };
     let received = limits.read(&parts.headers, body).await?;
-    let context = app.metrics_context(&tenant, None);
+    let context = app.queries.samples_context(&tenant, None);
     let bytes = received.bytes.clone();
     let decoded = context.compute_here(|| Ok(decode(&bytes))).map_err(in_words)?;
     let ReadRequest { queries, accepted } = decoded.map_err(Failure::invalid)?;
@@ -82,11 +83,11 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
         }
     };
     let call = Call::without_parameters(tenant, &parts);
-    let log = QueryLog::begin(&app, &call, &context, asked(&queries));
+    let log = QueryLog::begin(&app.queries, &call.caller, &context, asked(&queries));
     if kind == CHUNKS {
-        return in_frames(app, context, queries, log).await.map_err(in_words);
+        return in_frames(app.queries.clone(), context, queries, log).await.map_err(in_words);
     }
-    let packed = context.in_time(samples(&app, &context, queries)).await.and_then(|packed| packed);
+    let packed = context.in_time(samples(&app.queries, &context, queries)).await.and_then(|packed| packed);
     let packed = packed.map_err(in_words);
     end(log, packed.as_ref().map_or_else(Outcome::from, |packed| Outcome::answered(packed.len() as u64)));
     let mut response = reply::with_type(PROTOBUF, packed?);
@@ -124,10 +125,14 @@ fn decode(body: &[u8]) -> Result<ReadRequest, String> {
     ReadRequest::decode(&plain)
 }
 
-async fn open(app: &App, context: &QueryContext, query: &ReadQuery) -> Result<Box<dyn SampleScan>, Error> {
+async fn open(
+    service: &Queries,
+    context: &QueryContext,
+    query: &ReadQuery,
+) -> Result<Box<dyn SampleScan>, Error> {
     let (first, last) = query.bounds_ms;
     let selection = SampleSelection::all(query.matchers.clone(), first, last);
-    Visible::new(&*app.sources.samples).select(context, selection).await
+    service.samples().select(context, selection).await
 }
 
 /// The samples of a series from a time to another, both included.
@@ -140,16 +145,16 @@ fn within(samples: &Samples, (first, last): (i64, i64)) -> (std::ops::Range<usiz
 }
 
 /// All series in one snappy block.
-async fn samples(app: &App, context: &QueryContext, queries: Vec<ReadQuery>) -> Result<Bytes, Error> {
+async fn samples(service: &Queries, context: &QueryContext, queries: Vec<ReadQuery>) -> Result<Bytes, Error> {
     let mut memory = context.budget().reserve(0)?;
-    let (mut message, mut left) = (Vec::new(), app.settings.query.max_samples);
+    let (mut message, mut left) = (Vec::new(), service.options().samples_max);
     for query in &queries {
         let mut result = Vec::new();
-        let mut scan = open(app, context, query).await?;
+        let mut scan = open(service, context, query).await?;
         while let Some(batch) = scan.next().await? {
             let count: usize = batch.samples.iter().map(|of| of.times.len() + of.histograms.len()).sum();
             left = left.checked_sub(count as u64).ok_or_else(|| {
-                let most = app.settings.query.max_samples;
+                let most = service.options().samples_max;
                 Error::Limit(format!(
                     "exceeded sample limit ({most}, query.max_samples); ask for less at once"
                 ))
@@ -206,13 +211,13 @@ fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) 
 /// Series after series in frames. An error after the first of them ends the connection: the client sees that
 /// the answer is cut.
 async fn in_frames(
-    app: App,
+    service: Queries,
     context: QueryContext,
     queries: Vec<ReadQuery>,
     log: QueryLog,
 ) -> Result<Response, Error> {
     let queries = queries.into_iter().enumerate();
-    let mut framing = Framing { app, context, queries, scan: None, sent: 0, log: Some(log) };
+    let mut framing = Framing { service, context, queries, scan: None, sent: 0, log: Some(log) };
     // What the first frames needed, the later ones find.
     framing.context.budget().keep_what_is_freed();
     let first = framing.logged_frames().await?;
@@ -240,7 +245,7 @@ struct Running {
 }
 
 struct Framing {
-    app: App,
+    service: Queries,
     context: QueryContext,
     queries: std::iter::Enumerate<std::vec::IntoIter<ReadQuery>>,
     scan: Option<Running>,
@@ -273,7 +278,7 @@ impl Framing {
         loop {
             let Some(running) = &mut self.scan else {
                 let Some((number, query)) = self.queries.next() else { return Ok(None) };
-                let scan = open(&self.app, &self.context, &query).await?;
+                let scan = open(&self.service, &self.context, &query).await?;
                 self.scan = Some(Running { number, bounds_ms: query.bounds_ms, scan });
                 continue;
             };

@@ -3,10 +3,11 @@
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sandur_query::Error;
+use sandur_service::promql::Failed;
+use sandur_service::query_log::Outcome;
 
 use crate::failed_request::Failure;
 use crate::http::marshal::json;
-use crate::http::query_log::Outcome;
 use crate::http::reply;
 
 /// The type of an error.
@@ -115,6 +116,23 @@ impl From<Error> for Refused {
             _ => Kind::Execution,
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+impl From<Failed> for Refused {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Reading(error) => {
+                Self::reading(error, |reason| format!("invalid parameter \"query\": {reason}"))
+            }
+            Failed::Running(error) => error.into(),
+        }
+    }
+}
+
+impl From<sandur_service::Failure> for Refused {
+    fn from(failure: sandur_service::Failure) -> Self {
+        Failure::from(failure).into()
     }
 }
 

@@ -13,7 +13,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sandur_base::{Env, Lane, Task};
 
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::reply;
@@ -64,7 +63,7 @@ pub fn notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
 /// An answer whose body is made of pieces. `ended` is called with the bytes of the body when it is complete,
 /// and is dropped when the client goes away before.
 pub async fn in_pieces(
-    app: &App,
+    env: &Env,
     call: &Call,
     kind: HeaderValue,
     pieces: impl Pieces,
@@ -75,13 +74,13 @@ pub async fn in_pieces(
     if !writing.pieces.next(&mut first) {
         ended(first.len() as u64);
         drop(writing);
-        return packed(app, call, kind, first).await;
+        return packed(env, call, kind, first).await;
     }
     let mut response = Response::new(Body::empty());
     writing.packer = Packer::begin(call, response.headers_mut());
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     writing.bytes = first.len() as u64;
-    let env = app.env.clone();
+    let env = env.clone();
     let begun = Some((ahead(&env, writing, Some(first)), ended));
     let stream = futures_util::stream::unfold(begun, move |state| {
         let env = env.clone();
@@ -113,8 +112,8 @@ fn ahead<P: Pieces>(env: &Env, writing: Writing<P>, first: Option<Vec<u8>>) -> T
 }
 
 /// A short body: compressed if that pays.
-pub async fn packed(app: &App, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
-    let mut response = reply::large_json(app, call, body, None).await;
+pub async fn packed(env: &Env, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
+    let mut response = reply::large_json(env, call, body, None).await;
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }

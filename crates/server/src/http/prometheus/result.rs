@@ -1,20 +1,12 @@
 //! The answer of a query as JSON, written piece by piece.
 
-use sandur_query::HeldSeries;
+use sandur_promql::{Answer, Point, Value};
+use sandur_service::promql::Rows;
 
 use super::instants::Instants;
 use super::numbers;
 use super::reply::{BEGIN, PIECE_BYTES, Pieces, notes};
 use crate::http::marshal::json;
-use crate::wiring::promql::{Answer, Point, Value};
-
-/// What was answered.
-pub enum Rows {
-    /// As it was evaluated.
-    Evaluated(Answer),
-    /// Series over steps, some of which were kept from before.
-    Joined(HeldSeries),
-}
 
 /// An answer with all that stands in its body.
 pub struct Shown {
@@ -30,33 +22,16 @@ pub struct Shown {
     pub stats: Option<Vec<u8>>,
 }
 
-impl Rows {
-    /// Series of the answer; a number is one.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Joined(held) => held.series.len(),
-            Self::Evaluated(answer) => match &answer.value {
-                Value::Vector(all) => all.len(),
-                Value::Matrix(all) => all.len(),
-                Value::Scalar(_) | Value::String(_) => 1,
-            },
-        }
-    }
+/// Rows as they stand in JSON.
+trait Written {
+    fn kind(&self) -> &'static str;
+    fn labels(&self, out: &mut Vec<u8>, series: usize);
+    fn counts(&self, series: usize) -> (usize, usize);
+    fn about_bytes(&self, most: usize) -> usize;
+    fn histogram(&self, out: &mut Vec<u8>, series: usize, n: usize);
+}
 
-    /// Leaves the first series; whether there were more.
-    pub fn truncate(&mut self, limit: usize) -> bool {
-        let before = self.len();
-        match self {
-            Self::Joined(held) => held.series.truncate(limit),
-            Self::Evaluated(answer) => match &mut answer.value {
-                Value::Vector(all) => all.truncate(limit),
-                Value::Matrix(all) => all.truncate(limit),
-                Value::Scalar(_) | Value::String(_) => {}
-            },
-        }
-        self.len() < before
-    }
-
+impl Written for Rows {
     fn kind(&self) -> &'static str {
         match self {
             Self::Joined(_) => "matrix",

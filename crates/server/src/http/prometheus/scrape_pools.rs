@@ -5,9 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::reply::success;
-use crate::http::app::App;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route};
+use crate::http::scrape_state::Scraping;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -23,8 +23,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, pools),
 };
 
-async fn pools(State(app): State<App>) -> Response {
-    let mut pools = app.scraping.get().map(|scraping| scraping.pools()).unwrap_or_default();
+async fn pools(State(scraping): State<Scraping>) -> Response {
+    let mut pools = scraping.get().map(|state| state.pools()).unwrap_or_default();
     pools.sort();
     let data = |out: &mut Vec<u8>| {
         out.extend_from_slice(b"{\"scrapePools\":");

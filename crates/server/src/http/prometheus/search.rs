@@ -8,6 +8,8 @@ use axum::response::Response;
 use sandur_base::Reservation;
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
+use sandur_service::Queries;
+use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
 
 use super::params;
 use super::queries::refuse;
@@ -15,11 +17,9 @@ use super::refused::Refused;
 use super::reply::{PIECE_BYTES, Pieces, in_pieces};
 use super::search_score::{Algorithm, Term};
 use super::selectors;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::params::Params;
-use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Parameter, parameter};
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson; charset=utf-8");
@@ -78,9 +78,14 @@ enum Order {
 
 impl Search {
     /// Reads the parameters.
-    pub async fn read(app: &App, context: &QueryContext, call: &Call, name: &str) -> Result<Self, Refused> {
+    pub async fn read(
+        queries: &Queries,
+        context: &QueryContext,
+        call: &Call,
+        name: &str,
+    ) -> Result<Self, Refused> {
         let params = &call.params;
-        let now_ms = app.env.now_ns().div_euclid(1_000_000);
+        let now_ms = queries.env().now_ns().div_euclid(1_000_000);
         let (first, last) = params::bounds(params, (now_ms - HOUR_MS, now_ms))?;
         if last < first {
             return Err(refuse("end timestamp must not be before start timestamp"));
@@ -140,15 +145,15 @@ pub type Write = Box<dyn Fn(&mut Vec<u8>, &Hit) + Send>;
 
 /// Does the work within the query's time, logs it, and answers with what fits.
 pub async fn answer(
-    (app, call): (&App, &Call),
+    (queries, call): (&Queries, &Call),
     context: &QueryContext,
     search: Search,
     work: impl Future<Output = Result<(Vec<String>, Reservation, Write), Error>>,
 ) -> Result<Response, Refused> {
     let terms = call.params.all("search[]").collect::<Vec<_>>().join(" ");
     let log = QueryLog::begin(
-        app,
-        call,
+        queries,
+        &call.caller,
         context,
         Asked::other("search", &terms, search.request.times).of_metrics(),
     );
@@ -179,7 +184,7 @@ pub async fn answer(
         _memory: memory,
     };
     let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
-    Ok(in_pieces(app, call, LINES, lines, ended).await)
+    Ok(in_pieces(queries.env(), call, LINES, lines, ended).await)
 }
 
 struct Lines {

@@ -4,12 +4,11 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::SeriesIndex;
+use sandur_service::Queries;
 
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer};
 use super::selectors::Texts;
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
@@ -29,19 +28,19 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
-    let search = Search::read(&app, &context, &call, "label_names").await?;
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
+    let search = Search::read(&queries, &context, &call, "label_names").await?;
     let (lists, range): (Vec<_>, _) = (search.request.each().collect(), search.request.range);
     let work = async {
-        let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(&context)?);
+        let (source, mut texts) = (queries.samples(), Texts::new(&context)?);
         for matchers in lists {
             texts.add(source.label_names(&context, matchers, range).await?)?;
         }
         let (names, memory) = texts.into_parts();
         Ok((names, memory, write_name()))
     };
-    answer((&app, &call), &context, search, work).await
+    answer((&queries, &call), &context, search, work).await
 }
 
 /// Writes a hit as a name.

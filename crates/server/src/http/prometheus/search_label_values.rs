@@ -4,13 +4,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::{Error, QueryContext, SeriesIndex};
+use sandur_service::Queries;
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer};
 use super::selectors::{Request, Texts};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
@@ -30,25 +29,30 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, values),
 };
 
-async fn values(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
-    let search = Search::read(&app, &context, &call, "label_values").await?;
+async fn values(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
+    let search = Search::read(&queries, &context, &call, "label_values").await?;
     let label = call.params.get("label").ok_or_else(|| refuse("missing required parameter \"label\""))?;
     let request = search.request.clone();
     let work = async {
-        let (values, memory) = find(&app, &context, label, &request).await?.into_parts();
+        let (values, memory) = find(&queries, &context, label, &request).await?.into_parts();
         let write: Write = Box::new(|out: &mut Vec<u8>, hit: &Hit| {
             out.extend_from_slice(b"\"value\":");
             json::utf8(out, &hit.text);
         });
         Ok((values, memory, write))
     };
-    answer((&app, &call), &context, search, work).await
+    answer((&queries, &call), &context, search, work).await
 }
 
 /// The values of a label.
-pub async fn find(app: &App, context: &QueryContext, label: &str, request: &Request) -> Result<Texts, Error> {
-    let (source, mut texts) = (Visible::new(&*app.sources.samples), Texts::new(context)?);
+pub async fn find(
+    queries: &Queries,
+    context: &QueryContext,
+    label: &str,
+    request: &Request,
+) -> Result<Texts, Error> {
+    let (source, mut texts) = (queries.samples(), Texts::new(context)?);
     for matchers in request.each() {
         texts.add(source.label_values(context, label.to_owned(), matchers, request.range).await?)?;
     }

@@ -7,13 +7,12 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_model::MetricMetadata;
 use sandur_query::{MetadataSelection, SampleSource};
+use sandur_service::Queries;
 
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer, truth};
 use super::search_label_names::write_name;
 use super::search_label_values::find;
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
@@ -34,18 +33,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, names),
 };
 
-async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
-    let search = Search::read(&app, &context, &call, "metric_names").await?;
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
+    let search = Search::read(&queries, &context, &call, "metric_names").await?;
     let with_metadata = truth(&call.params, "include_metadata", false)?;
     let request = search.request.clone();
     let work = async {
-        let (names, memory) = find(&app, &context, "__name__", &request).await?.into_parts();
+        let (names, memory) = find(&queries, &context, "__name__", &request).await?.into_parts();
         if !with_metadata {
             return Ok((names, memory, write_name()));
         }
         let selection = MetadataSelection { limit_per_family: Some(1), ..MetadataSelection::default() };
-        let told = Visible::new(&*app.sources.samples).metadata(&context, selection).await?;
+        let told = queries.samples().metadata(&context, selection).await?;
         let held = told.held;
         let of: HashMap<Box<str>, MetricMetadata> =
             told.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();
@@ -55,7 +54,7 @@ async fn names(State(app): State<App>, call: Call) -> Result<Response, Refused> 
         });
         Ok((names, memory, write))
     };
-    answer((&app, &call), &context, search, work).await
+    answer((&queries, &call), &context, search, work).await
 }
 
 fn write_with(out: &mut Vec<u8>, hit: &Hit, told: Option<&MetricMetadata>) {

@@ -6,17 +6,17 @@ use axum::response::Response;
 use sandur_base::Reservation;
 use sandur_model::{Matcher, TimeRange};
 use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_service::Queries;
+use sandur_service::promql;
+use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
 
 use super::params;
 use super::queries::{TRUNCATED, refuse};
 use super::refused::{Kind, Refused};
 use super::reply::{JSON, Listed, in_pieces};
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Outcome, QueryLog, Times};
 use crate::http::route::{Parameter, parameter};
-use crate::wiring::promql;
 
 /// Selectors that a request may have.
 const SELECTORS_MAX: usize = 1_000;
@@ -114,12 +114,12 @@ impl Texts {
 
 /// Does the work of an index endpoint within the query's time, logs it, and answers with the items.
 pub async fn listed<T: Send + 'static>(
-    (app, call): (&App, &Call),
+    (queries, call): (&Queries, &Call),
     (context, asked): (&QueryContext, Asked),
     (limit, write): (Option<usize>, fn(&mut Vec<u8>, &T)),
     work: impl Future<Output = Result<(Vec<T>, Option<Reservation>), Error>>,
 ) -> Result<Response, Refused> {
-    let log = QueryLog::begin(app, call, context, asked);
+    let log = QueryLog::begin(queries, &call.caller, context, asked);
     let found = context.in_time(work).await.and_then(|found| found);
     let cost = log.cost();
     let (mut items, memory) = match found {
@@ -137,7 +137,7 @@ pub async fn listed<T: Send + 'static>(
     }
     QueryStats::add(&context.stats().entries_returned, items.len() as u64);
     let ended = move |result_bytes| log.end(&cost, Outcome::answered(result_bytes));
-    Ok(in_pieces(app, call, JSON, Listed::new(items, write, warnings, memory), ended).await)
+    Ok(in_pieces(queries.env(), call, JSON, Listed::new(items, write, warnings, memory), ended).await)
 }
 
 /// Writes a text.

@@ -4,15 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_query::SeriesIndex;
+use sandur_service::Queries;
+use sandur_service::query_log::Asked;
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::selectors::{END, LIMIT, Request, START};
 use super::streamed::{Items, streamed};
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
-use crate::http::query_log::Asked;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
 /// This endpoint.
@@ -29,17 +28,17 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, series),
 };
 
-async fn series(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn series(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     if call.params.all("match[]").next().is_none() {
         return Err(refuse("no match[] parameter provided"));
     }
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let asked = Asked::series(call.params.all("match[]"), request.times).of_metrics();
-    let source = Visible::new(&*app.sources.samples);
+    let source = queries.samples();
     let open = || async {
         let selectors = request.selectors.clone();
         source.series_scan(&context, selectors, request.range).await.map(Items::Series)
     };
-    streamed((&app, &call), (&context, asked), request.limit, open).await
+    streamed((&queries, &call), (&context, asked), request.limit, open).await
 }

@@ -2,7 +2,9 @@
 //!
 //! `docs/reference/query-statistics.md` explains every field.
 
-use crate::http::marshal::{Cost, json};
+use sandur_service::Cost;
+
+use crate::http::marshal::json;
 
 /// The object. `samples` were read; `peak_samples` were those of the largest piece, and `reserved` the most
 /// bytes that were reserved at once.

@@ -1,11 +1,13 @@
 //! `status/config`: the configuration in effect.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
 use super::reply::success;
-use crate::http::app::App;
+use crate::config::Settings;
 use crate::http::marshal::json;
 use crate::http::operations::shown_configuration;
 use crate::http::route::{Access, GET, Group, Route};
@@ -24,8 +26,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, config),
 };
 
-async fn config(State(app): State<App>) -> Response {
-    let page = shown_configuration(&app.settings, "");
+async fn config(State(settings): State<Arc<Settings>>) -> Response {
+    let page = shown_configuration(&settings, "");
     let data = |out: &mut Vec<u8>| {
         out.extend_from_slice(b"{\"yaml\":");
         json::utf8(out, &page);

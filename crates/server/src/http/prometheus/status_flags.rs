@@ -1,12 +1,14 @@
 //! `status/flags`: options and their values.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
 use super::reply::success;
 use crate::config::Named;
-use crate::http::app::App;
+use crate::config::Settings;
 use crate::http::marshal::json;
 use crate::http::operations::without_secrets;
 use crate::http::route::{Access, GET, Group, Route};
@@ -26,8 +28,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, flags),
 };
 
-async fn flags(State(app): State<App>) -> Response {
-    let mut settings = app.settings.clone();
+async fn flags(State(settings): State<Arc<Settings>>) -> Response {
+    let mut settings = Settings::clone(&settings);
     settings.store = without_secrets(&settings.store);
     let own = Named::every().into_iter().map(|named| {
         let value = named.slot(&mut settings).print();

@@ -1,11 +1,14 @@
 //! `status/runtimeinfo`: the process.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Queries;
 
 use super::reply::success_json;
-use crate::http::app::App;
+use crate::config::Settings;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
@@ -24,14 +27,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, runtime_info),
 };
 
-async fn runtime_info(State(app): State<App>, call: Call) -> Response {
-    let now = app.env.now_ns();
-    let began = now.saturating_sub(i64::try_from(app.env.monotonic().as_nanos()).unwrap_or(0));
+async fn runtime_info(
+    State(queries): State<Queries>,
+    State(settings): State<Arc<Settings>>,
+    call: Call,
+) -> Response {
+    let now = queries.env().now_ns();
+    let began = now.saturating_sub(i64::try_from(queries.env().monotonic().as_nanos()).unwrap_or(0));
     let show = |ns: i64| {
         let at = jiff::Timestamp::from_nanosecond(i128::from(ns));
         at.map(|at| at.to_string()).unwrap_or_default()
     };
-    let retention = match app.limits(&call.tenant).retention_period {
+    let retention = match queries.limits(&call.caller.tenant).retention_period {
         0 => "unlimited".to_owned(),
         ns => sandur_logql::format_go_duration(ns),
     };
@@ -45,7 +52,7 @@ async fn runtime_info(State(app): State<App>, call: Call) -> Response {
         "corruptionCount": 0,
         "goroutineCount": 0,
         "GOMAXPROCS": sandur_base::machine::processors(),
-        "GOMEMLIMIT": app.settings.memory_limit,
+        "GOMEMLIMIT": settings.memory_limit,
         "GOGC": "",
         "GODEBUG": "",
         "storageRetention": retention,

@@ -7,16 +7,15 @@ use foldhash::{HashMap, HashMapExt};
 use sandur_base::Reservation;
 use sandur_base::job::spend;
 use sandur_query::{Error, QueryContext, SeriesIndex};
+use sandur_service::Queries;
+use sandur_service::query_log::{Asked, Outcome, QueryLog};
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::reply::success;
 use super::selectors::Request;
-use super::visible::Visible;
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Outcome, QueryLog};
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
 /// This endpoint.
@@ -45,8 +44,8 @@ const ROWS_DEFAULT: usize = 10;
 const ROWS_MAX: usize = 10_000;
 const TWO_HOURS_MS: i64 = 7_200_000;
 
-async fn tsdb(State(app): State<App>, call: Call) -> Result<Response, Refused> {
-    let context = app.metrics_context(&call.tenant, None);
+async fn tsdb(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
     let rows = match call.params.get("limit") {
         None => ROWS_DEFAULT,
         Some(text) => {
@@ -57,12 +56,17 @@ async fn tsdb(State(app): State<App>, call: Call) -> Result<Response, Refused> {
     if rows > ROWS_MAX {
         return Err(refuse(&format!("limit must not exceed {ROWS_MAX}")));
     }
-    let now_ms = app.env.now_ns().div_euclid(1_000_000);
+    let now_ms = queries.env().now_ns().div_euclid(1_000_000);
     let request = Request::read(&context, &call, (now_ms - TWO_HOURS_MS, now_ms)).await?;
     let times = request.times;
-    let log = QueryLog::begin(&app, &call, &context, Asked::other("cardinality", "", times).of_metrics());
+    let log = QueryLog::begin(
+        &queries,
+        &call.caller,
+        &context,
+        Asked::other("cardinality", "", times).of_metrics(),
+    );
     let work = async {
-        let source = Visible::new(&*app.sources.samples);
+        let source = queries.samples();
         let mut scan = source.series_scan(&context, request.selectors, request.range).await?;
         let mut counts = Counts::new(&context)?;
         while let Some(batch) = scan.next().await? {

@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::Dataset;
+use sandur_service::{BlockShown, Writes};
 
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces};
-use crate::http::app::{App, BlockShown};
 use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route};
@@ -27,9 +27,9 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, blocks),
 };
 
-async fn blocks(State(app): State<App>, call: Call) -> Response {
-    let all = app.intake.blocks(&Dataset::metrics(call.tenant.clone()));
-    in_pieces(&app, &call, JSON, Blocks { all: all.into_iter(), written: 0 }, |_| ()).await
+async fn blocks(State(writes): State<Writes>, call: Call) -> Response {
+    let all = writes.intake().blocks(&Dataset::metrics(call.caller.tenant.clone()));
+    in_pieces(writes.env(), &call, JSON, Blocks { all: all.into_iter(), written: 0 }, |_| ()).await
 }
 
 struct Blocks {

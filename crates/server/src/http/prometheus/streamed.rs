@@ -6,14 +6,14 @@
 use axum::response::Response;
 use sandur_base::BoxFuture;
 use sandur_query::{Error, QueryContext, SampleScan, SeriesBatch, TextBatch, TextScan};
+use sandur_service::Queries;
+use sandur_service::query_log::{Asked, Outcome, QueryLog};
 
 use super::queries::TRUNCATED;
 use super::refused::Refused;
 use super::reply::{BEGIN, JSON, PIECE_BYTES, notes};
-use crate::http::app::App;
 use crate::http::call::Call;
 use crate::http::marshal::json;
-use crate::http::query_log::{Asked, Outcome, QueryLog};
 use crate::http::written::{Sending, Writing, begun, written};
 
 /// What is listed.
@@ -137,12 +137,12 @@ impl Writing for Listed {
 
 /// Answers with what `open` finds, within the query's time, and logs it when the answer is complete.
 pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
-    (app, call): (&App, &Call),
+    (queries, call): (&Queries, &Call),
     (context, asked): (&QueryContext, Asked),
     limit: Option<usize>,
     open: impl Fn() -> F,
 ) -> Result<Response, Refused> {
-    let log = QueryLog::begin(app, call, context, asked);
+    let log = QueryLog::begin(queries, &call.caller, context, asked);
     let failure = |error: &Error| Outcome::from(&Refused::from(error.clone()));
     let sending = Sending { kind: JSON, context: context.clone(), log, failure };
     let opened = || async {
@@ -151,7 +151,7 @@ pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
         Ok(Listed { context, items, limit, written: 0, is_sent: false, is_over: false })
     };
     match begun(context, opened).await {
-        Ok(begun) => Ok(written((app, call), begun, sending).await),
+        Ok(begun) => Ok(written((queries.env(), call), begun, sending).await),
         Err(error) => {
             sending.failed(&error);
             Err(Refused::from(error))

@@ -4,16 +4,16 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::matches_all;
+use sandur_service::Queries;
 use serde_json::json;
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::reply::success_json;
-use super::targets::{object, of_pool};
-use crate::http::app::App;
+use super::targets::object;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route, parameter};
-use crate::wiring::promql;
+use crate::http::scrape_state::Scraping;
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -33,7 +33,11 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, metadata),
 };
 
-async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refused> {
+async fn metadata(
+    State(queries): State<Queries>,
+    State(scraping): State<Scraping>,
+    call: Call,
+) -> Result<Response, Refused> {
     let limit = match call.params.get("limit") {
         None => usize::MAX,
         Some(text) => {
@@ -44,17 +48,17 @@ async fn metadata(State(app): State<App>, call: Call) -> Result<Response, Refuse
     let matchers = match call.params.get("match_target") {
         None => Vec::new(),
         Some(text) => {
-            let context = app.metrics_context(&call.tenant, None);
+            let context = queries.samples_context(&call.caller.tenant, None);
             let text = text.to_owned();
-            let parsed = context.compute_here(|| Ok(promql::parse_selector(&text)?));
+            let parsed = context.compute_here(|| Ok(sandur_promql::parse_selector(&text)?));
             parsed.map_err(|error| Refused::reading(error, str::to_owned))?
         }
     };
     let metric = call.params.get("metric").unwrap_or("");
     let mut rows = Vec::new();
-    let targets = of_pool(&app, "").into_iter().filter_map(|target| target.labels);
+    let targets = scraping.targets_of("").into_iter().filter_map(|target| target.labels);
     for labels in targets.filter(|labels| matches_all(&matchers, labels)).take(limit) {
-        let told = app.scraping.get().map(|scraping| scraping.metadata_of(&labels)).unwrap_or_default();
+        let told = scraping.get().map(|state| state.metadata_of(&labels)).unwrap_or_default();
         for one in told.iter().filter(|one| metric.is_empty() || *one.family == *metric) {
             let mut row = json!({
                 "target": object(&labels), "type": one.kind.as_str(), "help": one.help, "unit": one.unit,

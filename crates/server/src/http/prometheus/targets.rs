@@ -9,10 +9,9 @@ use sandur_model::Labels;
 use serde_json::{Value, json};
 
 use super::reply::success_json;
-use crate::http::app::{App, AppState};
 use crate::http::params::Params;
 use crate::http::route::{Access, GET, Group, Route, parameter};
-use crate::http::scrape_state::TargetShown;
+use crate::http::scrape_state::{Scraping, TargetShown};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -32,10 +31,10 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, targets),
 };
 
-async fn targets(State(app): State<App>, params: Params) -> Response {
+async fn targets(State(scraping): State<Scraping>, params: Params) -> Response {
     let state = params.get("state").unwrap_or("any").to_lowercase();
     let pool = params.get("scrapePool").unwrap_or("");
-    let all: Vec<TargetShown> = of_pool(&app, pool);
+    let all: Vec<TargetShown> = scraping.targets_of(pool);
     let (dropped, active): (Vec<_>, Vec<_>) = all.into_iter().partition(|target| target.labels.is_none());
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     dropped.iter().for_each(|target| *counts.entry(&target.pool).or_default() += 1);
@@ -49,13 +48,6 @@ async fn targets(State(app): State<App>, params: Params) -> Response {
         "droppedTargetCounts": counts,
     });
     success_json(&data.to_string())
-}
-
-/// The targets of a scrape configuration; of all when it is not named.
-pub fn of_pool(app: &AppState, pool: &str) -> Vec<TargetShown> {
-    let mut all = app.scraping.get().map(|scraping| scraping.targets()).unwrap_or_default();
-    all.retain(|target| pool.is_empty() || target.pool == pool);
-    all
 }
 
 /// Labels as an object.

@@ -6,10 +6,10 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_ingest::ImportOptions;
 
-use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::params::Params;
+use crate::http::receive::push_samples;
 use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
@@ -68,7 +68,7 @@ pub async fn store(app: &App, request: Request, options: ImportOptions) -> Resul
     let decode = move |samples: sandur_ingest::SamplePush<'_>, body, lent| {
         sandur_ingest::import(samples, &options, body, lent)
     };
-    let stored = push(app, &parts, body, decode).await?;
+    let stored = push_samples(app, &parts, body, decode).await?;
     let Some(text) = stored.refused.text() else { return Ok(reply::empty()) };
     match stored.refused.runs().filter(|_| tells_lines) {
         Some(runs) => Ok(refused_parts::answer(runs, &text)),

@@ -4,10 +4,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use super::intake::push;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::loki::otlp::{accepted, failed, is_json};
+use crate::http::receive::push_samples;
 use crate::http::route::{Access, Group, POST, Route};
 
 /// This endpoint.
@@ -31,7 +31,7 @@ pub static ROUTE: Route = Route {
 async fn otlp(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let json = is_json(&parts.headers);
-    match push(&app, &parts, body, sandur_ingest::otlp_metrics).await {
+    match push_samples(&app, &parts, body, sandur_ingest::otlp_metrics).await {
         Ok(stored) => match stored.refused.text() {
             None => accepted(json),
             Some(text) => failed(json, Failure::invalid(text)),

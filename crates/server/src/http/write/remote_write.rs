@@ -5,11 +5,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 use sandur_ingest::{RemoteWriteVersion, Written};
+use sandur_service::writes::Stored;
 
-use super::intake::{Stored, push};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::decoding::BodyHeaders;
+use crate::http::receive::{headers_of, push_samples};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
@@ -40,7 +40,7 @@ const WRITTEN: [HeaderName; 3] = [
 /// `POST /api/v1/write`.
 async fn write(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let headers = BodyHeaders::of(&parts.headers);
+    let headers = headers_of(&parts.headers);
     let version = match sandur_ingest::remote_write_version(headers.borrowed()) {
         Ok(version) => version,
         Err(error) => {
@@ -49,7 +49,7 @@ async fn write(State(app): State<App>, request: Request) -> Response {
                 .into_response();
         }
     };
-    let (written, mut response) = match push(&app, &parts, body, sandur_ingest::remote_write).await {
+    let (written, mut response) = match push_samples(&app, &parts, body, sandur_ingest::remote_write).await {
         Ok(Stored { written, refused }) => match refused.text() {
             None => (written, reply::empty()),
             Some(text) => (written, Failure::invalid(text).into_response()),

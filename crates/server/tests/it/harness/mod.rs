@@ -21,11 +21,12 @@ use sandur_query::{
 };
 use sandur_server::carbon::CarbonState;
 use sandur_server::config::{Settings, TenantLimits};
-use sandur_server::http::{
-    App, AppState, DeleteShown, Deletes, Failure, Followers, Gate, Intake, LinesBehind, OwnNames, RefusalLog,
-    ServerMetrics, Surface, router,
+use sandur_server::http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
+use sandur_server::memory::BODY_PATIENCE;
+use sandur_service::{
+    DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts,
+    WriteMetrics, WriteParts, Writes,
 };
-use sandur_server::memory::{BODY_PATIENCE, QueryMemory};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
@@ -209,29 +210,15 @@ impl<I> Server<I> {
         let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
         let carbon = CarbonState::default();
         carbon.metrics.register(&mut registry);
-        let query = &settings.query;
-        let running = if query.max_concurrent == 0 { 4 } else { query.max_concurrent };
-        let turns = FairQueue::new(running as usize, query.max_queued as usize);
-        let bodies = MemoryBudget::root("request bodies", 64 << 20);
-        let app = Arc::new(AppState {
-            env: env.clone(),
-            graphite: Default::default(),
-            tenant_limits: Arc::new(TenantLimits::new(&settings)),
-            settings,
-            sources,
-            intake,
-            turns,
-            results: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
-            running: Default::default(),
-            query_memory: QueryMemory::new(MemoryBudget::root("all queries", 64 << 20)),
-            request_memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
-            rates: Default::default(),
-            series: Arc::new(SeriesCache::new(1 << 20, 1)),
-            deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
+        let (queries, writes) = services(&env, &settings, sources, intake);
+        queries.metrics().register(&mut registry);
+        writes.metrics().register(&mut registry);
+        let app = App::new(AppState {
+            env,
+            settings: Arc::new(settings),
+            queries,
+            writes,
             groups: Default::default(),
-            refusals: RefusalLog::new(env),
-            query_lines: LinesBehind::default(),
-            pressure: Default::default(),
             registry: metrics.clone().register(registry),
             metrics,
             ready: AtomicBool::new(true),
@@ -240,7 +227,6 @@ impl<I> Server<I> {
             ending: Default::default(),
             prepared: AtomicBool::new(false),
             scraping: Default::default(),
-            followers: Followers::default(),
             carbon,
         });
         let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
@@ -293,4 +279,41 @@ impl<I> Server<I> {
     pub async fn push_json(&self, body: &str) -> Answer {
         self.post("/loki/api/v1/push", &[("content-type", "application/json")], body.to_owned()).await
     }
+}
+
+/// The services of the server.
+fn services(env: &Env, settings: &Settings, sources: Sources, intake: Arc<dyn Intake>) -> (Queries, Writes) {
+    let query = &settings.query;
+    let running = if query.max_concurrent == 0 { 4 } else { query.max_concurrent };
+    let limits = Arc::new(TenantLimits::new(settings));
+    let limits_of: LimitsOf = Arc::new(move |tenant| limits.of(tenant));
+    let queries = Queries::new(QueryParts {
+        env: env.clone(),
+        options: QueryOptions {
+            timeout: query.timeout,
+            lookback: query.lookback_delta,
+            samples_max: query.max_samples,
+            keeps_steps: query.cache_results,
+            slow_after: query.slow_threshold,
+        },
+        sources,
+        graphite_rules: Arc::new(Default::default),
+        limits_of: limits_of.clone(),
+        turns: FairQueue::new(running as usize, query.max_queued as usize),
+        steps: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
+        memory: QueryMemory::new(MemoryBudget::root("all queries", 64 << 20)),
+        metrics: QueryMetrics::default(),
+    });
+    let bodies = MemoryBudget::root("request bodies", 64 << 20);
+    let writes = Writes::new(WriteParts {
+        env: env.clone(),
+        intake,
+        limits_of,
+        series: Arc::new(SeriesCache::new(1 << 20, 1)),
+        deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
+        memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
+        pressure: Default::default(),
+        metrics: WriteMetrics::default(),
+    });
+    (queries, writes)
 }

@@ -4,13 +4,14 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
+use sandur_graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
+use sandur_service::graphite::GraphiteRequest;
 
 use super::{FAILS, one, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, done, failure, now};
+use crate::http::graphite::answer::{done, failure, now};
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
 
 /// This call.
 pub static ROUTE: Route = Route {
@@ -37,7 +38,8 @@ async fn found(app: &App, request: Request) -> Result<(Rendered, Reservation), F
     let (patterns, ..) = read_globs(&call.body).map_err(|error| failure(&error))?;
     let query = patterns.into_iter().next().unwrap_or_default();
     let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];
-    let request = FindRequest::read(&pairs, now(app), &Zone::utc()).map_err(|error| failure(&error))?;
-    let told = Told { kind: "find", text: request.query.clone(), times: None };
-    done(app, &call, told, async |series, context| nodes(series, context, &request).await).await
+    let request =
+        FindRequest::read(&pairs, now(&app.queries), &Zone::utc()).map_err(|error| failure(&error))?;
+    let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: None };
+    done(&app.queries, &call, told, async |series, context| nodes(series, context, &request).await).await
 }

@@ -4,13 +4,14 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
+use sandur_graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
+use sandur_service::graphite::GraphiteRequest;
 
 use super::{FAILS, one, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, done, failure};
+use crate::http::graphite::answer::{done, failure};
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
 
 /// This call.
 pub static ROUTE: Route = Route {
@@ -38,7 +39,7 @@ async fn told(app: &App, request: Request) -> Result<(Rendered, Reservation), Fa
     if name.is_empty() {
         return Err(Failure::invalid("the request names no series"));
     }
-    let told = Told { kind: "info", text: name.clone(), times: None };
-    let now = app.graphite.now();
-    done(app, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
+    let told = GraphiteRequest { kind: "info", text: name.clone(), times: None };
+    let now = app.queries.graphite_rules();
+    done(&app.queries, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
 }

@@ -4,13 +4,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
+use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest, Rendered};
 
 use super::{FAILS, one, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, done, now};
+use crate::http::graphite::answer::{done, named, now};
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{CarbonserverForm, ListingForm, ListingRequest, Rendered};
 
 /// This call.
 pub static ROUTE: Route = Route {
@@ -38,9 +38,9 @@ pub async fn listed(
 ) -> Result<(Rendered, Reservation), Failure> {
     let call = opened(app, request).await?;
     let wanted = ListingRequest { pattern: None, leaves_only: false, form };
-    let told = Told::of("list", &call, &[]);
-    done(app, &call, told, async |series, context| {
-        let mut listing = series.listing(context, wanted, now(app)).await?;
+    let told = named("list", &call, &[]);
+    done(&app.queries, &call, told, async |series, context| {
+        let mut listing = series.listing(context, wanted, now(&app.queries)).await?;
         let (mut body, mut held) = (Vec::new(), Vec::new());
         while !listing.is_over() {
             let piece = listing.piece().await?;

@@ -5,12 +5,12 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
 use sandur_base::Reservation;
+use sandur_graphite::Rendered;
 
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::grpc;
-use crate::wiring::graphite::Rendered;
 
 pub mod find;
 pub mod info;

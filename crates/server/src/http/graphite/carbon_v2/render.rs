@@ -4,17 +4,19 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::BoxFuture;
+use sandur_graphite::{Error, RenderRequest, RenderStream, Zone, each_series, read_fetches};
 use sandur_query::{Error as QueryError, QueryContext};
+use sandur_service::Queries;
+use sandur_service::graphite::{GraphiteRequest, over_series};
 
 use super::{FAILS, opened};
 use crate::failed_request::Failure;
 use crate::http::app::App;
-use crate::http::graphite::answer::{Told, failure, now, over_series, streamed};
+use crate::http::graphite::answer::{failure, now, streamed};
 use crate::http::graphite::render::pairs_of;
 use crate::http::grpc;
 use crate::http::route::{Access, Group, POST, Route};
 use crate::http::written::{Writing, written_as_messages};
-use crate::wiring::graphite::{Error, RenderRequest, RenderStream, Zone, each_series, read_fetches};
 
 /// This call.
 pub static ROUTE: Route = Route {
@@ -44,26 +46,26 @@ async fn render(State(app): State<App>, request: Request) -> Response {
 async fn begun(app: &App, request: Request) -> Result<Response, Failure> {
     let call = opened(app, request).await?;
     let fetches = read_fetches(&call.body).map_err(|error| failure(&error))?;
-    let read = |pairs: Vec<(String, String)>| RenderRequest::read(&pairs, now(app), &Zone::utc());
+    let read = |pairs: Vec<(String, String)>| RenderRequest::read(&pairs, now(&app.queries), &Zone::utc());
     let requests = fetches.iter().map(|fetch| read(pairs_of(fetch, FORMAT))).collect::<Result<Vec<_>, _>>();
     let requests = requests.map_err(|error| failure(&error))?;
     let text = fetches.iter().map(|fetch| fetch.name.as_str()).collect::<Vec<_>>().join(" ");
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
-    let told = Told { kind: "render", text, times };
+    let told = GraphiteRequest { kind: "render", text, times };
     let open = |context: &QueryContext| Messages {
-        app: app.clone(),
+        queries: app.queries.clone(),
         context: context.clone(),
         series: RenderStream::new(requests.clone()),
         times,
         sent: 0,
     };
-    let (begun, sending) = streamed(app, &call, told, open).await?;
+    let (begun, sending) = streamed(&app.queries, &call, told, open).await?;
     Ok(written_as_messages(begun, sending))
 }
 
 /// The messages of an answer.
 struct Messages {
-    app: App,
+    queries: Queries,
     context: QueryContext,
     series: RenderStream,
     times: Option<(i64, i64)>,
@@ -72,8 +74,8 @@ struct Messages {
 
 impl Messages {
     async fn next(&mut self) -> Result<Vec<u8>, QueryError> {
-        let Self { app, context, series, times, .. } = self;
-        let made = over_series(app, *times, async |source| series.piece(source, context).await);
+        let Self { queries, context, series, times, .. } = self;
+        let made = over_series(queries, *times, async |source| series.piece(source, context).await);
         let body = context.in_time(made).await?.map_err(|error| match error {
             Error::Query(error) => error,
             Error::Stopped(stopped) => stopped.into(),

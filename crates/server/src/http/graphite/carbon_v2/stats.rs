@@ -3,12 +3,12 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, ListingForm};
 
 use super::list::listed;
 use super::{FAILS, one};
 use crate::http::app::App;
 use crate::http::route::{Access, Group, POST, Route};
-use crate::wiring::graphite::{CarbonserverForm, ListingForm};
 
 /// This call.
 pub static ROUTE: Route = Route {

@@ -15,19 +15,20 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
+use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
 use sandur_base::{Claim, Place};
 use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
 use sandur_model::{
     Labels, MILLISECOND_NS, MetricKind, MetricMetadata, STALE_BITS, SampleBatch, StreamId, TenantId,
 };
+use sandur_service::{self as service, writes::Stored};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::intake::{self, Stored};
 use crate::failed_request::Failure;
 use crate::http::app::App;
 use crate::http::call;
+use crate::http::receive::receive;
 use crate::http::route::{Access, Group as Routes, Route, Verb, parameter};
-use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
 
 /// This endpoint.
 pub static ROUTE: Route = Route {
@@ -73,7 +74,8 @@ async fn gateway(
     let extra_labels = labels.clone().into_iter().collect();
     let options = ImportOptions { extra_labels, is_for_gateway: true, ..ImportOptions::default() };
     let decode = move |push: SamplePush<'_>, body, lent| import(push, &options, body, lent);
-    let admitted = intake::admit(&app, &tenant, &parts, body, decode).await;
+    let received = receive(&app, &tenant, &parts, body).await?;
+    let admitted = app.writes.admit_samples(&tenant, received, decode).await;
     let outcome = match admitted {
         Ok((decoded, memory)) => match decoded.refused.text() {
             None => asked.replace((decoded, memory), parts.method == Method::PUT).await,
@@ -81,10 +83,10 @@ async fn gateway(
         },
         Err(failure) => Err(failure),
     };
-    intake::note(&app, &tenant, &outcome);
+    app.writes.note_samples(&tenant, &outcome);
     let refusal = match outcome {
         Ok(stored) => stored.refused.text().map(Failure::invalid),
-        Err(failure) => Some(failure),
+        Err(failure) => Some(Failure::from(failure)),
     };
     match refusal {
         None => Ok(StatusCode::OK.into_response()),
@@ -117,16 +119,16 @@ struct Turn {
 
 impl Asked<'_> {
     /// Waits until no other request changes the group, and looks for its series.
-    async fn turn(&self) -> Result<Turn, Failure> {
+    async fn turn(&self) -> Result<Turn, service::Failure> {
         let Self { app, tenant, labels, key } = self;
         let number = key.stream_id().0 as u64 ^ xxh3_64(tenant.as_str().as_bytes());
         let mut place = app.groups.queue([number]);
         place.wait().await;
-        let context = app.metrics_context(tenant, None);
+        let context = app.queries.samples_context(tenant, None);
         let now_ms = app.env.now_ns() / MILLISECOND_NS;
         let lookback = i64::try_from(app.settings.query.lookback_delta.as_millis()).unwrap_or(i64::MAX);
         let within = (now_ms.saturating_sub(lookback).saturating_add(1), now_ms);
-        let finding = group::find(&*app.sources.samples, &context, labels, within);
+        let finding = group::find(app.queries.stored_samples(), &context, labels, within);
         let group = context.in_time(finding).await.and_then(|found| found)?;
         let now_ms = group.last_ms.map_or(now_ms, |last| now_ms.max(last.saturating_add(1)));
         Ok(Turn { group, now_ms, _place: place })
@@ -137,7 +139,7 @@ impl Asked<'_> {
         &self,
         (mut decoded, memory): (DecodedSamples, Claim),
         all: bool,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<Stored, service::Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;
         let key = self.key.clone();
         let series = decoded.batch.series.len() + group.series.len();
@@ -146,12 +148,12 @@ impl Asked<'_> {
             decoded.written.samples = written;
             (decoded, group)
         };
-        let (decoded, _group) = intake::compute(self.app, series, put_together).await;
-        intake::store(self.app, self.tenant, decoded, Some(memory)).await
+        let (decoded, _group) = self.app.writes.compute(series, put_together).await;
+        self.app.writes.store_decoded(self.tenant, decoded, Some(memory)).await
     }
 
     /// Ends all series of the group.
-    async fn delete(&self) -> Result<(), Failure> {
+    async fn delete(&self) -> Result<(), service::Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;
         let mut batch = SampleBatch::new(self.tenant.clone());
         let ends = f64::from_bits(STALE_BITS);
@@ -161,16 +163,16 @@ impl Asked<'_> {
                 batch.push(Arc::new(with_name(&self.key, name)), [(now_ms, ends)]);
             }
         }
-        self.app.intake.push(batch.into(), None).await.map(drop)
+        self.app.writes.intake().push(batch.into(), None).await.map(drop)
     }
 
     /// Notes that a push was refused.
-    async fn note_failure(&self) -> Result<(), Failure> {
+    async fn note_failure(&self) -> Result<(), service::Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;
         let mut batch = SampleBatch::new(self.tenant.clone());
         let times = (group.push_time.unwrap_or(0.0), seconds(now_ms));
         write_times(&mut batch, &self.key, now_ms, times);
-        self.app.intake.push(batch.into(), None).await.map(drop)
+        self.app.writes.intake().push(batch.into(), None).await.map(drop)
     }
 }
 

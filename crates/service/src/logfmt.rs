@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::wiring;
+use sandur_logql::format_go_duration;
 
 /// A line under construction.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Line {
 
     /// Appends a duration in nanoseconds.
     pub fn time(&mut self, key: &str, ns: i64) {
-        self.plain(key, wiring::format_go_duration(ns));
+        self.plain(key, format_go_duration(ns));
     }
 
     /// Appends a number of bytes.

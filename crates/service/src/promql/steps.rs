@@ -7,14 +7,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_base::BoxFuture;
+use sandur_promql::{self as promql, Answer, Expr, Request, Times, Value};
 use sandur_query::{
     Error, HeldSeries, QueryContext, QueryStats, Sample, SampleSource, Series, StepEvaluator, StepTimes,
     over_steps,
 };
 
-use super::evaluate::{Asked, Evaluated};
-use super::result::Rows;
-use crate::wiring::promql::{self, Answer, Expr, Request, Times, Value};
+use super::evaluate::Evaluated;
+use super::rows::Rows;
 
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
 /// Bytes of an answer that are quicker copied than handed to the CPU pool.
@@ -31,7 +31,7 @@ mod tests;
 pub struct Steps<'a> {
     source: &'a dyn SampleSource,
     context: &'a QueryContext,
-    asked: &'a Asked,
+    request: &'a Request,
     expr: &'a Expr,
     windows: Vec<(i64, i64)>,
     seen: Mutex<Seen>,
@@ -54,11 +54,11 @@ impl<'a> Steps<'a> {
     pub fn new(
         source: &'a dyn SampleSource,
         context: &'a QueryContext,
-        asked: &'a Asked,
+        request: &'a Request,
         expr: &'a Expr,
     ) -> Option<Self> {
-        let windows = promql::windows(expr, &asked.request.options)?;
-        Some(Self { source, context, asked, expr, windows, seen: Mutex::default() })
+        let windows = promql::windows(expr, &request.options)?;
+        Some(Self { source, context, request, expr, windows, seen: Mutex::default() })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -67,7 +67,7 @@ impl<'a> Steps<'a> {
 
     /// The answer over all steps.
     pub async fn run(self, interval_ns: i64) -> Result<Evaluated, Error> {
-        let Times { start, end, step } = self.asked.request.times;
+        let Times { start, end, step } = self.request.times;
         let at = |ms: i64| ms.saturating_mul(MS_NS);
         let steps = StepTimes { first_ns: at(start), last_ns: at(end), step_ns: at(step) };
         let joined = over_steps(self.source, self.context, steps, interval_ns, &self).await;
@@ -75,7 +75,7 @@ impl<'a> Steps<'a> {
         if seen.has_histograms {
             return match seen.whole {
                 Some(answer) => Ok(Evaluated::of(answer)),
-                None => whole(self.source, self.context, &self.asked.request, self.expr).await,
+                None => whole(self.source, self.context, self.request, self.expr).await,
             };
         }
         let Seen { warnings, infos, samples, peak_samples, .. } = seen;
@@ -112,12 +112,12 @@ impl<'a> Steps<'a> {
             // The whole is evaluated instead.
             return Err(Error::Cancelled);
         }
-        let all = self.asked.request.times;
+        let all = self.request.times;
         let (start, last) = (first_ns.div_euclid(MS_NS), last_ns.div_euclid(MS_NS));
         // A range stays one where a piece of it, or all of it, has one step.
         let is_open = start == last && all.start < all.end && all.step > 1;
         let times = Times { start, end: last + i64::from(is_open), ..all };
-        let request = Request { times, ..self.asked.request.clone() };
+        let request = Request { times, ..self.request.clone() };
         let answer = evaluate(self.source, self.context, &request, self.expr).await?;
         let answer = self.note(answer, times.grid().steps == all.grid().steps)?;
         let memory = self.context.budget().reserve(answer.memory.bytes())?;

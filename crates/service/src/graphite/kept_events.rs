@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
+use sandur_graphite::{Event, Events};
 use sandur_model::{GRAPHITE_MARK, Labels, LogBatch, LogBatchBuilder, TenantId};
 use sandur_query::{Error, LogSource, QueryContext};
 
-use crate::wiring::graphite::{Event, Events};
-use crate::wiring::rows_of_stream;
+use crate::logql::rows_of_stream;
 
 /// The value of the stream's one label.
 const EVENTS: &str = "events";

@@ -1,9 +1,9 @@
-//! The seam between the endpoints of `delete` and the engine.
+//! The seam between requests to delete rows and the engine.
 
 use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_model::TenantId;
 
-use crate::failed_request::Failure;
+use crate::failure::Failure;
 
 /// Requests to delete lines.
 pub trait Deletes: Send + Sync {

@@ -13,8 +13,9 @@ use sandur_base::{Env, Task};
 
 use super::asked::Asked;
 use super::line::{self, Seen};
-use super::{Caller, FRONTEND_TARGET, Outcome, QUERIER_TARGET};
-use crate::http::marshal::Cost;
+use super::{FRONTEND_TARGET, Outcome, QUERIER_TARGET};
+use crate::caller::Caller;
+use crate::cost::Cost;
 
 /// Most lines that wait; each holds some kilobytes at most.
 const WAITING_MAX: usize = 256;
@@ -100,6 +101,7 @@ impl LinesBehind {
 mod tests {
     use std::fmt::Debug;
 
+    use sandur_model::TenantId;
     use tracing::field::{Field, Visit};
     use tracing_subscriber::Layer;
     use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -127,8 +129,7 @@ mod tests {
 
     fn ended(label: usize) -> Ended {
         let times = Times { start_ns: 0, end_ns: 1 };
-        let caller =
-            Caller { tenant: String::new(), tags: Vec::new(), user_agent: String::new(), trace: None };
+        let caller = Caller::internal(TenantId::default_tenant(), "test");
         let asked = Asked::labels(&label.to_string(), "", times);
         let seen = line::Seen { now_ns: 2, slow: false };
         Ended { asked, caller, cost: Cost::default(), outcome: Outcome::answered(0), seen }

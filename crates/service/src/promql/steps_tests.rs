@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_promql::{Options, Request, Times};
 use sandur_query::{
-    Error, Exemplars, Holding, MemorySeries, Metadata, MetadataSelection, QueryContext, ResultsCache,
+    Error, Exemplars, Holding, MemorySeries, Metadata, MetadataSelection, QueryContext, ResultsCache, Sample,
     SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
 };
 
-use super::super::evaluate::{Asked, Evaluated};
-use super::super::result::{Shown, Writer};
-use super::{Steps, whole};
-use crate::http::prometheus::reply::Pieces;
-use crate::wiring::promql::{self, Options, Request, Times};
+use super::super::evaluate::Evaluated;
+use super::super::rows::Rows;
+use super::super::text::parse;
+use super::{Steps, numbers_of, whole};
 
 const SLOT_MS: i64 = 60_000;
 
@@ -121,15 +121,16 @@ impl SampleSource for Changing {
 
 fn text(evaluated: Evaluated) -> String {
     let Evaluated { rows, warnings, infos, .. } = evaluated;
-    let mut writer = Writer::new(Shown { rows, at_ms: 0, warnings, infos, stats: None });
-    let mut out = Vec::new();
-    while {
-        let mut piece = Vec::new();
-        let goes_on = writer.next(&mut piece);
-        out.extend(piece);
-        goes_on
-    } {}
-    String::from_utf8(out).unwrap()
+    let all = match rows {
+        Rows::Joined(held) => held.series,
+        Rows::Evaluated(answer) => numbers_of(answer),
+    };
+    let mut out = format!("{warnings:?} {infos:?}");
+    for series in all {
+        let bits = |sample: &Sample| (sample.timestamp_ms, sample.value.to_bits());
+        out += &format!("\n{:?} {:?}", series.labels, series.samples.iter().map(bits).collect::<Vec<_>>());
+    }
+    out
 }
 
 const QUERIES: [&str; 14] = [
@@ -174,15 +175,14 @@ async fn kept_steps_answer_as_fresh_ones_do_while_samples_come() {
         for query in QUERIES {
             let expr = {
                 let parsing = context();
-                promql::parse(&parsing, query).await.unwrap()
+                parse(&parsing, query).await.unwrap()
             };
             let end = now / 15_000 * 15_000 + if round % 3 == 0 { 7_000 } else { 0 };
             let times = Times { start: end - 3_600_000, end, step: 15_000 };
             let request = Request { query: query.to_owned(), times, options: Options::default() };
-            let asked = Asked { request: request.clone(), limit: None, stats: String::new() };
             let (kept, fresh) = (context().with_results(results.clone()), context());
             for _ in 0..2 {
-                let steps = Steps::new(&source, &kept, &asked, &expr).expect("all of these have windows");
+                let steps = Steps::new(&source, &kept, &request, &expr).expect("all of these have windows");
                 let of_kept = text(steps.run(3_600_000_000_000).await.unwrap());
                 let of_fresh = text(whole(&source, &fresh, &request, &expr).await.unwrap());
                 assert_eq!(of_kept, of_fresh, "{query} in round {round}");

@@ -1,19 +1,22 @@
-//! What pushes of all protocols share: admission, the body, and decoding in memory that is taken before it is
-//! used.
+//! Decoding of a body in memory that is reserved before it is used.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use axum::body::Body;
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
 use sandur_base::{Claim, ErrorKind, Lane, Short};
 use sandur_ingest::{Memory, PushHeaders};
-use sandur_model::TenantId;
 
-use crate::failed_request::Failure;
-use crate::http::app::App;
-use crate::http::body::{BodyLimits, Received, memory_short, parties};
+use super::Writes;
+use crate::failure::Failure;
+
+/// A body that was read, and the memory that it holds.
+pub struct Received {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Dropped when the bytes are not needed any more.
+    pub memory: Claim,
+}
 
 /// What a decoder makes of a body.
 pub trait Decoded: Send + 'static {
@@ -21,43 +24,18 @@ pub trait Decoded: Send + 'static {
     fn memory_bytes(&self) -> u64;
 }
 
-/// Reads the body of a push, unless nothing is acknowledged or the server is short of memory. One that is too
-/// slow is 503, since agents repeat that and drop what a 408 refused.
-pub async fn receive(app: &App, tenant: &TenantId, parts: &Parts, body: Body) -> Result<Received, Failure> {
-    app.intake.admits_pushes()?;
-    if app.pressure.is_high() {
-        app.metrics.pressure_refusals.inc();
-        let text = "the server is short of memory (memory_limit); try again";
-        return Err(Failure::new(ErrorKind::Busy, text));
-    }
-    let limits = BodyLimits {
-        env: &app.env,
-        size_max: app.limits(tenant).max_body_size,
-        size_limit: "max_body_size",
-        idle: app.settings.http.body_idle_timeout,
-        rate_min: app.settings.http.min_client_rate,
-        memory: &app.request_memory,
-        parties: parties(tenant.as_str(), parts.extensions.get().copied()),
-    };
-    let received = limits.read(&parts.headers, body).await;
-    received.map_err(|failure| match failure.status {
-        StatusCode::REQUEST_TIMEOUT => failure.with_status(StatusCode::SERVICE_UNAVAILABLE),
-        _ => failure,
-    })
-}
-
 /// The headers that say how a body is to be read, owned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BodyHeaders {
     content_type: Option<String>,
     content_encoding: Option<String>,
 }
 
 impl BodyHeaders {
-    /// Those of a request.
-    pub fn of(headers: &HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
-        Self { content_type: text(header::CONTENT_TYPE), content_encoding: text(header::CONTENT_ENCODING) }
+    /// The media type and the compression of a body, where they are known.
+    pub fn new(content_type: Option<&str>, content_encoding: Option<&str>) -> Self {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        Self { content_type: owned(content_type), content_encoding: owned(content_encoding) }
     }
 
     /// As decoders take them.
@@ -66,18 +44,6 @@ impl BodyHeaders {
             content_type: self.content_type.as_deref(),
             content_encoding: self.content_encoding.as_deref(),
         }
-    }
-}
-
-/// Why a push was refused as a whole, for the log.
-pub fn reason_of(failure: &Failure) -> &'static str {
-    match failure.status {
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        StatusCode::TOO_MANY_REQUESTS => "rate_limited",
-        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "denied",
-        status if status.is_server_error() => "failed",
-        _ => "malformed",
     }
 }
 
@@ -102,11 +68,11 @@ const INLINE_BYTES_MAX: usize = 32 << 10;
 
 /// Decodes in memory that is taken before it is used. The claim holds what the outcome takes.
 pub async fn decode_in_memory<D: Decoded>(
-    app: &App,
+    writes: &Writes,
     received: Received,
-    decode: impl Fn(bytes::Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
+    decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
 ) -> Result<(D, Claim), NotDecoded> {
-    let (decoded, mut memory) = decode_beside(app, received, decode).await?;
+    let (decoded, mut memory) = decode_beside(writes, received, decode).await?;
     // What the batch does not hold of the body goes with it.
     memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
     Ok((decoded, memory))
@@ -115,9 +81,9 @@ pub async fn decode_in_memory<D: Decoded>(
 /// Decodes a body that stays, in memory beside that of the body. When it is short, waits until there is more
 /// and decodes again: what a body holds is known only when it is open, and a decoder does not wait.
 pub async fn decode_beside<D: Send + 'static>(
-    app: &App,
+    writes: &Writes,
     received: Received,
-    decode: impl Fn(bytes::Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
+    decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
 ) -> Result<(D, Claim), NotDecoded> {
     let Received { bytes, mut memory } = received;
     let small = bytes.len() <= INLINE_BYTES_MAX;
@@ -125,17 +91,17 @@ pub async fn decode_beside<D: Send + 'static>(
     loop {
         let (body, decode) = (bytes.clone(), decode.clone());
         let job = move || decode_with(memory, of_body, |lent| decode(body, lent));
-        let (claim, outcome) = if small { job() } else { app.env.run_cpu(Lane::Query, job).await };
+        let (claim, outcome) = if small { job() } else { writes.env().run_cpu(Lane::Query, job).await };
         memory = claim;
         match outcome {
             Ok(decoded) => return Ok((decoded, memory)),
             Err(Undecoded::Refused(error)) => return Err(NotDecoded::Failed(refusal(error))),
             Err(Undecoded::Short { asked }) => {
                 // As much again as it has, so that few rounds are needed.
-                let room = app.request_memory.claim_max().saturating_sub(memory.bytes());
+                let room = writes.memory().claim_max().saturating_sub(memory.bytes());
                 let more = (memory.bytes() - of_body).min(room).max(asked);
                 if let Err(short) = memory.grow(more).await {
-                    let failure = memory_short(&short);
+                    let failure = Failure::from(&short);
                     if !matches!(short, Short::TooLarge { .. }) {
                         return Err(NotDecoded::Failed(failure));
                     }
@@ -203,12 +169,12 @@ impl Memory for Lent {
     }
 }
 
-/// A body that cannot be decoded: too large is 413, no stream is 422, all else 400.
+/// A body that cannot be decoded: a limit that it exceeds makes it too large.
 fn refusal(error: sandur_ingest::Error) -> Failure {
-    let failure = Failure::new(error.kind(), error.to_string());
-    match error {
-        sandur_ingest::Error::NoStreams => failure.with_status(StatusCode::UNPROCESSABLE_ENTITY),
-        _ if error.kind() == ErrorKind::Limit => failure.with_status(StatusCode::PAYLOAD_TOO_LARGE),
-        _ => failure,
-    }
+    let kind = match error {
+        sandur_ingest::Error::NoStreams => ErrorKind::Empty,
+        _ if error.kind() == ErrorKind::Limit => ErrorKind::TooLarge,
+        _ => error.kind(),
+    };
+    Failure::new(kind, error.to_string())
 }

@@ -1,9 +1,10 @@
 //! The line itself: Loki's keys in Loki's order, then what we know beyond them.
 
+use super::Outcome;
 use super::asked::{Asked, What};
-use super::{Caller, Outcome};
-use crate::http::marshal::Cost;
-use crate::logging::logfmt::Line;
+use crate::caller::Caller;
+use crate::cost::Cost;
+use crate::logfmt::Line;
 
 /// A usual line has less than this.
 const BYTES: usize = 3_072;
@@ -22,7 +23,7 @@ pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: &Outco
     let mut line = Line::with_capacity(BYTES);
     line.plain("caller", "metrics.go");
     line.plain("component", if asked.is_query() { "querier" } else { "frontend" });
-    line.text("org_id", &caller.tenant);
+    line.text("org_id", caller.tenant.as_str());
     if let Some(trace) = &caller.trace {
         line.text("traceID", trace);
     }
@@ -191,12 +192,14 @@ mod tests {
 
     use super::super::asked::Times;
     use super::*;
-    use crate::wiring::{QueryKind, QueryText};
+    use sandur_logql::{Kind as QueryKind, Request as QueryText};
+    use sandur_model::TenantId;
 
     fn caller() -> Caller {
         let tags = vec![("source".to_owned(), "grafana".to_owned())];
         let trace = Some("4bf92f35".to_owned());
-        Caller { tenant: "fake".to_owned(), tags, user_agent: "Grafana/12.1".to_owned(), trace }
+        let internal = Caller::internal(TenantId::new("fake").unwrap(), "test");
+        Caller { tags, user_agent: "Grafana/12.1".to_owned(), trace, ..internal }
     }
 
     const NOW: i64 = 7_200_000_000_000;

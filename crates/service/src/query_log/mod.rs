@@ -14,16 +14,16 @@ mod tags;
 use std::future::Future;
 use std::time::Duration;
 
+use behind::Ended;
 use sandur_query::QueryContext;
 
-use super::app::App;
-use super::call::Call;
-use super::marshal::{Cost, ResultCache};
-use crate::failed_request::Failure;
-use behind::Ended;
+use crate::caller::Caller;
+use crate::cost::{Cost, ResultCache};
+use crate::failure::{Failure, status_of};
+use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
-pub use behind::LinesBehind;
+pub(crate) use behind::LinesBehind;
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
 /// Event target of lines of queries that ran here.
@@ -32,14 +32,6 @@ const QUERIER_TARGET: &str = "sandur::query::querier";
 const FRONTEND_TARGET: &str = "sandur::query::frontend";
 /// What the client's status is when it went away.
 const CLIENT_GONE: u16 = 499;
-
-/// Who asked.
-struct Caller {
-    tenant: String,
-    tags: Vec<(String, String)>,
-    user_agent: String,
-    trace: Option<String>,
-}
 
 /// How a query ended.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +61,7 @@ impl Outcome {
 
 impl From<&Failure> for Outcome {
     fn from(failure: &Failure) -> Self {
-        Self::failed(failure.status.as_u16(), &failure.message)
+        Self::failed(status_of(failure.kind), &failure.message)
     }
 }
 
@@ -78,7 +70,7 @@ const FAILURE_CHARS: usize = 500;
 
 /// A query that will be logged when it ends, however it ends.
 pub struct QueryLog {
-    app: App,
+    queries: Queries,
     context: QueryContext,
     result_cache: ResultCache,
     /// What was asked, and by whom; `None` once it ended.
@@ -87,16 +79,11 @@ pub struct QueryLog {
 
 impl QueryLog {
     /// Begins to watch a query.
-    pub fn begin(app: &App, call: &Call, context: &QueryContext, asked: Asked) -> Self {
-        let caller = Caller {
-            tenant: call.tenant.to_string(),
-            tags: call.tags.clone(),
-            user_agent: call.header("user-agent").to_owned(),
-            trace: call.trace_id().map(str::to_owned),
-        };
+    pub fn begin(queries: &Queries, caller: &Caller, context: &QueryContext, asked: Asked) -> Self {
         let result_cache = asked.result_cache();
-        call.warned.by(context);
-        Self { app: app.clone(), context: context.clone(), result_cache, open: Some((asked, caller)) }
+        caller.answered_by.note(context);
+        let open = Some((asked, caller.clone()));
+        Self { queries: queries.clone(), context: context.clone(), result_cache, open }
     }
 
     /// What the query cost until now.
@@ -110,18 +97,18 @@ impl QueryLog {
     /// Counts the query, and has its line written behind its answer.
     pub fn end(mut self, cost: &Cost, outcome: Outcome) {
         if let Some(ended) = self.ended(cost, outcome) {
-            self.app.query_lines.push(&self.app.env, ended);
+            self.queries.lines().push(self.queries.env(), ended);
         }
     }
 
     fn ended(&mut self, cost: &Cost, outcome: Outcome) -> Option<Ended> {
         let (asked, caller) = self.open.take()?;
-        let metrics = &self.app.metrics;
-        metrics.queries.inc();
-        metrics.queried_bytes.inc_by(cost.bytes());
+        let metrics = self.queries.metrics();
+        metrics.ended.inc();
+        metrics.line_bytes.inc_by(cost.bytes());
         let seen = line::Seen {
-            now_ns: self.app.env.now_ns(),
-            slow: cost.execution + cost.queue() > self.app.settings.query.slow_threshold,
+            now_ns: self.queries.env().now_ns(),
+            slow: cost.execution + cost.queue() > self.queries.options().slow_after,
         };
         Some(Ended { asked, caller, cost: cost.clone(), outcome, seen })
     }
@@ -132,7 +119,7 @@ impl Drop for QueryLog {
     fn drop(&mut self) {
         self.context.cancel();
         if self.open.is_some() {
-            self.app.metrics.queries_cancelled.inc();
+            self.queries.metrics().cancelled.inc();
             let cost = self.cost();
             let ended = self.ended(&cost, Outcome::failed(CLIENT_GONE, "the client went away"));
             // Nobody waits, and there may be no task any more that would write it.
@@ -144,13 +131,16 @@ impl Drop for QueryLog {
 }
 
 /// Does the work of a request within the query's time, logs how it ended, and tells what it cost.
-pub async fn logged<T>(
-    (app, call): (&App, &Call),
+pub async fn logged<T, E: From<sandur_query::Error>>(
+    (queries, caller): (&Queries, &Caller),
     context: &QueryContext,
     asked: Asked,
-    work: impl Future<Output = Result<T, Failure>>,
-) -> Result<(T, Cost), Failure> {
-    let log = QueryLog::begin(app, call, context, asked);
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<(T, Cost), E>
+where
+    Outcome: for<'a> From<&'a E>,
+{
+    let log = QueryLog::begin(queries, caller, context, asked);
     let result = context.in_time(work).await.unwrap_or_else(|late| Err(late.into()));
     let outcome = result.as_ref().map_or_else(Outcome::from, |_| Outcome::answered(0));
     let cost = log.cost();

@@ -1,16 +1,8 @@
-//! PromQL and its answers as handlers and commands see them.
+//! Texts of PromQL: queries and selectors, parsed in their tenant's turn, and selectors of delete requests.
 
 use sandur_model::Matcher;
-pub use sandur_promql::{
-    Answer, Expr, Options, Point, Request, Series, Times, Value, check_times, parse_duration, parse_selector,
-    pretty, query_parsed, to_json, windows,
-};
+use sandur_promql::{Expr, parse_selector};
 use sandur_query::{Error, QueryContext, SeriesSelector};
-
-/// Names of all functions.
-pub fn function_names() -> impl Iterator<Item = &'static str> {
-    sandur_promql::FUNCTIONS.iter().map(|function| function.name)
-}
 
 /// A query, read in its tenant's turn on the CPU pool.
 pub async fn parse(context: &QueryContext, text: &str) -> Result<Expr, Error> {
@@ -55,11 +47,4 @@ pub fn series_selector(text: &str) -> Result<SeriesSelector, Error> {
         Some(text) => SeriesSelector::exactly(parse_selector(text)?),
         None => SeriesSelector::new(parse_selector(text)?),
     })
-}
-
-/// What is wrong with the text of a query: the bytes that are meant, and the words for people.
-pub fn mistake(text: &str) -> Option<(std::ops::Range<usize>, String)> {
-    let error = sandur_promql::parse(text).err()?;
-    let at = |byte: u32| text.floor_char_boundary(byte as usize);
-    Some((at(error.span.start)..at(error.span.end), error.what))
 }

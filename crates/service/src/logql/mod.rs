@@ -1,42 +1,18 @@
-//! Where the server meets the other crates' entry points: decoders and the query language.
-//!
-//! Handlers name nothing of those crates but what stands here, so that a change of an entry point is
-//! a change of this file.
+//! Queries of LogQL: parsing in the tenant's turn, the tenant's policies, evaluation, the log line.
 
-pub mod graphite;
-pub mod promql;
+pub mod selector;
 
-use bytes::Bytes;
-use sandur_format::catalog_entry::DELETE_QUERY_BYTES_MAX;
-pub use sandur_ingest::LEVEL_KEYS;
-use sandur_ingest::{Decoded, PushHeaders};
-use sandur_logql::Expr;
-pub use sandur_logql::query_hash;
-pub use sandur_logql::{
-    Diagnosis, FieldParser, Highlights, Kind as QueryKind, PatternSeries, PatternsRequest,
-    Request as QueryText, diagnose, format_go_duration, labels_text, line_fields, parse_go_duration, quote,
-};
-use sandur_model::{Limits, LogPage, Matcher, TenantId};
-use sandur_query::{Direction, LogRow, LogSource, QueryContext, QueryResult, Series};
+use sandur_logql::{Expr, PatternSeries, PatternsRequest, quote};
 
-use crate::failed_request::Failure;
+pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
+use sandur_model::{Limits, LogPage, Matcher};
+use sandur_query::{Direction, LogRow, LogSource, QueryContext, QueryResult, QueryStats, Series};
 
-/// Reads a push in Loki's JSON.
-pub fn decode_push(tenant: &TenantId, limits: &Limits, now_ns: i64, body: Bytes) -> Result<Decoded, String> {
-    let headers = PushHeaders { content_type: Some("application/json"), content_encoding: None };
-    sandur_ingest::loki_push(tenant, limits, now_ns, headers, body).map_err(|error| error.to_string())
-}
-
-/// Fails when the query of a delete request is longer than it may be.
-pub fn check_delete_length(text: &str) -> Result<(), Failure> {
-    match text.len() > DELETE_QUERY_BYTES_MAX {
-        true => {
-            let text = format!("the query is longer than {DELETE_QUERY_BYTES_MAX} bytes; split it\n");
-            Err(Failure::invalid(text))
-        }
-        false => Ok(()),
-    }
-}
+use crate::caller::Caller;
+use crate::cost::Cost;
+use crate::failure::Failure;
+use crate::queries::Queries;
+use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
 
 /// The text of a query, parsed once for everything that asks about it; or why it is no query.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
@@ -69,6 +45,71 @@ impl ParsedQuery {
     }
 }
 
+/// A query that has begun. It is logged when it ends, or when it is dropped before.
+pub struct LogqlQuery {
+    queries: Queries,
+    caller: Caller,
+    parsed: ParsedQuery,
+    request: QueryText,
+    /// Its rights, its statistics and its warnings.
+    pub context: QueryContext,
+    /// Its line in the log of queries.
+    pub log: QueryLog,
+}
+
+impl LogqlQuery {
+    /// Parses a query and begins it; `of_lines` refuses a metric query. A text that is no query begins too,
+    /// and fails when it is run, so that it is logged.
+    pub async fn begin(
+        queries: &Queries,
+        caller: &Caller,
+        request: QueryText,
+        of_lines: bool,
+    ) -> Result<Self, Failure> {
+        let context = queries.logs_context(&caller.tenant);
+        if is_drilldown(&caller.tags) {
+            context.allow_partial();
+        }
+        let limits = queries.limits(&caller.tenant);
+        let parsed = ParsedQuery::read(&context, &limits, &request.query).await?;
+        let parsed = if of_lines { parsed.of_lines()? } else { parsed };
+        let asked = Asked::query(&request, parsed.query_type(), &caller.tags);
+        let log = QueryLog::begin(queries, caller, &context, asked);
+        Ok(Self { queries: queries.clone(), caller: caller.clone(), parsed, request, context, log })
+    }
+
+    /// Evaluates the query within its time.
+    pub async fn run(&self) -> Result<QueryResult, Failure> {
+        let limits = self.queries.limits(&self.caller.tenant);
+        let (source, context) = (self.queries.logs(), &self.context);
+        let query = query(source, context, &limits, &self.caller.tags, (&self.parsed, &self.request));
+        // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
+        let result = context.in_time(query).await??;
+        if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {
+            QueryStats::add(&context.stats().entries_returned, series.len() as u64);
+        }
+        Ok(result)
+    }
+
+    /// Evaluates the query and logs how it ended; for callers that send no answer over a network.
+    pub async fn finish(self) -> Result<(QueryResult, Cost), Failure> {
+        let done = self.run().await;
+        let cost = self.log.cost();
+        let returned_lines = done.as_ref().map_or(0, lines);
+        let answered = |_: &QueryResult| Outcome { returned_lines, ..Outcome::answered(0) };
+        self.log.end(&cost, done.as_ref().map_or_else(Outcome::from, answered));
+        done.map(|result| (result, cost))
+    }
+}
+
+/// Lines of the answer of a log query.
+pub fn lines(result: &QueryResult) -> u64 {
+    match result {
+        QueryResult::Streams(rows) => rows.len() as u64,
+        QueryResult::Matrix(_) | QueryResult::Vector(_) | QueryResult::Scalar(_) => 0,
+    }
+}
+
 /// Runs a query that was parsed from the text of the request, when there is room for it. `tags` are those of
 /// the request.
 pub async fn query(
@@ -76,16 +117,16 @@ pub async fn query(
     context: &QueryContext,
     limits: &Limits,
     tags: &[(String, String)],
-    (parsed, request): (ParsedQuery, QueryText),
+    (parsed, request): (&ParsedQuery, &QueryText),
 ) -> Result<QueryResult, Failure> {
     if request.query.trim().is_empty() {
         return Err(Failure::invalid(EMPTY_QUERY));
     }
-    let parsed = parsed.0?;
-    sandur_logql::check_blocked(&parsed, &request.query, tags, limits)?;
+    let parsed = parsed.0.as_ref().map_err(Clone::clone)?;
+    sandur_logql::check_blocked(parsed, &request.query, tags, limits)?;
     let mut room = context.room();
     loop {
-        let done = sandur_logql::query_parsed(source, context, limits, &parsed, &request).await;
+        let done = sandur_logql::query_parsed(source, context, limits, parsed, request).await;
         if !room.is_found_after(&done).await {
             return Ok(done?);
         }

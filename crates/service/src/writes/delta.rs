@@ -6,31 +6,31 @@ use sandur_base::{Claim, ErrorKind};
 use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
 
-use super::intake::{self, Stored, store_batch};
-use crate::failed_request::Failure;
-use crate::http::app::App;
+use super::Writes;
+use super::samples::Stored;
+use crate::failure::Failure;
 
 /// Waits until no other batch with the same series is being stored, adds up and stores. The states of the
 /// series change when the batch is stored.
 pub(super) async fn store(
-    app: &App,
+    writes: &Writes,
     limits: &MetricLimits,
     mut decoded: DecodedSamples,
     memory: Option<Claim>,
 ) -> Result<Stored, Failure> {
-    let mut place = app.deltas.queue(&decoded);
+    let mut place = writes.deltas().queue(&decoded);
     place.wait().await;
-    let (deltas, limits, now) = (Arc::clone(&app.deltas), limits.clone(), app.env.monotonic());
+    let (deltas, limits, now) = (Arc::clone(writes.deltas()), limits.clone(), writes.env().monotonic());
     let series = decoded.batch.series.len();
     let add_up = move || {
         let added = deltas.add_up(place, &limits, now, &mut decoded);
         (decoded, added)
     };
-    let (decoded, added) = intake::compute(app, series, add_up).await;
+    let (decoded, added) = writes.compute(series, add_up).await;
     let mut added = added.map_err(|error| Failure::new(ErrorKind::Busy, error.to_string()))?;
     added.storing();
     // The states before and after take memory of the request until there is an outcome.
-    let outcome = store_batch(app, decoded.into_batch(), None).await;
+    let outcome = writes.store_batch(decoded.into_batch(), None).await;
     drop(memory);
     match &outcome {
         Ok(_) => added.stored(),

@@ -10,16 +10,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::http::request::Parts;
 use bytes::Bytes;
 use sandur_ingest::{DecodedSamples, Items, Memory, Push, SamplePush, SeriesCache};
 use sandur_model::{Limits, TenantId};
 
-use super::intake::{SampleDecoder, Stored, admit_decoded, store};
-use crate::failed_request::Failure;
-use crate::http::app::App;
-use crate::http::body::Received;
-use crate::http::decoding::{BodyHeaders, NotDecoded, decode_beside};
+use super::Writes;
+use super::decoding::{BodyHeaders, NotDecoded, Received, decode_beside};
+use super::samples::{SampleDecoder, Stored};
+use crate::failure::Failure;
 
 /// A decoder with all that it needs beside a body.
 #[derive(Clone)]
@@ -36,14 +34,14 @@ pub(super) struct ItemDecoder<D> {
 
 impl<D: SampleDecoder> ItemDecoder<D> {
     /// The decoder of a request.
-    pub(super) fn new(app: &App, tenant: &TenantId, parts: &Parts, decode: D) -> Self {
+    pub(super) fn new(writes: &Writes, tenant: &TenantId, headers: BodyHeaders, decode: D) -> Self {
         Self {
             decode,
             tenant: tenant.clone(),
-            limits: app.limits(tenant),
-            headers: BodyHeaders::of(&parts.headers),
-            series: Arc::clone(&app.series),
-            now_ns: app.env.now_ns(),
+            limits: writes.limits(tenant),
+            headers,
+            series: Arc::clone(writes.series()),
+            now_ns: writes.env().now_ns(),
             met: Arc::default(),
         }
     }
@@ -98,7 +96,7 @@ fn fewer(items: u64) -> Option<u64> {
 
 /// Stores a body for which a decoder of everything found too little memory.
 pub(super) async fn store_in_parts<D: SampleDecoder>(
-    app: &App,
+    writes: &Writes,
     tenant: &TenantId,
     mut received: Received,
     decoder: &ItemDecoder<D>,
@@ -113,24 +111,24 @@ pub(super) async fn store_in_parts<D: SampleDecoder>(
     };
     loop {
         let bytes = received.bytes.clone();
-        let (mut decoded, mut memory) = match decode_beside(app, received, decoder.of_some(first, most)).await
-        {
-            Ok(decoded) => decoded,
-            Err(NotDecoded::TooLarge(back, failure)) => {
-                let taken = decoder.met().saturating_sub(first).min(most);
-                most = fewer(taken).ok_or_else(|| failure.with_outcome(first > 0))?;
-                received = back;
-                continue;
-            }
-            Err(NotDecoded::Failed(failure)) => return Err(failure.with_outcome(first > 0)),
-        };
+        let (mut decoded, mut memory) =
+            match decode_beside(writes, received, decoder.of_some(first, most)).await {
+                Ok(decoded) => decoded,
+                Err(NotDecoded::TooLarge(back, failure)) => {
+                    let taken = decoder.met().saturating_sub(first).min(most);
+                    most = fewer(taken).ok_or_else(|| failure.with_outcome(first > 0))?;
+                    received = back;
+                    continue;
+                }
+                Err(NotDecoded::Failed(failure)) => return Err(failure.with_outcome(first > 0)),
+            };
         let met = decoder.met();
         // Large items behind small ones make parts smaller, too.
         if met.saturating_sub(first).div_ceil(most) > PARTS_MAX {
             return Err(too_large.with_outcome(first > 0));
         }
-        let outcome = match admit_decoded(app, tenant, &mut decoded) {
-            Ok(()) => store(app, tenant, decoded, None).await,
+        let outcome = match writes.admit_decoded(tenant, &mut decoded) {
+            Ok(()) => writes.store_decoded(tenant, decoded, None).await,
             Err(failure) => Err(failure),
         };
         let Stored { written, refused } = outcome.map_err(|failure| {

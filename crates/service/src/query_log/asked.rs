@@ -1,8 +1,9 @@
 //! What was asked, as the log line tells it.
 
-use crate::http::marshal::ResultCache;
-use crate::wiring::promql::Times as MetricTimes;
-use crate::wiring::{self, QueryKind, QueryText};
+use sandur_logql::{Kind as QueryKind, Request as QueryText};
+use sandur_promql::Times as MetricTimes;
+
+use crate::cost::ResultCache;
 
 /// Longest text of a query that is logged.
 const TEXT_BYTES_MAX: usize = 4_096;
@@ -59,7 +60,7 @@ impl Asked {
             query_type,
             range_type: "range",
             text: text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned(),
-            hash: wiring::query_hash(text),
+            hash: sandur_logql::query_hash(text),
             label: String::new(),
             times,
             step_ns: 0,
@@ -155,7 +156,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wiring::ParsedQuery;
+    use crate::logql::ParsedQuery;
 
     #[test]
     fn queries_are_told_apart_as_loki_does() {

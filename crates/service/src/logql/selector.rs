@@ -7,8 +7,8 @@
 use sandur_model::{Limits, Matcher};
 use sandur_query::QueryContext;
 
-use crate::failed_request::Failure;
-use crate::wiring;
+use super::{EMPTY_QUERY, check_selector_sizes, on_text, on_texts, parse_selecting, parse_selector};
+use crate::failure::Failure;
 
 /// Whether a selector is `{}`.
 pub fn is_every_stream(text: &str) -> bool {
@@ -18,7 +18,7 @@ pub fn is_every_stream(text: &str) -> bool {
 /// The matchers of a selector; none for an absent one and for `{}`.
 pub async fn optional(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
-    wiring::on_text(context, text, read_optional).await?
+    on_text(context, text, read_optional).await?
 }
 
 /// The same of several.
@@ -28,27 +28,27 @@ pub async fn each_optional(
     texts: impl Iterator<Item = &str>,
 ) -> Result<Vec<Vec<Matcher>>, Failure> {
     let texts: Vec<String> = texts.map(str::to_owned).collect();
-    wiring::check_selector_sizes(texts.iter().map(String::as_str), 0, limits)?;
-    wiring::on_texts(context, texts, |texts| texts.iter().map(|text| read_optional(text)).collect()).await?
+    check_selector_sizes(texts.iter().map(String::as_str), 0, limits)?;
+    on_texts(context, texts, |texts| texts.iter().map(|text| read_optional(text)).collect()).await?
 }
 
 fn check(limits: &Limits, text: &str) -> Result<(), Failure> {
-    wiring::check_selector_sizes(std::iter::once(text), 0, limits)
+    check_selector_sizes(std::iter::once(text), 0, limits)
 }
 
 fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
     if text.trim().is_empty() || is_every_stream(text) {
         return Ok(Vec::new());
     }
-    wiring::parse_selector(text)
+    parse_selector(text)
 }
 
 /// The matchers of a selector that must be there.
 pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
-    wiring::on_text(context, text, |text| match text.trim() {
-        "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
-        _ => wiring::parse_selector(text),
+    on_text(context, text, |text| match text.trim() {
+        "" => Err(Failure::invalid(EMPTY_QUERY)),
+        _ => parse_selector(text),
     })
     .await?
 }
@@ -60,9 +60,9 @@ pub async fn required_selecting(
     text: &str,
 ) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
-    wiring::on_text(context, text, |text| match text.trim() {
-        "" => Err(Failure::invalid(wiring::EMPTY_QUERY)),
-        _ => wiring::parse_selecting(text),
+    on_text(context, text, |text| match text.trim() {
+        "" => Err(Failure::invalid(EMPTY_QUERY)),
+        _ => parse_selecting(text),
     })
     .await?
 }

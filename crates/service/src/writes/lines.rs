@@ -1,0 +1,73 @@
+//! Pushes of lines: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
+//!
+//! A push is applied in part: entries that break a limit are left out and named in a 4xx answer, the
+//! others are stored. Agents drop what a 4xx refused and repeat what a 429 or 5xx refused.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sandur_ingest::{Decoded, Memory, Push, Refused};
+use sandur_model::TenantId;
+
+use super::Writes;
+use super::decoding::{self, BodyHeaders, Received, decode_in_memory};
+use crate::failure::Failure;
+
+/// A decoder of a protocol.
+pub type LineDecoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
+
+/// Bytes of labels that a stream of a batch has in memory, about.
+const STREAM_BYTES: u64 = 256;
+
+impl decoding::Decoded for Decoded {
+    fn memory_bytes(&self) -> u64 {
+        self.batch.memory_bytes() + self.batch.streams.len() as u64 * STREAM_BYTES
+    }
+}
+
+impl Writes {
+    /// Decodes and stores one push of lines; what was refused of it is counted and logged.
+    pub async fn store_lines(
+        &self,
+        tenant: &TenantId,
+        (received, headers): (Received, BodyHeaders),
+        decode: LineDecoder,
+    ) -> Result<Refused, Failure> {
+        let outcome = self.decode_and_store_lines(tenant, (received, headers), decode).await;
+        match &outcome {
+            Ok(refused) => {
+                let text = refused.text().unwrap_or_default();
+                for (reason, entries, _) in refused.by_reason() {
+                    self.refusals().note(tenant, reason.name(), entries, &text);
+                }
+            }
+            Err(failure) => self.refusals().note(tenant, failure.reason(), 0, &failure.message),
+        }
+        outcome
+    }
+
+    async fn decode_and_store_lines(
+        &self,
+        tenant: &TenantId,
+        (received, headers): (Received, BodyHeaders),
+        decode: LineDecoder,
+    ) -> Result<Refused, Failure> {
+        let (limits, of_tenant, now_ns) = (self.limits(tenant), tenant.clone(), self.env().now_ns());
+        let decode = move |body, lent| {
+            let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
+            decode(push, body, lent)
+        };
+        let (decoded, memory) = decode_in_memory(self, received, decode).await?;
+        let Decoded { batch, refused, lines, bytes } = decoded;
+        self.metrics().refused_entries.inc_by(refused.lines());
+        if lines > 0 {
+            let now = self.env().monotonic();
+            let allowed = self.rates().take(tenant, &self.limits(tenant), now, (lines, bytes));
+            allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
+            self.intake().push(batch.into(), Some(memory)).await?;
+            self.metrics().entries.inc_by(lines);
+            self.metrics().line_bytes.inc_by(bytes);
+        }
+        Ok(refused)
+    }
+}

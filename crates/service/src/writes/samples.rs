@@ -1,0 +1,201 @@
+//! Pushes of samples: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
+//!
+//! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others
+//! are stored. Senders drop what a 4xx refused and repeat what a 5xx refused; what a 429 refused,
+//! Prometheus repeats if it is told to.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use sandur_base::{Claim, Lane};
+use sandur_ingest::{
+    Accepted, CarbonBatches, DecodedSamples, DeltaStreams, Memory, Refused, SamplePush, Written,
+};
+use sandur_model::{SampleBatch, TenantId};
+
+use super::decoding::{self, BodyHeaders, NotDecoded, Received, decode_in_memory};
+use super::parts::{ItemDecoder, store_in_parts};
+use super::{Writes, delta};
+use crate::failure::Failure;
+
+/// What became of a push.
+#[derive(Default)]
+pub struct Stored {
+    /// What was stored.
+    pub written: Written,
+    /// What was left out.
+    pub refused: Refused,
+}
+
+/// A decoder of a protocol.
+pub trait SampleDecoder:
+    Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+    + Clone
+    + Send
+    + 'static
+{
+}
+
+impl<D> SampleDecoder for D where
+    D: Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
+        + Clone
+        + Send
+        + 'static
+{
+}
+
+/// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
+const SERIES_BYTES: u64 = 64;
+
+impl decoding::Decoded for DecodedSamples {
+    fn memory_bytes(&self) -> u64 {
+        self.batch.memory_bytes() + self.batch.series.len() as u64 * SERIES_BYTES + self.adding_bytes()
+    }
+}
+
+impl decoding::Decoded for CarbonBatches {
+    fn memory_bytes(&self) -> u64 {
+        self.batches.iter().map(decoding::Decoded::memory_bytes).sum()
+    }
+}
+
+/// Series of a batch from which work on it leaves the I/O threads.
+const INLINE_SERIES_MAX: usize = 1_000;
+
+impl Writes {
+    /// Does work on this many series of a batch: at once when they are few, else on the CPU pool.
+    pub async fn compute<T: Send + 'static>(
+        &self,
+        series: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        if series <= INLINE_SERIES_MAX { work() } else { self.env().run_cpu(Lane::Query, work).await }
+    }
+
+    /// Decodes and stores one push of samples; what was refused of it is counted and logged.
+    pub async fn store_samples(
+        &self,
+        tenant: &TenantId,
+        (received, headers): (Received, BodyHeaders),
+        decode: impl SampleDecoder,
+    ) -> Result<Stored, Failure> {
+        let outcome = self.decode_and_store(tenant, (received, headers), decode).await;
+        self.note_samples(tenant, &outcome);
+        outcome
+    }
+
+    async fn decode_and_store(
+        &self,
+        tenant: &TenantId,
+        (received, headers): (Received, BodyHeaders),
+        decode: impl SampleDecoder,
+    ) -> Result<Stored, Failure> {
+        let decoder = ItemDecoder::new(self, tenant, headers, decode);
+        match decode_in_memory(self, received, decoder.of_all()).await {
+            Ok((mut decoded, memory)) => {
+                self.admit_decoded(tenant, &mut decoded)?;
+                self.store_decoded(tenant, decoded, Some(memory)).await
+            }
+            Err(NotDecoded::TooLarge(received, failure)) => {
+                store_in_parts(self, tenant, received, &decoder, failure).await
+            }
+            Err(NotDecoded::Failed(failure)) => Err(failure),
+        }
+    }
+
+    /// Decodes one push of samples, within the tenant's series and rates.
+    pub async fn admit_samples(
+        &self,
+        tenant: &TenantId,
+        (received, headers): (Received, BodyHeaders),
+        decode: impl SampleDecoder,
+    ) -> Result<(DecodedSamples, Claim), Failure> {
+        let decoder = ItemDecoder::new(self, tenant, headers, decode);
+        let (mut decoded, memory) = decode_in_memory(self, received, decoder.of_all()).await?;
+        self.admit_decoded(tenant, &mut decoded)?;
+        Ok((decoded, memory))
+    }
+
+    /// Keeps samples within the tenant's series and rates.
+    pub(super) fn admit_decoded(
+        &self,
+        tenant: &TenantId,
+        decoded: &mut DecodedSamples,
+    ) -> Result<(), Failure> {
+        let limits = self.limits(tenant);
+        let most = limits.metrics.max_global_series_per_user;
+        if most > 0 {
+            let beyond = self.intake().series_beyond(&decoded.batch, most);
+            decoded.refuse_series(&beyond, most);
+        }
+        let items = decoded.written.items();
+        if items > 0 {
+            let allowed = self.rates().take_samples(tenant, &limits.metrics, self.env().monotonic(), items);
+            allowed.map_err(|e| Failure::new(e.kind(), e.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// Stores what a scrape found, under the limits of its tenant: what breaks one is left out, counted and
+    /// logged as that of a push.
+    pub async fn store_scraped(&self, batch: SampleBatch) -> Result<(), Failure> {
+        self.admits()?;
+        let tenant = batch.tenant.clone();
+        let limits = self.limits(&tenant);
+        let check = move || DecodedSamples::within(batch, &limits.metrics);
+        let mut decoded = self.env().run_cpu(Lane::Background, check).await;
+        let outcome = match self.admit_decoded(&tenant, &mut decoded) {
+            Ok(()) if decoded.batch.is_empty() => {
+                Ok(Stored { written: decoded.written, refused: decoded.refused })
+            }
+            Ok(()) => self.store_batch(decoded.into_batch(), None).await,
+            Err(failure) => Err(failure),
+        };
+        self.note_samples(&tenant, &outcome);
+        outcome.map(drop)
+    }
+
+    /// Stores a push that was admitted.
+    pub async fn store_decoded(
+        &self,
+        tenant: &TenantId,
+        decoded: DecodedSamples,
+        memory: Option<Claim>,
+    ) -> Result<Stored, Failure> {
+        if decoded.batch.is_empty() {
+            return Ok(Stored { written: decoded.written, refused: decoded.refused });
+        }
+        if DeltaStreams::concern(&decoded) {
+            return delta::store(self, &self.limits(tenant).metrics, decoded, memory).await;
+        }
+        self.store_batch(decoded.into_batch(), memory).await
+    }
+
+    /// Stores a batch and counts it. Samples that were not stored for another value of their instant are refused.
+    pub(super) async fn store_batch(
+        &self,
+        (batch, mut accepted): (SampleBatch, Accepted),
+        memory: Option<Claim>,
+    ) -> Result<Stored, Failure> {
+        accepted.refuse_conflicts(&self.intake().push(batch.into(), memory).await?);
+        let Accepted { refused, written, .. } = accepted;
+        self.metrics().samples.inc_by(written.samples);
+        self.metrics().histograms.inc_by(written.histograms);
+        self.metrics().exemplars.inc_by(written.exemplars);
+        Ok(Stored { written, refused })
+    }
+
+    /// Counts what was refused, for the metrics and for the log.
+    pub fn note_samples(&self, tenant: &TenantId, outcome: &Result<Stored, Failure>) {
+        match outcome {
+            Ok(Stored { refused, .. }) => {
+                let text = refused.text().unwrap_or_default();
+                for (reason, samples, _) in refused.by_reason() {
+                    self.metrics().refused_samples(reason.name(), samples);
+                    self.refusals().note(tenant, reason.name(), samples, &text);
+                }
+            }
+            Err(failure) => self.refusals().note(tenant, failure.reason(), 0, &failure.message),
+        }
+    }
+}
