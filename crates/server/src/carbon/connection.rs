@@ -78,7 +78,7 @@ impl Input {
 async fn make_room(app: &App, buffer: &mut Buffer) -> Result<(), Broken> {
     let patience = app.settings.carbon.message_timeout;
     while app.env.timeout(patience, buffer.make_room(app, 0)).await.is_none() {
-        if app.writes.is_short_of_memory() {
+        if app.writes.pressure().is_high() {
             let text = format!(
                 "the server was short of memory (--memory-limit) for {patience:?} (carbon.message_timeout), \
                  and the stream holds a window"

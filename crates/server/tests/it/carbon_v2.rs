@@ -101,7 +101,7 @@ async fn series_come_as_a_message_each() {
     assert_eq!(call(&server, "Render", &fetch("none.*", from, until)).await, (0, vec![]));
     assert_eq!(call(&server, "Render", b"\x08\x01\xff").await.0, 3, "no message");
     assert_eq!(call(&server, "Render", &fetch("servers.*.load", 0, i64::MAX / 4)).await.0, 3, "a limit");
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 /// Twenty thousand paths with five values each.
@@ -129,7 +129,7 @@ async fn an_answer_may_be_larger_than_the_memory_of_its_query() {
     names.sort_unstable();
     names.dedup();
     assert_eq!((names.len(), names[0]), (20_000, &b"many.n00000.load"[..]));
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,7 +138,7 @@ async fn what_fails_in_the_middle_is_told_at_the_end() {
     let asked = fetch("many.*.load", NOW - NOW % 60 - 300, NOW - NOW % 60);
     let (code, series) = call(&server, "Render", &asked).await;
     assert!(code != 0 && !series.is_empty() && series.len() < 20_000, "{code} {}", series.len());
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,5 +155,5 @@ async fn nodes_lists_and_rules_come_in_one_message() {
     assert!(code == 0 && info[0].starts_with(b"\x0a\x03a.b\x12\x07average"), "{info:?}");
     assert_eq!(call(&server, "Info", b"").await.0, 3);
     assert_eq!(call(&server, "Version", b"").await, (0, vec![b"\x0a\x012".to_vec()]));
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use futures_util::FutureExt;
 use sandur_base::ErrorKind;
 use sandur_query::MemorySource;
-use sandur_server::http::Failure;
+use sandur_service::Failure;
 
 use crate::harness::{NOW, Server};
 

@@ -92,7 +92,7 @@ async fn render_takes_its_parameters_from_address_form_and_json() {
         assert_eq!(answer.status, status, "{wrong}: {}", answer.body);
     }
     assert_eq!(post(&server, "/render", "application/json", "[1]").await.status, 400);
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,7 +112,7 @@ async fn a_picture_is_drawn_where_no_format_is_named() {
         let answer = get(&server, &format!("/render?{asked}&{size}")).await;
         assert!(answer.status == 400 && answer.body.contains(limit), "{}", answer.body);
     }
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 /// graphite-web looks for paths in directories, where an empty name is the directory itself. These patterns
@@ -149,7 +149,7 @@ async fn an_empty_node_of_a_find_is_the_branch_that_it_stands_in() {
     let wide = encode(&["{a,}"; 7].join("."));
     let answer = get(&server, &format!("/metrics/find?query={wide}")).await;
     assert!(answer.status == 400 && answer.body.contains("64 patterns"), "{}", answer.body);
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +277,7 @@ async fn paths_are_listed_with_what_carbonserver_tells_of_their_files() {
     assert!(older.body.contains("servers.web2.cpu.user"), "{}", older.body);
     let all = get(server, "/metrics/list?format=carbonapi_v3_pb").await;
     assert_eq!((all.status, all.kind.as_str()), (200, "application/x-carbonapi-v3-pb"));
-    assert_eq!(server.app.query_memory.all().used(), 0, "no memory is kept");
+    assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,7 +413,7 @@ async fn parameters_of_a_form_are_memory_of_the_budget() {
     let form = format!("query=*{}", "&a=b".repeat(PAIRS as usize));
     let answer = post(&server, "/metrics/find", "application/x-www-form-urlencoded", &form).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
-    let budget = server.app.request_memory.budget();
+    let budget = server.app.writes.memory().budget();
     assert!(budget.peak() >= PAIRS * size_of::<(String, String)>() as u64, "{}", budget.peak());
     assert_eq!(budget.used(), 0);
     let list = format!("{{\"query\":\"*\",\"a\":[{}1]}}", "1,".repeat(PAIRS as usize));
@@ -425,7 +425,7 @@ async fn parameters_of_a_form_are_memory_of_the_budget() {
     let form = format!("query=up{}", "&a=b".repeat(PAIRS as usize));
     let answer = post(&server, "/api/v1/query", "application/x-www-form-urlencoded", &form).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
-    let budget = server.app.request_memory.budget();
+    let budget = server.app.writes.memory().budget();
     assert!(budget.peak() >= PAIRS * size_of::<(String, String)>() as u64, "{}", budget.peak());
     assert_eq!(budget.used(), 0);
 }

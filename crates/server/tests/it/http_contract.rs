@@ -16,7 +16,7 @@ use sandur_base::ErrorKind;
 use sandur_model::{Labels, Level, LogBatch};
 use sandur_query::{MemoryRow, MemorySource};
 use sandur_server::config::Settings;
-use sandur_server::http::Failure;
+use sandur_service::Failure;
 
 /// The rows are of the first second and the ones before.
 fn rows() -> Vec<MemoryRow> {

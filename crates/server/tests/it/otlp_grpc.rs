@@ -17,7 +17,7 @@ use http_body_util::BodyExt;
 use sandur_base::ErrorKind;
 use sandur_query::MemorySource;
 use sandur_server::config::Settings;
-use sandur_server::http::Failure;
+use sandur_service::Failure;
 use tower::ServiceExt;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";

@@ -784,10 +784,10 @@ async fn a_query_ends_at_its_deadline_and_when_its_client_leaves() {
         assert_eq!((server.app.env.monotonic() - began).as_millis(), waits, "{path} {pairs:?}");
         assert_eq!(running.load(Ordering::SeqCst), 0, "{path}");
     }
-    let cancelled = server.app.metrics.queries_cancelled.get();
+    let cancelled = server.app.queries.metrics().cancelled.get();
     let left = server.get(QUERY, &[("query", "up")]);
     let brief = std::time::Duration::from_millis(20);
     assert!(tokio::time::timeout(brief, left).await.is_err());
     assert_eq!(running.load(Ordering::SeqCst), 0);
-    assert_eq!(server.app.metrics.queries_cancelled.get(), cancelled + 1);
+    assert_eq!(server.app.queries.metrics().cancelled.get(), cancelled + 1);
 }

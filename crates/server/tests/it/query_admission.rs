@@ -111,20 +111,20 @@ async fn a_query_ends_with_its_client() {
     assert_eq!(server.scans.given_up.load(Ordering::SeqCst), 1, "the scan is given up");
     let context = server.scans.context.lock().unwrap().take().unwrap();
     assert!(matches!(context.check(), Err(Error::Cancelled)), "pages that wait for a thread are not begun");
-    assert_eq!((server.app.turns.running(), server.app.turns.waiting()), (0, 0));
-    assert_eq!(server.app.metrics.queries_cancelled.get(), 1);
+    assert_eq!((server.app.queries.turns().running(), server.app.queries.turns().waiting()), (0, 0));
+    assert_eq!(server.app.queries.metrics().cancelled.get(), 1);
     let page = server.inner.get("/metrics", &[]).await.body;
     assert!(page.contains("method=\"GET\",scope=\"read\",status=\"499\"} 1"), "{page}");
     // A client that leaves while it waits leaves the queue.
     let _turn = context_of(&server).turn().await.unwrap();
     let timed = server.app.env.timeout(Duration::from_secs(1), server.ask(r#"{app="api"}"#)).await;
     assert!(timed.is_none());
-    assert_eq!(server.app.metrics.queries_cancelled.get(), 2);
+    assert_eq!(server.app.queries.metrics().cancelled.get(), 2);
     assert_eq!(server.scans.begun.load(Ordering::SeqCst), 1);
 }
 
 fn context_of(server: &Server) -> QueryContext {
-    server.app.query_context(&sandur_model::TenantId::default_tenant())
+    server.app.queries.logs_context(&sandur_model::TenantId::default_tenant())
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,7 +141,7 @@ async fn a_query_that_takes_too_long_is_ended() {
         )
     );
     assert_eq!((server.app.env.monotonic() - began).as_secs(), 5);
-    assert_eq!((server.scans.given_up.load(Ordering::SeqCst), server.app.turns.running()), (1, 0));
+    assert_eq!((server.scans.given_up.load(Ordering::SeqCst), server.app.queries.turns().running()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn whatever_scans_is_ended_in_time_also_while_it_waits() {
         late(path).await;
     }
     assert_eq!(server.scans.begun.load(Ordering::SeqCst), paths.len(), "the others got no turn");
-    assert_eq!((server.app.turns.running(), server.app.turns.waiting()), (1, 0));
+    assert_eq!((server.app.queries.turns().running(), server.app.queries.turns().waiting()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,7 @@ async fn too_many_waiting_queries_are_refused() {
     let turn = context_of(&server).turn().await.unwrap();
     let second = server.ask(r#"{app="api"}"#);
     let third = async {
-        while server.app.turns.waiting() == 0 {
+        while server.app.queries.turns().waiting() == 0 {
             tokio::task::yield_now().await;
         }
         let refused = server.ask(r#"{app="api"}"#).await;

@@ -10,7 +10,7 @@ use crate::harness::{Answer, NOW, Server};
 use sandur_base::ErrorKind;
 use sandur_model::{Labels, SampleConflict, SampleConflicts};
 use sandur_query::MemorySource;
-use sandur_server::http::Failure;
+use sandur_service::Failure;
 
 const NOW_MS: i64 = NOW * 1_000;
 const V1: &[(&str, &str)] = &[("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];

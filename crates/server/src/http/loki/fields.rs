@@ -65,7 +65,7 @@ pub async fn collect(queries: &Queries, call: &Call) -> Result<Fields, Failure> 
         let QueryResult::Streams(rows) = result else { return Ok(Fields::new()) };
         Ok(context.compute(move || Ok(of_rows(&rows)?)).await?)
     };
-    let (fields, _) = logged((&queries, &call.caller), &context, asked, work).await?;
+    let (fields, _) = logged((queries, &call.caller), &context, asked, work).await?;
     Ok(fields)
 }
 

@@ -53,7 +53,7 @@ pub async fn find(queries: &Queries, call: &Call) -> Result<Found, Failure> {
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };
-    let (items, _) = logged((&queries, &call.caller), &context, asked, work).await?;
+    let (items, _) = logged((queries, &call.caller), &context, asked, work).await?;
     Ok(Found { items, warnings: context.warnings() })
 }
 

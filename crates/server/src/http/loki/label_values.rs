@@ -49,6 +49,6 @@ pub async fn find(queries: &Queries, call: &Call, name: String) -> Result<Found,
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };
-    let (items, _) = logged((&queries, &call.caller), &context, asked, work).await?;
+    let (items, _) = logged((queries, &call.caller), &context, asked, work).await?;
     Ok(Found { items, warnings: context.warnings() })
 }

@@ -154,7 +154,7 @@ pub async fn answer(
         }
         Ok(result)
     };
-    let (result, cost) = logged((&queries, &call.caller), context, asked, counted).await?;
+    let (result, cost) = logged((queries, &call.caller), context, asked, counted).await?;
     let memory = context.budget().reserve(estimate(&result)).map_err(sandur_query::Error::from)?;
     let body = query_answer(&result, Encoding::Merged, &cost, &context.warnings());
     Ok(reply::large_json(queries.env(), call, body, Some(memory)).await)

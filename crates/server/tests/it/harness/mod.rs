@@ -24,8 +24,8 @@ use sandur_server::config::{Settings, TenantLimits};
 use sandur_server::http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
 use sandur_server::memory::BODY_PATIENCE;
 use sandur_service::{
-    DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts,
-    WriteMetrics, WriteParts, Writes,
+    DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions,
+    QueryParts, WriteMetrics, WriteParts, Writes,
 };
 use tokio::sync::Notify;
 use tower::ServiceExt;

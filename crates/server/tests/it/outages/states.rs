@@ -162,7 +162,7 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
 
     let mut world = World::new().await;
     world.pass(2, SECONDS, push).await;
-    world.node.server.app.pressure.set(true);
+    world.node.server.app.writes.pressure().set(true);
     world.pass(7, SECONDS, push).await;
     world.expect("short of memory", &["SandurPushesFail", "SandurMemoryShort"], known);
 

@@ -1,0 +1,77 @@
+//! What one query cost: its counters and times, as the log of queries and the statistics of answers show them.
+
+use std::time::Duration;
+
+use sandur_query::StatsSnapshot;
+
+/// The step cache that a query belongs to; Loki counts each kind of query apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ResultCache {
+    /// Range queries.
+    #[default]
+    Range,
+    /// Metric queries at one instant.
+    InstantMetric,
+    /// `index/stats`.
+    Stats,
+    /// `index/volume` and `index/volume_range`.
+    Volume,
+    /// `series`.
+    Series,
+    /// `labels` and `label/NAME/values`.
+    Labels,
+}
+
+/// What one query cost.
+#[derive(Clone, Debug, Default)]
+pub struct Cost {
+    /// Counters of the query.
+    pub counters: StatsSnapshot,
+    /// From arrival to the answer, without the queue.
+    pub execution: Duration,
+    /// Where the counters of cached results belong.
+    pub result_cache: ResultCache,
+}
+
+impl Cost {
+    /// Bytes of lines and structured metadata that were decoded and looked at.
+    pub fn bytes(&self) -> u64 {
+        self.counters.head_bytes + self.counters.decompressed_bytes + self.metadata_bytes()
+    }
+
+    /// The structured metadata within [`bytes`](Self::bytes).
+    pub fn metadata_bytes(&self) -> u64 {
+        self.counters.metadata_bytes + self.counters.head_metadata_bytes
+    }
+
+    /// Lines that were looked at. Lines that counts of footers stand for are not: they were not looked at.
+    pub fn lines(&self) -> u64 {
+        self.counters.lines_processed
+    }
+
+    /// `amount` per second of execution.
+    pub fn per_second(&self, amount: u64) -> u64 {
+        let seconds = self.execution.as_secs_f64();
+        if seconds > 0.0 { (amount as f64 / seconds) as u64 } else { 0 }
+    }
+
+    /// Time in the queue.
+    pub fn queue(&self) -> Duration {
+        Duration::from_nanos(self.counters.queue_ns)
+    }
+
+    /// Pages that were looked for in memory, and read from the store when they were not there.
+    pub fn pages_wanted(&self) -> u64 {
+        self.counters.pages_read.max(self.pages_found())
+    }
+
+    /// Pages that were in memory or on flash.
+    pub fn pages_found(&self) -> u64 {
+        self.counters.page_cache_hits + self.counters.page_flash_hits
+    }
+
+    /// Time spent getting pages, whether from memory or from the store.
+    pub fn download_ns(&self) -> u64 {
+        self.counters.store_ns + self.counters.page_cache_ns + self.counters.page_flash_ns
+    }
+}

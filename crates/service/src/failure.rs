@@ -1,0 +1,119 @@
+//! Why a service did not do what it was asked.
+//!
+//! **Invariant.** The kind alone decides how a protocol reports the failure (an HTTP status, a gRPC code,
+//! whether a sender repeats); the message is for people.
+
+use sandur_base::{ErrorKind, Short};
+
+/// A failed query or write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The kind of the failure.
+    pub kind: ErrorKind,
+    /// What is wrong, which limit was exceeded, and what to do.
+    pub message: String,
+    /// Whether the request may have been carried out all the same, fully or in part.
+    pub may_be_done: bool,
+}
+
+impl Failure {
+    /// A failure of this kind; nothing was done.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), may_be_done: false }
+    }
+
+    /// The request is malformed.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// Says whether the request may have been carried out all the same.
+    pub fn with_outcome(mut self, may_be_done: bool) -> Self {
+        self.may_be_done = may_be_done;
+        self
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn may_pass(&self) -> bool {
+        self.kind.is_retryable() || matches!(self.kind, ErrorKind::Corrupt | ErrorKind::Internal)
+    }
+
+    /// Why a push was refused as a whole: a label of the log of refusals.
+    pub fn reason(&self) -> &'static str {
+        match self.kind {
+            ErrorKind::TooLarge => "too_large",
+            ErrorKind::RateLimited => "rate_limited",
+            ErrorKind::Busy | ErrorKind::Unavailable => "unavailable",
+            ErrorKind::Denied => "denied",
+            ErrorKind::Timeout | ErrorKind::Corrupt | ErrorKind::Internal => "failed",
+            ErrorKind::Invalid
+            | ErrorKind::Empty
+            | ErrorKind::NotFound
+            | ErrorKind::Limit
+            | ErrorKind::Cancelled => "malformed",
+        }
+    }
+}
+
+/// The HTTP status that stands for a kind: the ones of Loki and Mimir, since agents decide by them whether to
+/// repeat. A 5xx is repeated, a 4xx is not, except a 429 by those who want to be slowed down. Prometheus drops
+/// what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is for a tenant that exceeds
+/// its own rate, and a server that is short of something says 503.
+pub fn status_of(kind: ErrorKind) -> u16 {
+    match kind {
+        ErrorKind::Invalid | ErrorKind::Limit => 400,
+        ErrorKind::Denied => 401,
+        ErrorKind::NotFound => 404,
+        ErrorKind::TooLarge => 413,
+        ErrorKind::Empty => 422,
+        ErrorKind::RateLimited => 429,
+        ErrorKind::Cancelled => 499,
+        ErrorKind::Corrupt | ErrorKind::Internal => 500,
+        ErrorKind::Busy | ErrorKind::Unavailable => 503,
+        ErrorKind::Timeout => 504,
+    }
+}
+
+impl From<sandur_query::Error> for Failure {
+    fn from(error: sandur_query::Error) -> Self {
+        Self::new(error.kind(), error.to_string())
+    }
+}
+
+/// A request that never fits the memory is too large; others may come again.
+impl From<&Short> for Failure {
+    fn from(short: &Short) -> Self {
+        match short {
+            Short::TooLarge { .. } => {
+                let text = format!(
+                    "request too large for the memory of this server: {short}; send smaller batches, or \
+                     raise --memory-limit"
+                );
+                Self::new(ErrorKind::TooLarge, text)
+            }
+            Short::Busy { .. } => {
+                let text = format!("too many bytes are being received, try again: {short} (--memory-limit)");
+                Self::new(ErrorKind::Busy, text)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_and_repetition_follow_the_kind() {
+        let of = |kind| {
+            let failure = Failure::new(kind, "x");
+            (failure.reason(), failure.may_pass())
+        };
+        assert_eq!(of(ErrorKind::TooLarge), ("too_large", false));
+        assert_eq!(of(ErrorKind::RateLimited), ("rate_limited", true));
+        assert_eq!(of(ErrorKind::Unavailable), ("unavailable", true));
+        assert_eq!(of(ErrorKind::Internal), ("failed", true));
+        assert_eq!(of(ErrorKind::Limit), ("malformed", false));
+    }
+}

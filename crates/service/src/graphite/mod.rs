@@ -1,0 +1,129 @@
+//! Queries of Graphite: the series and events of a tenant, with the log line of the request.
+
+mod kept_events;
+
+use sandur_base::Reservation;
+use sandur_graphite::{
+    Error, Listing, ListingRequest, RenderRequest, Rendered, StoredOptions, StoredSeries, render,
+};
+use sandur_query::QueryContext;
+
+use crate::caller::Caller;
+use crate::queries::Queries;
+use crate::query_log::{Asked, QueryLog, Times};
+
+pub use kept_events::{KeptEvents, batch};
+
+/// What a request is called in the log of queries.
+#[derive(Clone, Debug)]
+pub struct GraphiteRequest {
+    /// The kind of request (`render`, `find`).
+    pub kind: &'static str,
+    /// Its targets or patterns.
+    pub text: String,
+    /// First and last second; all times when it is absent.
+    pub times: Option<(i64, i64)>,
+}
+
+/// A request that has begun. It is logged when it ends, or when it is dropped before.
+pub struct GraphiteQuery {
+    queries: Queries,
+    caller: Caller,
+    request: GraphiteRequest,
+    /// Its rights, its statistics and its warnings.
+    pub context: QueryContext,
+    /// Its line in the log of queries.
+    pub log: QueryLog,
+}
+
+impl GraphiteQuery {
+    /// Begins a request.
+    pub fn begin(queries: &Queries, caller: &Caller, request: GraphiteRequest) -> Self {
+        let ns = |seconds: i64| seconds.saturating_mul(sandur_model::SECOND_NS);
+        let (start_ns, end_ns) = match request.times {
+            Some((from, until)) => (ns(from), ns(until)),
+            None => (0, queries.env().now_ns()),
+        };
+        let context = queries.samples_context(&caller.tenant, None);
+        let asked = Asked::graphite(request.kind, &request.text, Times { start_ns, end_ns });
+        let log = QueryLog::begin(queries, caller, &context, asked);
+        Self { queries: queries.clone(), caller: caller.clone(), request, context, log }
+    }
+
+    /// Fails when a policy of the tenant blocks the request.
+    pub fn check_blocked(&self) -> Result<(), sandur_query::Error> {
+        self.queries.check_blocked(&self.caller, &self.request.text)
+    }
+
+    /// Does work over the series of the tenant within the time of the query, unless a policy blocks it. What
+    /// it made is reserved.
+    pub async fn run(
+        &self,
+        work: impl AsyncFnOnce(&StoredSeries<'_>, &QueryContext) -> Result<Rendered, Error>,
+    ) -> Result<(Rendered, Reservation), Error> {
+        let done = async {
+            self.check_blocked()?;
+            let rendered = over_series(&self.queries, self.request.times, async |series| {
+                work(series, &self.context).await
+            });
+            let rendered = rendered.await?;
+            let memory = self.context.budget().reserve(rendered.body.len() as u64);
+            Ok((rendered, memory.map_err(sandur_query::Error::from)?))
+        };
+        self.context.in_time(done).await.unwrap_or_else(|late| Err(late.into()))
+    }
+
+    /// A listing of paths, whose first piece is not made.
+    pub async fn listing(&self, request: ListingRequest) -> Result<Listing, sandur_query::Error> {
+        listing(&self.queries, &self.context, self.request.times, request).await
+    }
+}
+
+/// Does work over the series of a tenant, of which a request reads these times.
+pub async fn over_series<T>(
+    queries: &Queries,
+    times: Option<(i64, i64)>,
+    work: impl AsyncFnOnce(&StoredSeries<'_>) -> T,
+) -> T {
+    let source = queries.samples_with_rollups();
+    let events = KeptEvents(queries.logs());
+    let series = StoredSeries::new(&source, queries.graphite_rules(), options(queries, times));
+    work(&series.with_events(&events)).await
+}
+
+/// A listing of paths, whose first piece is not made.
+pub async fn listing(
+    queries: &Queries,
+    context: &QueryContext,
+    times: Option<(i64, i64)>,
+    request: ListingRequest,
+) -> Result<Listing, sandur_query::Error> {
+    let source = queries.samples_with_rollups();
+    let series = StoredSeries::new(&source, queries.graphite_rules(), options(queries, times));
+    let now = queries.env().now_ns().div_euclid(sandur_model::SECOND_NS);
+    context.in_time(series.listing(context, request, now)).await?
+}
+
+fn options(queries: &Queries, times: Option<(i64, i64)>) -> StoredOptions {
+    let query = queries.options();
+    StoredOptions {
+        lookback: i64::try_from(query.lookback.as_secs()).unwrap_or(i64::MAX),
+        samples_max: query.samples_max,
+        names_in: times,
+    }
+}
+
+/// Renders a request. When the memory that it needs is held by others, waits and tries again.
+pub async fn rendered(
+    series: &StoredSeries<'_>,
+    context: &QueryContext,
+    request: &RenderRequest,
+) -> Result<Rendered, Error> {
+    let mut room = context.room();
+    loop {
+        let done = render(series, context, request).await;
+        if !room.is_found_after(&done).await {
+            return done;
+        }
+    }
+}

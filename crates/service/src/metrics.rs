@@ -1,0 +1,128 @@
+//! Counters of queries and of writes, whatever protocol they came by.
+
+use std::sync::atomic::Ordering;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use sandur_query::{FairQueue, ResultsCache};
+
+/// Labels of outcomes.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    /// What happened.
+    outcome: &'static str,
+}
+
+/// Labels of refusals.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    /// Why.
+    reason: &'static str,
+}
+
+/// Counters of queries. Cheap to clone; all clones count together.
+#[derive(Clone, Default)]
+pub struct QueryMetrics {
+    /// Queries that ended, with an answer or a failure.
+    pub ended: Counter,
+    /// Queries whose client went away.
+    pub cancelled: Counter,
+    /// Queries that were ended because memory was short.
+    pub starved: Counter,
+    /// Bytes of lines that queries looked at.
+    pub line_bytes: Counter,
+    running: Gauge,
+    waiting: Gauge,
+    followers: Gauge,
+    step_units: Gauge,
+    step_outcomes: Family<OutcomeLabels, Counter>,
+}
+
+impl QueryMetrics {
+    /// Adds the counters to a registry.
+    pub fn register(&self, all: &mut Registry) {
+        let own = self.clone();
+        all.register("sandur_queries", "Queries that ended", own.ended);
+        let text = "Queries whose client went away before the answer";
+        all.register("sandur_queries_cancelled", text, own.cancelled);
+        let text = "Queries ended because resident memory was near its limit";
+        all.register("sandur_queries_starved", text, own.starved);
+        all.register("sandur_queries_running", "Queries that run", own.running);
+        all.register("sandur_queries_waiting", "Queries that wait", own.waiting);
+        all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", own.line_bytes);
+        all.register("sandur_followers", "Clients that follow new lines", own.followers);
+        all.register("sandur_result_cache_units", "Units in the step cache", own.step_units);
+        let text = "What became of look-ups in the step cache, and of what was stored there";
+        all.register("sandur_result_cache_outcomes", text, own.step_outcomes);
+    }
+
+    /// Brings the gauges up to date.
+    pub(crate) fn observe(&self, turns: &FairQueue, followers: u64, steps: &ResultsCache) {
+        self.running.set(turns.running() as i64);
+        self.waiting.set(turns.waiting() as i64);
+        self.followers.set(followers as i64);
+        let figures = steps.figures();
+        self.step_units.set(figures.units as i64);
+        for (outcome, count) in [
+            ("hit", figures.hits),
+            ("miss", figures.misses),
+            ("outdated", figures.outdated),
+            ("stored", figures.stored),
+            ("evicted", figures.evicted),
+        ] {
+            // The cache counts; this shows its counts.
+            self.step_outcomes
+                .get_or_create(&OutcomeLabels { outcome })
+                .inner()
+                .store(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counters of writes. Cheap to clone; all clones count together.
+#[derive(Clone, Default)]
+pub struct WriteMetrics {
+    /// Bytes of accepted lines.
+    pub line_bytes: Counter,
+    /// Accepted entries of streams.
+    pub entries: Counter,
+    /// Entries that a limit refused.
+    pub refused_entries: Counter,
+    /// Accepted float samples.
+    pub samples: Counter,
+    /// Accepted native histograms.
+    pub histograms: Counter,
+    /// Accepted exemplars.
+    pub exemplars: Counter,
+    refused_samples: Family<ReasonLabels, Counter>,
+    /// Series of delta temporality that are added up.
+    pub delta_series: Gauge,
+    /// Pushes that were refused because memory was short.
+    pub pressure_refusals: Counter,
+}
+
+impl WriteMetrics {
+    /// Adds the counters to a registry.
+    pub fn register(&self, all: &mut Registry) {
+        let own = self.clone();
+        all.register("sandur_push_line_bytes", "Bytes of accepted lines", own.line_bytes);
+        all.register("sandur_push_entries", "Accepted entries", own.entries);
+        all.register("sandur_push_refused_entries", "Entries refused by a limit", own.refused_entries);
+        all.register("sandur_push_samples", "Accepted float samples", own.samples);
+        all.register("sandur_push_histograms", "Accepted native histograms", own.histograms);
+        all.register("sandur_push_exemplars", "Accepted exemplars", own.exemplars);
+        let text = "Samples, histograms and exemplars refused by a limit";
+        all.register("sandur_push_refused_samples", text, own.refused_samples);
+        all.register("sandur_push_delta_series", "Delta series that are added up", own.delta_series);
+        let text = "Pushes refused because resident memory was near its limit";
+        all.register("sandur_memory_pressure_refusals", text, own.pressure_refusals);
+    }
+
+    /// Counts samples that a limit refused.
+    pub fn refused_samples(&self, reason: &'static str, samples: u64) {
+        self.refused_samples.get_or_create(&ReasonLabels { reason }).inc_by(samples);
+    }
+}

@@ -1,0 +1,122 @@
+//! Queries of PromQL: parsing, the tenant's policies, evaluation, the log line.
+
+mod evaluate;
+mod rows;
+mod steps;
+mod text;
+
+use std::time::Duration;
+
+use sandur_promql::{Options, Request, Times, check_times};
+use sandur_query::{Error, QueryContext, QueryStats};
+
+use crate::caller::Caller;
+use crate::cost::Cost;
+use crate::failure::Failure;
+use crate::queries::Queries;
+use crate::query_log::{Asked, Outcome, QueryLog};
+
+pub use evaluate::Evaluated;
+pub use rows::Rows;
+pub use text::{exact_selector_text, parse, parse_selectors, selector_text, series_selector};
+
+/// Why a query has no answer.
+#[derive(Debug)]
+pub enum Failed {
+    /// It cannot be read.
+    Reading(Error),
+    /// A policy blocks it, or it failed.
+    Running(Error),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Running(error)
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Reading(error) | Failed::Running(error) => error.into(),
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct PromqlRequest {
+    /// The query.
+    pub query: String,
+    /// The instant, or the range and its step.
+    pub times: Times,
+    /// How old a sample may be that stands for an instant, milliseconds; the configured age when it is absent.
+    pub lookback_ms: Option<i64>,
+    /// Most points of a series of the answer.
+    pub points_max: u64,
+    /// Most series that are wanted of the answer; for the log of queries.
+    pub limit: Option<usize>,
+    /// Time after which the query ends; the configured one at most.
+    pub timeout: Option<Duration>,
+}
+
+/// A query that has begun. It is logged when it ends, or when it is dropped before.
+pub struct PromqlQuery {
+    queries: Queries,
+    caller: Caller,
+    request: Request,
+    /// Its rights, its statistics and its warnings.
+    pub context: QueryContext,
+    /// Its line in the log of queries.
+    pub log: QueryLog,
+}
+
+impl PromqlQuery {
+    /// Begins a query.
+    pub fn begin(queries: &Queries, caller: &Caller, request: PromqlRequest) -> Self {
+        let PromqlRequest { query, times, lookback_ms, points_max, limit, timeout } = request;
+        let options = queries.options();
+        let lookback = || i64::try_from(options.lookback.as_millis()).unwrap_or(i64::MAX);
+        let options = Options {
+            lookback_ms: lookback_ms.unwrap_or_else(lookback),
+            samples_max: options.samples_max,
+            points_max,
+            ..Options::default()
+        };
+        let context = queries.samples_context(&caller.tenant, timeout);
+        let log = QueryLog::begin(queries, caller, &context, Asked::promql(&query, times, limit));
+        let request = Request { query, times, options };
+        Self { queries: queries.clone(), caller: caller.clone(), request, context, log }
+    }
+
+    /// Parses and evaluates the query within its time.
+    pub async fn run(&self) -> Result<Evaluated, Failed> {
+        self.context.in_time(self.evaluated()).await?
+    }
+
+    async fn evaluated(&self) -> Result<Evaluated, Failed> {
+        let (context, request) = (&self.context, &self.request);
+        let parsed = parse(context, &request.query).await;
+        if context.remaining().is_zero() {
+            return Err(Error::Timeout(context.elapsed()).into());
+        }
+        let checked = parsed.and_then(|expr| check_times(&expr, request.times).map(|()| expr));
+        let expr = checked.map_err(Failed::Reading)?;
+        self.queries.check_blocked(&self.caller, &request.query)?;
+        let evaluated = evaluate::evaluate(&self.queries, context, request, &expr).await?;
+        let series = if evaluated.rows.is_single() { 0 } else { evaluated.rows.len() };
+        QueryStats::add(&context.stats().entries_returned, series as u64);
+        Ok(evaluated)
+    }
+
+    /// Evaluates the query and logs how it ended; for callers that send no answer over a network.
+    pub async fn finish(self) -> Result<(Evaluated, Cost), Failure> {
+        let done = self.run().await.map_err(Failure::from);
+        let cost = self.log.cost();
+        self.log.end(&cost, done.as_ref().map_or_else(Outcome::from, |_| Outcome::answered(0)));
+        done.map(|mut evaluated| {
+            evaluated.warnings.extend(self.context.warnings());
+            (evaluated, cost)
+        })
+    }
+}

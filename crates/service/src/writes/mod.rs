@@ -1,0 +1,143 @@
+//! Writes as a service: lines and samples of a tenant, decoded, held to its limits and rates, and stored.
+//!
+//! **Life of a push.** [`Writes::admits`] says whether pushes are accepted at all. Whoever received the body
+//! hands it over with its memory; a decoder of the protocol (of `sandur_ingest`) runs on it in memory that is
+//! claimed before it is used ([`decode_in_memory`]); what breaks a limit of the tenant is left out; rates are
+//! charged; the rest is pushed, and the call returns when it is durable and can be queried.
+//!
+//! **Invariants.** Nothing is acknowledged before the intake said that it is durable. What was left out is
+//! named in the outcome, counted by its reason, and logged once a minute.
+
+mod decoding;
+mod delta;
+mod lines;
+mod parts;
+mod samples;
+mod sharing;
+
+use std::sync::Arc;
+
+use sandur_base::{Env, FairMemory};
+use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
+use sandur_model::{Limits, TenantId};
+
+use crate::failure::Failure;
+use crate::intake::Intake;
+use crate::metrics::WriteMetrics;
+use crate::pressure::Pressure;
+use crate::queries::LimitsOf;
+use crate::refusal_log::RefusalLog;
+
+pub use decoding::{BodyHeaders, Decoded, NotDecoded, Received, decode_in_memory};
+pub use lines::LineDecoder;
+pub use samples::{SampleDecoder, Stored};
+pub use sharing::{lasting_parties, parties};
+
+/// What writes are made of.
+pub struct WriteParts {
+    /// Clock, tasks and the CPU pool.
+    pub env: Env,
+    /// Where accepted batches go.
+    pub intake: Arc<dyn Intake>,
+    /// Limits of tenants.
+    pub limits_of: LimitsOf,
+    /// Series that earlier pushes had.
+    pub series: Arc<SeriesCache>,
+    /// Sums of series of delta temporality.
+    pub deltas: Arc<DeltaStreams>,
+    /// Memory of bodies that are received and decoded.
+    pub memory: FairMemory,
+    /// Whether resident memory is close to its limit.
+    pub pressure: Pressure,
+    /// Counters.
+    pub metrics: WriteMetrics,
+}
+
+/// The service of writes. Cheap to clone: a handle.
+#[derive(Clone)]
+pub struct Writes(Arc<Inner>);
+
+struct Inner {
+    parts: WriteParts,
+    rates: RateLimiter,
+    refusals: RefusalLog,
+}
+
+impl Writes {
+    /// A service of these parts.
+    pub fn new(parts: WriteParts) -> Self {
+        let refusals = RefusalLog::new(parts.env.clone());
+        Self(Arc::new(Inner { parts, rates: RateLimiter::default(), refusals }))
+    }
+
+    /// Clock, tasks and the CPU pool.
+    pub fn env(&self) -> &Env {
+        &self.0.parts.env
+    }
+
+    /// Where accepted batches go.
+    pub fn intake(&self) -> &Arc<dyn Intake> {
+        &self.0.parts.intake
+    }
+
+    /// The limits of a tenant.
+    pub fn limits(&self, tenant: &TenantId) -> Arc<Limits> {
+        (self.0.parts.limits_of)(tenant)
+    }
+
+    /// Series that earlier pushes had.
+    pub fn series(&self) -> &Arc<SeriesCache> {
+        &self.0.parts.series
+    }
+
+    /// Sums of series of delta temporality.
+    pub fn deltas(&self) -> &Arc<DeltaStreams> {
+        &self.0.parts.deltas
+    }
+
+    /// Memory of bodies that are received and decoded.
+    pub fn memory(&self) -> &FairMemory {
+        &self.0.parts.memory
+    }
+
+    /// Counters.
+    pub fn metrics(&self) -> &WriteMetrics {
+        &self.0.parts.metrics
+    }
+
+    /// Rates of tenants.
+    pub fn rates(&self) -> &RateLimiter {
+        &self.0.rates
+    }
+
+    /// The log of what was refused.
+    pub fn refusals(&self) -> &RefusalLog {
+        &self.0.refusals
+    }
+
+    /// Fails when a push would be refused at once: asked before a body is read.
+    pub fn admits(&self) -> Result<(), Failure> {
+        self.intake().admits_pushes()?;
+        self.has_memory()
+    }
+
+    /// Fails when resident memory is too close to its limit to accept more.
+    pub fn has_memory(&self) -> Result<(), Failure> {
+        if !self.pressure().is_high() {
+            return Ok(());
+        }
+        self.metrics().pressure_refusals.inc();
+        Err(Pressure::refusal())
+    }
+
+    /// Whether resident memory is too close to its limit to accept more.
+    pub fn pressure(&self) -> &Pressure {
+        &self.0.parts.pressure
+    }
+
+    /// Brings gauges up to date before they are shown.
+    pub fn observe(&self) {
+        self.intake().observe();
+        self.metrics().delta_series.set(self.deltas().series() as i64);
+    }
+}
