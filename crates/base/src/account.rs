@@ -1,19 +1,19 @@
-//! What a piece of work really allocates: a counting allocator that charges the account of the work that
-//! runs.
+//! Counts the bytes that a piece of work allocates: a global allocator that charges them to an account.
 //!
-//! Reservations say beforehand what work will take; an [`Account`] says what it took, whether anyone thought
-//! of it or not. A thread has one account at a time: a future carries its own with [`Account::charge`], the
-//! CPU pool hands the caller's on to its jobs. What a thread allocates is added to its account, what it frees
-//! is subtracted; sums are kept per thread and handed over when they reach [`BATCH_BYTES`], so that counting
-//! costs an addition. What a job allocates counts as its work as well, so that a job which allocates much is
-//! soon asked whether it may (see [`job`]).
+//! A reservation states in advance how much memory work will use; an [`Account`] measures how much it
+//! used. Each thread charges at most one account at a time. [`Account::charge`] makes a future charge
+//! its own account, and the CPU pool charges the account of the caller while it runs a job. An
+//! allocation adds to the account of the thread, a deallocation subtracts from it. Each thread keeps a
+//! sum and adds it to the account when it reaches [`BATCH_BYTES`], so that counting one allocation costs
+//! one addition. Allocated bytes also count as work of the running job, so that a job that allocates
+//! much is soon checked by its owner (see [`job`]).
 //!
-//! **What it is not.** Memory that one account allocates and another frees stays with the first and is
-//! missing in the second: accounts are right for work that cleans up after itself, and about right for all
-//! other.
+//! **What it is not.** An exact record of ownership. Memory that is allocated under one account and
+//! freed under another stays charged to the first and is subtracted from the second. Accounts are exact
+//! for work that frees what it allocates, and approximate for all other work.
 //!
-//! **Invariants.** Counting never allocates. Without [`Counting`] as the global allocator all accounts stay
-//! at zero.
+//! **Invariants.** Counting never allocates. Unless [`Counting`] is the global allocator, all accounts
+//! stay at zero.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::{Cell, RefCell};
@@ -24,10 +24,10 @@ use std::task::{Context, Poll};
 
 use crate::job;
 
-/// Bytes that a thread counts before it hands them to the account.
+/// Bytes that a thread counts before it adds them to its account.
 pub const BATCH_BYTES: i64 = 64 << 10;
 
-/// What one piece of work holds. Cheap to clone: a handle.
+/// The bytes that one piece of work holds. Cheap to clone: a handle.
 #[derive(Clone, Debug, Default)]
 pub struct Account(Arc<Sums>);
 
@@ -45,19 +45,19 @@ impl Sums {
 }
 
 thread_local! {
-    /// Bytes that are not handed over yet. Without a destructor, so that the allocator may use it at any
-    /// time.
+    /// Bytes that are not added to an account yet. It has no destructor, so the allocator may use it at
+    /// any time.
     static PENDING: Cell<i64> = const { Cell::new(0) };
-    /// Whether an account is charged: what is charged to none is forgotten.
+    /// Whether the thread has an account. Without one, counted bytes are discarded.
     static IS_CHARGED: Cell<bool> = const { Cell::new(false) };
-    /// Who is charged.
+    /// The account of the thread.
     static CURRENT: RefCell<Option<Account>> = const { RefCell::new(None) };
 }
 
-/// Counts bytes of this thread; called by the allocator.
+/// Counts bytes that this thread allocates (positive) or frees (negative). The allocator calls it.
 #[inline]
 fn count(bytes: i64) {
-    // A thread that ends has no locals any more; no account needs its last bytes.
+    // The locals of a thread are gone while it ends; its last bytes need no account.
     let _ = PENDING.try_with(|pending| {
         let sum = pending.get() + bytes;
         pending.set(sum);
@@ -67,7 +67,7 @@ fn count(bytes: i64) {
     });
 }
 
-/// Gives what this thread counted to its account.
+/// Adds the bytes that this thread counted to its account.
 #[cold]
 fn hand_over() {
     let charged = IS_CHARGED.try_with(Cell::get).unwrap_or(false);
@@ -76,7 +76,7 @@ fn hand_over() {
         return;
     }
     let _ = CURRENT.try_with(|current| {
-        // Borrowed when the account is being changed: the change hands over.
+        // `switch` holds the borrow while it changes the account; it has handed over already.
         if let Ok(current) = current.try_borrow()
             && let Some(account) = &*current
         {
@@ -87,7 +87,7 @@ fn hand_over() {
     });
 }
 
-/// Makes an account, or none, that of this thread; gives the one before.
+/// Makes `account` (or none) the account of this thread; returns the previous one.
 fn switch(account: Option<Account>) -> Option<Account> {
     hand_over();
     IS_CHARGED.set(account.is_some());
@@ -96,7 +96,7 @@ fn switch(account: Option<Account>) -> Option<Account> {
     before
 }
 
-/// The account of this thread until it is dropped.
+/// Restores the previous account of the thread when it is dropped.
 struct Charged(Option<Account>);
 
 impl Drop for Charged {
@@ -106,13 +106,13 @@ impl Drop for Charged {
 }
 
 impl Account {
-    /// The account that this thread charges now.
+    /// The account that this thread charges.
     pub fn current() -> Option<Self> {
         CURRENT.with(|current| current.borrow().clone())
     }
 
-    /// Bytes that are held: what was allocated less what was freed. What the calling thread has counted is in
-    /// it.
+    /// Bytes held: allocated bytes minus freed bytes. Includes what the calling thread has counted;
+    /// other threads may have up to [`BATCH_BYTES`] each that are not added yet.
     pub fn used(&self) -> u64 {
         let own = CURRENT.with(|current| {
             current.borrow().as_ref().is_some_and(|account| Arc::ptr_eq(&account.0, &self.0))
@@ -123,36 +123,36 @@ impl Account {
         u64::try_from(self.0.used.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// The most bytes that were held at once, as far as batches tell.
+    /// The most bytes held at once, measured whenever a thread adds its sum.
     pub fn peak(&self) -> u64 {
         u64::try_from(self.0.peak.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Bytes that were allocated on this account and belong to somebody else from now on, who frees them on
-    /// none: a piece of an answer that is sent.
+    /// Removes `bytes` from the account: memory that was allocated under it and will be freed under no
+    /// account, such as a piece of a response that is being sent.
     pub fn hand_over(&self, bytes: usize) {
         self.0.used.fetch_sub(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
-    /// Runs work on this account.
+    /// Runs `work` and charges this account.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         Self::run_on(Some(self.clone()), work)
     }
 
-    /// Runs work on an account, or on none.
+    /// Runs `work` and charges an account, or none.
     pub fn run_on<T>(account: Option<Self>, work: impl FnOnce() -> T) -> T {
         let _charged = Charged(switch(account));
         work()
     }
 
-    /// A future whose polls are charged to this account.
+    /// A future that charges this account whenever it is polled.
     pub fn charge<F: Future>(&self, future: F) -> Charging<F> {
         Charging { account: Some(self.clone()), future: Box::pin(future) }
     }
 }
 
-/// A future whose polls, and whose end, are charged to no account: for what outlives the work, such as what a
-/// cache keeps.
+/// A future that charges no account when it is polled or dropped: for results that outlive the work,
+/// such as values of a cache.
 pub fn uncharged<F: Future>(future: F) -> Charging<F> {
     Charging { account: None, future: Box::pin(future) }
 }
@@ -172,11 +172,12 @@ impl<F: Future> Future for Charging<F> {
     }
 }
 
-/// An allocator that counts for the account of the thread.
+/// An allocator that charges the account of the calling thread and passes each call to the allocator
+/// `A`.
 #[derive(Debug, Default)]
 pub struct Counting<A>(pub A);
 
-// The one place where memory is counted: every method passes the call on unchanged.
+// The only place where memory is counted. Every method passes the call on unchanged.
 #[allow(unsafe_code)]
 // SAFETY: the inner allocator keeps the contract; counting neither allocates nor unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
@@ -217,7 +218,7 @@ mod tests {
     static ALLOCATOR: Counting<System> = Counting(System);
 
     #[test]
-    fn an_account_holds_what_its_work_holds() {
+    fn an_account_counts_what_its_work_allocates_and_frees() {
         let (account, other) = (Account::default(), Account::default());
         let kept = account.run(|| {
             let kept = vec![1u8; 1 << 20];
@@ -250,9 +251,9 @@ mod tests {
         fn refused(&self, _: OverBudget) {}
     }
 
-    /// Goal: a job that tells of steps alone is asked when it has allocated much.
+    /// Goal: a job that reports only steps is checked when it has allocated much.
     #[test]
-    fn what_a_job_allocates_counts_as_its_work() {
+    fn allocations_of_a_job_count_as_its_work() {
         let (account, budget) = (Account::default(), MemoryBudget::root("job", 1 << 20));
         let owner = Arc::new(Bounded { account: account.clone(), budget });
         let mut pieces: Vec<Vec<u8>> = Vec::with_capacity(1_000);
@@ -264,11 +265,11 @@ mod tests {
             })
         });
         assert_eq!(outcome, Err(job::Stopped));
-        assert!((10..20).contains(&pieces.len()), "{} pieces of a tenth of the budget", pieces.len());
+        assert!((10..20).contains(&pieces.len()), "{} pieces, each a tenth of the budget", pieces.len());
     }
 
     #[test]
-    fn small_pieces_are_counted_to_the_byte() {
+    fn small_allocations_are_counted_to_the_byte() {
         let account = Account::default();
         let pieces: Vec<Box<[u8; 100]>> = account.run(|| (0..10_000).map(|_| Box::new([0; 100])).collect());
         let list = pieces.capacity() * size_of::<usize>();
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn futures_and_jobs_of_the_pool_are_charged_to_their_callers() {
+    fn futures_and_pool_jobs_charge_the_account_of_their_caller() {
         let pool = CpuPool::start(1);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (account, other) = (Account::default(), Account::default());

@@ -1,8 +1,9 @@
-//! Whom an address belongs to, where something is shared by addresses.
+//! The party that an address belongs to, for resources that clients share by address.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Whom an address belongs to: one host has all addresses of a /64.
+/// The party of an address: an IPv4 address itself, or the /64 network of an IPv6 address, because one
+/// host can use every address of its /64. IPv4-mapped IPv6 addresses count as IPv4.
 pub fn party_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -18,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_host_has_a_network_of_addresses() {
+    fn all_ipv6_addresses_of_a_network_are_one_party() {
         let party = |text: &str| party_of(text.parse().unwrap());
         assert_eq!(party("2001:db8::1"), party("2001:db8::ffff:0:1"));
         assert_ne!(party("2001:db8::1"), party("2001:db8:0:1::1"));

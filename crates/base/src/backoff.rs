@@ -1,6 +1,6 @@
-//! Exponential back-off: pauses between attempts that double up to a longest one.
+//! Exponential back-off: pauses between attempts that double up to a maximum.
 //!
-//! **Invariants.** A pause never exceeds the longest. The random part comes from the [`Env`], so a simulation
+//! **Invariants.** A pause never exceeds the maximum. Jitter comes from the [`Env`], so a simulation
 //! repeats it.
 
 use std::time::Duration;
@@ -20,25 +20,26 @@ impl Backoff {
         Self { first, longest }
     }
 
-    /// The pause after `earlier` failures and one more.
+    /// The pause after a failure that follows `earlier` failures: `first` doubled `earlier` times, at
+    /// most `longest`.
     pub fn pause(&self, earlier: u32) -> Duration {
         self.first.saturating_mul(2_u32.saturating_pow(earlier)).min(self.longest)
     }
 
-    /// The same, from half of it to all of it by chance: those who failed together do not come back together,
-    /// and none comes back at once.
+    /// [`Backoff::pause`] with jitter between half of it and all of it: clients that failed together do
+    /// not retry together, and none retries at once.
     pub fn half_jitter(&self, earlier: u32, env: &Env) -> Duration {
         let half = self.pause(earlier) / 2;
         half + random_up_to(half, env)
     }
 
-    /// The same, from nothing to all of it by chance: for writers that contend for one object, where the one
-    /// that comes back first wins and the others learn of it.
+    /// [`Backoff::pause`] with jitter between zero and all of it: for writers that contend for one
+    /// object, where the first to retry wins and the others find its result.
     pub fn full_jitter(&self, earlier: u32, env: &Env) -> Duration {
         random_up_to(self.pause(earlier), env)
     }
 
-    /// The pauses of attempts that are about to begin.
+    /// Counts the failures of a new series of attempts.
     pub const fn pauses(self) -> Pauses {
         Pauses { backoff: self, failures: 0 }
     }
@@ -49,7 +50,7 @@ fn random_up_to(bound: Duration, env: &Env) -> Duration {
     Duration::from_micros(env.random_below(bound.saturating_add(1)))
 }
 
-/// The pauses of attempts in a row.
+/// The pauses of one series of attempts: counts the consecutive failures.
 #[derive(Clone, Copy, Debug)]
 pub struct Pauses {
     backoff: Backoff,
@@ -57,21 +58,21 @@ pub struct Pauses {
 }
 
 impl Pauses {
-    /// The pause after one more failure.
+    /// Counts a failure; returns the pause that follows it.
     pub fn after_failure(&mut self) -> Duration {
         let pause = self.backoff.pause(self.failures);
         self.failures = self.failures.saturating_add(1);
         pause
     }
 
-    /// The same with [`Backoff::half_jitter`].
+    /// Counts a failure; returns the pause with [`Backoff::half_jitter`].
     pub fn after_failure_with_jitter(&mut self, env: &Env) -> Duration {
         let pause = self.backoff.half_jitter(self.failures, env);
         self.failures = self.failures.saturating_add(1);
         pause
     }
 
-    /// An attempt succeeded: the next pause is the first again.
+    /// Notes a success: the next pause is the first one again.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_its_part_of_the_pause() {
+    fn jitter_stays_within_its_share_of_the_pause() {
         let env = Env::simulated(1, 0);
         for earlier in [0, 3, u32::MAX] {
             let pause = BACKOFF.pause(earlier);
@@ -102,7 +103,7 @@ mod tests {
             assert!(half.iter().all(|one| (pause / 2..=pause).contains(one)), "{half:?}");
             let full: Vec<Duration> = (0..100).map(|_| BACKOFF.full_jitter(earlier, &env)).collect();
             assert!(full.iter().all(|one| *one <= pause), "{full:?}");
-            assert!(full.iter().any(|one| *one < pause / 2), "below a half as well");
+            assert!(full.iter().any(|one| *one < pause / 2), "full jitter goes below half");
         }
         assert_eq!(Backoff::new(Duration::ZERO, Duration::ZERO).half_jitter(9, &env), Duration::ZERO);
     }

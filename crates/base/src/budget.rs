@@ -1,14 +1,15 @@
-//! Memory budgets: memory is reserved before it is used, and the error names the budget.
+//! Memory budgets: memory is reserved before it is used, and the error names the exhausted budget.
 //!
-//! Budgets form a tree: a query's budget is a child of the global query budget, which is a child
-//! of the process budget. A reservation counts against its budget and every ancestor, all or
-//! nothing. Counting is by atomics: no lock, and no ordering between unrelated reservations.
+//! Budgets form a tree: a query's budget is a child of the global query budget, which is a child of the
+//! process budget. A reservation counts against its budget and every ancestor, all or nothing. Counters
+//! are atomics: there is no lock, and no ordering between unrelated reservations.
 //!
-//! A budget may keep bytes of its ancestors while nothing of its own uses them ([`MemoryBudget::keep`]): work
-//! that began and must not fail for want of others' memory takes them from there.
+//! A budget can keep bytes reserved in its ancestors while it does not use them
+//! ([`MemoryBudget::keep`]). Work that has begun and must not fail because other work exhausted the
+//! ancestors takes its memory from these spare bytes.
 //!
-//! **Invariant.** What a budget holds of its parent is what is used in it and what it keeps unused; the bytes
-//! move between the three, and none is counted twice or lost.
+//! **Invariant.** The bytes that a budget holds of its parent are the bytes used in it plus its spare
+//! bytes. Bytes move between used, spare and the parent; none is counted twice or lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,9 +26,10 @@ struct Node {
     limit: u64,
     used: AtomicU64,
     peak: AtomicU64,
-    /// Bytes held of the parent that nothing uses.
+    /// Bytes reserved in the parent and not used here.
     spare: AtomicU64,
-    /// What is given back stays here until use and spare bytes together are so many.
+    /// Released bytes stay here as spare bytes while used and spare bytes together are below this
+    /// number.
     keep: AtomicU64,
     parent: Option<MemoryBudget>,
 }
@@ -43,14 +45,14 @@ impl Drop for Node {
 /// A reservation was refused because a budget is exhausted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "memory budget '{budget}' exhausted: {} asked, {} of {} in use; \
+    "memory budget '{budget}' exhausted: {} requested, {} of {} in use; \
      narrow the request (time range, selector) or raise the budget",
     ByteSize(*.asked), ByteSize(*.used), ByteSize(*.limit)
 )]
 pub struct OverBudget {
     /// Name of the budget that refused.
     pub budget: String,
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     pub asked: u64,
     /// Bytes in use when the reservation was refused.
     pub used: u64,
@@ -59,7 +61,7 @@ pub struct OverBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of its own with `limit` bytes.
+    /// A budget of `limit` bytes without a parent.
     pub fn root(name: impl Into<String>, limit: u64) -> Self {
         Self::new(name.into(), limit, None)
     }
@@ -74,7 +76,7 @@ impl MemoryBudget {
         Self(Arc::new(Node { name, limit, used, peak, spare, keep, parent }))
     }
 
-    /// The name that errors carry.
+    /// The name that errors show.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -84,7 +86,8 @@ impl MemoryBudget {
         self.0.limit
     }
 
-    /// The most bytes that could be reserved here when nothing else is, ancestors included.
+    /// The most bytes that could be reserved here if nothing else were reserved, here or in the
+    /// ancestors.
     pub fn capacity(&self) -> u64 {
         self.0.parent.as_ref().map_or(self.0.limit, |parent| self.0.limit.min(parent.capacity()))
     }
@@ -94,7 +97,7 @@ impl MemoryBudget {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were ever reserved at once.
+    /// The most bytes that were reserved at once since the budget was made.
     pub fn peak(&self) -> u64 {
         self.0.peak.load(Ordering::Relaxed)
     }
@@ -106,8 +109,8 @@ impl MemoryBudget {
         self.0.parent.as_ref().map_or(own, |p| own.min(p.available().saturating_add(spare)))
     }
 
-    /// Holds `bytes` of its ancestors from now on, whether they are used or not, or changes nothing; never
-    /// more than its own limit. 0: it keeps nothing any more.
+    /// Reserves `bytes` in the ancestors (at most this budget's limit), whether they are used or not,
+    /// until the next call. 0 ends this. Changes nothing when it fails.
     pub fn keep(&self, bytes: u64) -> Result<(), OverBudget> {
         let (node, bytes) = (&*self.0, bytes.min(self.0.limit));
         let Some(parent) = &node.parent else { return Ok(()) };
@@ -123,19 +126,19 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Keeps from now on what is given back, so that later reservations up to the most that was used at once
-    /// take nothing of its ancestors.
+    /// Keeps every byte that is released from now on, so that later reservations up to the peak use take
+    /// nothing from the ancestors.
     pub fn keep_what_is_freed(&self) {
         self.0.keep.store(self.0.limit, Ordering::Release);
     }
 
-    /// Whether it was a budget above this one that refused: others hold what was asked for.
+    /// Whether an ancestor of this budget refused, which means that other work holds the memory.
     pub fn is_held_by_others(&self, refusal: &OverBudget) -> bool {
         let mut above = std::iter::successors(self.0.parent.as_ref(), |budget| budget.0.parent.as_ref());
         above.any(|budget| budget.name() == refusal.budget)
     }
 
-    /// Takes `bytes` from this budget and its ancestors, or nothing at all.
+    /// Reserves `bytes` in this budget and its ancestors, or nothing.
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, OverBudget> {
         self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
@@ -175,7 +178,7 @@ impl MemoryBudget {
 }
 
 impl Node {
-    /// Takes at most `bytes` of what is kept unused; how many.
+    /// Takes up to `bytes` from the spare bytes; returns how many.
     fn use_spare(&self, bytes: u64) -> u64 {
         if self.spare.load(Ordering::Relaxed) == 0 {
             return 0;
@@ -184,7 +187,7 @@ impl Node {
         self.spare.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).map_or(0, |spare| spare.min(bytes))
     }
 
-    /// Keeps at most `bytes` that were given back while `used` are in use; how many.
+    /// Keeps up to `bytes` of released bytes as spare while `used` bytes are in use; returns how many.
     fn keep_spare(&self, bytes: u64, used: u64) -> u64 {
         let keep = self.keep.load(Ordering::Acquire);
         if keep == 0 || self.parent.is_none() {
@@ -202,7 +205,7 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// Bytes taken from a budget; dropping it gives them back.
+/// Bytes reserved in a budget; dropping it releases them.
 #[derive(Debug)]
 pub struct Reservation {
     budget: MemoryBudget,
@@ -210,19 +213,19 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes held.
+    /// Bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Takes `more` bytes in addition, or changes nothing.
+    /// Reserves `more` additional bytes, or changes nothing.
     pub fn grow(&mut self, more: u64) -> Result<(), OverBudget> {
         self.budget.take(more)?;
         self.bytes += more;
         Ok(())
     }
 
-    /// Gives back `less` bytes (at most what is held).
+    /// Releases `less` bytes (at most what is held).
     pub fn shrink(&mut self, less: u64) {
         let less = less.min(self.bytes);
         self.budget.give_back(less);
@@ -238,21 +241,21 @@ impl Reservation {
         Ok(())
     }
 
-    /// Whether both are of one budget.
+    /// Whether both reservations belong to the same budget.
     pub fn is_of_budget_of(&self, other: &Reservation) -> bool {
         Arc::ptr_eq(&self.budget.0, &other.budget.0)
     }
 
-    /// Takes over what `other` holds of the same budget.
+    /// Takes over the bytes of `other`, a reservation of the same budget.
     ///
     /// # Panics
-    /// When it is of another budget: ask [`Reservation::is_of_budget_of`] first.
+    /// When `other` belongs to another budget; check [`Reservation::is_of_budget_of`] first.
     pub fn absorb(&mut self, mut other: Reservation) {
-        assert!(self.is_of_budget_of(&other), "reservations of two budgets");
+        assert!(self.is_of_budget_of(&other), "the reservations belong to different budgets");
         self.bytes += std::mem::take(&mut other.bytes);
     }
 
-    /// Splits off `bytes` (at most what is held) into a reservation of its own.
+    /// Splits `bytes` (at most what is held) off into a new reservation.
     pub fn split(&mut self, bytes: u64) -> Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_there_when_others_took_the_rest() {
+    fn kept_bytes_are_available_when_others_hold_the_rest() {
         let all = MemoryBudget::root("all", 100);
         let query = all.child("query", 60);
         query.keep(50).unwrap();
@@ -317,22 +320,23 @@ mod tests {
         assert!(query.keep(60).is_err());
         drop(query.reserve(50).unwrap());
         query.keep(20).unwrap();
-        assert_eq!(all.used(), 70, "less is kept");
+        assert_eq!(all.used(), 70, "fewer bytes are kept");
         drop(others);
         query.keep_what_is_freed();
         drop(query.reserve(45).unwrap());
-        assert_eq!((query.used(), all.used()), (0, 45), "the most that was used is kept");
+        assert_eq!((query.used(), all.used()), (0, 45), "the peak use is kept");
         query.keep(0).unwrap();
         assert_eq!(all.used(), 0);
         query.keep(1_000).unwrap();
-        assert_eq!(all.used(), 60, "no more than its limit");
+        assert_eq!(all.used(), 60, "at most its own limit is kept");
         drop(query);
         assert_eq!(all.used(), 0);
     }
 
-    /// However threads take, give back and keep, no byte is counted twice or lost.
+    /// Goal: no byte is counted twice or lost while threads reserve, release and keep bytes
+    /// concurrently.
     #[test]
-    fn bytes_that_are_kept_are_neither_lost_nor_doubled() {
+    fn kept_bytes_are_neither_lost_nor_counted_twice() {
         let all = MemoryBudget::root("all", 1_000);
         let query = all.child("query", 700);
         std::thread::scope(|scope| {

@@ -1,10 +1,12 @@
-//! The CPU pool: computation runs here, never on the threads that drive I/O.
+//! The CPU pool: runs computation, which must never run on the threads that drive I/O.
 //!
-//! Clients go before [`Lane::Background`] (flush and compaction), but every fourth turn is taken from the
-//! background first, so that a storm of queries cannot stop flushing. Clients take turns by their tenants:
-//! one that hands in a thousand jobs waits with each of them for all the others' next. A long job lets others
-//! go on with [`CpuPool::give_way`] and takes its next turn behind them; no more jobs run at once than
-//! before, on a thread more. An inline pool (simulations) runs each job where it is called.
+//! Jobs of clients run before [`Lane::Background`] (flush and compaction), but every fourth job is taken
+//! from the background first, so that many queries cannot stop flushing. Jobs of clients are taken
+//! round-robin by tenant: a tenant that queues a thousand jobs delays another tenant's next job by one
+//! job per tenant. A long job calls [`CpuPool::give_way`]: its thread blocks, the queued jobs of others
+//! run first, and the job continues at its tenant's next turn. An additional thread replaces the blocked
+//! one, so the number of running jobs stays the same. An inline pool (simulations) runs each job in the
+//! caller.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -15,26 +17,26 @@ use tokio::sync::oneshot;
 use crate::account::Account;
 use crate::nesting::STACK_BYTES;
 
-/// Who waits for a job.
+/// The queue of a job: for whom it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// A client waits for the result; whatever becomes of the client, the job runs.
+    /// A client waits for the result; the job runs even when the client goes away.
     Query,
-    /// A client of the tenant with this number waits for the result; when it is gone before the job had its
-    /// turn, the job does not run.
+    /// A client of the tenant with this number waits for the result; when the client goes away before
+    /// the job has begun, the job does not run.
     Tenant(u64),
     /// No client waits: flush, compaction, checks.
     Background,
 }
 
-/// Jobs that may have given way and wait for their next turn: each keeps a thread. Beyond it jobs go on to
-/// their ends.
+/// The most jobs that have given way and wait for their next turn; each of them holds a thread. At this
+/// number, [`CpuPool::give_way`] returns at once.
 const GIVEN_WAY_MAX: usize = 128;
 
-/// Threads beyond what may work at once that are kept for the next job that gives way.
+/// Idle threads beyond [`CpuPool::parallelism`] that are kept for the next jobs that give way.
 const SPARE_THREADS: usize = 4;
 
-/// What is to be done and who waits for it. Jobs have many types: behind the box all are the same code.
+/// A queued job. Boxed, jobs of all types share the same code.
 struct Job {
     work: Box<dyn FnOnce() + Send>,
     lane: Lane,
@@ -42,11 +44,11 @@ struct Job {
     ended: oneshot::Sender<std::thread::Result<()>>,
 }
 
-/// Tells that a job ended, or how it panicked.
+/// Completes when the job has ended, with the payload of a panic if there was one.
 type End = oneshot::Receiver<std::thread::Result<()>>;
 
 impl Job {
-    /// A job of the caller, and what tells of its end.
+    /// A job that charges the account of the caller, and the receiver of its end.
     fn new(lane: Lane, work: Box<dyn FnOnce() + Send>) -> (Self, End) {
         let (ended, end) = oneshot::channel();
         (Self { work, lane, account: Account::current(), ended }, end)
@@ -59,7 +61,7 @@ impl Job {
         }
         let outcome =
             Account::run_on(account, || std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)));
-        // The caller may have gone away; then nobody needs to know.
+        // The caller may have gone away.
         let _ = ended.send(outcome);
     }
 }
@@ -78,41 +80,41 @@ struct Shared {
     threads: usize,
 }
 
-/// What waits for a turn.
+/// An entry of a queue.
 enum Turn {
     /// A job that has not begun.
     Begin(Job),
-    /// A job that gave way: its thread waits.
+    /// A job that gave way; its thread is blocked.
     Resume(Arc<GivenWay>),
 }
 
-/// Tells a thread whose job gave way that it may go on.
+/// Wakes the thread of a job that gave way.
 #[derive(Default)]
 struct GivenWay {
     resumed: Mutex<bool>,
     wake: Condvar,
 }
 
-/// The number of jobs that no tenant is known of.
+/// The tenant number of jobs without a tenant.
 const NO_TENANT: u64 = 0;
 
 #[derive(Default)]
 struct Queues {
-    /// Tenants that wait, in the order of their turns.
+    /// Tenants with queued jobs, in round-robin order.
     tenants: VecDeque<u64>,
     waiting: HashMap<u64, VecDeque<Turn>>,
     background: VecDeque<Turn>,
     taken: u64,
-    /// Jobs that run, those that gave way left out.
+    /// Running jobs, without those that gave way.
     running: usize,
     given_way: usize,
-    /// Threads, those whose jobs gave way included.
+    /// Threads of the pool, including those that are blocked by jobs that gave way.
     threads: usize,
     closed: bool,
 }
 
 impl Queues {
-    /// The tenants' next turn: each in its turn, whatever it has waiting.
+    /// The next job, round-robin over tenants regardless of queue length.
     fn take_client(&mut self) -> Option<Turn> {
         while let Some(tenant) = self.tenants.pop_front() {
             let Some(queue) = self.waiting.get_mut(&tenant) else { continue };
@@ -150,7 +152,7 @@ impl Queues {
         self.waiting.entry(tenant).or_default()
     }
 
-    /// Whether another tenant waits.
+    /// Whether another tenant, or the other of client and background, has queued jobs.
     fn others_wait(&self, lane: Lane) -> bool {
         let own = match lane {
             Lane::Background => return !self.tenants.is_empty(),
@@ -162,7 +164,7 @@ impl Queues {
 }
 
 thread_local! {
-    /// The pool whose job runs on this thread.
+    /// The address of the pool whose worker this thread is; 0 on other threads.
     static POOL: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -173,42 +175,44 @@ impl CpuPool {
         let shared = Arc::new(Shared { queues: Mutex::default(), wake: Condvar::new(), threads });
         let mut queues = shared.lock();
         for _ in 0..threads {
-            // Without threads there is no process: there is nothing to fall back to.
-            shared.start_thread(&mut queues).expect("the system refuses to start a thread");
+            // A process without threads cannot work, so there is no fallback.
+            shared.start_thread(&mut queues).expect("the system can start a thread");
         }
         drop(queues);
         Self(Some(shared))
     }
 
-    /// A pool without threads: jobs run at once in the caller, in a fixed order.
+    /// A pool without threads: each job runs immediately in the caller, so that the order is
+    /// deterministic.
     pub fn inline() -> Self {
         Self(None)
     }
 
-    /// How many jobs run at the same time.
+    /// The most jobs that run at the same time.
     pub fn parallelism(&self) -> usize {
         self.0.as_ref().map_or(1, |s| s.threads)
     }
 
-    /// Runs `job` on the pool and gives its result; a panic of the job goes on in the caller.
+    /// Runs `job` on the pool and returns its result; a panic of the job continues in the caller.
     pub async fn run<T: Send + 'static>(&self, lane: Lane, job: impl FnOnce() -> T + Send + 'static) -> T {
         let Some(shared) = &self.0 else { return job() };
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
         shared.run(lane, Box::new(move || *locked(&place) = Some(job()))).await;
-        locked(&result).take().expect("a job that ended left its result")
+        locked(&result).take().expect("a job that ended without a panic has stored its result")
     }
 
-    /// Whether the caller is a job of this pool.
+    /// Whether the caller runs on a thread of this pool.
     pub fn is_here(&self) -> bool {
         self.0.as_ref().is_some_and(|shared| POOL.get() == Arc::as_ptr(shared).addr())
     }
 
-    /// Called by a job of `lane` that has run for a while: when others wait, they go on first, and the call
-    /// comes back at the job's next turn. The job must hold no lock that another job may want.
+    /// Lets the queued jobs of others run first, if there are any, and returns at the next turn of
+    /// `lane`. A long job calls it from time to time. The caller must hold no lock that another job may
+    /// need.
     pub fn give_way(&self, lane: Lane) {
         let Some(shared) = &self.0 else { return };
-        // A job that was small enough to run outside of the pool has no turn to give.
+        // A job that runs outside of the pool because it is small has no turn to yield.
         if !self.is_here() {
             return;
         }
@@ -216,13 +220,13 @@ impl CpuPool {
         if !queues.others_wait(lane) || queues.given_way >= GIVEN_WAY_MAX {
             return;
         }
-        // As many threads as may work at once are left without this one, or the job goes on.
+        // Without this thread, as many threads as may run at once must remain; else the job continues.
         let left = queues.threads - queues.given_way - 1;
         if left < shared.threads && shared.start_thread(&mut queues).is_err() {
             return;
         }
         let turn = Arc::new(GivenWay::default());
-        // Before those of its tenant that have not begun: what has begun holds memory.
+        // Before the jobs of its tenant that have not begun: a job that has begun holds memory.
         queues.queue(lane).push_front(Turn::Resume(Arc::clone(&turn)));
         queues.running -= 1;
         queues.given_way += 1;
@@ -251,12 +255,12 @@ impl Shared {
         locked(&self.queues)
     }
 
-    /// Waits until the work is done; a panic goes on here.
+    /// Queues the work and waits until it has ended; a panic of the work continues here.
     async fn run(&self, lane: Lane, work: Box<dyn FnOnce() + Send>) {
         let (job, end) = Job::new(lane, work);
         self.lock().queue(lane).push_back(Turn::Begin(job));
         self.wake.notify_one();
-        if let Err(panic) = end.await.expect("a worker answers every job that somebody waits for") {
+        if let Err(panic) = end.await.expect("a worker reports the end of every job whose caller waits") {
             std::panic::resume_unwind(panic);
         }
     }
@@ -304,7 +308,7 @@ impl Worker {
 }
 
 impl CpuPool {
-    /// Lets the threads end once the queued jobs are done.
+    /// Ends the threads once all queued jobs have run.
     pub fn close(&self) {
         if let Some(shared) = &self.0 {
             shared.lock().closed = true;
@@ -334,7 +338,7 @@ mod tests {
         pool.close();
     }
 
-    /// Runs what waits, turn by turn, and tells the names of the jobs in their order.
+    /// Runs the queued jobs in their order and returns their names.
     fn order_of(jobs: &[(Lane, &'static str)]) -> Vec<&'static str> {
         let mut queues = Queues::default();
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -351,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn every_fourth_job_comes_from_the_background() {
+    fn every_fourth_job_is_taken_from_the_background() {
         let (query, back) = (Lane::Query, Lane::Background);
         let jobs = [(query, "0"), (query, "1"), (query, "2"), (query, "3"), (back, "b"), (back, "c")];
         assert_eq!(order_of(&jobs), ["0", "1", "2", "b", "3", "c"]);
     }
 
     #[test]
-    fn tenants_take_turns_whatever_they_have_waiting() {
+    fn tenants_are_served_round_robin_regardless_of_queue_length() {
         let lanes = [Lane::Tenant(1), Lane::Tenant(2), Lane::Query];
         let [a, b, own] = lanes;
         let jobs =
@@ -370,8 +374,8 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }
 
-    /// The only thread belongs to a job that ends when the others have run: it would never end if they had to
-    /// wait for it. More of them give way than threads are kept to spare.
+    /// The pool has one thread. Each long job ends only after the short ones have run, so the test would
+    /// hang if the short ones waited for the long ones. More jobs give way than [`SPARE_THREADS`].
     #[test]
     fn a_long_job_gives_way_to_other_tenants_and_to_the_background() {
         let pool = CpuPool::start(1);
@@ -392,7 +396,7 @@ mod tests {
         block_on(async {
             let all = futures_util::future::join_all((1..most).map(|n| long(Lane::Tenant(n))));
             tokio::join!(all, short(Lane::Tenant(most)), short(Lane::Background));
-            // As many threads as before serve the next jobs.
+            // The pool still has enough threads for the next jobs.
             for _ in 0..3 {
                 short(Lane::Query).await;
             }
@@ -404,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_a_client_that_is_gone_takes_no_turn() {
+    fn a_queued_job_of_a_tenant_does_not_run_after_its_client_is_gone() {
         let pool = CpuPool::start(1);
         let ran = Arc::new(Mutex::new(Vec::new()));
         block_on(async {
@@ -417,7 +421,7 @@ mod tests {
             let mut first = Box::pin(first);
             let mut gone = Box::pin(pool.run(Lane::Tenant(1), note("gone")));
             let mut pushed = Box::pin(pool.run(Lane::Query, note("pushed")));
-            // Polled once, they are queued.
+            // Polling once queues them.
             assert!(futures_util::poll!(&mut first).is_pending());
             assert!(futures_util::poll!(&mut gone).is_pending());
             assert!(futures_util::poll!(&mut pushed).is_pending());
@@ -427,6 +431,6 @@ mod tests {
             // Behind the push, whose queue it shares; the client that is gone had its turn before both.
             pool.run(Lane::Query, note("last")).await;
         });
-        assert_eq!(*ran.lock().unwrap(), ["pushed", "last"], "a push goes on without its client");
+        assert_eq!(*ran.lock().unwrap(), ["pushed", "last"], "the job runs without its client");
     }
 }

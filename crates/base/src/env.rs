@@ -1,9 +1,9 @@
-//! `Env`: everything a component may take from the world around it, as one cloneable handle.
+//! `Env`: clock, randomness, tasks and CPU threads of a component, as one cloneable handle.
 //!
-//! Two kinds: `system` (real clock, operating-system randomness, CPU threads) and `simulated`
-//! (time of a paused tokio runtime, a seeded generator, CPU jobs inline). Code cannot tell which
-//! one it runs under. A simulated `Env` is deterministic only on a current-thread runtime that was
-//! started with paused time.
+//! There are two kinds: `system` (real clock, random numbers of the operating system, CPU threads) and
+//! `simulated` (time of a paused tokio runtime, a seeded generator, CPU jobs inline). Code cannot tell
+//! under which kind it runs. A simulated `Env` is deterministic only on a current-thread runtime that
+//! was started with paused time.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -22,7 +22,7 @@ pub struct Env(Arc<Inner>);
 
 struct Inner {
     wall: Wall,
-    /// The clock's error in nanoseconds.
+    /// Nanoseconds added to the wall clock.
     skew_ns: AtomicI64,
     origin: tokio::time::Instant,
     random: Mutex<Generator>,
@@ -38,29 +38,29 @@ enum Wall {
 }
 
 impl Env {
-    /// The real world, with `cpu_threads` threads for computation.
+    /// The real clock and random source, with `cpu_threads` threads for computation.
     pub fn system(cpu_threads: usize) -> Self {
         // RandomState is seeded by the operating system: enough for ids and jitter.
         let seed = RandomState::new().build_hasher().finish();
         Self::build(Wall::System, seed, CpuPool::start(cpu_threads))
     }
 
-    /// A simulated world: time starts at `start_ns` (nanoseconds since the epoch) and moves with
-    /// the runtime's paused clock; randomness comes from `seed`; CPU jobs run inline.
+    /// A simulated environment: time starts at `start_ns` (nanoseconds since the epoch) and follows the
+    /// paused clock of the runtime; random numbers come from `seed`; CPU jobs run inline.
     pub fn simulated(seed: u64, start_ns: i64) -> Self {
         let wall = Wall::Simulated { start_ns };
         Self::build(wall, seed, CpuPool::inline())
     }
 
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     fn build(wall: Wall, seed: u64, cpu: CpuPool) -> Self {
         let random = Mutex::new(Generator::new(seed));
         let skew_ns = AtomicI64::new(0);
         Self(Arc::new(Inner { wall, skew_ns, origin: tokio::time::Instant::now(), random, cpu }))
     }
 
-    /// Wall clock in nanoseconds since the epoch. May jump; never use it to measure time.
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    /// Wall-clock time in nanoseconds since the epoch. May jump; use [`Env::monotonic`] to measure time.
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub fn now_ns(&self) -> i64 {
         let right = match &self.0.wall {
             Wall::System => {
@@ -73,36 +73,37 @@ impl Env {
     }
 
     /// Time since this `Env` was made; never goes back.
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub fn monotonic(&self) -> Duration {
         tokio::time::Instant::now() - self.0.origin
     }
 
-    /// Sets the error of the wall clock as this `Env` and its clones read it: for tests.
+    /// Makes the wall clock of this `Env` and its clones wrong by `skew`: for tests.
     pub fn set_clock_skew(&self, skew: Duration, ahead: bool) {
         let ns = skew.as_nanos() as i64;
         self.0.skew_ns.store(if ahead { ns } else { -ns }, Ordering::Relaxed);
     }
 
     /// Waits for `duration`.
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
 
-    /// Waits for `future` at most `duration`; `None` when the time ran out.
+    /// Waits for `future` at most `duration`; `None` when the time has passed.
     pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Option<F::Output> {
         tokio::time::timeout(duration, future).await.ok()
     }
 
     /// Starts a task; the returned [`Task`] owns it.
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub fn spawn<T: Send + 'static>(
         &self,
         name: &'static str,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Task<T> {
-        // Boxed, all tasks with one kind of result are one type to the runtime, whose code is large.
+        // Boxing makes all tasks with one result type a single type to the runtime, which keeps its code
+        // small.
         let future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
         Task::new(name, tokio::spawn(future))
     }
@@ -118,7 +119,7 @@ impl Env {
 
     /// Runs a call that blocks on a device (fsync, a large read) off the I/O threads.
     /// Inline under simulation.
-    #[allow(clippy::disallowed_methods)] // the one place that may
+    #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub async fn run_blocking<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         if matches!(self.0.wall, Wall::Simulated { .. }) {
             return job();
@@ -134,18 +135,18 @@ impl Env {
         &self.0.cpu
     }
 
-    /// A random number.
+    /// A random number, uniform over all values; not for secrets.
     pub fn random_u64(&self) -> u64 {
         self.0.random.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
-    /// A random number below `bound` (which is at least 1).
+    /// A random number in `0..bound`; `bound` is at least 1. Not for secrets.
     pub fn random_below(&self, bound: u64) -> u64 {
-        // The bias of the multiplication is below 2^-32 for every bound we use.
+        // The bias of the multiplication is below 2^-32 for every bound in use.
         ((u128::from(self.random_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Bytes that cannot be foreseen: of the operating system, or of the seed under simulation.
+    /// Cryptographically random bytes of the operating system; bytes of the seed under simulation.
     pub fn secret<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0.wall {
@@ -158,7 +159,7 @@ impl Env {
         bytes
     }
 
-    /// A new id: the wall clock's milliseconds and random bits.
+    /// A new id: the milliseconds of the wall clock and 80 random bits.
     pub fn new_id(&self) -> Id {
         let ms = (self.now_ns() / 1_000_000).max(0) as u64;
         let random = (u128::from(self.random_u64()) << 64) | u128::from(self.random_u64());
@@ -172,7 +173,7 @@ fn fill_with_secrets(bytes: &mut [u8]) {
         match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
             Ok(more) => filled += more,
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the operating system gives no random bytes: {error}"),
+            Err(error) => panic!("the operating system returns no random bytes: {error}"),
         }
     }
 }
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_simulated_env_is_the_same_for_the_same_seed() {
+    fn a_simulated_env_repeats_for_the_same_seed() {
         let trace = |seed| {
             paused().block_on(async {
                 let env = Env::simulated(seed, 1_000_000_000);
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_of_the_system_in_the_world_and_of_the_seed_under_simulation() {
+    fn secrets_come_from_the_system_or_from_the_seed_under_simulation() {
         let secret = |seed| paused().block_on(async { Env::simulated(seed, 0).secret::<19>() });
         assert_eq!(secret(7), secret(7));
         assert_ne!(secret(7), secret(8));

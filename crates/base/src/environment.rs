@@ -1,7 +1,7 @@
-//! Environment variables: read here and nowhere else.
+//! Environment variables. No other module reads them.
 
-/// The value of `name`, if it is set to valid text.
-#[allow(clippy::disallowed_methods)] // the one place that may
+/// The value of the variable `name`; `None` if it is unset or not UTF-8.
+#[allow(clippy::disallowed_methods)] // this module wraps the banned function
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

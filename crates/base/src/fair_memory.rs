@@ -1,21 +1,22 @@
-//! A memory budget that many parties share: a party that finds it short waits, and no party keeps others out.
+//! Shares a memory budget fairly: requests wait when it is short, and no party can starve the others.
 //!
-//! A [`Claim`] belongs to two parties (a tenant and an address) and grows in steps while its work goes on.
+//! A [`Claim`] belongs to two parties (a tenant and an address) and grows in steps while its work runs.
 //!
-//! **Shares.** A party may hold at most a multiple of what is left free after the step (the dynamic
-//! thresholds of shared-memory switches). With a multiple of two a party alone gets two thirds, two parties
-//! two fifths each: something is always left for the next one, and nothing has to be known about who will
-//! come.
+//! **Shares.** A party may hold at most a fixed multiple of the bytes that remain free after the step
+//! (the dynamic thresholds of shared-memory switches, Choudhury and Hahne, 1998). With a multiple of
+//! two, one party alone gets two thirds of the budget and two parties get two fifths each. Some memory
+//! always stays free for the next party, and the number of parties need not be known.
 //!
-//! **Progress.** Claims that began go before those that hold nothing, the oldest first. When everyone who
-//! could give memory back waits for some, the youngest of them is given up, so that the oldest always ends.
-//! While others wait, a claim that has been receiving from a client for longer than the grace is given up
-//! too. A claim that lasts (the buffers of a connection that stays) does not count as one that ends by
-//! itself; it is given up for its slow client alone, and pushes nothing out but others that last.
+//! **Progress.** Waiting claims that already hold memory are served before those that hold none, the
+//! oldest first. When every claim that could release memory waits for memory, the youngest of them is
+//! given up, so that the oldest always finishes. While others wait, a claim that has been receiving from
+//! a client for longer than [`Patience::receive`] is given up too. A lasting claim (the buffers of a
+//! long-lived connection) is not expected to end by itself. It is given up only because its client is
+//! slow, and only other lasting claims are given up for it.
 //!
-//! **Invariants.** The sum of all claims never exceeds the limit. What others hold of the budget, or of one
-//! above it, is as little free as what claims hold. A wait ends: by memory, by its time, or because the claim
-//! was given up.
+//! **Invariants.** The sum of all claims never exceeds the limit. Memory that other users hold of the
+//! budget, or of its ancestors, is not free either. Every wait ends: with memory, at its time limit, or
+//! because the claim was given up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,44 +29,44 @@ use crate::budget::Reservation;
 use crate::env::Env;
 use crate::units::ByteSize;
 
-/// One of those who share: its number, and how many times as much as is free it may hold.
+/// A tenant or an address that shares the budget, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Party {
-    /// Tells parties apart.
+    /// Identifies the party.
     pub key: u64,
-    /// Most that it may hold, as a multiple of what is free.
+    /// The party may hold at most this multiple of the bytes that remain free.
     pub multiple: u64,
 }
 
-/// How claims wait.
+/// Limits on waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// Longest wait for memory.
     pub wait: Duration,
-    /// Claims that may wait at a time.
+    /// The most claims that may wait at once.
     pub waiting_max: usize,
-    /// How long a claim may receive while others wait.
+    /// How long a claim may receive from its client while others wait.
     pub receive: Duration,
 }
 
 /// Why a claim did not grow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Short {
-    /// It would not even fit if it were alone.
+    /// The claim would exceed the most that one claim may hold.
     #[error(
-        "{} are needed at once, the memory budget '{budget}' gives one request {} at most",
+        "one request needs {}, but the memory budget '{budget}' allows at most {} for one request",
         ByteSize(*.asked), ByteSize(*.most)
     )]
     TooLarge {
         /// Name of the budget.
         budget: String,
-        /// Bytes of the claim with the step.
+        /// Bytes of the claim including the step.
         asked: u64,
-        /// Most bytes of one claim.
+        /// The most bytes of one claim.
         most: u64,
     },
-    /// There was no memory in time, too many wait, or the claim was given up for others.
-    #[error("the memory budget '{budget}' of {} is taken by others", ByteSize(*.limit))]
+    /// No memory became free in time, too many claims wait, or the claim was given up for others.
+    #[error("the memory budget '{budget}' of {} is in use by other requests", ByteSize(*.limit))]
     Busy {
         /// Name of the budget.
         budget: String,
@@ -86,12 +87,12 @@ struct Inner {
 }
 
 struct State {
-    /// What all claims hold.
+    /// The bytes of all claims.
     whole: Reservation,
-    /// What `whole` is reserved from; others may hold of it too.
+    /// The budget that `whole` is reserved in; other users may reserve in it too.
     budget: MemoryBudget,
     by_party: HashMap<u64, u64>,
-    /// By age.
+    /// By ticket, the oldest claim first.
     claims: BTreeMap<u64, Standing>,
     next: u64,
     waiting: usize,
@@ -101,23 +102,23 @@ struct State {
 struct Standing {
     parties: [Party; 2],
     held: u64,
-    /// Bytes that it waits for; 0: it does not wait.
+    /// Bytes that the claim waits for; 0 when it does not wait.
     wants: u64,
     receiving_since: Option<Duration>,
-    /// Whether its end is not in sight.
+    /// Whether the claim is not expected to end by itself.
     lasts: bool,
     given_up: bool,
     news: Arc<Notify>,
 }
 
-/// How often a wait looks whether a party receives for too long.
+/// How often a waiting claim checks whether another one has been receiving for too long.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// A claim gets at most this part of the budget: what one address may hold when it is alone, with room to
-/// spare.
+/// One claim gets at most the budget divided by this number: less than the two thirds that one address
+/// alone may hold.
 const CLAIM_PART: u64 = 2;
 
 impl FairMemory {
-    /// A budget whose claims wait like that.
+    /// Shares `budget` between claims, which wait within the limits of `patience`.
     pub fn new(env: Env, budget: MemoryBudget, patience: Patience) -> Self {
         let whole = budget.reserve(0).expect("nothing fits every budget");
         let state = State {
@@ -132,7 +133,7 @@ impl FairMemory {
         Self(Arc::new(Inner { env, budget, patience, state: Mutex::new(state) }))
     }
 
-    /// A claim that holds nothing yet.
+    /// A claim of two parties that holds no bytes yet.
     pub fn claim(&self, parties: [Party; 2]) -> Claim {
         let mut state = self.state();
         let ticket = state.next;
@@ -151,24 +152,24 @@ impl FairMemory {
         Claim { memory: self.clone(), ticket, news, held: 0 }
     }
 
-    /// The budget beneath.
+    /// The budget that the claims share.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.budget
     }
 
-    /// Most bytes of one claim.
+    /// The most bytes of one claim.
     pub fn claim_max(&self) -> u64 {
         self.0.budget.limit() / CLAIM_PART
     }
 
-    /// Lets no claim grow until it is called again, or lets those go on that wait.
+    /// While paused, no claim grows.
     pub fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.paused = paused;
         state.settle(self.0.env.monotonic(), self.0.patience.receive);
     }
 
-    /// Claims that wait now.
+    /// How many claims wait.
     pub fn waiting(&self) -> usize {
         self.state().waiting
     }
@@ -183,8 +184,8 @@ impl FairMemory {
 }
 
 impl State {
-    /// Whether a claim may hold `more` bytes in addition: `None` when it may, else the party whose share it
-    /// would exceed, or none when the budget itself is short.
+    /// What prevents a claim from growing by `more` bytes: `None` when nothing does, `Some(Some(key))`
+    /// when the share of a party does, `Some(None)` when the budget does.
     fn obstacle(&self, standing: &Standing, more: u64) -> Option<Option<u64>> {
         if self.paused {
             return Some(None);
@@ -197,12 +198,13 @@ impl State {
         over.map(|party| Some(party.key))
     }
 
-    /// Gives a claim `more` bytes; false when others than claims took them since they were seen to be free.
+    /// Grants a claim `more` bytes; false when other users of the budget have taken them in the
+    /// meantime.
     fn grant(&mut self, ticket: u64, more: u64) -> bool {
         if self.whole.grow(more).is_err() {
             return false;
         }
-        let standing = self.claims.get_mut(&ticket).expect("a claim stands until it is dropped");
+        let standing = self.claims.get_mut(&ticket).expect("a claim is in the table until it is dropped");
         standing.held += more;
         if standing.wants > 0 {
             standing.wants = 0;
@@ -239,7 +241,7 @@ impl State {
         standing.news.notify_one();
     }
 
-    /// Gives what is free to those who wait; when it is too little, gives a claim up.
+    /// Distributes free memory to the waiting claims; gives a claim up if it does not suffice.
     fn settle(&mut self, now: Duration, receive_max: Duration) {
         if self.waiting == 0 {
             return;
@@ -251,7 +253,8 @@ impl State {
             .map(|(ticket, s)| {
                 let most =
                     s.parties.iter().filter_map(|p| self.by_party.get(&p.key)).max().copied().unwrap_or(0);
-                // Those that began go by age, new ones by what their parties hold.
+                // Claims that hold memory are ordered by age, new ones by the bytes that their parties
+                // hold.
                 (s.held == 0, if s.held == 0 { most } else { 0 }, *ticket)
             })
             .collect();
@@ -267,7 +270,7 @@ impl State {
                     let before = if lasts { &mut lasting } else { &mut shortage };
                     before.get_or_insert((ticket, is_new, obstacle));
                     if obstacle.is_none() && !lasts {
-                        break; // those behind must not take what this one waits for
+                        break; // later claims must not take the memory that this one waits for
                     }
                 }
             }
@@ -277,11 +280,12 @@ impl State {
         }
     }
 
-    /// Gives a claim up for the one that waits at the front, if no party will give memory back without that.
+    /// Gives up a claim for the first waiting one, unless another claim is expected to release memory by
+    /// itself.
     fn make_room(&mut self, for_ticket: u64, is_new: bool, obstacle: Option<u64>, before: Duration) {
         let others = || self.claims.iter().filter(|(ticket, s)| **ticket != for_ticket && s.held > 0);
         if others().any(|(_, s)| s.given_up) {
-            return; // a claim is being given up already
+            return; // another claim has been given up and will release memory
         }
         let lasts = self.claims.get(&for_ticket).is_some_and(|s| s.lasts);
         let slow = others().filter(|(_, s)| s.receiving_since.is_some_and(|since| since < before));
@@ -289,9 +293,10 @@ impl State {
             return self.give_up(ticket);
         }
         if is_new || lasts || others().any(|(_, s)| s.wants == 0 && !s.lasts) {
-            return; // a party ends by itself, or the one that waits does not go before others
+            return; // another claim will end by itself, or the waiting one has no precedence
         }
-        // Shares shrink with what is free, so any end helps; one of the same party helps most.
+        // Shares shrink with free memory, so the end of any claim helps; one of the same party helps
+        // most.
         let same = |s: &Standing| s.parties.iter().any(|p| Some(p.key) == obstacle);
         let ending = others().filter(|(_, s)| !s.lasts);
         let youngest = ending.max_by_key(|(ticket, s)| (same(s), **ticket)).map(|(ticket, _)| *ticket);
@@ -301,7 +306,7 @@ impl State {
     }
 }
 
-/// Memory of one piece of work. Dropping it gives all of it back.
+/// The memory of one request. Dropping it releases all of it.
 pub struct Claim {
     memory: FairMemory,
     ticket: u64,
@@ -323,12 +328,12 @@ impl Claim {
         Ok(())
     }
 
-    /// Takes `more` bytes now, or says that there are none without waiting.
+    /// Reserves `more` bytes now; fails instead of waiting.
     pub fn try_grow(&mut self, more: u64) -> Result<(), Short> {
         self.check_size(more)?;
         let mut state = self.memory.state();
         let standing = &state.claims[&self.ticket];
-        // Waiting parties are served first: otherwise small steps of many would starve a large one.
+        // Waiting claims are served first; else many small steps would starve a large one.
         let is_refused = standing.given_up || state.waiting > 0 || state.obstacle(standing, more).is_some();
         if is_refused || !state.grant(self.ticket, more) {
             return Err(self.memory.busy());
@@ -337,7 +342,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Takes `more` bytes, and waits for them if need be.
+    /// Reserves `more` bytes; waits for them if necessary.
     pub async fn grow(&mut self, more: u64) -> Result<(), Short> {
         if more == 0 {
             return Ok(());
@@ -373,7 +378,8 @@ impl Claim {
         let inner = &self.memory.0;
         let mut state = self.memory.state();
         let waiting = state.waiting;
-        let standing = state.claims.get_mut(&self.ticket).expect("a claim stands until it is dropped");
+        let standing =
+            state.claims.get_mut(&self.ticket).expect("a claim is in the table until it is dropped");
         if standing.given_up || waiting >= inner.patience.waiting_max {
             return Err(self.memory.busy());
         }
@@ -383,7 +389,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Gives back `less` bytes (at most what is held).
+    /// Releases `less` bytes (at most what is held).
     pub fn shrink(&mut self, less: u64) {
         let less = less.min(self.held);
         self.held -= less;
@@ -393,7 +399,7 @@ impl Claim {
         state.settle(now, receive);
     }
 
-    /// Says that the claim stays for as long as its owner likes: nobody waits for its end.
+    /// Marks the claim as lasting: its end is not expected, so no other claim waits for it.
     #[must_use]
     pub fn lasting(self) -> Self {
         if let Some(standing) = self.memory.state().claims.get_mut(&self.ticket) {
@@ -402,7 +408,7 @@ impl Claim {
         self
     }
 
-    /// Says whether the bytes come from a client, who may be slow.
+    /// Notes whether the claim is receiving bytes from a client, which may be slow.
     pub fn set_receiving(&self, receiving: bool) {
         let now = self.memory.0.env.monotonic();
         let mut state = self.memory.state();
@@ -411,7 +417,7 @@ impl Claim {
         }
     }
 
-    /// Waits until the claim is given up for others.
+    /// Completes when the claim is given up for others.
     pub async fn given_up(&self) -> Short {
         loop {
             let news = self.news.notified();
@@ -436,7 +442,8 @@ impl Drop for Claim {
     }
 }
 
-/// A claim that stands in the queue; leaves it when the wait is dropped, and keeps what came too late.
+/// A claim in the queue. Dropping it leaves the queue, and keeps bytes that were granted in the
+/// meantime.
 struct Waiting<'a> {
     claim: &'a mut Claim,
     more: u64,

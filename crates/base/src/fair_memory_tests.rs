@@ -1,6 +1,6 @@
-//! Goal: the budget is never exceeded, no party is kept out by others, and one always ends.
+//! Goal: the budget is never exceeded, no party is starved by others, and there is always progress.
 //!
-//! Method: paused time; claims of named parties that grow, wait and end in a fixed order, and random ones.
+//! Method: paused time; claims of named parties grow, wait and end in a fixed order, or at random.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn run(test: impl AsyncFnOnce(Env, FairMemory)) {
     });
 }
 
-/// Several claims that grow together and end; whether each got what it waited for.
+/// Grows several claims concurrently by `more` and ends them; returns whether each one grew.
 async fn grow_all(env: &Env, claims: Vec<Claim>, more: u64) -> Vec<bool> {
     let grow = |mut claim: Claim| env.spawn("grower", async move { claim.grow(more).await.is_ok() });
     let growing: Vec<_> = claims.into_iter().map(grow).collect();
@@ -63,7 +63,7 @@ fn a_claim_that_could_never_fit_is_refused_at_once() {
 }
 
 #[test]
-fn whoever_waits_is_served_when_others_end() {
+fn a_waiting_claim_is_served_when_others_end() {
     run(async |env, memory| {
         let mut first = memory.claim(of(1, 1));
         first.grow(450).await.unwrap();
@@ -78,7 +78,7 @@ fn whoever_waits_is_served_when_others_end() {
 }
 
 #[test]
-fn a_wait_ends_by_its_time_and_leaves_nothing_behind() {
+fn a_wait_ends_at_its_time_limit_and_leaves_the_queue() {
     run(async |env, memory| {
         let mut first = memory.claim(of(1, 1));
         first.grow(450).await.unwrap();
@@ -87,14 +87,14 @@ fn a_wait_ends_by_its_time_and_leaves_nothing_behind() {
         assert!(matches!(second.grow(400).await, Err(Short::Busy { .. })));
         assert!(env.monotonic() - began >= PATIENCE.wait);
         assert_eq!((memory.waiting(), memory.budget().used()), (0, 450));
-        // A wait that its owner drops leaves the queue as well.
+        // Dropping the wait leaves the queue as well.
         let cut = env.timeout(Duration::from_secs(1), second.grow(400)).await;
         assert!(cut.is_none() && memory.waiting() == 0);
     });
 }
 
 #[test]
-fn when_all_wait_for_each_other_the_oldest_ends() {
+fn when_all_claims_wait_for_each_other_the_oldest_finishes() {
     run(async |env, memory| {
         let mut claims: Vec<Claim> = (0..6).map(|n| memory.claim(of(n, n))).collect();
         for claim in &mut claims {
@@ -102,14 +102,14 @@ fn when_all_wait_for_each_other_the_oldest_ends() {
         }
         let began = env.monotonic();
         let outcomes = grow_all(&env, claims, 250).await;
-        assert!(outcomes[0], "the oldest got what it waited for");
-        assert!(outcomes.contains(&false), "others were given up for it");
-        assert!(env.monotonic() - began < PATIENCE.wait, "nobody had to wait for a time to run out");
+        assert!(outcomes[0], "the oldest claim grew");
+        assert!(outcomes.contains(&false), "others were given up");
+        assert!(env.monotonic() - began < PATIENCE.wait, "no wait reached its time limit");
     });
 }
 
 #[test]
-fn a_slow_sender_is_given_up_while_others_wait() {
+fn a_claim_of_a_slow_client_is_given_up_while_others_wait() {
     run(async |env, memory| {
         let mut slow = memory.claim(of(1, 1));
         slow.grow(450).await.unwrap();
@@ -119,7 +119,7 @@ fn a_slow_sender_is_given_up_while_others_wait() {
             drop(slow);
         });
         env.sleep(Duration::from_secs(6)).await;
-        assert!(!watched.is_finished(), "nobody waits");
+        assert!(!watched.is_finished(), "no other claim waits");
         let mut honest = memory.claim(of(1, 1));
         assert!(honest.grow(300).await.is_ok());
         watched.join().await.unwrap();
@@ -127,13 +127,13 @@ fn a_slow_sender_is_given_up_while_others_wait() {
 }
 
 #[test]
-fn claims_wait_for_what_others_hold_of_the_budget() {
+fn claims_wait_for_memory_that_other_users_of_the_budget_hold() {
     run(async |env, memory| {
         let others = memory.budget().child("others", 450);
         let held = others.reserve(450).unwrap();
         let mut claims: Vec<Claim> = (0..9).map(|n| memory.claim(of(n, n))).collect();
         claims.iter_mut().for_each(|claim| _ = claim.try_grow(100));
-        assert_eq!(memory.budget().used(), 850, "four claims beside the others");
+        assert_eq!(memory.budget().used(), 850, "four claims and the other user");
         drop(claims.drain(1..));
         let mut large = memory.claim(of(10, 10));
         let waiting = env.spawn("waiter", async move { large.grow(400).await.map(|()| large) });
@@ -145,7 +145,7 @@ fn claims_wait_for_what_others_hold_of_the_budget() {
 }
 
 #[test]
-fn random_claims_never_exceed_the_budget_and_all_end() {
+fn random_claims_never_exceed_the_budget_and_all_of_them_end() {
     for seed in 0..8 {
         run(async |_, memory| {
             let env = Env::simulated(seed, 0);
@@ -173,9 +173,10 @@ fn random_claims_never_exceed_the_budget_and_all_end() {
     }
 }
 
-/// The buffers of carbon's connections stood for parties that end by themselves, so that nobody was given up.
+/// Buffers of carbon connections once counted as claims that end by themselves, so no claim was given
+/// up.
 #[test]
-fn claims_that_last_are_not_waited_for_and_push_nobody_out() {
+fn lasting_claims_are_not_waited_for_and_displace_no_others() {
     run(async |env, memory| {
         let mut lasting = memory.claim(of(9, 9)).lasting();
         lasting.grow(300).await.unwrap();
@@ -187,17 +188,17 @@ fn claims_that_last_are_not_waited_for_and_push_nobody_out() {
         assert_eq!(
             grow_all(&env, claims, 200).await,
             [true, false],
-            "the youngest of those that end gives way"
+            "the youngest claim that is not lasting is given up"
         );
-        assert!(env.monotonic() - began < PATIENCE.wait, "nobody waited for the one that lasts");
+        assert!(env.monotonic() - began < PATIENCE.wait, "no claim waited for the lasting one");
         let mut held = memory.claim(of(1, 1));
         held.grow(300).await.unwrap();
-        assert!(lasting.grow(140).await.is_err() && held.try_grow(10).is_ok(), "it waits, and that is all");
+        assert!(lasting.grow(140).await.is_err() && held.try_grow(10).is_ok(), "it displaces no other");
     });
 }
 
 #[test]
-fn a_claim_that_lasts_is_given_up_when_its_client_is_silent_and_others_wait() {
+fn a_lasting_claim_of_a_silent_client_is_given_up_while_others_wait() {
     run(async |env, memory| {
         let mut silent = memory.claim(of(1, 1)).lasting();
         silent.grow(400).await.unwrap();

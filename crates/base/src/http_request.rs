@@ -1,12 +1,12 @@
-//! Recognises HTTP where another protocol is expected.
+//! Recognises an HTTP request on a connection of another protocol.
 //!
-//! A web page can have a browser send an HTTP request to every address that the browser reaches, and it
-//! chooses the body. A server of a protocol of lines that leaves out what it does not understand would carry
-//! out the lines of that body. So listeners of such protocols look at how a connection begins, and end one
-//! that begins with an HTTP request.
+//! A web page can make a browser send an HTTP request to any address that the browser can reach, and the
+//! page chooses the body. A server of a line protocol that skips lines it does not understand would
+//! execute the lines of that body. Listeners of such protocols therefore check the first bytes of a
+//! connection and close it if they begin an HTTP request.
 
-/// Whether bytes begin with the request line of HTTP, or with the preface of HTTP/2. The line may go on
-/// behind the bytes.
+/// Whether bytes begin with an HTTP request line or with the preface of HTTP/2. The line may be
+/// incomplete.
 pub fn begins_http_request(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -14,17 +14,17 @@ pub fn begins_http_request(bytes: &[u8]) -> bool {
     has_version(line) || (is_method(&line[..space]) && is_target(&line[space + 1..]))
 }
 
-/// Whether a line ends with the version of HTTP, as every request line does: `PRI * HTTP/2.0`.
+/// Whether a line ends with the HTTP version, as every complete request line does: `PRI * HTTP/2.0`.
 fn has_version(line: &[u8]) -> bool {
     line.rsplit(|byte| *byte == b' ').next().is_some_and(|word| word.starts_with(b"HTTP/"))
 }
 
-/// Methods of browsers are upper-case.
+/// Whether a word looks like a method; browsers send methods in upper case.
 fn is_method(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(|byte| byte.is_ascii_uppercase() || *byte == b'-')
 }
 
-/// A path, every resource, or a whole URL.
+/// Whether a text begins like a request target: a path, `*` or a URL.
 fn is_target(text: &[u8]) -> bool {
     let is_url = |scheme: &[u8]| text.get(..scheme.len()).is_some_and(|t| t.eq_ignore_ascii_case(scheme));
     text.starts_with(b"/") || text.starts_with(b"* ") || is_url(b"http://") || is_url(b"https://")
@@ -51,11 +51,11 @@ mod tests {
             assert!(begins_http_request(begin.as_bytes()), "{begin:?}");
         }
         let long = format!("POST /{}", "x".repeat(100_000));
-        assert!(begins_http_request(long.as_bytes()), "a line that is too long for every listener");
+        assert!(begins_http_request(long.as_bytes()), "a line that exceeds the limit of every listener");
     }
 
     #[test]
-    fn lines_of_other_protocols_are_not() {
+    fn lines_of_other_protocols_are_not_recognised() {
         for begin in [
             "",
             "POST",

@@ -1,7 +1,7 @@
 //! Sortable 128-bit identifiers (ULID: 48 bits of milliseconds, 80 random bits).
 //!
-//! Names of incarnations, blocks and commits. They are never reused, which is what makes
-//! deleting and re-creating objects safe.
+//! They name incarnations, blocks and commits. They are never reused, which makes it safe to delete
+//! objects and to retry creating them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,17 +11,17 @@ use std::str::FromStr;
 pub struct Id(pub u128);
 
 impl Id {
-    /// The id with this time (milliseconds since the epoch) and these random bits (the low 80 are used).
+    /// The id with this time (milliseconds since the epoch) and the low 80 bits of `random`.
     pub fn from_parts(timestamp_ms: u64, random: u128) -> Self {
         Self(ulid::Ulid::from_parts(timestamp_ms, random).0)
     }
 
-    /// Milliseconds since the epoch at which the id was made, by its maker's clock.
+    /// The time of creation in milliseconds since the epoch, by the clock of the creator.
     pub fn timestamp_ms(self) -> u64 {
         ulid::Ulid(self.0).timestamp_ms()
     }
 
-    /// The sixteen bytes as they are stored: big endian, so that byte order is time order.
+    /// The 16 bytes in which the id is stored: big endian, so that byte order is time order.
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }

@@ -1,47 +1,49 @@
-//! The job that a thread works on, as code deep inside of it sees it: whether it is to go on, and the memory
-//! that it may take.
+//! The job that runs on the current thread, as code deep inside it sees it: whether to continue, and how
+//! much memory it may use.
 //!
-//! Code that loops over data tells with [`spend`] how much work it does, in units of about a nanosecond or a
-//! byte that is looked at. Most calls subtract a number; once in [`UNITS`] units the job's [`Owner`] is
-//! asked, which looks at the clock and at whether a caller still waits. **Invariants:** between two calls lie
-//! at most some milliseconds, whatever the input is, and at most [`UNITS`] bytes that were allocated on an
-//! [`account`](crate::account): a byte is a unit, too. A job that is stopped stays stopped: every later call
-//! fails at once, so that code that cannot hand the failure on may give any answer, and who runs the job
-//! discards it.
+//! A loop over data reports its work with [`spend`], in units of about one nanosecond or one byte
+//! examined. Most calls only subtract a number; once in [`UNITS`] units the job asks its [`Owner`],
+//! which checks the deadline and whether the client still waits.
 //!
-//! Outside of a job, and in one without an owner, work goes on to its end and takes the memory it wants.
+//! **Invariants.** Between two calls of [`spend`] pass at most a few milliseconds, whatever the input
+//! is. At most [`UNITS`] bytes are allocated between two questions, because a byte that is allocated on
+//! an [`account`](crate::account) counts as a unit too. A stopped job stays stopped: every later call
+//! fails immediately, so code that cannot return the failure may return any result, and the caller of
+//! the job discards it.
+//!
+//! Outside of a job, and in a job without an owner, work is never stopped and memory is not limited.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::budget::{MemoryBudget, OverBudget, Reservation};
 
-/// Units of work between two questions to the owner: 0.3 ms of scanning.
+/// Units of work between two questions to the owner: about 0.3 ms of scanning.
 pub const UNITS: u64 = 1 << 18;
 
-/// Whose work a job does.
+/// Decides whether a job continues, and provides its memory.
 pub trait Owner: Send + Sync {
-    /// Whether the job is to go on; keeps the reason when not.
+    /// Whether the job may continue; the owner remembers the reason if not.
     fn goes_on(&self) -> bool;
-    /// The memory that the job may take.
+    /// The budget of the job.
     fn budget(&self) -> &MemoryBudget;
-    /// Keeps the reason why the job ends: its memory does not suffice.
+    /// Remembers that the job ends because its budget refused memory.
     fn refused(&self, refusal: OverBudget);
 }
 
-/// An owner whose job ends when its budget is exhausted, and for no other reason.
+/// An owner that stops its job only when its budget is exhausted.
 pub struct Bounded {
     budget: MemoryBudget,
     refusal: Mutex<Option<OverBudget>>,
 }
 
 impl Bounded {
-    /// The owner of a job that may take the memory of this budget.
+    /// The owner of a job that uses `budget`.
     pub fn new(budget: MemoryBudget) -> Arc<Self> {
         Arc::new(Self { budget, refusal: Mutex::default() })
     }
 
-    /// The latest refusal of the budget.
+    /// The last refusal of the budget.
     pub fn refusal(&self) -> Option<OverBudget> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -61,7 +63,7 @@ impl Owner for Bounded {
     }
 }
 
-/// The job is to end; who runs it knows why.
+/// The job must end; its owner knows the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the work was stopped")]
 pub struct Stopped;
@@ -75,12 +77,12 @@ thread_local! {
     static CURRENT: Current = const {
         Current { stopped: Cell::new(false), owner: RefCell::new(None) }
     };
-    /// Units until the owner is asked again. Without a destructor, so that the allocator may use it at any
-    /// time.
+    /// Units left until the next question to the owner. It has no destructor, so the allocator may use
+    /// it at any time.
     static LEFT: Cell<u64> = const { Cell::new(UNITS) };
 }
 
-/// Puts the job around this one back, also when it panics.
+/// Restores the state of the enclosing job when the inner one ends or panics.
 struct Around(Option<Arc<dyn Owner>>, u64, bool);
 
 impl Drop for Around {
@@ -93,7 +95,7 @@ impl Drop for Around {
     }
 }
 
-/// Runs a job on this thread in the name of its owner, who is asked before it begins.
+/// Runs a job on this thread for `owner`, which is asked before the job begins.
 pub fn run<T>(owner: Arc<dyn Owner>, job: impl FnOnce() -> T) -> Result<T, Stopped> {
     let _around = CURRENT.with(|current| {
         let before = current.owner.borrow_mut().replace(owner);
@@ -104,7 +106,7 @@ pub fn run<T>(owner: Arc<dyn Owner>, job: impl FnOnce() -> T) -> Result<T, Stopp
     if is_stopped() { Err(Stopped) } else { Ok(outcome) }
 }
 
-/// Notes work that was done or begins now; fails when the job is to end.
+/// Reports work that was done or is about to begin; fails when the job must end.
 #[inline]
 pub fn spend(units: usize) -> Result<(), Stopped> {
     match LEFT.get().checked_sub(units as u64) {
@@ -116,21 +118,20 @@ pub fn spend(units: usize) -> Result<(), Stopped> {
     }
 }
 
-/// Notes bytes that the allocator gave to the work of this thread: when they are many, the next [`spend`]
-/// asks.
+/// Reports allocated bytes of this thread; after many of them, the next [`spend`] asks the owner.
 pub(crate) fn allocated(bytes: u64) {
-    // A thread that ends has no locals any more.
+    // The locals of a thread are gone while it ends.
     let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(bytes)));
 }
 
-/// Asks whether the job is to end, whatever was spent.
+/// Asks the owner whether the job may continue, regardless of the work reported.
 pub fn look() -> Result<(), Stopped> {
     CURRENT.with(ask)
 }
 
 #[cold]
 fn ask(current: &Current) -> Result<(), Stopped> {
-    // What runs while the owner is asked is not of the job.
+    // Clones the owner, so that its call runs without the borrow of the job's state.
     let owner = current.owner.borrow().clone();
     if !current.stopped.get() && owner.is_none_or(|owner| owner.goes_on()) {
         LEFT.set(UNITS);
@@ -145,7 +146,7 @@ pub fn is_stopped() -> bool {
     CURRENT.with(|current| current.stopped.get())
 }
 
-/// From here on every call fails.
+/// Makes every later call fail.
 fn stop() {
     CURRENT.with(|current| {
         current.stopped.set(true);
@@ -153,8 +154,8 @@ fn stop() {
     });
 }
 
-/// Memory of the job's owner: `wanted` bytes, or `least` when there are no more; `None` when no owner counts
-/// it.
+/// Reserves `wanted` bytes in the owner's budget, or `least` if there are not that many; `None` without
+/// an owner.
 fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
     if is_stopped() {
         return Err(Stopped);
@@ -170,25 +171,25 @@ fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
     })
 }
 
-/// So many bytes of the job's owner for what the job makes; `None` when no owner counts them. Fails, and ends
-/// the job, when they are not to be had.
+/// Reserves `bytes` in the owner's budget; `None` without an owner. Fails, and stops the job, when the
+/// budget refuses.
 pub fn reserve_exactly(bytes: u64) -> Result<Option<Reservation>, Stopped> {
     reserve(bytes, bytes)
 }
 
-/// Memory that grows with what one part of a job keeps.
+/// Memory that grows with the data that one part of a job keeps.
 #[derive(Debug, Default)]
 pub struct Held {
     bytes: u64,
     parts: Vec<Reservation>,
 }
 
-/// Less than this is not asked for at a time.
+/// The smallest reservation, in bytes.
 const STEP_BYTES: u64 = 16 << 10;
 
 impl Held {
-    /// Makes sure that so many bytes are reserved; fails, and ends the job, when they are not to be had.
-    /// What was reserved stays so until the drop.
+    /// Ensures that at least `bytes` are reserved; fails, and stops the job, when the budget refuses.
+    /// Reservations last until [`Held::shrink_to`] or the drop.
     #[inline]
     pub fn at_least(&mut self, bytes: u64) -> Result<(), Stopped> {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
@@ -197,7 +198,7 @@ impl Held {
     #[cold]
     fn grow(&mut self, bytes: u64) -> Result<(), Stopped> {
         let missing = bytes - self.bytes;
-        // Half as much again, so that the calls for more are few.
+        // Grows by at least half, so that reservations are rare.
         let wanted = missing.max(self.bytes / 2).max(STEP_BYTES);
         match reserve(wanted, missing)? {
             Some(part) => {
@@ -209,7 +210,7 @@ impl Held {
         Ok(())
     }
 
-    /// Gives back what is held beyond so many bytes.
+    /// Releases what is held beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         while self.bytes > bytes
             && let Some(last) = self.parts.last_mut()
@@ -222,12 +223,12 @@ impl Held {
         self.bytes = self.bytes.min(bytes);
     }
 
-    /// Bytes that are held, whether they are counted or not.
+    /// Bytes held, including bytes that no owner was charged for.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that an owner was charged with.
+    /// Bytes charged to an owner.
     pub fn reserved_bytes(&self) -> u64 {
         self.parts.iter().map(Reservation::bytes).sum()
     }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_asked_as_rarely_as_the_units_say_and_a_stopped_job_stays_stopped() {
+    fn the_owner_is_asked_once_in_units_and_a_stopped_job_stays_stopped() {
         let owner = patient(11);
         let mut spent = 0;
         let outcome = run(owner.clone(), || {
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_within_each_other_and_panics_leave_the_outer_one_as_it_was() {
+    fn nested_jobs_and_panics_leave_the_outer_job_unchanged() {
         let outer = patient(1);
         let outcome = run(outer, || {
             assert_eq!(run(patient(0), || ()), Err(Stopped));
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_held_before_it_is_used_and_given_back() {
+    fn memory_is_reserved_before_use_and_released() {
         let owner = patient(u64::MAX);
         let outcome = run(owner.clone(), || {
             let mut held = Held::default();
@@ -307,6 +308,6 @@ mod tests {
         });
         assert_eq!((outcome, owner.budget.used()), (Err(Stopped), 0));
         let mut unowned = Held::default();
-        assert!(unowned.at_least(1 << 40).is_ok(), "nobody counts it");
+        assert!(unowned.at_least(1 << 40).is_ok(), "no owner limits it");
     }
 }

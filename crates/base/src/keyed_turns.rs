@@ -1,8 +1,8 @@
-//! Turns by key: work that touches the same key is done one piece after the other, in the order in which it
-//! asked; work without a key in common goes on at the same time.
+//! Queues by key: work on the same key runs one piece at a time, in the order of the requests; work
+//! without a key in common runs concurrently.
 //!
-//! **Invariants.** Who waits, waits only for those who asked before, so that no two wait for each other. A
-//! key is in the table exactly while somebody has a place for it.
+//! **Invariants.** A place waits only for earlier places, so there is no deadlock. A key is in the table
+//! exactly while it has a place.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The keys that work is done for, and who waits for each. Cheap to clone: a handle.
+/// The queue of each key. Cheap to clone: a handle.
 #[derive(Clone, Default)]
 pub struct KeyedTurns(Arc<Mutex<Table>>);
 
@@ -22,7 +22,7 @@ struct Table {
     next: u64,
 }
 
-/// The places for one key, by number.
+/// The places of one key, by number: the one whose turn it is, and those that wait.
 struct Queue {
     front: u64,
     behind: VecDeque<u64>,
@@ -30,12 +30,12 @@ struct Queue {
 
 /// A place that is not at the front of all its queues.
 struct Waiting {
-    /// In how many it is not.
+    /// The number of such queues.
     behind: usize,
     news: Arc<Notify>,
 }
 
-/// A place in the queues of some keys. Dropping it ends the turn, or gives the place up.
+/// A place in the queues of one or more keys. Dropping it ends its turn or its wait.
 pub struct Place {
     turns: KeyedTurns,
     number: u64,
@@ -43,12 +43,12 @@ pub struct Place {
     news: Arc<Notify>,
 }
 
-/// Memory that each key of a place takes, at most: in a table that has just doubled, in the place, and behind
-/// another one.
+/// The most memory of one key of a place, in bytes: its entry in a table that has just doubled (16/7 of
+/// an entry per key), in `Place::keys`, and in the queue of another place.
 pub const KEY_BYTES: u64 = (size_of::<(u64, Queue)>() as u64 + 1) * 16 / 7 + 32;
 
 impl KeyedTurns {
-    /// Takes a place in the queues of these keys. The order of calls is the order of turns.
+    /// Takes a place in the queues of these keys. Turns come in the order of the calls.
     pub fn queue(&self, keys: impl IntoIterator<Item = u64>) -> Place {
         let mut keys: Vec<u64> = keys.into_iter().collect();
         keys.sort_unstable();
@@ -74,7 +74,7 @@ impl KeyedTurns {
         Place { turns: self.clone(), number, keys, news }
     }
 
-    /// Keys that somebody has a place for.
+    /// How many keys have a place.
     pub fn keys(&self) -> usize {
         self.table().queues.len()
     }
@@ -85,7 +85,7 @@ impl KeyedTurns {
 }
 
 impl Table {
-    /// Takes a place out of the queue of a key.
+    /// Removes a place from the queue of a key.
     fn leave(&mut self, key: u64, number: u64) {
         let Some(queue) = self.queues.get_mut(&key) else { return };
         if queue.front != number {
@@ -107,7 +107,7 @@ impl Table {
 }
 
 impl Place {
-    /// Waits for the turn, which lasts until the place is dropped.
+    /// Waits for the turn. The turn lasts until the place is dropped.
     pub async fn wait(&mut self) {
         while self.turns.table().waiting.contains_key(&self.number) {
             self.news.notified().await;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn work_with_a_key_in_common_takes_turns_in_the_order_in_which_it_asked() {
+    fn places_with_a_common_key_take_turns_in_the_order_of_their_requests() {
         let turns = KeyedTurns::default();
         let mut first = turns.queue([1, 2, 2]);
         let mut second = turns.queue([2, 3]);
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_a_place_up_leaves_those_behind_waiting_for_those_before() {
+    fn dropping_a_waiting_place_keeps_later_ones_waiting_for_earlier_ones() {
         let turns = KeyedTurns::default();
         let first = turns.queue([1]);
         let given_up = turns.queue([1, 2]);
         let mut behind = turns.queue([1]);
         drop(given_up);
         let mut later = turns.queue([2]);
-        assert!(has_turn(&mut later), "nobody works for it");
+        assert!(has_turn(&mut later), "no other place has the key");
         let mut latest = turns.queue([1]);
         assert!(!has_turn(&mut behind) && !has_turn(&mut latest));
         drop(first);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_at_the_end_that_is_given_up_shows_the_one_before_it_to_newcomers() {
+    fn a_new_place_waits_for_the_first_after_the_last_was_dropped() {
         let turns = KeyedTurns::default();
         let first = turns.queue([1]);
         drop(turns.queue([1]));

@@ -1,22 +1,23 @@
-//! The ground that every other crate stands on: time, randomness, tasks, the CPU pool, memory
-//! budgets, shutdown, units, ids and error kinds.
+//! Services that every other crate uses: time, randomness, tasks, the CPU pool, memory budgets,
+//! shutdown, units, ids and error kinds.
 //!
-//! **What it is.** The only place in the workspace that touches ambient authority. Everything
-//! that depends on the world around the process goes through an [`Env`]: the wall clock, the
-//! monotonic clock, sleeping, random numbers, spawning, and CPU work. `clippy.toml` bans the
-//! ambient functions everywhere else, so a whole node can run under a seeded simulation.
+//! **What it is.** The only crate that reads its surroundings. A component reaches the wall clock, the
+//! monotonic clock, sleep, random numbers, tasks and CPU threads through an [`Env`]. `clippy.toml` bans
+//! the corresponding standard functions everywhere else, so that a complete node can run under a seeded
+//! simulation.
 //!
-//! **What it is not.** It knows nothing of logs, stores or protocols, but how an HTTP request begins
-//! ([`begins_http_request`]), and it does no I/O beyond reading the machine's size ([`machine`]) and
-//! environment variables ([`environment`]).
+//! **What it is not.** It contains no code for logs, stores or protocols, with one exception: it
+//! recognises the start of an HTTP request ([`begins_http_request`]). Its only I/O is reading the size
+//! of the machine ([`machine`]), environment variables ([`environment`]) and small files
+//! ([`small_file`]).
 //!
-//! **Life of a call.** `Env::system` is made once in `main`; every component gets a clone.
-//! `env.spawn(name, future)` returns a [`Task`], which aborts its future when dropped, so that
-//! no task outlives its owner. `env.run_cpu(Lane::Query, job)` moves a closure to the CPU pool
-//! and awaits its result; code deep inside of it tells [`job`] of its work, which ends it when
-//! it is not needed any more. Memory for a query is taken with [`MemoryBudget::reserve`] before it
-//! is used, and given back when the [`Reservation`] is dropped. Syntax trees are linked by
-//! [`nesting::Nested`], so that no input decides how much stack a walk over one takes.
+//! **Life of a call.** `main` makes one `Env` with `Env::system`, and every component holds a clone.
+//! `env.spawn(name, future)` returns a [`Task`] that aborts its future when it is dropped, so no task
+//! outlives its owner. `env.run_cpu(Lane::Query, job)` runs a closure on the CPU pool and awaits its
+//! result. Loops inside such a job report their work to [`job`], which stops the job when its result is
+//! no longer needed. [`MemoryBudget::reserve`] reserves the memory of a query before the query uses it;
+//! dropping the [`Reservation`] releases it. Syntax trees are linked by [`nesting::Nested`], which
+//! bounds their height, so that no input can overflow the stack of a recursive walk.
 //!
 //! **Example.**
 //!
@@ -32,8 +33,8 @@
 //! assert_eq!(node.used(), 0);
 //! ```
 //!
-//! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A
-//! reservation never exceeds its budget nor the budget's ancestors. Dropping a `Task` ends it.
+//! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A reservation
+//! never exceeds its budget or an ancestor of its budget. Dropping a `Task` aborts it.
 
 pub mod account;
 mod address;

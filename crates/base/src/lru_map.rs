@@ -1,17 +1,17 @@
-//! A map that knows which of its entries were used least recently. What to evict, and when, is decided by its
-//! owner: memory is bounded in different ways.
+//! A map that orders its entries by their last use. Its owner decides what to evict and when, because
+//! owners bound memory in different ways.
 //!
-//! **Invariant.** Every entry stands once in the order of its last use.
+//! **Invariant.** Every entry is in the order exactly once.
 
 use std::borrow::Borrow;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash};
 
-/// Entries by key, and by their last use.
+/// A map from keys to values, ordered by last use.
 pub struct LruMap<K, V, S = RandomState> {
     entries: HashMap<K, Entry<V>, S>,
-    /// By number of the last use, the least recent first.
+    /// Keys by the number of their last use, the least recent first.
     order: BTreeMap<u64, K>,
     uses: u64,
 }
@@ -28,17 +28,17 @@ impl<K, V, S: Default> Default for LruMap<K, V, S> {
 }
 
 impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
-    /// Number of entries.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether the map has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// A value, which becomes the most recently used.
+    /// The value of a key, which becomes the most recently used entry.
     pub fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
         Some(&entry.value)
     }
 
-    /// A value, without using it.
+    /// The value of a key; does not count as a use.
     pub fn peek<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -59,7 +59,7 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Puts a value, which becomes the most recently used; gives the one that it replaces.
+    /// Inserts a value, which becomes the most recently used; returns the value that it replaces.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let replaced = self.remove(&key);
         self.uses += 1;
@@ -68,7 +68,7 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
         replaced
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -78,7 +78,7 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
         Some(entry.value)
     }
 
-    /// Takes out the least recently used entry.
+    /// Removes the least recently used entry.
     pub fn pop_least_recent(&mut self) -> Option<(K, V)> {
         let (_, key) = self.order.pop_first()?;
         let entry = self.entries.remove(&key)?;
@@ -90,7 +90,7 @@ impl<K: Clone + Eq + Hash, V, S: BuildHasher> LruMap<K, V, S> {
         self.order.values().filter_map(|key| Some((key, &self.entries.get(key)?.value)))
     }
 
-    /// Takes all entries out.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.order.clear();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_stand_in_the_order_of_their_last_use() {
+    fn entries_are_ordered_by_their_last_use() {
         let mut map: LruMap<String, u32> = LruMap::default();
         for (key, value) in [("a", 1), ("b", 2), ("c", 3)] {
             assert_eq!(map.insert(key.to_owned(), value), None);

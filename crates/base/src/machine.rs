@@ -1,10 +1,10 @@
-//! What the machine offers: memory (the cgroup's limit where there is one), processors and open files.
+//! The resources of the machine: memory (or the limit of the cgroup), processors and open files.
 
 use std::fs;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Bytes of memory that this process may use: the cgroup's limit or the machine's memory.
+/// Bytes of memory that this process may use: the lower of the cgroup's limit and the machine's memory.
 /// 1 GiB when neither can be read.
 pub fn memory_bytes() -> u64 {
     let machine = total_memory().unwrap_or(1 << 30);
@@ -16,13 +16,13 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Files, sockets among them, that this process may have open at a time.
+/// The most files, including sockets, that this process may have open.
 pub fn open_files_max() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Raises that number to `wanted`, or as far as the system allows it; gives what it is then. `None`: as far
-/// as it goes. A limit that is higher stays.
+/// Raises the limit on open files to `wanted` (`None`: as far as possible), or as far as the system
+/// permits; returns the resulting limit. Never lowers it.
 pub fn raise_open_files_max(wanted: Option<u64>) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let set = |current, maximum| setrlimit(Resource::Nofile, Rlimit { current, maximum }).is_ok();
@@ -32,7 +32,7 @@ pub fn raise_open_files_max(wanted: Option<u64>) -> u64 {
         (Some(current), Some(least)) => current >= least,
         (Some(_), None) => false,
     };
-    // Only a privileged process may raise the maximum; for others the maximum is all there is.
+    // Only a privileged process can raise the hard limit; others raise the soft limit up to it.
     let maximum = limit.maximum.map(|maximum| maximum.max(least.unwrap_or(maximum)));
     if !is_enough && !set(least, maximum) {
         set(limit.maximum, limit.maximum);
@@ -47,7 +47,7 @@ fn total_memory() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The limit of cgroup v2, or of v1's memory controller. A limit of "max" is none.
+/// The limit of cgroup v2, or of the memory controller of v1. `None` when it is "max".
 fn cgroup_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let v2 = own.lines().find_map(|l| l.strip_prefix("0::")).unwrap_or("/").to_owned();
@@ -59,33 +59,33 @@ fn cgroup_limit() -> Option<u64> {
     candidates.iter().find_map(|path| fs::read_to_string(path).ok()?.trim().parse().ok())
 }
 
-/// Resident memory of this process in bytes, from the kernel.
+/// Resident memory of this process in bytes, as the kernel reports it.
 pub fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * 4096)
 }
 
-/// What the kernel says of this process.
+/// Figures of this process, as the kernel reports them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessFigures {
-    /// Seconds of processor time, in user mode and in the kernel.
+    /// Processor time in seconds, in user mode and in the kernel.
     pub cpu_seconds: f64,
-    /// When it was started, in seconds since the epoch.
+    /// Start of the process, in seconds since the epoch.
     pub start_seconds: f64,
     /// Bytes of address space.
     pub virtual_bytes: u64,
-    /// Bytes in memory.
+    /// Bytes of resident memory.
     pub resident_bytes: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Open file descriptors.
+    /// Number of open file descriptors.
     pub open_files: u64,
-    /// Most file descriptors that may be open.
+    /// Limit on open file descriptors; 0 if unknown.
     pub open_files_max: u64,
 }
 
-/// The kernel counts time of processes in hundredths of a second on every Linux that we know.
+/// Linux reports process times in units of 10 ms (`USER_HZ`) on every common platform.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The figures of this process; `None` where `/proc` cannot be read.
@@ -103,12 +103,12 @@ pub fn process_figures() -> Option<ProcessFigures> {
     })
 }
 
-/// Reads a line of `/proc/PID/stat`. The name of the program stands in parentheses and may hold anything, so
-/// fields are counted from its end.
+/// Parses `/proc/PID/stat`. The program name is in parentheses and may contain any character, so fields
+/// are counted from its end.
 fn parse_stat(stat: &str, boot_seconds: f64) -> Option<ProcessFigures> {
     let (_, after_name) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    // `man 5 proc` counts from 1 and the first field after the name is the third.
+    // `man 5 proc` counts from 1; the first field after the name is number 3.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(ProcessFigures {
         cpu_seconds: (field(14)? + field(15)?) as f64 / TICKS_PER_SECOND,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_the_process_are_read_whatever_its_name_holds() {
+    fn process_figures_are_parsed_for_any_program_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 1000 8192000 50 18446744";
         let figures = parse_stat(stat, 1_000.0).unwrap();
         assert_eq!((figures.cpu_seconds, figures.start_seconds), (3.0, 1_010.0));

@@ -1,27 +1,27 @@
-//! Syntax trees whose shape an input decides.
+//! Bounds the height and size of syntax trees that come from input.
 //!
-//! Whatever walks a tree by recursion (a check, a plan, a print, a drop) takes stack for each level. A thread
-//! that runs out of stack ends the process with the work of every tenant, so the height of a tree is bounded
-//! where the tree is made: every link from a node to a node of the same kind is a [`Nested`], which cannot be
-//! made above [`HEIGHT_MAX`] levels or [`NODES_MAX`] nodes. A reader that calls itself counts with [`Depth`].
-//! A language whose trees are linked this way needs no other guard.
+//! Every recursive walk over a tree (check, plan, print, drop) uses stack for each level. A stack
+//! overflow ends the process and the work of every tenant, so the height is bounded where a tree is
+//! made: every link from a node to a node of the same kind is a [`Nested`], which cannot be made above
+//! [`HEIGHT_MAX`] levels or [`NODES_MAX`] nodes. A recursive parser counts its depth with [`Depth`]. A
+//! language that links its trees this way needs no other check.
 //!
-//! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion that there is (the reader of templates,
-//! in a debug build) takes less than 5 KiB of stack, so 100 levels take at most 500 KiB. Threads of tests
-//! have 2 MiB, four times as much; those of the process have [`STACK_BYTES`].
+//! The arithmetic of [`HEIGHT_MAX`]: a level of the deepest recursion (the parser of templates, in a
+//! debug build) uses less than 5 KiB of stack, so 100 levels use at most 500 KiB. Threads of tests have
+//! 2 MiB, four times as much; threads of the process have [`STACK_BYTES`].
 
 use std::ops::Deref;
 
 use crate::ErrorKind;
 
-/// Most levels of a tree, and of a reader within itself.
+/// The most levels of a tree, and of a recursive parser.
 pub const HEIGHT_MAX: u16 = 100;
-/// Most nodes of a tree.
+/// The most nodes of a tree.
 pub const NODES_MAX: u32 = 2000;
-/// Stack of the threads that the process starts.
+/// Stack size of the threads of the process, in bytes.
 pub const STACK_BYTES: usize = 4 << 20;
 
-/// A tree would be higher or larger than trees may be.
+/// A tree would exceed the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooNested {
     /// Too many levels.
@@ -47,10 +47,10 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Of a node without children.
+    /// The extent of a node without children.
     pub const LEAF: Self = Self { height: 1, nodes: 1 };
 
-    /// Of a node with these children.
+    /// The extent of a node with these children.
     pub fn around(children: impl IntoIterator<Item = Extent>) -> Self {
         children.into_iter().fold(Self::LEAF, Self::with)
     }
@@ -71,14 +71,14 @@ impl Extent {
     }
 }
 
-/// A node that may hold nodes of its kind.
+/// A node that can contain nodes of its own kind.
 pub trait Node {
-    /// The extents of the nodes that it holds directly.
+    /// The extents of the direct children.
     fn children(&self) -> impl Iterator<Item = Extent>;
 }
 
-/// A box around a node. That there is one says that the tree in it is within the limits: it cannot be changed
-/// in place, and [`Nested::with`] is told what it adds.
+/// A boxed node whose tree is within the limits. The tree cannot be changed in place except with
+/// [`Nested::with`], which checks the addition.
 #[derive(Clone, Debug)]
 pub struct Nested<T> {
     node: Box<T>,
@@ -86,14 +86,14 @@ pub struct Nested<T> {
 }
 
 impl<T: Node> Nested<T> {
-    /// Puts a node into a box; fails when the tree would be too high or too large.
+    /// Boxes a node; fails when the tree would be too high or too large.
     pub fn new(node: T) -> Result<Self, TooNested> {
         let extent = Extent::around(node.children()).checked()?;
         Ok(Self { node: Box::new(node), extent })
     }
 
-    /// The node with one more child, which `add` puts into it; fails when the tree would be too high or too
-    /// large. Unlike a new box it does not look at the children that are there already.
+    /// Adds one child, which `add` puts into the node; fails when the tree would be too high or too
+    /// large. Unlike [`Nested::new`], it does not visit the existing children.
     pub fn with(mut self, child: Extent, add: impl FnOnce(&mut T)) -> Result<Self, TooNested> {
         self.extent = self.extent.with(child).checked()?;
         add(&mut self.node);
@@ -116,12 +116,12 @@ impl<T> Deref for Nested<T> {
     }
 }
 
-/// How deep a reader is within itself.
+/// The recursion depth of a parser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth(u16);
 
 impl Depth {
-    /// Counts a level; fails when there would be too many.
+    /// Enters a level; fails when there would be more than [`HEIGHT_MAX`].
     pub fn enter(&mut self) -> Result<(), TooNested> {
         if self.0 >= HEIGHT_MAX {
             return Err(TooNested::Levels);
@@ -130,12 +130,12 @@ impl Depth {
         Ok(())
     }
 
-    /// Leaves the level that was entered last.
+    /// Leaves the innermost level.
     pub fn leave(&mut self) {
         self.0 = self.0.saturating_sub(1);
     }
 
-    /// How many levels were entered and not left.
+    /// The number of levels entered and not left.
     pub fn levels(&self) -> u16 {
         self.0
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_above_the_limits_cannot_be_made() {
+    fn a_tree_above_the_limits_is_refused() {
         let mut tree = Nested::new(List::default()).unwrap();
         for _ in 1..HEIGHT_MAX {
             tree = Nested::new(List(vec![tree])).unwrap();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_counted_up_and_down() {
+    fn depth_counts_entered_and_left_levels() {
         let mut depth = Depth::default();
         for _ in 0..HEIGHT_MAX {
             depth.enter().unwrap();

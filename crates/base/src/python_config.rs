@@ -1,23 +1,23 @@
-//! Sections of options as `ConfigParser` of Python 3 reads them: the form of carbon's files.
+//! Parses configuration files in the syntax of Python 3's `ConfigParser`, which carbon uses.
 //!
-//! Comments are whole lines that begin with `#` or `;`. A line that is indented more than the option above it
-//! continues its value; lines of one indentation are options of their own, however far they are indented.
-//! An option or a section that stands twice is refused. `[DEFAULT]` holds options of all sections, `%(name)s`
-//! in a value is the value of another option, and `%%` is `%`.
+//! Comments are complete lines that begin with `#` or `;`. A line that is indented more than the option
+//! above it continues the value of that option; lines of equal indentation are separate options, however
+//! far they are indented. A duplicate option or section is an error. `[DEFAULT]` holds options for all
+//! sections, `%(name)s` in a value stands for the value of another option, and `%%` for `%`.
 //!
-//! **Invariant.** What `[DEFAULT]` and `%(name)s` add to a file is bounded, in bytes and in steps.
+//! **Invariant.** The expansion of `[DEFAULT]` and `%(name)s` is bounded, in bytes and in steps.
 
 use std::collections::{HashMap, HashSet};
 
-/// The section whose options all sections have.
+/// The section whose options apply to all sections.
 const DEFAULT: &str = "DEFAULT";
-/// How deep values may name each other, as in Python.
+/// The most levels of `%(name)s` within each other, as in Python.
 const DEPTH_MAX: usize = 10;
-/// Bytes of values that are copied from `[DEFAULT]` or by `%(name)s`; each option and name counts as one
-/// more.
+/// The most bytes of values copied from `[DEFAULT]` or by `%(name)s`; each option and name counts one
+/// byte more.
 const COPIED_BYTES_MAX: usize = 4 << 20;
 
-/// A file.
+/// A parsed file.
 #[derive(Debug)]
 pub struct PythonConfig {
     defaults: Option<Section>,
@@ -37,24 +37,24 @@ pub struct Section {
     pub options: Vec<ConfigOption>,
 }
 
-/// An option.
+/// An option of a section.
 #[derive(Clone, Debug)]
 pub struct ConfigOption {
     /// Its line, from 1.
     pub line: usize,
     /// Its name in lower case.
     pub name: String,
-    /// Its value without the blanks around it; lines are separated by `\n`.
+    /// Its value without surrounding white space; lines are separated by `\n`.
     pub value: String,
 }
 
-/// Why a file cannot be read.
+/// Why a file cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to correct it.
     pub reason: String,
 }
 
@@ -65,14 +65,14 @@ impl Malformed {
 }
 
 impl Section {
-    /// The option of a name in any case.
+    /// The option with a name, in any case.
     pub fn option(&self, name: &str) -> Option<&ConfigOption> {
         self.options.iter().find(|option| option.name.eq_ignore_ascii_case(name))
     }
 }
 
 impl PythonConfig {
-    /// Reads a file.
+    /// Parses a file; does not expand values.
     pub fn parse(text: &str) -> Result<Self, Malformed> {
         let mut reader = Reader::default();
         for (index, line) in lines(text).enumerate() {
@@ -81,20 +81,20 @@ impl PythonConfig {
         Ok(reader.end())
     }
 
-    /// The section of a name.
+    /// The section with a name, with defaults and expanded values.
     pub fn section(&self, name: &str) -> Result<Option<Section>, Malformed> {
         let found = self.sections.iter().find(|section| section.name == name);
         found.map(|section| self.resolved(section, &mut Room(COPIED_BYTES_MAX))).transpose()
     }
 
-    /// The names of all sections but `[DEFAULT]`.
+    /// The names of all sections except `[DEFAULT]`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.sections.iter().map(|section| section.name.as_str())
     }
 
-    /// The sections that carbon reads rules of, in their order. `[DEFAULT]` is one of them when it is there.
-    /// carbon ignores a section with text after its `]`, and does not start when the value of an option has
-    /// a line that looks like a section; both are refused.
+    /// The sections that carbon reads as rules, in their order, including `[DEFAULT]` if it exists.
+    /// carbon ignores a section with text after its `]`, and does not start when a line of a value looks
+    /// like a section; both are errors here.
     pub fn rules(&self) -> Result<Vec<Section>, Malformed> {
         let by_name: HashMap<&str, &Section> = self
             .sections
@@ -116,14 +116,14 @@ impl PythonConfig {
             Some(section) => self.resolved(section, &mut room),
             None => {
                 let reason =
-                    format!("[{name}] continues the value above; a section is indented no more than that");
+                    format!("[{name}] continues the value above; indent a section no more than that");
                 Err(Malformed::at(*line, reason))
             }
         });
         resolved.collect()
     }
 
-    /// The section with the options of `[DEFAULT]` that it does not have, and all values in full.
+    /// The section with expanded values and the options of `[DEFAULT]` that it does not set.
     fn resolved(&self, section: &Section, room: &mut Room) -> Result<Section, Malformed> {
         let mut options = section.options.clone();
         let own: HashSet<&str> = section.options.iter().map(|option| option.name.as_str()).collect();
@@ -146,7 +146,7 @@ impl PythonConfig {
     }
 }
 
-/// Lines that end with `\n`, `\r\n` or `\r`.
+/// The lines of a text; they end with `\n`, `\r\n` or `\r`.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -161,18 +161,18 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What was read so far.
+/// The state of the parser.
 #[derive(Default)]
 struct Reader {
     defaults: Option<Section>,
     sections: Vec<Section>,
     listed: Vec<(usize, String)>,
     names: HashSet<String>,
-    /// Whether the section that is read is `[DEFAULT]`.
+    /// Whether the current section is `[DEFAULT]`.
     in_defaults: bool,
-    /// Names of the options of `[DEFAULT]`, and of the section that is read.
+    /// Names of the options of `[DEFAULT]` and of the current section.
     known: [HashSet<String>; 2],
-    /// Whether a line may continue the last option.
+    /// Whether the next line may continue the last option.
     has_option: bool,
     indentation: usize,
 }
@@ -187,7 +187,7 @@ impl Reader {
             return Ok(());
         }
         if text.is_empty() {
-            // An empty line belongs to a value that continues after it.
+            // An empty line belongs to the value if a later line continues it.
             if let Some(option) = self.open_option() {
                 option.value.push('\n');
             }
@@ -213,7 +213,7 @@ impl Reader {
         if self.in_defaults { self.defaults.as_mut() } else { self.sections.last_mut() }
     }
 
-    /// The option that a line may continue.
+    /// The option that the current line may continue.
     fn open_option(&mut self) -> Option<&mut ConfigOption> {
         if !self.has_option {
             return None;
@@ -230,7 +230,7 @@ impl Reader {
             return Ok(());
         }
         if !self.names.insert(name.to_owned()) {
-            return Err(Malformed::at(line, format!("the section [{name}] is there twice")));
+            return Err(Malformed::at(line, format!("the section [{name}] appears twice")));
         }
         self.known[1].clear();
         self.sections.push(section);
@@ -239,7 +239,7 @@ impl Reader {
 
     fn option(&mut self, line: usize, text: &str) -> Result<(), Malformed> {
         if self.current().is_none() {
-            return Err(Malformed::at(line, "this stands before the first [section]"));
+            return Err(Malformed::at(line, "this line comes before the first [section]"));
         }
         let (name, value) =
             text.split_once(['=', ':']).filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
@@ -250,7 +250,7 @@ impl Reader {
         if !self.known[usize::from(!self.in_defaults)].insert(name.clone()) {
             let section = self.current().map_or(DEFAULT, |section| section.name.as_str());
             let reason =
-                format!("the option '{name}' is there twice in [{section}]; carbon refuses that, remove one");
+                format!("the option '{name}' appears twice in [{section}]; carbon refuses that, remove one");
             return Err(Malformed::at(line, reason));
         }
         let value = value.trim().to_owned();
@@ -265,14 +265,14 @@ impl Reader {
         for option in self.sections.iter_mut().chain(&mut self.defaults).flat_map(|own| &mut own.options) {
             option.value.truncate(option.value.trim_end().len());
         }
-        // Python lists a section as often as its line stands there; only [DEFAULT] may stand there twice.
+        // Python lists a section once for each of its lines; only [DEFAULT] may have more than one.
         let mut seen = HashSet::new();
         self.listed.retain(|(_, name)| seen.insert(name.clone()));
         PythonConfig { defaults: self.defaults, sections: self.sections, listed: self.listed }
     }
 }
 
-/// What may still be copied.
+/// Bytes that may still be copied.
 struct Room(usize);
 
 impl Room {
@@ -280,7 +280,7 @@ impl Room {
         let left = self.0.checked_sub(bytes.saturating_add(1));
         self.0 = left.ok_or_else(|| {
             let reason = format!(
-                "[DEFAULT] and '%(name)s' add more than {COPIED_BYTES_MAX} bytes; write less of them"
+                "[DEFAULT] and '%(name)s' expand to more than {COPIED_BYTES_MAX} bytes; use them less"
             );
             Malformed::at(line, reason)
         })?;
@@ -288,7 +288,7 @@ impl Room {
     }
 }
 
-/// Values in which `%` has its meaning.
+/// Expands `%` in the values of a section.
 struct Interpolation<'v, 'r> {
     line: usize,
     values: &'r HashMap<&'v str, &'v str>,
@@ -298,7 +298,7 @@ struct Interpolation<'v, 'r> {
 impl<'v> Interpolation<'v, '_> {
     fn write(&mut self, value: &str, depth: usize, out: &mut String) -> Result<(), Malformed> {
         if depth > DEPTH_MAX {
-            let reason = format!("values name each other with '%(name)s' more than {DEPTH_MAX} deep");
+            let reason = format!("'%(name)s' is nested more than {DEPTH_MAX} deep");
             return Err(Malformed::at(self.line, reason));
         }
         let mut rest = value;
@@ -322,16 +322,17 @@ impl<'v> Interpolation<'v, '_> {
         Ok(())
     }
 
-    /// The value of the option that is named after a `%`, and what follows.
+    /// The value of the option that is named after a `%`, and the text that follows.
     fn named<'t>(&self, rest: &'t str) -> Result<(&'v str, &'t str), Malformed> {
         let wrong = || {
-            let reason = "'%' begins '%(name)s', the value of another option; '%%' is a plain '%'";
+            let reason = "'%' must begin '%(name)s', the value of another option; write '%%' for a plain '%'";
             Malformed::at(self.line, reason)
         };
         let (name, after) = rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).ok_or_else(wrong)?;
         let after = after.strip_prefix('s').filter(|_| !name.is_empty()).ok_or_else(wrong)?;
         let value = self.values.get(name.to_lowercase().as_str()).copied();
-        let missing = || Malformed::at(self.line, format!("'%({name})s' names an option that is not there"));
+        let missing =
+            || Malformed::at(self.line, format!("'%({name})s' names an option that does not exist"));
         Ok((value.ok_or_else(missing)?, after))
     }
 }
@@ -340,7 +341,7 @@ impl<'v> Interpolation<'v, '_> {
 mod tests {
     use super::*;
 
-    /// Options as `section.name=value`.
+    /// The options of a file as `section.name=value`.
     fn read(text: &str) -> Result<Vec<String>, Malformed> {
         let rules = PythonConfig::parse(text)?.rules()?;
         let of = |section: &Section| -> Vec<String> {
@@ -350,10 +351,10 @@ mod tests {
         Ok(rules.iter().flat_map(of).collect())
     }
 
-    /// Files that templates write. The first option of a section is never a continuation, and the next one
-    /// with its indentation is none either.
+    /// Files that templates generate. The first option of a section is never a continuation, and neither
+    /// is a next line with the same indentation.
     #[test]
-    fn indented_options_are_options_of_their_own() {
+    fn options_of_equal_indentation_are_separate() {
         for (text, expected) in [
             ("[a]\n  x = 1\n  y = 2\n", vec!["a.x=1", "a.y=2"]),
             ("  [a]\n  x = 1\n  y = 2\n  [b]\n  x = 3", vec!["a.x=1", "a.y=2", "b.x=3"]),
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_and_percent_signs_mean_what_they_mean_in_python() {
+    fn defaults_and_percent_signs_expand_as_in_python() {
         let text = "[DEFAULT]\ny = 60s\nz = %(Y)s:1d\n[a]\nx = %(z)s,%(y)s:7d\n[b]\ny = 5%%\n";
         let expected = [
             "DEFAULT.y=60s",
@@ -392,13 +393,13 @@ mod tests {
     }
 
     #[test]
-    fn what_python_refuses_is_refused_with_its_line() {
+    fn errors_of_python_are_errors_with_their_line() {
         for (text, line, what) in [
             ("x = 1\n[a]\n", 1, "before the first"),
             ("\u{feff}[a]\n", 1, "before the first"),
-            ("[a]\n[b]\n[a]\n", 3, "[a] is there twice"),
-            ("[a]\nx = 1\nX : 2\n", 3, "'x' is there twice in [a]"),
-            ("[DEFAULT]\nx = 1\n[a]\n[DEFAULT]\nx = 2\n", 5, "'x' is there twice in [DEFAULT]"),
+            ("[a]\n[b]\n[a]\n", 3, "[a] appears twice"),
+            ("[a]\nx = 1\nX : 2\n", 3, "'x' appears twice in [a]"),
+            ("[DEFAULT]\nx = 1\n[a]\n[DEFAULT]\nx = 2\n", 5, "'x' appears twice in [DEFAULT]"),
             ("[a]\nwhat\n", 2, "'what' is neither"),
             ("[a]\n= 1\n", 2, "neither"),
             ("[]\n", 1, "before the first"),
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_name_each_other_do_not_grow_without_bound() {
+    fn nested_expansion_is_bounded() {
         let ten = |name: &str| format!("%({name})s").repeat(10);
         for last in ["", "v"] {
             let names = ["b", "c", "d", "e", "f", "g", "h", "i"];

@@ -1,14 +1,14 @@
-//! One orderly way to stop: the owner triggers, everyone who holds a signal sees it.
+//! Orderly shutdown: the owner triggers it, and every holder of a signal sees it.
 //!
-//! Triggering is idempotent; a signal taken after the trigger is already triggered.
+//! Triggering is idempotent; a signal made after the trigger is already triggered.
 
 use tokio::sync::watch;
 
-/// The owner's side.
+/// Triggers the shutdown.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Sender<bool>);
 
-/// The listener's side. Cheap to clone.
+/// Observes the shutdown. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ShutdownSignal(watch::Receiver<bool>);
 
@@ -19,12 +19,12 @@ impl Default for Shutdown {
 }
 
 impl Shutdown {
-    /// Asks every listener to stop.
+    /// Triggers every signal.
     pub fn trigger(&self) {
         self.0.send_replace(true);
     }
 
-    /// A listener.
+    /// A new signal of this shutdown.
     pub fn signal(&self) -> ShutdownSignal {
         ShutdownSignal(self.0.subscribe())
     }
@@ -39,7 +39,7 @@ impl ShutdownSignal {
     /// Completes when shutdown is triggered, or when its owner is gone.
     pub async fn triggered(&self) {
         let mut receiver = self.0.clone();
-        // An owner that is gone cannot ask any more: treat it as a request to stop.
+        // A dropped owner cannot trigger any more: treat that as a shutdown.
         let _ = receiver.wait_for(|stop| *stop).await;
     }
 }

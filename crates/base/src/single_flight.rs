@@ -1,12 +1,13 @@
-//! Single flight: callers who want the same thing at the same time share one piece of work.
+//! Single flight: callers that request the same key at the same time share one execution.
 //!
-//! The first caller of a key is the leader, the others follow and wait for its value. A leader works in one
-//! of two ways: by itself ([`Leader::settle`]), then its flight ends when it fails or goes away, and the
-//! followers are told to help themselves; or in a task ([`Leader::run`]), which ends only when no caller
+//! The first caller of a key is the leader; the others follow and wait for its value. A leader works in
+//! one of two ways. It computes the value itself and calls [`Leader::settle`]; then the flight ends when
+//! the leader fails or is dropped, and the followers learn that there is no value and compute it
+//! themselves. Or it calls [`Leader::run`], which works in a task that is aborted only when no caller
 //! waits any more.
 //!
-//! **Invariants.** A key is in the table exactly while its work goes on: a later caller begins anew.
-//! No caller waits for a flight that can bring no value any more.
+//! **Invariants.** A key is in the table exactly while its work runs; a later caller starts a new
+//! flight. No caller waits for a flight that can no longer yield a value.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,10 +18,10 @@ use tokio::sync::watch;
 use crate::env::Env;
 use crate::task::Task;
 
-/// The flights under way.
+/// The flights in progress, by key.
 pub struct SingleFlight<K: Key, V>(Arc<Mutex<Table<K, V>>>);
 
-/// What flights are told apart by.
+/// The key of a flight.
 pub trait Key: Clone + Eq + Hash + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Send + Sync + 'static> Key for K {}
@@ -30,32 +31,32 @@ struct Table<K: Key, V> {
     begun: u64,
 }
 
-/// What a caller has to do.
+/// What a caller must do.
 pub enum Role<K: Key, V> {
-    /// The work.
+    /// Compute the value.
     Lead(Leader<K, V>),
-    /// Wait for the leader.
+    /// Wait for the value of the leader.
     Follow(Follower<K, V>),
 }
 
-/// Leads the flight of a key. Dropping it without a value tells its followers so.
+/// Leads the flight of a key. Dropping it without a value wakes its followers with `None`.
 pub struct Leader<K: Key, V> {
     flight: Arc<Flight<K, V>>,
     landing: Landing<K, V>,
 }
 
-/// Follows the flight of a key.
+/// Waits for the value of the flight of a key.
 pub struct Follower<K: Key, V>(Arc<Flight<K, V>>);
 
-/// Lives as long as a caller leads or follows.
+/// Exists while a caller leads or follows.
 struct Flight<K: Key, V> {
     entry: Entry<K, V>,
     value: watch::Receiver<Option<V>>,
-    /// Ended with the flight.
+    /// The task of [`Leader::run`]; aborted when the flight is dropped.
     work: OnceLock<Task<()>>,
 }
 
-/// Hands out the value. Dropping it takes the flight out of the table.
+/// Publishes the value. Dropping it removes the flight from the table.
 struct Landing<K: Key, V> {
     entry: Entry<K, V>,
     value: watch::Sender<Option<V>>,
@@ -75,7 +76,7 @@ impl<K: Key, V> Default for SingleFlight<K, V> {
 }
 
 impl<K: Key, V> SingleFlight<K, V> {
-    /// Leads the flight of `key`, or follows its leader.
+    /// Becomes the leader of the flight of `key`, or follows its leader.
     pub fn join(&self, key: K) -> Role<K, V> {
         let mut table = lock(&self.0);
         if let Some(flight) = table.flights.get(&key).and_then(|(_, flight)| flight.upgrade()) {
@@ -90,7 +91,7 @@ impl<K: Key, V> SingleFlight<K, V> {
         Role::Lead(Leader { flight, landing: Landing { entry: entry(), value: sender } })
     }
 
-    /// Flights under way.
+    /// The number of flights in progress.
     pub fn count(&self) -> usize {
         lock(&self.0).flights.len()
     }
@@ -101,16 +102,16 @@ fn lock<K: Key, V>(table: &Mutex<Table<K, V>>) -> MutexGuard<'_, Table<K, V>> {
 }
 
 impl<K: Key, V> Leader<K, V> {
-    /// Hands the value to all who wait. Before that it belongs where callers look first: a later caller
-    /// looks there.
+    /// Gives the value to all followers. The caller must first store the value where callers look before
+    /// they join: a later caller finds it there.
     pub fn settle(self, value: V) {
         self.landing.value.send_replace(Some(value));
     }
 }
 
 impl<K: Key, V: Send + Sync + 'static> Leader<K, V> {
-    /// Works in a task, and becomes a follower itself. A caller who goes away, or who does not poll, does not
-    /// hold up the others; when the last one is gone the task is aborted.
+    /// Computes the value in a task, and becomes a follower. A caller that goes away or does not poll
+    /// does not delay the others; when the last one is gone, the task is aborted.
     pub fn run<F>(self, env: &Env, name: &'static str, work: F) -> Follower<K, V>
     where
         F: Future<Output = V> + Send + 'static,
@@ -120,14 +121,14 @@ impl<K: Key, V: Send + Sync + 'static> Leader<K, V> {
             let value = work.await;
             landing.value.send_replace(Some(value));
         });
-        // The leader is gone, so it is set once.
+        // `run` consumes the only leader, so the cell is set once.
         let _ = flight.work.set(task);
         Follower(flight)
     }
 }
 
 impl<K: Key, V: Clone> Follower<K, V> {
-    /// The value; `None` when the leader failed or went away.
+    /// The value; `None` when the leader failed or was dropped.
     pub async fn value(self) -> Option<V> {
         let mut value = self.0.value.clone();
         value.wait_for(Option::is_some).await.ok().and_then(|value| value.clone())
@@ -165,17 +166,17 @@ mod tests {
     type Flights = SingleFlight<&'static str, u32>;
 
     fn lead(flights: &Flights) -> Leader<&'static str, u32> {
-        let Role::Lead(leader) = flights.join("k") else { panic!("nobody else leads") };
+        let Role::Lead(leader) = flights.join("k") else { panic!("there is no other leader") };
         leader
     }
 
     fn follow(flights: &Flights) -> Follower<&'static str, u32> {
-        let Role::Follow(follower) = flights.join("k") else { panic!("somebody leads") };
+        let Role::Follow(follower) = flights.join("k") else { panic!("there is a leader") };
         follower
     }
 
     #[tokio::test]
-    async fn followers_get_the_value_of_the_leader_or_learn_that_there_is_none() {
+    async fn followers_get_the_value_of_the_leader_or_none_if_it_is_dropped() {
         let flights = Flights::default();
         let leader = lead(&flights);
         let (first, second) = (follow(&flights), follow(&flights));
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_comes_after_the_landing_leads_though_others_still_hold_the_flight() {
+    async fn a_caller_after_the_value_is_set_leads_while_others_hold_the_flight() {
         let flights = Flights::default();
         let leader = lead(&flights);
         let slow = follow(&flights);
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((slow.value().await, flights.count()), (Some(1), 0));
     }
 
-    /// Work of a tenth of a second; counts 1 when it begins and 100 when it ends.
+    /// Work that lasts a tenth of a second; adds 1 to `count` when it begins and 100 when it ends.
     fn work(env: &Env, count: &Arc<AtomicU32>) -> impl Future<Output = u32> + Send + use<> {
         let (env, count) = (env.clone(), Arc::clone(count));
         async move {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_goes_on_when_its_first_caller_goes_away_and_ends_with_the_last() {
+    async fn work_survives_its_first_caller_and_is_aborted_with_the_last() {
         let (env, flights, count) = (Env::simulated(1, 0), Flights::default(), Arc::default());
         let first = lead(&flights).run(&env, "work", work(&env, &count));
         let second = follow(&flights);
@@ -219,13 +220,13 @@ mod tests {
         assert_eq!((count.load(Ordering::Relaxed), flights.count()), (101, 0));
         let only = lead(&flights).run(&env, "work", work(&env, &count));
         assert!(env.timeout(Duration::from_millis(10), only.value()).await.is_none());
-        assert_eq!(flights.count(), 0, "at once: nobody joins what is aborted");
+        assert_eq!(flights.count(), 0, "removed at once, so that no caller joins aborted work");
         env.sleep(Duration::from_secs(1)).await;
         assert_eq!(count.load(Ordering::Relaxed), 102);
     }
 
     #[tokio::test]
-    async fn followers_of_work_that_panicked_are_told() {
+    async fn followers_of_work_that_panicked_get_none() {
         let (env, flights) = (Env::simulated(1, 0), Flights::default());
         let follower = lead(&flights).run(&env, "work", async { panic!("boom") });
         assert_eq!((follower.value().await, flights.count()), (None, 0));

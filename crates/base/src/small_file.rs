@@ -1,8 +1,7 @@
-//! Files that people and programs write for us and that are read as a whole: configuration, rules, lists,
-//! secrets, states.
+//! Reads small files completely: configuration, rules, lists, secrets, state.
 //!
-//! **Invariant.** No more than the caller's bound is read, whatever the path is by now: a device that never
-//! ends has no size, and a file may grow while it is read.
+//! **Invariant.** Never reads more than the caller's bound plus one byte, whatever the path refers to: a
+//! device may be endless, and a file may grow while it is read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -10,18 +9,18 @@ use std::path::Path;
 
 use crate::units::ByteSize;
 
-/// The bytes of a file that has at most so many.
+/// The contents of a file of at most `bytes_max` bytes.
 pub fn read(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
-        let reason = format!("it has more than {}, which is the most that is read", ByteSize(bytes_max));
+        let reason = format!("it is larger than {}, the limit for such a file", ByteSize(bytes_max));
         return Err(io::Error::new(ErrorKind::FileTooLarge, reason));
     }
     Ok(bytes)
 }
 
-/// The text of a file that has at most so many bytes.
+/// The text of a file of at most `bytes_max` bytes.
 pub fn read_text(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<String> {
     let text = String::from_utf8(read(path, bytes_max)?);
     text.map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
@@ -32,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_larger_or_never_ends_is_refused_with_the_limit() {
+    fn files_above_the_limit_and_endless_devices_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, "12345678").unwrap();

@@ -1,13 +1,14 @@
-//! What a misspelt name was probably meant to be.
+//! Suggests the name that a misspelt name was probably meant to be.
 //!
-//! Names are short and lists of candidates are tables of the program; a longer name than any in a table is
-//! not compared at all, so the cost does not depend on what a client sends.
+//! The candidates are tables of the program, whose names are short. A name longer than `NAME_BYTES_MAX`
+//! is not compared at all, so the cost does not depend on what a client sends.
 
-/// Longest name that is compared, in bytes: no option, function or stage has a longer one.
+/// The longest name that is compared, in bytes: no option, function or stage has a longer one.
 const NAME_BYTES_MAX: usize = 96;
 
-/// The candidate that differs least from `name`, if any is close enough to be a slip: letters left out,
-/// added, replaced or swapped, one for every three.
+/// The candidate with the smallest edit distance (insertions, deletions, replacements and swaps of
+/// characters) from `name`, ignoring case, if there is at most one edit for every three characters (and
+/// one for shorter names).
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -23,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_strangers_are_not() {
+    fn misspelt_names_are_recognised_and_unrelated_ones_are_not() {
         let names = ["flush.max_age", "flush.max_bytes", "store", "sum"];
         for (name, found) in [
             ("flush.max_ag", Some("flush.max_age")),

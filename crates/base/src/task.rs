@@ -1,6 +1,6 @@
 //! A spawned task and its owner.
 //!
-//! Dropping a [`Task`] aborts it: no task outlives the value that owns it.
+//! Dropping a [`Task`] aborts it, so no task outlives its owner.
 
 use tokio::task::JoinHandle;
 
@@ -15,12 +15,12 @@ pub struct Task<T> {
 /// Why a task has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
-    /// The task panicked; the message is the panic's.
+    /// The task panicked.
     #[error("task '{name}' panicked: {message}")]
     Panicked {
         /// The task's name.
         name: &'static str,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
     /// The task was aborted before it finished.
@@ -41,9 +41,10 @@ impl<T> Task<T> {
         self.ended().await
     }
 
-    /// Waits for the task's result, which is given once. Cancelling this future leaves the task running.
+    /// Waits for the task's result, which it returns once. Cancelling this future leaves the task
+    /// running.
     pub async fn ended(&mut self) -> Result<T, TaskError> {
-        let handle = self.handle.as_mut().expect("the handle is only taken on drop");
+        let handle = self.handle.as_mut().expect("only `drop` takes the handle");
         let result = handle.await;
         let name = self.name;
         result.map_err(|error| match error.try_into_panic() {
@@ -57,7 +58,7 @@ impl<T> Task<T> {
         self.handle.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Asks the task to stop at its next suspension point.
+    /// Aborts the task at its next suspension point.
     pub fn abort(&self) {
         if let Some(handle) = &self.handle {
             handle.abort();

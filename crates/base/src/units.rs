@@ -1,8 +1,8 @@
-//! Human units: byte sizes and durations, read and written the way operators write them.
+//! Parses and formats byte sizes and durations in the units that operators use.
 //!
-//! Sizes: `512`, `64KiB`, `8 MiB`, `2GB` (decimal) with `B KB MB GB TB KiB MiB GiB TiB`; a bare
-//! `K M G T` is binary, as in most command lines. Durations: Prometheus form (`1h30m`, `15s`, `250ms`,
-//! `7d`, `2w`, `1y`).
+//! Sizes: `512`, `64KiB`, `8 MiB`, `2GB` with `B KB MB GB TB` (decimal) and `KiB MiB GiB TiB` (binary);
+//! a bare `K M G T` is binary, as in most command lines. Durations: the Prometheus form (`1h30m`, `15s`,
+//! `250ms`, `7d`, `2w`, `1y`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteSize(pub u64);
 
-/// Bytes in a KiB, MiB and GiB.
+/// Bytes in a KiB.
 pub const KIB: u64 = 1 << 10;
 /// Bytes in a MiB.
 pub const MIB: u64 = 1 << 20;
@@ -36,7 +36,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// The text is not a size or a duration.
+/// The text is neither a size nor a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a {what}: write it like {example}")]
 pub struct ParseUnitError {
@@ -85,7 +85,7 @@ const DURATION_UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Reads a Prometheus duration: units from long to short, each at most once; `0` needs no unit.
+/// Parses a Prometheus duration: units from long to short, each at most once; `0` needs no unit.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     let bad = || ParseUnitError { text: text.to_owned(), what: "duration", example: "90s, 5m or 1h30m" };
     if text == "0" {
@@ -113,14 +113,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseUnitError> {
     Ok(Duration::from_millis(total_ms))
 }
 
-/// Writes a duration in the Prometheus form (`1h30m`), rounded down to milliseconds.
+/// Formats a duration in the Prometheus form (`1h30m`), rounded down to milliseconds.
 pub fn format_duration(duration: Duration) -> String {
     let mut ms = duration.as_millis() as u64;
     if ms == 0 {
         return "0s".to_owned();
     }
     let mut text = String::new();
-    // Years and weeks only when exact, as Prometheus prints them.
+    // Years and weeks only when the duration is a multiple of them, as Prometheus prints them.
     for (at, (unit, size)) in DURATION_UNITS.iter().enumerate() {
         let count = ms / size;
         if count == 0 || (at < 2 && !ms.is_multiple_of(*size)) {
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_written() {
+    fn sizes_are_parsed_and_formatted() {
         for (text, bytes) in
             [("512", 512), ("64KiB", 65_536), ("8 MiB", 8 << 20), ("1.5G", 3 << 29), ("2GB", 2_000_000_000)]
         {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_read_and_written() {
+    fn durations_are_parsed_and_formatted() {
         for (text, ms) in
             [("0", 0), ("250ms", 250), ("1h30m", 5_400_000), ("7d", 604_800_000), ("1m500ms", 60_500)]
         {
