@@ -1,12 +1,13 @@
-//! A test of lines as an automaton: the form in which a query hands a line filter to the storage of lines.
+//! A finite automaton that tests lines: the form in which a query passes a line filter to the storage.
 //!
-//! Storage that keeps lines in pieces can run it over the pieces: what a piece does to a state does not
-//! depend on where the piece stands. It knows no pattern syntax; it is a table.
+//! Storage that keeps lines in pieces can run the automaton over each piece, because the effect of a
+//! piece on a state does not depend on the position of the piece. An automaton is a table and knows no
+//! pattern syntax.
 //!
-//! **Invariants.** Every transition leads to a state that exists. [`LineAutomaton::PASSES`] and
+//! **Invariants.** Every transition leads to an existing state. [`LineAutomaton::PASSES`] and
 //! [`LineAutomaton::FAILS`] are never left.
 
-/// What is wrong with the parts of an automaton.
+/// The parts of an automaton do not fit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the table of a line automaton does not fit its states")]
 pub struct AutomatonError;
@@ -14,40 +15,40 @@ pub struct AutomatonError;
 /// A state of a [`LineAutomaton`].
 pub type AutomatonState = u16;
 
-/// Reads the bytes of a line one after another and says whether it passes.
+/// Reads a line byte by byte and decides whether it passes.
 #[derive(Clone, Debug)]
 pub struct LineAutomaton {
     classes: Box<[u8; 256]>,
-    /// log2 of the places that a state takes in `next`.
+    /// log2 of the entries of one state in `next`.
     shift: u32,
     next: Vec<AutomatonState>,
     passes_at_end: Vec<bool>,
     start: AutomatonState,
-    /// Bytes that lead away from the start; `None` when they are more than three.
+    /// The bytes that lead from the start state to another one; `None` when there are more than three.
     leaving: Option<Vec<u8>>,
 }
 
 /// An automaton before it is checked.
 #[derive(Clone, Debug)]
 pub struct AutomatonParts {
-    /// The class of each byte; bytes of one class do the same to every state.
+    /// The class of each byte; bytes of one class have the same transitions in every state.
     pub classes: [u8; 256],
-    /// Per state the next one by class. Those of [`LineAutomaton::PASSES`] and [`LineAutomaton::FAILS`], the
-    /// first two, are not looked at.
+    /// For each state, the next state by class. The rows of [`LineAutomaton::PASSES`] and
+    /// [`LineAutomaton::FAILS`], the first two, are ignored.
     pub next: Vec<Vec<AutomatonState>>,
-    /// Per state whether a line that ends in it passes.
+    /// For each state, whether a line that ends in it passes.
     pub passes_at_end: Vec<bool>,
     /// The state before the first byte.
     pub start: AutomatonState,
 }
 
 impl LineAutomaton {
-    /// Lines that led here pass, whatever follows.
+    /// A line that reaches this state passes, whatever follows.
     pub const PASSES: AutomatonState = 0;
-    /// Lines that led here fail, whatever follows.
+    /// A line that reaches this state fails, whatever follows.
     pub const FAILS: AutomatonState = 1;
 
-    /// Makes an automaton; an error when a class or state is missing.
+    /// Builds the table; fails when a class or a state is missing.
     pub fn new(parts: AutomatonParts) -> Result<Self, AutomatonError> {
         let AutomatonParts { classes, next, mut passes_at_end, start } = parts;
         let count = next.len();
@@ -76,7 +77,7 @@ impl LineAutomaton {
         Ok(made)
     }
 
-    /// How many states there are.
+    /// The number of states.
     pub fn states(&self) -> usize {
         self.passes_at_end.len()
     }
@@ -86,18 +87,18 @@ impl LineAutomaton {
         self.start
     }
 
-    /// The bytes that lead away from the start; `None` when they are more than three.
+    /// The bytes that lead from the start state to another one; `None` when there are more than three.
     pub fn leaving(&self) -> Option<&[u8]> {
         self.leaving.as_deref()
     }
 
-    /// The state after one more byte.
+    /// The state that follows `state` at `byte`.
     #[inline(always)]
     pub fn step(&self, state: AutomatonState, byte: u8) -> AutomatonState {
         self.next[usize::from(state) << self.shift | usize::from(self.classes[usize::from(byte)])]
     }
 
-    /// The state after more bytes.
+    /// The state after all of `bytes`.
     #[inline]
     pub fn run(&self, mut state: AutomatonState, bytes: &[u8]) -> AutomatonState {
         for &byte in bytes {
@@ -121,7 +122,7 @@ impl LineAutomaton {
 mod tests {
     use super::*;
 
-    /// Lines with an `a` that `b` follows.
+    /// Accepts lines that contain `ab`.
     fn parts() -> AutomatonParts {
         let mut classes = [0; 256];
         (classes[usize::from(b'a')], classes[usize::from(b'b')]) = (1, 2);
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_pass_by_the_table() {
+    fn lines_pass_as_the_table_says() {
         let automaton = LineAutomaton::new(parts()).unwrap();
         let passing = ["ab", "xaab", "abba"];
         assert!(passing.iter().all(|line| automaton.passes(line.as_bytes())));
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_with_holes_are_refused() {
+    fn incomplete_tables_are_refused() {
         let broken: [fn(&mut AutomatonParts); 5] = [
             |p| p.start = 4,
             |p| p.next[3][1] = 4,

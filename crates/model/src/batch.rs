@@ -1,7 +1,7 @@
 //! A batch: the entries or samples of one request of one tenant, on their way to the WAL and the head.
 //!
-//! All text of the entries lies in one arena. A decoder that received the arena compressed keeps
-//! the compressed form beside it, so that the WAL can store those bytes as they came.
+//! All text of the entries is in one arena. A decoder that received the arena compressed also keeps the
+//! compressed form, so that the WAL can store those bytes unchanged.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::samples::SampleBatch;
 use crate::signal::{Dataset, Signal};
 use crate::tenant::TenantId;
 
-/// A piece of an arena: `len` bytes from `start`.
+/// A range of an arena: `len` bytes from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Span {
     /// Offset of the first byte.
@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// How an arena's compressed form is coded.
+/// The compression of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArenaCodec {
     /// A raw snappy block, as Loki push clients send it.
@@ -44,9 +44,9 @@ pub enum ArenaCodec {
 /// The text that a batch's spans point into; at most 4 GiB.
 #[derive(Clone, Debug, Default)]
 pub struct Arena {
-    /// The plain bytes.
+    /// The uncompressed bytes.
     pub bytes: Bytes,
-    /// The same bytes as they arrived, when they arrived compressed by a codec of the WAL.
+    /// The same bytes as received, if they arrived compressed with a codec of the WAL.
     pub compressed: Option<(ArenaCodec, Bytes)>,
 }
 
@@ -61,37 +61,37 @@ pub struct Entry {
     pub metadata_start: u32,
     /// Number of structured-metadata pairs.
     pub metadata_len: u16,
-    /// Detected level; [`Level::None`] when the metadata holds the client's own.
+    /// Detected level; [`Level::None`] when the metadata contains a level from the client.
     pub level: Level,
 }
 
-/// The entries of one stream of a batch, in the order they were sent.
+/// The entries of one stream of a batch, in the order of the request.
 #[derive(Clone, Debug)]
 pub struct StreamEntries {
-    /// The stream's identity: `labels.stream_id()`.
+    /// The id of the stream: `labels.stream_id()`.
     pub id: StreamId,
     /// The stream's labels.
     pub labels: Arc<Labels>,
-    /// Its entries; may be empty when all were refused.
+    /// The entries of the stream; empty when all were refused.
     pub entries: Vec<Entry>,
 }
 
 /// The accepted entries of one request. A stream may appear more than once.
 #[derive(Clone, Debug)]
 pub struct LogBatch {
-    /// Whose data it is.
+    /// The owner of the data.
     pub tenant: TenantId,
     /// Text of lines and metadata.
     pub arena: Arena,
-    /// Structured-metadata pairs (name, value) of all entries; `detected_level` is not among them
-    /// unless the client sent its own.
+    /// Structured-metadata pairs (name, value) of all entries. Contains `detected_level` only if the
+    /// client sent it.
     pub metadata: Vec<(Span, Span)>,
     /// Entries by stream.
     pub streams: Vec<StreamEntries>,
 }
 
 impl LogBatch {
-    /// The structured metadata of an entry as (name, value) bytes.
+    /// The structured metadata of an entry as pairs of name and value.
     pub fn metadata_of<'a>(
         &'a self,
         entry: &Entry,
@@ -102,25 +102,25 @@ impl LogBatch {
         pairs.iter().map(move |(name, value)| (name.of(arena), value.of(arena)))
     }
 
-    /// Number of entries.
+    /// The number of entries.
     pub fn rows(&self) -> usize {
         self.streams.iter().map(|s| s.entries.len()).sum()
     }
 
-    /// Bytes of all lines.
+    /// Bytes of all lines together.
     pub fn line_bytes(&self) -> u64 {
         let entries = self.streams.iter().flat_map(|s| &s.entries);
         entries.map(|e| u64::from(e.line.len)).sum()
     }
 
-    /// First and last timestamp of the entries; `None` when there is none.
+    /// The first and last timestamp of the entries; `None` without entries.
     pub fn time_bounds(&self) -> Option<(i64, i64)> {
         let mut times = self.streams.iter().flat_map(|s| &s.entries).map(|e| e.timestamp);
         let first = times.next()?;
         Some(times.fold((first, first), |(lo, hi), t| (lo.min(t), hi.max(t))))
     }
 
-    /// Bytes that the batch holds in memory, for budgets.
+    /// Bytes of memory that the batch uses, for budgets.
     pub fn memory_bytes(&self) -> u64 {
         let compressed = self.arena.compressed.as_ref().map_or(0, |(_, b)| b.len());
         let fixed = self.metadata.len() * size_of::<(Span, Span)>()
@@ -130,7 +130,7 @@ impl LogBatch {
     }
 }
 
-/// What one request of one tenant brings, of either signal.
+/// The data of one request of one tenant, of either signal.
 #[derive(Clone, Debug)]
 pub enum Batch {
     /// Entries of streams.
@@ -140,12 +140,12 @@ pub enum Batch {
 }
 
 impl Batch {
-    /// Whose data of which kind it is.
+    /// The tenant and the signal.
     pub fn dataset(&self) -> Dataset {
         Dataset { tenant: self.tenant().clone(), signal: self.signal() }
     }
 
-    /// Whose data it is.
+    /// The owner of the data.
     pub fn tenant(&self) -> &TenantId {
         match self {
             Self::Logs(batch) => &batch.tenant,
@@ -153,7 +153,7 @@ impl Batch {
         }
     }
 
-    /// Which kind of data it is.
+    /// The signal of the data.
     pub fn signal(&self) -> Signal {
         match self {
             Self::Logs(_) => Signal::Logs,
@@ -161,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// Number of entries or samples.
+    /// The number of entries or samples.
     pub fn rows(&self) -> usize {
         match self {
             Self::Logs(batch) => batch.rows(),
@@ -169,7 +169,7 @@ impl Batch {
         }
     }
 
-    /// Whether it brings nothing.
+    /// Whether the batch contains nothing.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Logs(batch) => batch.rows() == 0,
@@ -185,7 +185,7 @@ impl Batch {
         }
     }
 
-    /// First and last timestamp in nanoseconds since the epoch; `None` when there is no row.
+    /// The first and last timestamp in nanoseconds since the epoch; `None` without rows.
     pub fn time_bounds(&self) -> Option<(i64, i64)> {
         match self {
             Self::Logs(batch) => batch.time_bounds(),
@@ -193,7 +193,7 @@ impl Batch {
         }
     }
 
-    /// Bytes that the batch holds in memory, for budgets.
+    /// Bytes of memory that the batch uses, for budgets.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Self::Logs(batch) => batch.memory_bytes(),
@@ -201,7 +201,7 @@ impl Batch {
         }
     }
 
-    /// The entries, when it holds logs.
+    /// The entries, if these are logs.
     pub fn as_logs(&self) -> Option<&LogBatch> {
         match self {
             Self::Logs(batch) => Some(batch),

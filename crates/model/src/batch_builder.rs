@@ -1,5 +1,4 @@
-//! Puts a [`LogBatch`] together row by row: for data that does not come from a request, whose text lies in
-//! one piece already.
+//! Builds a [`LogBatch`] row by row, from data that does not come from a request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::labels::{Labels, StreamId};
 use crate::level::Level;
 use crate::tenant::TenantId;
 
-/// A batch under construction. A stream stands in it once, its rows in the order in which they came.
+/// A batch under construction. Each stream appears once, with its rows in the order of insertion.
 #[derive(Debug)]
 pub struct LogBatchBuilder {
     tenant: TenantId,
@@ -54,13 +53,13 @@ impl LogBatchBuilder {
             self.metadata.push(pair);
         }
         let pairs = self.metadata.len() - metadata_start as usize;
-        let metadata_len = u16::try_from(pairs).expect("a row has at most 65,535 pairs of metadata");
+        let metadata_len = u16::try_from(pairs).expect("the caller adds at most 65,535 pairs per row");
         let line = self.text(line.as_ref());
         let entry = Entry { timestamp, line, metadata_start, metadata_len, level };
         self.stream(labels).entries.push(entry);
     }
 
-    /// The stream with these labels, which stands in the batch from now on, with or without rows.
+    /// The stream with these labels; adds it to the batch, without rows, if it is new.
     pub fn stream(&mut self, labels: &Arc<Labels>) -> &mut StreamEntries {
         let id = labels.stream_id();
         let at = *self.places.entry(id).or_insert(self.streams.len());
@@ -73,11 +72,11 @@ impl LogBatchBuilder {
     fn text(&mut self, text: &[u8]) -> Span {
         let start = self.arena.len();
         self.arena.extend_from_slice(text);
-        assert!(u32::try_from(self.arena.len()).is_ok(), "the text of a batch is at most 4 GiB");
+        assert!(u32::try_from(self.arena.len()).is_ok(), "the text of a batch must not exceed 4 GiB");
         Span { start: start as u32, len: text.len() as u32 }
     }
 
-    /// The batch.
+    /// The finished batch.
     pub fn build(self) -> LogBatch {
         let arena = Arena { bytes: Bytes::from(self.arena), compressed: None };
         LogBatch { tenant: self.tenant, arena, metadata: self.metadata, streams: self.streams }
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_a_stream_stand_together_with_their_text() {
+    fn rows_are_grouped_by_stream_with_their_text() {
         let labels = |app| Arc::new(Labels::from_pairs([("app", app)]));
         let mut builder = LogBatchBuilder::new(TenantId::default_tenant());
         builder.row(&labels("a"), 1, "first");

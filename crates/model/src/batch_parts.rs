@@ -1,8 +1,10 @@
-//! Parts of a batch: what lies between two places of it, as a batch of its own.
+//! Splits a batch: makes a new batch of the data between two places.
 //!
-//! A batch that is too large for one step is stored in parts. **Invariants.** Parts between places that
-//! follow each other hold every entry, sample, exemplar and metadata of the batch once and in its order.
-//! A part shares no text with its batch, so that either can be let go of alone.
+//! A batch that is too large for one step is stored in parts.
+//!
+//! **Invariants.** Parts between consecutive places contain every entry, sample, exemplar and metadata
+//! of the batch once and in order. A part shares no text with its batch, so that either can be dropped
+//! alone.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,38 +12,38 @@ use std::ops::Range;
 use crate::batch::{Arena, LogBatch, Span, StreamEntries};
 use crate::samples::{SampleBatch, SeriesSamples};
 
-/// A place in a batch of samples: how much of each of its columns lies before it.
+/// A place in a batch of samples: how much of each column precedes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SamplePlace {
-    /// The series that it lies in or before.
+    /// Position of the series that the place is in or before.
     pub series: usize,
-    /// Float samples before it.
+    /// Float samples before the place.
     pub floats: usize,
-    /// Histograms before it.
+    /// Histograms before the place.
     pub histograms: usize,
-    /// Exemplars before it.
+    /// Exemplars before the place.
     pub exemplars: usize,
-    /// Metadata before it.
+    /// Metadata before the place.
     pub metadata: usize,
 }
 
 /// A place in a batch of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryPlace {
-    /// The stream that it lies in or before.
+    /// Position of the stream that the place is in or before.
     pub stream: usize,
-    /// Entries of that stream before it.
+    /// Entries of that stream before the place.
     pub entry: usize,
 }
 
-/// The positions of a range that are at `from` or behind it and before `to`.
+/// The part of `range` that is within `from..to`.
 fn between(range: &Range<u32>, from: usize, to: usize) -> Range<usize> {
     let start = (range.start as usize).max(from);
     start..(range.end as usize).min(to).max(start)
 }
 
 impl SampleBatch {
-    /// Positions of the series that have something between two places: the series of that part.
+    /// Positions of the series that have data between two places.
     pub fn series_between<'a>(
         &'a self,
         from: &'a SamplePlace,
@@ -56,7 +58,7 @@ impl SampleBatch {
         })
     }
 
-    /// What lies between two places. It has no text of its own: the columns say everything.
+    /// The data between two places, without arena: the columns contain everything.
     pub fn part(&self, from: &SamplePlace, to: &SamplePlace) -> Self {
         let mut part = Self::new(self.tenant.clone());
         part.metadata.extend_from_slice(&self.metadata[from.metadata..to.metadata]);
@@ -83,7 +85,7 @@ impl SampleBatch {
 }
 
 impl LogBatch {
-    /// What lies between two places. Its text is copied; what entries share of theirs is copied once.
+    /// The entries between two places. Copies their text; text that entries share is copied once.
     pub fn part(&self, from: EntryPlace, to: EntryPlace) -> Self {
         let mut copy = CopiedText { of: &self.arena.bytes, text: Vec::new(), places: HashMap::new() };
         let mut part = Self {
@@ -115,23 +117,23 @@ impl LogBatch {
     }
 }
 
-/// Text of an arena that is copied into another one.
+/// Copies text from one arena to another.
 struct CopiedText<'a> {
     of: &'a [u8],
     text: Vec<u8>,
-    /// Where pieces stand that may be named again.
+    /// The new offset of each shared span (start and length) that was copied.
     places: HashMap<(u32, u32), u32>,
 }
 
 impl CopiedText<'_> {
-    /// Copies a piece that is named once.
+    /// Copies a span.
     fn own(&mut self, piece: Span) -> Span {
         let start = self.text.len() as u32;
         self.text.extend_from_slice(piece.of(self.of));
         Span { start, len: piece.len }
     }
 
-    /// Copies a piece, unless it was copied before.
+    /// Copies a span, or returns the copy that exists.
     fn shared(&mut self, piece: Span) -> Span {
         match self.places.get(&(piece.start, piece.len)) {
             Some(start) => Span { start: *start, len: piece.len },
@@ -169,7 +171,7 @@ mod tests {
         batch
     }
 
-    /// Everything that a batch says of samples, an item a line.
+    /// The contents of a batch of samples, one string per item, sorted.
     fn said(batch: &SampleBatch) -> Vec<String> {
         let mut all: Vec<String> = batch.metadata.iter().map(|of| format!("{of:?}")).collect();
         for (at, series) in batch.series.iter().enumerate() {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_of_samples_are_the_batch_wherever_it_is_cut() {
+    fn two_parts_of_samples_equal_the_batch_at_every_cut() {
         let batch = samples();
         let end = SamplePlace { series: 4, floats: 6, histograms: 4, exemplars: 4, metadata: 4 };
         let mut places = vec![SamplePlace { metadata: 3, ..SamplePlace::default() }];
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn two_parts_of_entries_are_the_batch_and_copy_shared_text_once() {
+    fn two_parts_of_entries_equal_the_batch_and_copy_shared_text_once() {
         let mut builder = LogBatchBuilder::new(TenantId::default_tenant());
         for app in ["a", "b"] {
             let labels = Arc::new(Labels::from_pairs([("app", app)]));
@@ -222,7 +224,7 @@ mod tests {
             }
         }
         let mut batch = builder.build();
-        // All entries name the same text.
+        // All entries share the same metadata text.
         let shared = batch.metadata[0];
         batch.metadata.fill(shared);
         let said = |batch: &LogBatch| -> Vec<String> {

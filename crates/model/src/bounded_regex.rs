@@ -1,9 +1,10 @@
-//! Regular expressions whose compilation is bounded and whose search can be stopped.
+//! Regular expressions with bounded compilation and a search that can be cancelled.
 //!
-//! Search is linear in the text, but the factor is the size of the compiled expression: some expressions of
-//! 40 kB take a millisecond for each hundred bytes. The engine cannot be stopped within one search. So a text
-//! for which the worst case is short enough goes to the engine, and any longer one to a simulation of the
-//! same automaton that tells [`sandur_base::job`] of its steps. Both give the same matches.
+//! Search time is linear in the text, but the factor is the size of the compiled expression: some
+//! expressions of 40 kB need a millisecond for a hundred bytes. The engine cannot be interrupted within
+//! one search. A text whose worst case is short enough is therefore searched by the engine. A longer
+//! text is searched by a simulation of the same automaton that reports its steps to
+//! [`sandur_base::job`]. Both find the same matches.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,46 +17,47 @@ use regex_syntax::hir::{self, Hir};
 use sandur_base::Stopped;
 use sandur_base::job::{Held, look, spend};
 
-/// Compiled size above which an expression is refused: bounds the memory of a query and the time of
-/// compiling, which cannot be stopped.
+/// The largest compiled size of an expression, in bytes. It bounds the memory of a query and the time of
+/// the compilation, which cannot be interrupted.
 pub const REGEX_BYTES_MAX: usize = 2 << 20;
 
-/// Steps of the engine that may run without a look at the clock. A step is a state of the automaton at a byte
-/// and takes up to 5 ns, so this is ten milliseconds; nearly always the engine needs a small part of it.
+/// Steps of the engine that may run without a check for cancellation. A step is one state of the
+/// automaton at one byte and takes up to 5 ns, so this is 10 ms; the engine usually needs a small
+/// fraction of it.
 const STEPS_MAX: usize = 1 << 21;
 
-/// Longest text of an expression.
+/// The longest text of an expression, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 128 << 10;
 
-/// Work of writing an expression's classes out, in code points: 0.1 s. It comes before there is a compiled
-/// size.
+/// Bounds the expansion of an expression's character classes, in code points: 0.1 s. It happens before
+/// the compiled size is known.
 const CLASS_WORK_MAX: u64 = 1 << 25;
-/// What a class of Unicode takes of it: its ranges, or, when case is ignored, a look at each of its
-/// characters.
+/// Cost of a Unicode class against [`CLASS_WORK_MAX`]: copying its ranges, or visiting each of its
+/// characters when case is ignored.
 const CLASS_WORK: u64 = 1 << 14;
 const FOLDED_CLASS_WORK: u64 = 1 << 20;
 
-/// What the engine remembers of a search for the next.
+/// Size of the cache of states that the engine keeps between searches, in bytes.
 const ENGINE_CACHE_BYTES: usize = 2 << 20;
 
 /// Why an expression was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegexError {
-    /// Too large when compiled.
+    /// The compiled expression is too large.
     #[error(
         "the regular expression is too large: compiled it takes more than {REGEX_BYTES_MAX} bytes; use \
          fewer or shorter alternatives and smaller repetition counts, or several filters"
     )]
     TooLarge,
-    /// Its text is too long.
+    /// The text of the expression is too long.
     #[error(
         "the regular expression is too long: {0} bytes, at most {PATTERN_BYTES_MAX}; use several filters"
     )]
     TooLong(usize),
-    /// The job that reads it is to end, or has no memory for it.
+    /// The job was cancelled, or its budget is exhausted.
     #[error("the work was stopped")]
     Stopped,
-    /// Not an expression that can be run.
+    /// The expression is not valid.
     #[error("{0}")]
     Invalid(String),
 }
@@ -63,15 +65,15 @@ pub enum RegexError {
 /// How an expression is compiled.
 #[derive(Debug, Clone, Copy)]
 pub struct RegexOptions {
-    /// Texts are UTF-8, and empty matches do not part characters.
+    /// The texts are UTF-8, and empty matches do not split characters.
     pub utf8: bool,
-    /// Look for the bytes that a match begins with before anything else.
+    /// First search for bytes that every match begins with.
     pub prefilter: bool,
-    /// Tell where groups match.
+    /// Report the positions of groups.
     pub groups: bool,
 }
 
-/// The expression with braces escaped that begin no repetition: in Go's syntax they stand for themselves.
+/// Escapes braces that begin no repetition: in Go's syntax they are literals.
 fn with_literal_braces(pattern: &str) -> Cow<'_, str> {
     let mut escaped = String::new();
     let (mut taken, mut at) = (0, 0);
@@ -99,7 +101,7 @@ fn with_literal_braces(pattern: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Whether `n}`, `n,}` or `n,m}` comes.
+/// Whether `rest` begins with `n}`, `n,}` or `n,m}`.
 fn begins_repetition(rest: &[u8]) -> bool {
     let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let first = digits(rest);
@@ -116,17 +118,17 @@ fn begins_repetition(rest: &[u8]) -> bool {
 pub struct BoundedRegex {
     regex: meta::Regex,
     nfa: Arc<NFA>,
-    /// Steps that a byte may take.
+    /// The most steps for one byte.
     weight: usize,
     utf8: bool,
-    /// Memory of the job that compiled it.
+    /// Memory charged to the job that compiled the expression.
     held: Arc<Held>,
 }
 
-/// Where the groups of a match are: of group `n`, the places `2n` and `2n + 1`.
+/// Positions of groups: group `n` begins at slot `2n` and ends at slot `2n + 1`.
 pub type Slots = Vec<Option<NonMaxUsize>>;
 
-/// Where a group is, in bytes of the text; `None` when it took no part or is not there.
+/// The range of a group in bytes of the text; `None` when the group did not take part or does not exist.
 pub fn group_span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
     let first = group.checked_mul(2)?;
     let place = |n: usize| slots.get(n).copied().flatten().map(|place| place.get());
@@ -134,7 +136,7 @@ pub fn group_span(slots: &Slots, group: usize) -> Option<(usize, usize)> {
 }
 
 impl BoundedRegex {
-    /// The syntax tree of an expression; `utf8`: over text.
+    /// Parses an expression into a syntax tree. `utf8`: for texts that are UTF-8.
     pub fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {
         look().map_err(|Stopped| RegexError::Stopped)?;
         if pattern.len() > PATTERN_BYTES_MAX {
@@ -151,8 +153,9 @@ impl BoundedRegex {
         translator.translate(pattern, &ast).map_err(|error| invalid(error.into()))
     }
 
-    /// Compiles a syntax tree. In a job it is charged to the job's owner for as long as it lives, and a job
-    /// that is to end compiles nothing more: many expressions fit into one text.
+    /// Compiles a syntax tree. Within a job, the memory is charged to the job's owner until the last
+    /// clone is dropped, and a cancelled job compiles nothing more, since one text can contain many
+    /// expressions.
     pub fn new(hir: &Hir, options: RegexOptions) -> Result<Self, RegexError> {
         look().map_err(|Stopped| RegexError::Stopped)?;
         let captures = if options.groups { WhichCaptures::All } else { WhichCaptures::Implicit };
@@ -183,40 +186,40 @@ impl BoundedRegex {
         Ok(compiled)
     }
 
-    /// Bytes that it takes and that no job was charged with.
+    /// Bytes of memory that no job was charged with.
     pub fn memory_bytes(&self) -> u64 {
         self.whole_bytes().saturating_sub(self.held.reserved_bytes())
     }
 
-    /// Bytes that it takes when it is compiled, and to search with it in one thread.
+    /// Bytes of the compiled expression, and of a search with it in one thread.
     fn whole_bytes(&self) -> u64 {
         let threads = 2 * self.nfa.states().len() * (16 + 8 * self.slot_count());
-        // What the engine remembers of its states grows with the expression, up to its limit.
+        // The engine's cache of states grows with the expression, up to its limit.
         let remembered = (self.nfa.memory_usage() * 16).min(ENGINE_CACHE_BYTES);
         (self.regex.memory_usage() + self.nfa.memory_usage() + threads + remembered) as u64
     }
 
-    /// The most steps that a byte of text takes.
+    /// The most steps for one byte of text.
     pub fn steps_per_byte(&self) -> usize {
         self.weight
     }
 
-    /// Bytes of text that may be searched without a look at the clock.
+    /// Bytes of text that may be searched without a check for cancellation.
     pub fn piece_bytes(&self) -> usize {
         STEPS_MAX / self.weight
     }
 
-    /// Places that [`Self::find`] fills in at most.
+    /// The most slots that [`Self::find`] fills.
     pub fn slot_count(&self) -> usize {
         self.nfa.group_info().slot_len()
     }
 
-    /// The names of the groups, the whole match included.
+    /// The names of the groups, beginning with group 0, the complete match.
     pub fn group_names(&self) -> impl Iterator<Item = Option<&str>> {
         self.nfa.group_info().pattern_names(PatternID::ZERO)
     }
 
-    /// The number of the group of this name.
+    /// The number of the group with this name.
     pub fn group_of(&self, name: &str) -> Option<usize> {
         self.nfa.group_info().to_index(PatternID::ZERO, name)
     }
@@ -226,7 +229,7 @@ impl BoundedRegex {
         Ok(self.half(text)?.is_some())
     }
 
-    /// An offset at which a match was known, if there is one.
+    /// An offset at which a match is certain, if there is a match.
     pub fn half(&self, text: &[u8]) -> Result<Option<usize>, Stopped> {
         if text.len() <= self.piece_bytes() {
             spend(text.len() * self.weight)?;
@@ -236,7 +239,8 @@ impl BoundedRegex {
         self.simulate(text, 0, &mut Vec::new(), true)
     }
 
-    /// The first match from `at` on; `slots`, as many as are wanted, get its place and its groups'.
+    /// Finds the first match from `at` on. Fills `slots`, as many as the caller needs, with the
+    /// positions of the groups.
     pub fn find(&self, text: &[u8], at: usize, slots: &mut Slots) -> Result<bool, Stopped> {
         slots.fill(None);
         let rest = text.len().saturating_sub(at);
@@ -247,7 +251,7 @@ impl BoundedRegex {
         Ok(self.simulate(text, at, slots, false)?.is_some())
     }
 
-    /// Runs all threads of the automaton over the text, those that are preferred first.
+    /// Runs all threads of the automaton over the text in their order of preference (a Pike VM).
     fn simulate(
         &self,
         text: &[u8],
@@ -273,7 +277,7 @@ impl BoundedRegex {
                     State::Match { .. } => {
                         found = Some(place);
                         slots.copy_from_slice(now.slots_of(state));
-                        // The threads behind it are not preferred.
+                        // The threads after it have lower preference.
                         break;
                     }
                     State::ByteRange { trans } => {
@@ -300,7 +304,7 @@ impl BoundedRegex {
         Ok(found)
     }
 
-    /// Adds a state and all that are reached from it without a byte.
+    /// Adds a state and all states that are reachable from it without consuming a byte.
     fn follow(
         &self,
         threads: &mut Threads,
@@ -351,7 +355,7 @@ impl BoundedRegex {
     }
 }
 
-/// Sums the work of writing classes out.
+/// Estimates the cost of expanding the character classes.
 #[derive(Default)]
 struct ClassWork {
     classes: u64,
@@ -397,7 +401,7 @@ impl ast::Visitor for ClassWork {
     }
 }
 
-/// Steps that a state may take at a byte.
+/// The most steps of a state at one byte.
 fn edges(state: &State) -> usize {
     match state {
         State::Union { alternates } => 1 + alternates.len(),
@@ -406,18 +410,18 @@ fn edges(state: &State) -> usize {
     }
 }
 
-/// What is left to do when states are followed.
+/// A pending action of [`BoundedRegex::follow`].
 enum Step {
     Go(StateID),
     Restore(usize, Option<NonMaxUsize>),
 }
 
-/// The states that the automaton is in, in the order of preference.
+/// The current states of the automaton, in order of preference.
 struct Threads {
     order: Vec<StateID>,
-    /// Per state whether it is in `order`.
+    /// For each state, whether it is in `order`.
     present: Vec<bool>,
-    /// Per state the places of its groups.
+    /// For each state, the positions of its groups.
     slots: Slots,
     width: usize,
     stack: Vec<Step>,
@@ -511,9 +515,9 @@ mod tests {
         "日本bé",
     ];
 
-    /// Both engines find the same places, from every offset.
+    /// Braces are literals in Go's syntax unless they begin a repetition.
     #[test]
-    fn braces_that_repeat_nothing_stand_for_themselves() {
+    fn braces_without_a_repetition_are_literals() {
         for (pattern, escaped) in [
             ("a{2}b{3,}c{4,5}", "a{2}b{3,}c{4,5}"),
             ("{.*", r"\{.*"),
@@ -526,8 +530,9 @@ mod tests {
         }
     }
 
+    /// Method: the engine and the simulation search every text from every offset.
     #[test]
-    fn the_simulation_gives_the_matches_of_the_engine() {
+    fn the_simulation_finds_the_matches_of_the_engine() {
         for (pattern, utf8) in PATTERNS.iter().flat_map(|p| [(*p, true), (*p, false)]) {
             let regex = compile(pattern, utf8).unwrap();
             for text in TEXTS {
@@ -547,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_refused_with_the_limit_and_a_way_out() {
+    fn expressions_that_are_too_large_are_refused_with_the_limit_and_a_remedy() {
         let refusal = compile(r"(?:\p{L}{100}){100}", true).unwrap_err();
         assert_eq!(refusal, RegexError::TooLarge);
         assert!(refusal.to_string().contains("2097152 bytes; use fewer"), "{refusal}");

@@ -1,24 +1,24 @@
-//! Numbers as decimal digits, appended to bytes: what answers of millions of samples are written with.
+//! Appends decimal numbers to byte buffers: the number format of large responses.
 //!
-//! **Invariant.** A fraction has the shortest digits that read back as the same number; of two that are
-//! equally near, the even one, which Go and Python write as well.
+//! **Invariant.** A fraction has the shortest digits that parse to the same number. Of two candidates
+//! that are equally near, the even one is written, as in Go and Python.
 
-/// Below it every whole number is exact, and is written without an exponent in all of our formats.
+/// Below it every integer is exact, and all of our formats write it without an exponent.
 const WHOLE_MAX: f64 = 1e15;
-/// From it on the quick way writes fractions without an exponent.
+/// Smallest magnitude for which the fast path writes fractions without an exponent.
 const FRACTION_MIN: f64 = 1e-3;
 
-/// Numbers below it have eight digits at most.
+/// Numbers below it have at most eight digits.
 const EIGHT: u64 = 100_000_000;
-/// A one in each of two, and of four, numbers that are computed side by side.
+/// A one in each of two, or four, numbers that are computed in parallel within a `u64`.
 const TWO: u64 = (1 << 32) | 1;
 const FOUR: u64 = (TWO << 16) | TWO;
 
-/// The eight digits of a number below 100,000,000, each in a byte of its own, the first in the lowest byte.
+/// The eight digits of a number below 100,000,000, one per byte, the first digit in the lowest byte.
 #[inline]
 fn eight_digits(number: u64) -> u64 {
-    // Two numbers of four digits, then four of two, then eight of one: a quotient by 100, or by 10, is a
-    // product and a shift, which is exact for numbers as small as these.
+    // Splits into two numbers of four digits, then four of two, then eight of one. Quotients by 100 and
+    // by 10 are a product and a shift, which is exact for numbers this small.
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & (0x7f * TWO);
     let twos = hundreds | ((fours - hundreds * 100) << 16);
@@ -26,10 +26,10 @@ fn eight_digits(number: u64) -> u64 {
     tens | ((twos - tens * 10) << 8)
 }
 
-/// Added to digits so that they are signs.
+/// Added to digits to make ASCII characters.
 const SIGNS: u64 = 0x3030_3030_3030_3030;
 
-/// The text of a whole number below 10^16, its first sign in the lowest byte, and how many signs it has.
+/// The text of an integer below 10^16, its first character in the lowest byte, and its length.
 #[inline]
 fn sixteen_signs(number: u64) -> (u128, usize) {
     const ALL: u128 = (SIGNS as u128) << 64 | SIGNS as u128;
@@ -38,11 +38,11 @@ fn sixteen_signs(number: u64) -> (u128, usize) {
     ((digits | ALL) >> (noughts * 8), 16 - noughts as usize)
 }
 
-/// Most bytes that [`put_whole_float`] writes.
+/// The most bytes that [`put_whole_float`] writes.
 pub const WHOLE_BYTES: usize = 17;
 
-/// Writes a float that is whole over the first bytes of a text, as [`push_whole_float`] appends it; how many
-/// bytes it takes, `None` when it is no such number. Others of the bytes may change, too.
+/// Writes a float that is an integer to the beginning of `out`, in the form of [`push_whole_float`];
+/// returns the number of bytes, or `None` for other numbers. The remaining bytes may change too.
 #[inline]
 pub fn put_whole_float(out: &mut [u8; WHOLE_BYTES], value: f64) -> Option<usize> {
     let whole = whole_of(value)?;
@@ -53,7 +53,8 @@ pub fn put_whole_float(out: &mut [u8; WHOLE_BYTES], value: f64) -> Option<usize>
     Some(at + count)
 }
 
-/// The number that a float is, when it is whole, small enough to be exact, and no zero with a sign.
+/// The integer that a float equals; `None` when it is not an integer, too large to be exact, or negative
+/// zero.
 #[inline]
 fn whole_of(value: f64) -> Option<i64> {
     let whole = value as i64;
@@ -61,7 +62,7 @@ fn whole_of(value: f64) -> Option<i64> {
     (is_whole && !(whole == 0 && value.is_sign_negative())).then_some(whole)
 }
 
-/// Appends a whole number.
+/// Appends an integer.
 #[inline]
 pub fn push_whole(out: &mut Vec<u8>, number: u64) {
     if number >= EIGHT {
@@ -71,13 +72,13 @@ pub fn push_whole(out: &mut Vec<u8>, number: u64) {
     }
     let digits = eight_digits(number);
     let noughts = (digits.trailing_zeros() / 8).min(7);
-    // All eight bytes are copied, which is quicker than those that there are.
+    // Copies all eight bytes, which is faster than copying only the digits.
     let length = out.len() + 8 - noughts as usize;
     out.extend_from_slice(&((digits | SIGNS) >> (noughts * 8)).to_le_bytes());
     out.truncate(length);
 }
 
-/// Appends a whole number with its sign.
+/// Appends a signed integer.
 pub fn push_signed(out: &mut Vec<u8>, number: i64) {
     if number < 0 {
         out.push(b'-');
@@ -85,8 +86,8 @@ pub fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_whole(out, number.unsigned_abs());
 }
 
-/// Appends a float that is whole, without a point; `false`, and nothing, when it is not, when it is too large
-/// to be exact, or zero with a sign.
+/// Appends a float that is an integer, without a decimal point. Appends nothing and returns `false` when
+/// it is not an integer, too large to be exact, or negative zero.
 #[inline]
 pub fn push_whole_float(out: &mut Vec<u8>, value: f64) -> bool {
     let whole = whole_of(value);
@@ -94,8 +95,8 @@ pub fn push_whole_float(out: &mut Vec<u8>, value: f64) -> bool {
     whole.is_some()
 }
 
-/// Appends a float that is not whole, without an exponent; `false`, and nothing, when it is not finite, or so
-/// small or large that this is not the quick way.
+/// Appends a float that is not an integer, without an exponent. Appends nothing and returns `false` when
+/// it is an integer, not finite, or outside of the range of this fast path (1e-3 to 1e15).
 #[inline]
 pub fn push_fraction(out: &mut Vec<u8>, value: f64) -> bool {
     if !(FRACTION_MIN..WHOLE_MAX).contains(&value.abs()) || value as i64 as f64 == value {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_those_of_the_standard_library() {
+    fn integers_are_written_as_by_the_standard_library() {
         let mut bits = 0x9e37_79b9_7f4a_7c15u64;
         let near_powers = (0..20u32).map(|power| 10u64.pow(power)).flat_map(|n| [n - 1, n, n + 1]);
         let mixed: Vec<u64> = (0..10_000u64)
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_as_short_as_those_of_the_standard_library_and_read_back() {
+    fn fractions_are_as_short_as_those_of_the_standard_library_and_round_trip() {
         let mut bits = 0x9e37_79b9_7f4a_7c15u64;
         for n in 0..200_000u64 {
             bits = bits.wrapping_mul(0xd129_0d3d_1d8f_5e75).wrapping_add(n | 1);

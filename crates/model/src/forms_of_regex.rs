@@ -1,29 +1,31 @@
-//! Anchored regular expressions of many alternatives as forms of texts: `.*a1.*|b[0-9]|c.+`.
+//! Converts anchored regular expressions with many alternatives to text forms: `.*a1.*|b[0-9]|c.+`.
 //!
-//! An automaton of them has a state for each set of alternatives that are still possible, and a set of
-//! thousands for nearly every byte of a text. The forms are looked for by their literals instead.
+//! An automaton for such an expression has a state for each set of alternatives that are still possible,
+//! and follows a set of thousands at nearly every byte. Text forms are found by their literals instead
+//! (see [`TextForms`](crate::TextForms)).
 //!
-//! **Invariant.** The forms take exactly what the expression takes.
+//! **Invariant.** The forms accept exactly the texts that the expression accepts.
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
 use crate::text_form::{FormPiece, SignSet, TextForm};
 
-/// An automaton decides fewer alternatives as quickly.
+/// With fewer alternatives an automaton is as fast.
 const FORMS_MIN: usize = 16;
-/// Alternatives, and pieces and bytes of all of them together.
+/// The most alternatives, and the most bytes of all forms together.
 const FORMS_MAX: usize = 16 << 10;
 const BYTES_MAX: usize = 8 << 20;
-/// Pieces of a form with any number of signs of a set, beside which all of its places are followed.
+/// The most pieces of a form that contains repeated character sets: comparing such a form follows all of
+/// its positions at once.
 const SET_PIECES_MAX: usize = 16;
-/// Ranges of a set of signs.
+/// The most ranges of a character set.
 const RANGES_MAX: usize = 64;
-/// How often a sign may be repeated.
+/// The most repetitions of a character.
 const REPEATED_MAX: u32 = 64;
-/// How deep groups and alternatives may lie within each other.
+/// The most levels of nested groups and alternatives.
 const DEPTH_MAX: usize = 16;
 
-/// The forms of `^(?s:...)$`, if it is of many and of nothing else.
+/// The forms of `^(?s:...)$`, if the expression consists of many alternatives that all have a form.
 pub(crate) fn forms_of(anchored: &Hir) -> Option<Vec<TextForm>> {
     let HirKind::Concat(parts) = anchored.kind() else { return None };
     let [first, between @ .., last] = parts.as_slice() else { return None };
@@ -35,28 +37,28 @@ pub(crate) fn forms_of(anchored: &Hir) -> Option<Vec<TextForm>> {
     (all.len() >= FORMS_MIN && all.iter().all(is_followed)).then_some(all)
 }
 
-/// Whether comparing takes few places at a time.
+/// Whether comparing the form follows few positions at a time.
 fn is_followed(form: &TextForm) -> bool {
     let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
     form.pieces().len() <= SET_PIECES_MAX || !form.pieces().iter().any(is_set)
 }
 
-/// Forms, as many and as long as they may be.
+/// A list of forms within the bounds.
 #[derive(Clone)]
 struct Forms {
     all: Vec<TextForm>,
-    /// What they take at most. It is added up and not counted, since an expression has as many parts as its
-    /// text is long, and each of them adds to all forms.
+    /// An upper bound of their bytes. It is a running sum, because an expression has as many parts as
+    /// its text has characters, and each part adds to all forms.
     bytes: usize,
 }
 
 impl Forms {
-    /// None at all.
+    /// The empty list.
     fn none() -> Self {
         Self { all: Vec::new(), bytes: 0 }
     }
 
-    /// What parts are added to: the form of the empty text.
+    /// The list with one form, which accepts the empty text.
     fn start() -> Self {
         Self { all: vec![TextForm::default()], bytes: size_of::<TextForm>() }
     }
@@ -65,7 +67,7 @@ impl Forms {
         (self.all.len() <= FORMS_MAX && self.bytes <= BYTES_MAX).then_some(self)
     }
 
-    /// Each of them with these pieces at its end.
+    /// Appends pieces to each form.
     fn with(self, pieces: &[FormPiece]) -> Option<Self> {
         let more = pieces.iter().map(FormPiece::bytes_at_most).sum::<usize>();
         let bytes = self.bytes.saturating_add(more.saturating_mul(self.all.len()));
@@ -76,14 +78,14 @@ impl Forms {
         Some(forms)
     }
 
-    /// These, or those.
+    /// The union of both lists.
     fn or(mut self, others: Self) -> Option<Self> {
         self.all.extend(others.all);
         self.bytes += others.bytes;
         self.within_bounds()
     }
 
-    /// Each of these with each of those at its end.
+    /// Each of these forms followed by each form of `ends`.
     fn then(self, ends: &Self) -> Option<Self> {
         if let [end] = ends.all.as_slice() {
             return self.with(end.pieces());
@@ -136,7 +138,7 @@ fn followed_by(starts: Forms, part: &Hir, depth: usize) -> Option<Forms> {
     }
 }
 
-/// What may be there or not, and signs that come any number of times.
+/// Forms of optional parts, and of characters with a fixed or unlimited number of repetitions.
 fn repeated(starts: Forms, of: &Repetition, depth: usize) -> Option<Forms> {
     if (of.min, of.max) == (0, Some(1)) {
         return followed_by(starts.clone(), &of.sub, depth + 1)?.or(starts);
@@ -184,14 +186,14 @@ mod tests {
         BoundedRegex::parse(&format!("^(?s:{pattern})$"), true).unwrap()
     }
 
-    /// The expression among others that no text has, so that there are many.
+    /// The expression together with alternatives that no text matches, so that there are enough of them.
     fn among_many(pattern: &str) -> String {
         let others: Vec<String> = (0..FORMS_MIN).map(|n| format!(".*none{n}.*")).collect();
         format!("{}|{pattern}", others.join("|"))
     }
 
     #[test]
-    fn forms_take_what_the_expression_takes() {
+    fn forms_accept_what_the_expression_accepts() {
         let patterns = [
             "a",
             "a.*",
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_take_no_more_than_was_added_up() {
+    fn forms_use_at_most_the_estimated_memory() {
         for pattern in ["a(b|c.*)?d", "[ab]{20}.*x", "(a|bc)[x-z]{2}.+(d|e)", "abc(d|)(e|)", "a.b.c.d.e.f.g"]
         {
             let HirKind::Concat(parts) = anchored(pattern).into_kind() else { panic!("{pattern}") };
@@ -246,22 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn long_expressions_take_as_long_as_they_are() {
+    fn conversion_takes_time_linear_in_the_expression() {
         let parts = ["a.", "[ab]", "a[bc]+", "(?:a.|[a&&b])", "(?:a|bc?)"];
         for part in parts {
             let hir = anchored(&part.repeat((40 << 10) / part.len()));
-            // A walk over all pieces for each part would take a minute.
+            // It would take a minute if each part visited all pieces.
             assert!(forms_of(&hir).is_none(), "{part}");
         }
     }
 
     #[test]
-    fn what_is_no_form_or_of_few_is_left_to_an_automaton() {
+    fn expressions_without_forms_or_with_few_are_left_to_an_automaton() {
         for pattern in ["(ab)*", "a{2,5}", "^a", r"\bx", r"\p{L}*"] {
             assert!(forms_of(&anchored(&among_many(pattern))).is_none(), "{pattern}");
         }
         assert!(forms_of(&anchored(".*a.*|.*b.*")).is_none());
         let many = "(a|b.*|c.)".repeat(12);
-        assert!(forms_of(&anchored(&many)).is_none(), "alternatives that multiply");
+        assert!(forms_of(&anchored(&many)).is_none(), "the product of the alternatives is too large");
     }
 }

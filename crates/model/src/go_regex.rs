@@ -1,18 +1,19 @@
-//! Regular expressions in Go's syntax, which Prometheus and Loki have, as ones in Rust's.
+//! Translates regular expressions from Go's syntax, which Prometheus and Loki use, to Rust's.
 //!
-//! The two differ in places: Go's `\d \w \s \b` are ASCII, it knows `\Q..\E` and octal escapes, within `[..]`
-//! it takes `[`, `&&`, `--` and `~~` as they are and a minus anywhere, and a brace that begins no repetition
-//! stands for itself. What Go refuses is refused in its words, but for limits of size, which are others.
+//! The syntaxes differ. In Go, `\d \w \s \b` are ASCII, and `\Q..\E` and octal escapes exist. Within
+//! `[..]`, Go treats `[`, `&&`, `--` and `~~` as literals and permits a minus anywhere. A brace that
+//! begins no repetition is a literal. Errors have the text of Go's, except for limits of size, which
+//! differ.
 
 use std::fmt::{self, Display};
 use std::str::Chars;
 
 use crate::bounded_regex::{PATTERN_BYTES_MAX, RegexError};
 
-/// Highest count of a repetition.
+/// The highest repetition count.
 const COUNT_MAX: u32 = 1000;
 
-/// Why Go has no such expression.
+/// A syntax error in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Refused {
     what: &'static str,
@@ -38,7 +39,7 @@ fn refused<T>(what: &'static str, piece: &str) -> Result<T, Refused> {
 const ESCAPE: &str = "invalid escape sequence";
 const RANGE: &str = "invalid character class range";
 
-/// The same expression in Rust's syntax.
+/// Translates an expression to Rust's syntax.
 pub fn translate(pattern: &str) -> Result<String, RegexError> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(RegexError::TooLong(pattern.len()));
@@ -49,7 +50,7 @@ pub fn translate(pattern: &str) -> Result<String, RegexError> {
     Ok(reader.out)
 }
 
-/// What is wrong with an expression, in Go's words or near to them.
+/// The message of an error, in Go's words or close to them.
 pub fn reason(pattern: &str, error: &RegexError) -> String {
     let RegexError::Invalid(text) = error else { return error.to_string() };
     if text.starts_with("error parsing regexp: ") {
@@ -68,11 +69,11 @@ struct Reader<'a> {
     out: String,
     /// Groups that are open.
     groups: usize,
-    /// Whether the end of a class's name may still come: it is looked for in vain once.
+    /// Whether a class name such as `[:alpha:]` may still end: one failed search is enough.
     may_name_class: bool,
 }
 
-/// The text from `from` up to where `rest` begins, which is its end.
+/// The text from `from` up to the beginning of `rest`, which is its suffix.
 fn until<'a>(from: &'a str, rest: &str) -> &'a str {
     &from[..from.len() - rest.len()]
 }
@@ -84,7 +85,7 @@ fn literal(out: &mut String, c: char) {
     out.push(c);
 }
 
-/// A class that has a letter in both syntaxes: as it stands within brackets, and by itself.
+/// The expansion of a class letter: within brackets, and alone.
 fn letter_class(c: char) -> Option<(&'static str, &'static str)> {
     Some(match c {
         'd' => ("0-9", "[0-9]"),
@@ -99,7 +100,7 @@ fn letter_class(c: char) -> Option<(&'static str, &'static str)> {
 
 impl<'a> Reader<'a> {
     fn all(&mut self) -> Result<(), Refused> {
-        // Whether there is something to repeat, and where the repetition begins that was just read.
+        // Whether something can be repeated, and the beginning of the repetition that was just read.
         let (mut operand, mut last) = (false, None);
         while let Some(c) = self.rest.chars().next() {
             let before = self.rest;
@@ -161,7 +162,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads `n}`, `n,}` or `n,m}`; if nothing of it comes, the brace stands for itself.
+    /// Reads `n}`, `n,}` or `n,m}`; `false` when the brace is a literal.
     fn counts(&mut self, before: &'a str) -> Result<bool, Refused> {
         let Some((least, most, rest)) = counts_of(self.rest) else { return Ok(false) };
         self.rest = rest;
@@ -171,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Reads what follows `(?`: a name, or flags. Whether a group begins.
+    /// Reads what follows `(?`: a name, or flags. Returns whether a group begins.
     fn flags(&mut self, before: &'a str) -> Result<bool, Refused> {
         const WHAT: &str = "invalid or unsupported Perl syntax";
         let name = (before.strip_prefix("(?P<").filter(|name| !name.is_empty()))
@@ -223,7 +224,7 @@ impl<'a> Reader<'a> {
         self.out.extend(["(?", on, minus, off, if begins_group { ":" } else { ")" }]);
     }
 
-    /// Reads what follows a backslash outside of brackets. Whether it can be repeated.
+    /// Reads what follows a backslash outside of brackets. Returns whether it can be repeated.
     fn escape(&mut self, before: &'a str) -> Result<bool, Refused> {
         let next = self.rest.chars().next();
         let after = next.map_or("", |c| &self.rest[c.len_utf8()..]);
@@ -273,7 +274,7 @@ impl<'a> Reader<'a> {
         negative ^= bare.len() < name.len();
         let word = format!("\\{}{{{bare}}}", if negative { 'P' } else { 'p' });
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
-        // Whether there is such a class is seen when the expression is read.
+        // The parser of the translated expression reports unknown classes.
         if bare.is_empty() || !bare.chars().all(is_name) {
             return refused(RANGE, until(before, rest));
         }
@@ -315,13 +316,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A character, or two with a minus between them.
+    /// Reads a character or a range of a class.
     fn span_of_class(&mut self, whole: &'a str) -> Result<(), Refused> {
         let before = self.rest;
         let (low, rest) = char_of_class(before, whole)?;
         literal(&mut self.out, low);
         self.rest = rest;
-        // Before the closing bracket a minus stands for itself.
+        // A minus before the closing bracket is a literal.
         if let Some(after) =
             rest.strip_prefix('-').filter(|after| !after.is_empty() && !after.starts_with(']'))
         {
@@ -336,7 +337,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `[:alpha:]`; without its end it is no name.
+    /// Reads `[:alpha:]`; without `:]` it is not a class name.
     fn named_class(&mut self, before: &'a str) -> Result<bool, Refused> {
         const NAMES: [&str; 14] = [
             "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
@@ -356,12 +357,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The counts of a repetition behind its brace, and what follows.
+/// The counts of a repetition after its brace, and the rest of the text.
 fn counts_of(rest: &str) -> Option<(u32, Option<u32>, &str)> {
     let number = |text: &'_ str| {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let leads = digits == 0 || digits > 1 && text.starts_with('0');
-        // What is too large for a number is too large for a count.
+        // A number that overflows also exceeds the highest count.
         if leads { None } else { Some((text[..digits].parse().unwrap_or(u32::MAX), digits)) }
     };
     let (least, digits) = number(rest)?;
@@ -384,13 +385,13 @@ fn char_of_class<'a>(text: &'a str, whole: &str) -> Result<(char, &'a str), Refu
     }
 }
 
-/// The character that a backslash and what follows stand for, and the text after it.
+/// The character that an escape sequence stands for, and the rest of the text.
 fn escaped(text: &str) -> Result<(char, &str), Refused> {
     let mut chars = text[1..].chars();
     let Some(c) = chars.next() else { return refused("trailing backslash at end of expression", "") };
     let is_octal = |c: &char| ('0'..='7').contains(c);
     let found = match c {
-        // A single digit that is not nought would be a reference to a group.
+        // A single digit other than zero would be a back-reference.
         '0'..='7' if c == '0' || chars.clone().next().as_ref().is_some_and(is_octal) => {
             let mut value = u32::from(c) - u32::from('0');
             for _ in 0..2 {
@@ -416,7 +417,7 @@ fn escaped(text: &str) -> Result<(char, &str), Refused> {
     }
 }
 
-/// `41` or `{10FFFF}`; reads what it looks at, also when it is none.
+/// Reads `41` or `{10FFFF}`; consumes what it has read even when it fails.
 fn hexadecimal(chars: &mut Chars<'_>) -> Option<char> {
     let first = chars.next()?;
     if first != '{' {
@@ -450,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_of_go_mean_the_same() {
+    fn translated_expressions_match_as_in_go() {
         for (pattern, text, expected) in [
             (r"^[\w-.]+$", "a-b.c_", true),
             (r"^[\w-.]+$", "a/b", false),
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused_in_its_words() {
+    fn syntax_errors_have_the_text_of_go() {
         for (pattern, words) in [
             ("a**", "invalid nested repetition operator: `**`"),
             ("a+?{2}", "invalid nested repetition operator: `+?{2}`"),
@@ -518,9 +519,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_for_in_vain_is_looked_for_once() {
+    fn failed_searches_are_not_repeated() {
         for piece in ["[:", "[[:a", r"\p{", "(?P<a", "{1", r"\Q", "(?i", r"\x{", "[^"] {
-            // Of the longest expression this would take minutes if each piece looked at all that follow.
+            // This would take minutes if each piece searched the complete rest of the expression.
             let pattern = piece.repeat(PATTERN_BYTES_MAX / piece.len());
             let _ = translate(&pattern);
         }

@@ -1,33 +1,32 @@
-//! Replacements in Go's syntax: texts with the groups of an expression in them, as `Regexp.Expand` of Go's
-//! package `regexp` reads them.
+//! Parses replacement templates in Go's syntax, as `Regexp.Expand` of Go's package `regexp` does.
 //!
-//! `$1`, `${1}`, `$name` and `${name}` are groups; `$name` takes as many letters, digits and underscores as
-//! there are. `$$` is a dollar, and so is one behind which no name stands. A number has no leading zero and
-//! is below a billion, else it is a name; a group that is not there is empty.
+//! `$1`, `${1}`, `$name` and `${name}` stand for groups; `$name` extends over all following letters,
+//! digits and underscores. `$$` is a dollar, and so is a `$` without a name. A number has no leading
+//! zero and is below 10^9; otherwise it is a name. A group that does not exist is empty.
 
 use crate::bounded_regex::BoundedRegex;
 
-/// Numbers from here on get no further digit: what is longer is no number.
+/// A number from here on accepts no further digit, since it would not be below 10^9.
 const LAST_NUMBER_WITH_MORE: usize = 100_000_000;
 
-/// A piece of a replacement.
+/// A piece of a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'r> {
-    /// A text as it is.
+    /// Literal text.
     Text(&'r str),
-    /// What the group with this number has; 0 is the whole match.
+    /// The text of the group with this number; 0 is the complete match.
     Group(usize),
-    /// What the group with this name has.
+    /// The text of the group with this name.
     Named(&'r str),
 }
 
-/// The pieces of a replacement, in order. They take time by its length.
+/// The pieces of a template, in order. Iterating takes time linear in its length.
 #[derive(Clone, Debug)]
 pub struct Pieces<'r> {
     rest: &'r str,
 }
 
-/// Takes a replacement apart.
+/// Splits a template into pieces.
 pub fn pieces(replacement: &str) -> Pieces<'_> {
     Pieces { rest: replacement }
 }
@@ -58,7 +57,7 @@ impl<'r> Iterator for Pieces<'r> {
     }
 }
 
-/// Writes a replacement with what the groups of an expression have; a group that is not there is empty.
+/// Expands a template with the groups of a match; a group that does not exist is empty.
 pub fn expand<'t, E>(
     regex: &BoundedRegex,
     replacement: &'t str,
@@ -72,7 +71,7 @@ pub fn expand<'t, E>(
     })
 }
 
-/// The name behind a dollar, and what comes after it.
+/// The name after a dollar, and the rest of the text.
 fn name(after: &str) -> Option<(&str, &str)> {
     let inside = after.strip_prefix('{');
     let text = inside.unwrap_or(after);
@@ -95,9 +94,9 @@ fn number(name: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What Go 1.25 makes of each, with the groups 1, 2 and `name`.
+    /// The expected texts are those of Go 1.25, with the groups 1, 2 and `name`.
     #[test]
-    fn replacements_mean_what_they_mean_in_go() {
+    fn templates_expand_as_in_go() {
         let group = |piece| match piece {
             Piece::Text(text) => text.to_owned(),
             Piece::Group(number) => match number {

@@ -1,18 +1,19 @@
-//! The names that senders of Graphite's protocols write: a path, or a name with tags in one of two notations.
+//! Parses the names that Graphite senders write: a path, or a name with tags in one of two notations.
 //!
-//! `name;tag=value` is carbon's, `name{tag="value"}` that of OpenMetrics. What is not well-formed in either
-//! is a path, as carbon takes it: a wrong tag does not refuse a point. A leading `~` of a name goes, of a tag
-//! that is given twice the last value counts, and the tag `name` is the name itself.
+//! carbon writes `name;tag=value`, OpenMetrics writes `name{tag="value"}`. A name that is well-formed in
+//! neither notation is a path, as in carbon: a malformed tag does not cause a point to be refused.
+//! Leading `~` of a name are dropped, the last value of a repeated tag counts, and the tag `name` is
+//! dropped, because it is the name itself.
 //!
-//! **Invariant.** The canonical form sorts the texts `;tag=value`, not the tags: `;a1=0` stands before
-//! `;a=1`. Hash rings and files on disk depend on it.
+//! **Invariant.** The canonical form sorts the texts `;tag=value`, not the tags, so `;a1=0` comes before
+//! `;a=1`. Hash rings and files on disk depend on this order.
 
 use std::borrow::Cow;
 
 use crate::graphite_path::{GraphitePathError, graphite_path_labels, graphite_tagged_labels};
 use crate::labels::Labels;
 
-/// A name as it was sent, in its parts.
+/// A parsed name: the path, or the name and its tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphiteName<'a> {
     name: &'a str,
@@ -20,7 +21,7 @@ pub struct GraphiteName<'a> {
 }
 
 impl<'a> GraphiteName<'a> {
-    /// Reads a name; one that does not parse is a path without tags.
+    /// Parses a name; one that is not well-formed is a path without tags.
     pub fn parse(sent: &'a str) -> Self {
         Self::tagged(sent).unwrap_or(Self { name: sent, tags: Vec::new() })
     }
@@ -32,7 +33,7 @@ impl<'a> GraphiteName<'a> {
         if name.is_empty() {
             return None;
         }
-        // Stable, so that of equal tags the last one is the last.
+        // The sort is stable, so the last of equal tags stays the last one.
         tags.sort_by(|(a, _), (b, _)| a.cmp(b));
         tags.reverse();
         tags.dedup_by(|(a, _), (b, _)| a == b);
@@ -45,12 +46,12 @@ impl<'a> GraphiteName<'a> {
         self.name
     }
 
-    /// The tags, each once, in no order.
+    /// The tags, each once, in no particular order.
     pub fn tags(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.tags.iter().map(|(tag, value)| (&**tag, &**value))
     }
 
-    /// The form in which all senders of a series write it.
+    /// The canonical form, which is the same for all notations and orders of tags.
     pub fn canonical(&self) -> String {
         let mut parts: Vec<String> = self.tags().map(|(tag, value)| format!(";{tag}={value}")).collect();
         parts.sort_unstable();
@@ -69,7 +70,7 @@ impl<'a> GraphiteName<'a> {
 
 type Parts<'a> = (&'a str, Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-/// `name;tag=value;...`.
+/// Parses `name;tag=value;...`.
 fn separated(sent: &str) -> Option<Parts<'_>> {
     let mut segments = sent.split(';');
     let metric = segments.next()?;
@@ -80,7 +81,7 @@ fn separated(sent: &str) -> Option<Parts<'_>> {
     Some((metric, tags.collect::<Option<Vec<_>>>()?))
 }
 
-/// `name{tag="value",...}`.
+/// Parses `name{tag="value",...}`.
 fn braced(sent: &str) -> Option<Parts<'_>> {
     let (metric, mut rest) = sent.strip_suffix('}')?.split_once('{')?;
     if rest.contains('{') {
@@ -110,7 +111,7 @@ fn braced(sent: &str) -> Option<Parts<'_>> {
     Some((metric, tags))
 }
 
-/// Bytes before the closing quote; a backslash stands before a quote or a backslash alone.
+/// Bytes before the closing quote; a backslash may only precede a quote or a backslash.
 fn quoted_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_tell_paths_from_tagged_names() {
+    fn labels_distinguish_paths_and_tagged_names() {
         let shown = |sent| GraphiteName::parse(sent).labels().map(|labels| labels.to_string());
         assert_eq!(shown("a.b").unwrap(), r#"{__g0__="a", __g1__="b", __name__="a.b"}"#);
         assert_eq!(shown("m;t=v").unwrap(), r#"{__graphite__="tagged", __name__="m", t="v"}"#);

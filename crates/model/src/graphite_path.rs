@@ -1,36 +1,36 @@
-//! Graphite's series as label sets.
+//! Maps Graphite series to label sets.
 //!
-//! An untagged path `a.b.c` is `{__name__="a.b.c", __g0__="a", __g1__="b", __g2__="c"}`: the whole path, and
-//! each node under the label of its level, so that a pattern of paths is a condition for each level. A tagged
-//! series `name;t=v` is `{__name__="name", __graphite__="tagged", t="v"}`. History of coarse archives stands
-//! in a series of its own for each step, which has [`GRAPHITE_ARCHIVE`] beside the labels of its path;
-//! rollups have [`GRAPHITE_ROLLUP`] as well.
+//! An untagged path `a.b.c` becomes `{__name__="a.b.c", __g0__="a", __g1__="b", __g2__="c"}`: the
+//! complete path, and each node under the label of its level, so that a path pattern is one condition
+//! per level. A tagged series `name;t=v` becomes `{__name__="name", __graphite__="tagged", t="v"}`. The
+//! points of a coarse archive are a separate series for each step, with the labels of the path and
+//! [`GRAPHITE_ARCHIVE`]; rollups also have [`GRAPHITE_ROLLUP`].
 //!
-//! **Invariants.** A path has at most [`GRAPHITE_NODES_MAX`] nodes, none of them empty, and
-//! [`GRAPHITE_PATH_BYTES_MAX`] bytes. Levels are without gaps: a path of `n` nodes has the labels
-//! `0..n` and no others. No tag has a name that this mapping uses.
+//! **Invariants.** A path has at most [`GRAPHITE_NODES_MAX`] nodes and [`GRAPHITE_PATH_BYTES_MAX`]
+//! bytes, and no empty nodes. Levels have no gaps: a path of `n` nodes has the labels of levels `0..n`
+//! and no others. No tag has a name that this mapping uses.
 
 use std::borrow::Cow;
 
 use crate::labels::Labels;
 use crate::rollup::GRAPHITE_ROLLUP;
 
-/// Most nodes of a path.
+/// The most nodes of a path.
 pub const GRAPHITE_NODES_MAX: usize = 64;
-/// Most bytes of a path, or of a name with its tags.
+/// The most bytes of a path, or of a name with its tags.
 pub const GRAPHITE_PATH_BYTES_MAX: usize = 4096;
-/// The label that tells a tagged series of Graphite.
+/// The label that marks tagged Graphite series.
 pub const GRAPHITE_MARK: &str = "__graphite__";
 /// The value of [`GRAPHITE_MARK`].
 pub const GRAPHITE_TAGGED: &str = "tagged";
 
-/// The label that tells the step, in seconds, of points that stand for whole steps: those of a coarse archive
-/// of whisper. A series without it has points as they were sent.
+/// The label that contains the step, in seconds, of points that stand for complete steps: those of a
+/// coarse whisper archive. A series without it has points as they were sent.
 pub const GRAPHITE_ARCHIVE: &str = "__archive__";
 
 const NAME: &str = "__name__";
 
-/// Labels of levels, the first of the path first.
+/// Labels of the levels, beginning with the first node of a path.
 static LEVELS: [&str; GRAPHITE_NODES_MAX] = [
     "__g0__", "__g1__", "__g2__", "__g3__", "__g4__", "__g5__", "__g6__", "__g7__", "__g8__", "__g9__",
     "__g10__", "__g11__", "__g12__", "__g13__", "__g14__", "__g15__", "__g16__", "__g17__", "__g18__",
@@ -41,63 +41,62 @@ static LEVELS: [&str; GRAPHITE_NODES_MAX] = [
     "__g55__", "__g56__", "__g57__", "__g58__", "__g59__", "__g60__", "__g61__", "__g62__", "__g63__",
 ];
 
-/// A name of Graphite's that is no series.
+/// Why a Graphite name is not a valid series.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GraphitePathError {
-    /// It has no node, or no name before its tags.
+    /// The path has no node, or the name before the tags is empty.
     #[error("the path has no node; send a name such as servers.web1.load")]
     Empty,
-    /// It is too long.
+    /// The path, or the name with its tags, is too long.
     #[error(
         "the path has {bytes} bytes, more than the {GRAPHITE_PATH_BYTES_MAX} that are allowed; shorten it"
     )]
     TooLong {
-        /// Its bytes.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// It is too deep.
+    /// The path has too many nodes.
     #[error(
         "the path has {nodes} nodes, more than the {GRAPHITE_NODES_MAX} that are allowed; join some of them"
     )]
     TooDeep {
-        /// Its nodes.
+        /// Its number of nodes.
         nodes: usize,
     },
-    /// A tag has the name of a label that paths are stored under.
+    /// A tag has the name of a label that this mapping uses.
     #[error("the tag '{tag}' has a name that is reserved; rename it")]
     Reserved {
-        /// The tag.
+        /// The name of the tag.
         tag: String,
     },
 }
 
-/// The label of a level of paths, the first being 0; nothing below [`GRAPHITE_NODES_MAX`] levels.
+/// The label of a level, counted from 0; `None` from [`GRAPHITE_NODES_MAX`] on.
 pub fn graphite_level(level: usize) -> Option<&'static str> {
     LEVELS.get(level).copied()
 }
 
-/// The level whose label this is, the first being 0.
+/// The level of a label, counted from 0; `None` if it is not the label of a level.
 pub fn graphite_level_of(label: &str) -> Option<usize> {
     let digits = label.strip_prefix("__g")?.strip_suffix("__")?;
     digits.parse().ok().filter(|level| graphite_level(*level) == Some(label))
 }
 
-/// Whether a label is of this mapping and no tag: that of a level, [`GRAPHITE_MARK`], [`GRAPHITE_ARCHIVE`]
-/// or [`GRAPHITE_ROLLUP`].
+/// Whether a label belongs to this mapping and cannot be a tag: that of a level, [`GRAPHITE_MARK`],
+/// [`GRAPHITE_ARCHIVE`] or [`GRAPHITE_ROLLUP`].
 pub fn is_graphite_label(name: &str) -> bool {
     let level = || name.strip_prefix("__g")?.strip_suffix("__");
     matches!(name, GRAPHITE_MARK | GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP)
         || level().is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether the last of several values at one instant counts, in whatever order they came: so it is for series
-/// of Graphite's, while of others the first counts.
+/// Whether the last of several values that are written for one instant counts. This holds for Graphite
+/// series; for all others the first value counts.
 pub fn last_write_wins(labels: &Labels) -> bool {
     labels.get(LEVELS[0]).is_some() || labels.get(GRAPHITE_MARK).is_some()
 }
 
-/// The path without empty nodes, as it is stored: they are where two points follow each other, and where the
-/// path begins or ends with one.
+/// The path as it is stored: without empty nodes, which consecutive, leading and trailing dots produce.
 pub fn graphite_path(path: &str) -> Cow<'_, str> {
     let is_clean = !path.starts_with('.') && !path.ends_with('.') && !path.contains("..");
     if is_clean {
@@ -130,8 +129,8 @@ pub fn graphite_path_labels(path: &str) -> Result<Labels, GraphitePathError> {
     Ok(Labels::from_pairs(levels.chain([(NAME, &*path)])))
 }
 
-/// The labels of a series with tags; of tags with the same name the last counts, and those without a value
-/// are none.
+/// The labels of a tagged series. The last of tags with the same name counts; a tag without a value is
+/// dropped.
 pub fn graphite_tagged_labels<'a>(
     name: &'a str,
     tags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_its_nodes_by_level_without_empty_ones() {
+    fn a_path_becomes_one_label_per_node_without_empty_nodes() {
         let expected = r#"{__g0__="a", __g1__="b", __g2__="c", __name__="a.b.c"}"#;
         for path in ["a.b.c", ".a..b.c.", "a...b.c"] {
             assert_eq!(shown(graphite_path_labels(path)), expected, "{path}");
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_labels_beside_a_mark() {
+    fn tags_become_labels_with_the_mark_of_tagged_series() {
         let of = |tags: &[(&'static str, &'static str)]| shown(graphite_tagged_labels("m", tags.to_vec()));
         assert_eq!(
             of(&[("t", "v"), ("b", "1"), ("b", "2")]),
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_write_wins_in_series_of_graphite_alone() {
+    fn the_last_write_wins_only_in_graphite_series() {
         assert!(last_write_wins(&graphite_path_labels("a").unwrap()));
         assert!(last_write_wins(&graphite_tagged_labels("a", []).unwrap()));
         assert!(!last_write_wins(&Labels::from_pairs([("__name__", "a"), ("__gx__", "b")])));

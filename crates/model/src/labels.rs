@@ -1,6 +1,6 @@
-//! Label sets and the id of the stream that they name.
+//! Label sets, and the id of the stream that a label set identifies.
 //!
-//! Text form is Loki's: `{app="api", env="prod"}`, values quoted as Go quotes strings.
+//! The text form is Loki's: `{app="api", env="prod"}`, with values quoted as Go quotes strings.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,21 +9,21 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// A label set: sorted by name, names unique, no empty value.
 ///
-/// There may be millions of them, so all names and values stand in one text. Sets are ordered as their pairs
-/// are, one after the other.
+/// There may be millions of label sets, so all names and values share one string. Label sets are ordered
+/// by comparing their pairs one after the other.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Labels {
-    /// Name, value, name, value, ... without anything between; at most 4 GiB.
+    /// Name, value, name, value, ... without separators; at most 4 GiB.
     text: Box<str>,
-    /// Where each of them ends in the text.
+    /// The end offset of each name and value in the text.
     ends: Box<[u32]>,
 }
 
-/// The identity of a stream: xxh3-128 over `name 0xFF value 0xFF ...` of its sorted labels.
+/// The id of a stream: xxh3-128 over `name 0xFF value 0xFF ...` of its sorted labels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u128);
 
-/// A label set that cannot be read.
+/// A label set that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LabelsError {
     /// The text does not follow `{name="value", ...}`.
@@ -34,7 +34,7 @@ pub enum LabelsError {
         /// What was expected or found.
         what: String,
     },
-    /// The same name twice.
+    /// A name appears more than once.
     #[error("stream '{labels}' has duplicate label name: '{name}'")]
     Duplicate {
         /// The label set as it was sent.
@@ -54,7 +54,7 @@ impl Labels {
         }
         let is_last = |n: usize| sorted.get(n + 1).is_none_or(|next| next.0 != sorted[n].0);
         let kept = (0..sorted.len()).filter(|&n| is_last(n) && !sorted[n].1.is_empty()).map(|n| sorted[n]);
-        // What a text cannot hold is left out.
+        // Drops the pairs that exceed the 4 GiB of a text.
         let mut bytes = 0usize;
         let fits = kept.take_while(|(name, value)| {
             bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
@@ -70,9 +70,9 @@ impl Labels {
         Self { text: text.into(), ends: ends.into() }
     }
 
-    /// Reads `{name="value", ...}` as a push client writes it: names of `[a-zA-Z_][a-zA-Z0-9_]*`
-    /// (dots and other characters are accepted when the name is quoted), values in double quotes or
-    /// backticks. Empty values are dropped.
+    /// Parses `{name="value", ...}` as a push client writes it: names of `[a-zA-Z_][a-zA-Z0-9_]*` (other
+    /// characters, such as dots, are accepted in quoted names), values in double quotes or backticks.
+    /// Empty values are dropped.
     pub fn parse(text: &str) -> Result<Self, LabelsError> {
         let mut parser = Parser { text, at: 0 };
         let pairs = parser.braces()?;
@@ -85,7 +85,7 @@ impl Labels {
         Ok(Self::from_pairs(pairs))
     }
 
-    /// The value of `name`.
+    /// The value of the label `name`.
     pub fn get(&self, name: &str) -> Option<&str> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -99,34 +99,34 @@ impl Labels {
         None
     }
 
-    /// The name or value of this number: names have even ones.
+    /// The name or value with this position: names have even positions.
     #[inline]
     fn part(&self, number: usize) -> &str {
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.text[start..self.ends[number] as usize]
     }
 
-    /// Name and value pairs, sorted by name.
+    /// Pairs of name and value, sorted by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
         (0..self.len()).map(|n| (self.part(2 * n), self.part(2 * n + 1)))
     }
 
-    /// How many labels there are.
+    /// The number of labels.
     pub fn len(&self) -> usize {
         self.ends.len() / 2
     }
 
-    /// Whether there is no label.
+    /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Bytes of all names and values.
+    /// Bytes of all names and values together.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// The stream that these labels name.
+    /// The id of the stream with these labels.
     pub fn stream_id(&self) -> StreamId {
         let mut hasher = Xxh3::new();
         for (name, value) in self.iter() {
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_sorted_and_written_as_loki_does() {
+    fn text_is_parsed_sorted_and_formatted_as_by_loki() {
         let labels = Labels::parse(r#"{ job = "a\"b\\\n", app=`raw\n` ,empty="" }"#).unwrap();
         assert_eq!(labels.to_string(), r#"{app="raw\\n", job="a\"b\\\n"}"#);
         assert_eq!(labels.get("job"), Some("a\"b\\\n"));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_names_the_column() {
+    fn syntax_errors_name_the_column() {
         for bad in ["", "{", "{a}", "{a=}", r#"{a="b"#, r#"{a="b"} x"#, r#"{1a="b"}"#, r#"{a="\q"}"#] {
             assert!(matches!(Labels::parse(bad), Err(LabelsError::Syntax { .. })), "{bad}");
         }
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(
             labels.iter().collect::<Vec<_>>(),
             [("a", "4"), ("c", "3")],
-            "an empty value takes its name"
+            "an empty value removes its label"
         );
         assert_eq!((labels.len(), labels.text_bytes()), (2, 4));
         for (name, value) in [("a", Some("4")), ("c", Some("3")), ("b", None), ("", None), ("d", None)] {
@@ -380,7 +380,7 @@ mod tests {
         assert!(Labels::default().is_empty() && Labels::default().get("a").is_none());
     }
 
-    /// Series of a block are sorted so.
+    /// The series of a block are sorted in this order.
     #[test]
     fn sets_are_ordered_by_their_pairs() {
         let of = |pairs: &[(&str, &str)]| Labels::from_pairs(pairs.iter().copied());
@@ -398,7 +398,7 @@ mod tests {
         assert_ne!(of(&[("ab", "c")]), of(&[("a", "bc")]));
     }
 
-    /// The id is on disk: this value may never change.
+    /// The id is stored on disk: this value must never change.
     #[test]
     fn the_stream_id_is_stable() {
         let id = Labels::from_pairs([("app", "api"), ("env", "prod")]).stream_id();

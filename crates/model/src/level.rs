@@ -1,13 +1,13 @@
 //! The detected severity of a log entry, with Loki's names.
 
-/// Severity of an entry. The numbers are on disk.
+/// Severity of an entry. The numbers are stored on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Level {
-    /// No detection was asked for, or the client sent its own `detected_level`.
+    /// Detection is disabled, or the client sent its own `detected_level`.
     #[default]
     None = 0,
-    /// Nothing recognised.
+    /// Detection found no level.
     Unknown = 1,
     /// trace
     Trace = 2,
@@ -26,7 +26,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, in the order of its number.
+    /// Every level, in the order of the numbers.
     pub const EVERY: [Self; 9] = [
         Self::None,
         Self::Unknown,

@@ -1,10 +1,10 @@
-//! The words of the system as plain data: tenants, labels, streams, matchers, time ranges,
-//! batches of log entries and of samples, pages of log rows, and native histograms.
+//! The vocabulary of the system as plain data: tenants, labels, streams, matchers, time ranges, batches
+//! of log entries and of samples, pages of log rows, and native histograms.
 //!
-//! **What it is.** The types that crates exchange. [`Batch`] is what a decoder hands to the
-//! engine; [`LogPage`] is what the engine hands to a query, and [`LineAutomaton`] what a query hands back to
-//! have lines tested. Everything is parsed once at the edge
-//! and trusted inside: a [`TenantId`] is valid, a [`Labels`] is sorted and unique.
+//! **What it is.** The types that crates exchange. A decoder gives the engine a [`Batch`]. A query gives
+//! the engine a [`LineAutomaton`] that tests lines, and the engine gives the query [`LogPage`]s. Input
+//! is parsed once at the edge and trusted inside: a [`TenantId`] is valid, a [`Labels`] is sorted and
+//! has unique names.
 //!
 //! **What it is not.** No I/O, no async, no wire format, no policy.
 //!
@@ -23,9 +23,9 @@
 //! assert!(!matches_all(&[app, env], &labels));
 //! ```
 //!
-//! **Invariants.** `Labels` are sorted by name, without duplicates and without empty values.
-//! A [`StreamId`] is a pure function of the labels and never changes between versions: it is on
-//! disk. Entries of a [`LogBatch`] point into its arena and nowhere else.
+//! **Invariants.** `Labels` are sorted by name, without duplicates and without empty values. A
+//! [`StreamId`] is a pure function of the labels and never changes between versions, because it is
+//! stored on disk. The entries of a [`LogBatch`] refer only to its own arena.
 
 mod automaton;
 mod batch;

@@ -1,8 +1,8 @@
-//! Limits per tenant, with their defaults. Names are Loki's where Loki has the limit, so that
-//! existing configuration can be carried over.
+//! Limits per tenant, with their defaults. Limits that Loki has too have Loki's names, so that existing
+//! configuration can be reused.
 //!
-//! There is no limit on the number of streams or labels by default: the layout does not need one.
-//! Zero means "no limit" for counts and rates.
+//! By default the number of streams and labels is not limited: the storage layout does not need it. For
+//! counts and rates, zero means "no limit".
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::metric_limits::MetricLimits;
 use crate::retention::RetentionRules;
 
-/// What a tenant may send and ask. Sizes in bytes, times in nanoseconds.
+/// What a tenant may send and request. Sizes are in bytes, times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -26,9 +26,9 @@ pub struct Limits {
     pub max_body_size: u64,
     /// Largest request body after decompression, in bytes.
     pub max_decompressed_size: u64,
-    /// Raw bytes per second and tenant; 0: no limit.
+    /// Raw bytes per second of the tenant; 0: no limit.
     pub ingestion_rate: u64,
-    /// Raw bytes that may exceed the rate at once.
+    /// Raw bytes by which a burst may exceed the rate.
     pub ingestion_burst: u64,
     /// Refuse entries older than this, in nanoseconds; 0: no limit.
     pub reject_old_samples_max_age: i64,
@@ -44,103 +44,104 @@ pub struct Limits {
     pub max_structured_metadata_size: u64,
     /// Structured-metadata pairs per entry.
     pub max_structured_metadata_entries_count: u64,
-    /// Add `detected_level` to entries.
+    /// Detect the level of entries and add it as `detected_level`.
     pub discover_log_levels: bool,
-    /// Labels tried in order for `service_name`; empty: none is added.
+    /// Labels that are tried in order as the value of `service_name`; empty: none is added.
     pub discover_service_name: Vec<String>,
     /// Delete data older than this, in nanoseconds; 0: keep for ever.
     pub retention_period: i64,
-    /// How long streams are kept that selectors name; the others are kept for `retention_period`.
+    /// Retention of streams that a rule selects; all others are kept for `retention_period`.
     #[serde(skip)]
     pub retention_stream: RetentionRules,
-    /// What becomes of lines that delete requests name.
+    /// What happens to lines that delete requests select.
     pub deletion_mode: DeletionMode,
     /// Largest `limit` of a log query.
     pub max_entries_limit_per_query: u64,
-    /// Series in the answer of a metric query.
+    /// Most series in the response of a metric query.
     pub max_query_series: u64,
     /// Longest time range of a query in nanoseconds; 0: no limit.
     pub max_query_length: i64,
     /// Longest `[range]` of a metric query in nanoseconds; 0: no limit.
     pub max_query_range: i64,
-    /// Rows older than this do not exist for queries, in nanoseconds; 0: all exist.
+    /// Queries do not see rows older than this, in nanoseconds; 0: no limit.
     pub max_query_lookback: i64,
-    /// A query is ended after this time, in nanoseconds.
+    /// Deadline of a query, in nanoseconds after its start.
     pub query_timeout: i64,
-    /// Pages that one query works on at the same time; 0: as many as there are threads.
+    /// Pages that one query processes concurrently; 0: the number of threads.
     pub max_query_parallelism: u64,
-    /// Queries are cut at multiples of this time, in nanoseconds; 0: not at all.
+    /// Queries are split at multiples of this time, in nanoseconds; 0: not at all.
     pub split_queries_by_interval: i64,
-    /// Line bytes that a query may have to look through, by the index; 0: no limit.
+    /// Line bytes that a query may scan, as estimated from the index; 0: no limit.
     pub max_query_bytes_read: u64,
-    /// The same for each piece of a query; 0: no limit.
+    /// The same for each split of a query; 0: no limit.
     pub max_querier_bytes_read: u64,
     /// Streams that a selector of the series endpoint may match; 0: no limit.
     pub cardinality_limit: u64,
-    /// Matchers of a selector; 0: no limit.
+    /// Most matchers of a selector; 0: no limit.
     pub max_streams_matchers_per_query: u64,
     /// Labels that every selector must name.
     pub required_labels: Vec<String>,
-    /// Matchers that every selector must have at least.
+    /// Fewest matchers of a selector.
     pub minimum_labels_number: u64,
     /// Queries that are refused.
     pub blocked_queries: Vec<BlockedQuery>,
-    /// Accepted for Loki's sake, without effect: results are kept by the state of the data, not by age.
+    /// Accepted for compatibility with Loki, without effect: cached results are valid for a state of the
+    /// data, not for an age.
     pub max_cache_freshness_per_query: i64,
     /// Memory of one query in bytes; 0: the server's default.
     pub max_query_memory: u64,
     /// Requests to a bucket per second for the tenant's queries; 0: no limit.
     pub store_request_rate: u64,
-    /// Requests that may exceed the rate at once.
+    /// Requests by which a burst may exceed the rate.
     pub store_request_burst: u64,
     /// Bytes per second that the tenant's queries may read from a bucket; 0: no limit.
     pub store_read_rate: u64,
-    /// Bytes that may exceed the rate at once.
+    /// Bytes by which a burst may exceed the rate.
     pub store_read_burst: u64,
-    /// Followers of one tenant at a time.
+    /// Concurrent `tail` requests of the tenant.
     pub max_concurrent_tail_requests: u64,
-    /// Series in an answer of `index/volume`.
+    /// Series in a response of `index/volume`.
     pub volume_max_series: u64,
     /// Limits on samples.
     pub metrics: MetricLimits,
 }
 
-/// Which queries are refused; what is left empty fits all.
+/// Selects queries that are refused; an empty condition matches all queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BlockedQuery {
-    /// The query's text, or an expression that is found in it.
+    /// The text of the query, or a regular expression that is searched in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub pattern: String,
     /// Whether the pattern is a regular expression.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub regex: bool,
-    /// Hash of the query's text, as query logs show it; goes before the pattern. 0: none.
+    /// Hash of the query's text, as query logs show it; takes precedence over the pattern. 0: none.
     #[serde(skip_serializing_if = "is_zero")]
     pub hash: u32,
-    /// Kinds of queries: `filter`, `limited`, `metric`.
+    /// Types of queries: `filter`, `limited`, `metric`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// Tags of the request, all of which must be there.
+    /// Tags of the request, all of which must match.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
-    /// The pattern, compiled.
+    /// The compiled pattern.
     #[serde(skip)]
     pub compiled: CompiledPattern,
 }
 
-/// An expression that is compiled when it is first needed; copies share it.
+/// A regular expression that is compiled when it is first needed; clones share it.
 #[derive(Clone, Default)]
 pub struct CompiledPattern(Arc<OnceLock<Option<Regex>>>);
 
 impl CompiledPattern {
-    /// The expression; `compile` is called once.
+    /// The expression; calls `compile` at most once.
     pub fn get(&self, compile: impl FnOnce() -> Option<Regex>) -> Option<&Regex> {
         self.0.get_or_init(compile).as_ref()
     }
 }
 
-/// It says nothing that the pattern does not say.
+/// Always equal, since it is derived from the pattern.
 impl PartialEq for CompiledPattern {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -159,15 +160,15 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What becomes of lines that delete requests name.
+/// What happens to lines that delete requests select.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeletionMode {
-    /// Nothing: the API refuses, and earlier requests are without effect.
+    /// Delete requests are refused, and earlier ones have no effect.
     Disabled,
-    /// They are hidden from queries, but stay in the store.
+    /// The lines are hidden from queries, but stay in the store.
     FilterOnly,
-    /// They are hidden at once and removed from the store later.
+    /// The lines are hidden at once and removed from the store later.
     #[default]
     FilterAndDelete,
 }
@@ -176,7 +177,7 @@ impl DeletionMode {
     /// Every mode, in the order in which messages list them.
     pub const ALL: [Self; 3] = [Self::Disabled, Self::FilterOnly, Self::FilterAndDelete];
 
-    /// Its name in configurations.
+    /// The name of the mode in configurations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -185,7 +186,7 @@ impl DeletionMode {
         }
     }
 
-    /// The mode of that name.
+    /// The mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
@@ -244,7 +245,7 @@ impl Default for Limits {
             blocked_queries: Vec::new(),
             max_cache_freshness_per_query: 10 * 60 * crate::SECOND_NS,
             max_query_memory: 0,
-            // About half of what one partition of S3 answers (5,500 reads per second), and 16 Gbit/s.
+            // About half of the 5,500 reads per second that one partition of S3 answers, and 16 Gbit/s.
             store_request_rate: 3_000,
             store_request_burst: 30_000,
             store_read_rate: 2 << 30,

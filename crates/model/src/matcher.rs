@@ -1,5 +1,5 @@
-//! Label matchers with the semantics of Prometheus and Loki: regexes are fully anchored, and a
-//! label that is absent matches as the empty string.
+//! Label matchers with the semantics of Prometheus and Loki: regular expressions are fully anchored, and
+//! an absent label has the empty string as its value.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::go_regex::translate;
 use crate::labels::Labels;
 use crate::text_pattern::TextPattern;
 
-/// How a matcher compares.
+/// The comparison of a matcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchOp {
     /// `=`
@@ -22,7 +22,7 @@ pub enum MatchOp {
 }
 
 impl MatchOp {
-    /// The operator as it is written.
+    /// The operator in query syntax.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -39,23 +39,23 @@ pub struct Matcher {
     name: Box<str>,
     op: MatchOp,
     value: Box<str>,
-    /// Decides where the operator asks for a regular expression.
+    /// Compiled `value` of the regular-expression operators.
     pattern: Option<TextPattern>,
 }
 
-/// What a matcher looks for, before its operator turns the answer round: enough to find values in a sorted
-/// list without looking at all of them.
+/// The set of values that a matcher's pattern describes, before the operator negates it. It allows
+/// finding values in a sorted list without testing each one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatcherForm<'a> {
-    /// One of these values, which are sorted.
+    /// One of these values, sorted.
     Values(&'a [Box<str>]),
-    /// Values with this beginning.
+    /// Values with this prefix.
     Start(&'a str),
     /// Every value.
     Anything,
     /// Every value but the empty one.
     NotEmpty,
-    /// What only looking at a value tells.
+    /// Values that must be tested one by one.
     Other,
 }
 
@@ -63,16 +63,16 @@ pub enum MatcherForm<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid regular expression '{pattern}' in the matcher on '{name}': {reason}")]
 pub struct MatcherError {
-    /// The label.
+    /// The label of the matcher.
     pub name: String,
-    /// The expression.
+    /// The regular expression.
     pub pattern: String,
-    /// What the regex engine says.
+    /// Why it is not valid.
     pub reason: RegexError,
 }
 
 impl Matcher {
-    /// A matcher; fails when `op` is a regex operator and `value` does not compile.
+    /// A matcher; fails when `op` is a regular-expression operator and `value` does not compile.
     pub fn new(
         name: impl Into<Box<str>>,
         op: MatchOp,
@@ -86,27 +86,27 @@ impl Matcher {
         Ok(Self { name, op, value, pattern })
     }
 
-    /// A matcher of exactly this value; of series without the label when it is empty.
+    /// A matcher for exactly this value; an empty value matches series without the label.
     pub fn equal(name: impl Into<Box<str>>, value: impl Into<Box<str>>) -> Self {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
     }
 
-    /// The label it looks at.
+    /// The name of the label.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it compares.
+    /// The comparison.
     pub fn op(&self) -> MatchOp {
         self.op
     }
 
-    /// What it compares with.
+    /// The value or regular expression to compare with.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// What it looks for, whatever its operator makes of it.
+    /// The values that the pattern describes, regardless of negation.
     pub fn form(&self) -> MatcherForm<'_> {
         match &self.pattern {
             None => MatcherForm::Values(std::slice::from_ref(&self.value)),
@@ -114,24 +114,23 @@ impl Matcher {
         }
     }
 
-    /// Whether its operator passes what it looks for not.
+    /// Whether the operator is negated.
     pub fn is_negated(&self) -> bool {
         matches!(self.op, MatchOp::NotEqual | MatchOp::NotRegex)
     }
 
-    /// Bytes that it takes beside its text.
+    /// Bytes of the compiled pattern that no job was charged with.
     pub fn memory_bytes(&self) -> u64 {
         self.pattern.as_ref().map_or(0, TextPattern::memory_bytes)
     }
 
-    /// The most steps that a byte of a value may take: nothing worth counting unless an automaton or forms
-    /// decide.
+    /// The most steps for one byte of a value; 0 unless an automaton or text forms decide.
     pub fn steps_per_byte(&self) -> usize {
         self.pattern.as_ref().map_or(0, TextPattern::steps_per_byte)
     }
 
-    /// Whether a label with this value passes; an absent label is the empty string. In a job that was stopped
-    /// (see [`sandur_base::job`]) the answer is of no use and is dropped.
+    /// Whether a label with this value matches; an absent label has the empty string. In a stopped job
+    /// (see [`sandur_base::job`]) the result is arbitrary and the caller discards it.
     pub fn matches(&self, value: &str) -> bool {
         match self.op {
             MatchOp::Equal => value == &*self.value,
@@ -145,19 +144,19 @@ impl Matcher {
         self.pattern.as_ref().is_some_and(|pattern| pattern.matches(value))
     }
 
-    /// Whether streams without the label pass.
+    /// Whether streams without the label match.
     pub fn matches_empty(&self) -> bool {
         self.matches("")
     }
 }
 
-/// Whether every matcher passes on the labels.
+/// Whether all matchers match the labels.
 pub fn matches_all(matchers: &[Matcher], labels: &Labels) -> bool {
     matchers.iter().all(|m| m.matches(labels.get(m.name()).unwrap_or("")))
 }
 
 fn anchored(name: &str, pattern: &str) -> Result<TextPattern, MatcherError> {
-    // (?s): in label matchers a dot also matches a line break, as in Prometheus.
+    // (?s): in label matchers a dot also matches a line feed, as in Prometheus.
     let read = || TextPattern::new(&format!("^(?s:{})$", translate(pattern)?));
     read().map_err(|reason| MatcherError { name: name.to_owned(), pattern: pattern.to_owned(), reason })
 }
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_says_what_is_looked_for() {
+    fn a_form_describes_the_values_of_a_pattern() {
         let form = |op, value: &str| match Matcher::new("app", op, value).unwrap().form() {
             MatcherForm::Values(values) => values.join(","),
             MatcherForm::Start(start) => format!("{start}..."),
@@ -216,7 +215,7 @@ mod tests {
         assert!(!m(MatchOp::Regex, ".+").matches_empty());
         assert!(m(MatchOp::NotRegex, ".+").matches_empty());
         assert!(Matcher::new("app", MatchOp::Regex, "(").is_err());
-        assert!(m(MatchOp::Regex, r"[\w-.]+").matches("a-b.c"), "as Go reads it");
+        assert!(m(MatchOp::Regex, r"[\w-.]+").matches("a-b.c"), "Go's syntax");
         let labels = Labels::from_pairs([("app", "api")]);
         assert!(matches_all(&[m(MatchOp::Regex, "a.*")], &labels));
     }

@@ -1,22 +1,23 @@
-//! Limits on samples per tenant, with their defaults. Names are Mimir's where Mimir has the limit; they stand
-//! below `metrics` because limits on lines have some of the same names and other values.
+//! Limits on samples per tenant, with their defaults. Limits that Mimir has too have Mimir's names. They
+//! are grouped under `metrics`, because some limits on lines have the same names and other values.
 
 use serde::Deserialize;
 
 use crate::retention::RetentionRules;
 
-/// What a tenant may send as samples. Sizes in bytes, times in nanoseconds; zero means "no limit" for counts
-/// and rates.
+/// What a tenant may send as samples. Sizes are in bytes, times in nanoseconds; for counts and rates,
+/// zero means "no limit".
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MetricLimits {
-    /// Samples, histograms, exemplars and metadata per second and tenant; 0: no limit.
+    /// Samples, histograms, exemplars and metadata per second of the tenant; 0: no limit.
     pub ingestion_rate: u64,
-    /// How many may exceed the rate at once; 0: as many as a second allows.
+    /// Items by which a burst may exceed the rate; 0: as many as one second permits.
     pub ingestion_burst_size: u64,
-    /// Labels per series, the metric's name among them; 0: no limit.
+    /// Labels per series, including the metric name; 0: no limit.
     pub max_label_names_per_series: u64,
-    /// Nodes of a path of Graphite's, which do not count as labels; 0: as many as there may be.
+    /// Nodes of a Graphite path, which do not count as labels; 0:
+    /// [`GRAPHITE_NODES_MAX`](crate::GRAPHITE_NODES_MAX).
     pub max_graphite_path_nodes: u64,
     /// Longest label name in bytes.
     pub max_label_name_length: u64,
@@ -26,48 +27,48 @@ pub struct MetricLimits {
     pub creation_grace_period: i64,
     /// Refuse samples older than this, in nanoseconds; 0: accept any age.
     pub out_of_order_time_window: i64,
-    /// How long series are kept that selectors name; the others are kept for the tenant's `retention_period`.
+    /// Retention of series that a rule selects; all others are kept for the tenant's `retention_period`.
     #[serde(skip)]
     pub retention_series: RetentionRules,
     /// Buckets of a native histogram; 0: no limit.
     pub max_native_histogram_buckets: u64,
-    /// Series of a tenant that heads hold at once; new ones beyond are refused. 0: no limit.
+    /// Series of the tenant in all heads together; new series beyond this are refused. 0: no limit.
     pub max_global_series_per_user: u64,
-    /// How names of OTLP become names of metrics and labels.
+    /// How OTLP names become metric and label names.
     pub otlp_translation_strategy: TranslationStrategy,
     /// Attributes of an OTLP resource that become labels of its series.
     pub promote_otel_resource_attributes: Vec<String>,
-    /// Make labels of all attributes of a resource.
+    /// Turn all attributes of an OTLP resource into labels.
     pub promote_all_otel_resource_attributes: bool,
-    /// Attributes that `promote_all_otel_resource_attributes` leaves out.
+    /// Attributes that `promote_all_otel_resource_attributes` does not turn into labels.
     pub ignore_otel_resource_attributes: Vec<String>,
-    /// Keep `service.name` and its like as labels of `target_info`.
+    /// Keep `service.name`, `service.namespace` and `service.instance.id` as labels of `target_info`.
     pub otel_keep_identifying_resource_attributes: bool,
-    /// Make labels of the name, version and attributes of an OTLP scope.
+    /// Turn the name, version and attributes of an OTLP scope into labels.
     pub promote_otel_scope_metadata: bool,
     /// Store histograms with explicit bounds as native ones with custom buckets.
     pub otel_convert_histograms_to_nhcb: bool,
-    /// Accept sums and histograms of delta temporality as they are; otherwise they are refused.
+    /// Store sums and histograms of delta temporality unchanged; otherwise they are refused.
     pub otel_native_delta_ingestion: bool,
-    /// Add sums and histograms of delta temporality up to cumulative ones; goes before
+    /// Convert sums and histograms of delta temporality to cumulative ones; takes precedence over
     /// `otel_native_delta_ingestion`.
     pub otlp_delta_to_cumulative: bool,
-    /// Series of delta temporality that are added up at once; new ones beyond are refused. 0: no limit but
-    /// memory.
+    /// Series of delta temporality that are converted at once; new series beyond this are refused. 0:
+    /// bounded only by memory.
     pub otlp_delta_max_streams: u64,
 }
 
-/// How names of OTLP become names of metrics and labels, after Prometheus's `translation_strategy`.
+/// How OTLP names become metric and label names; Prometheus calls it `translation_strategy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub enum TranslationStrategy {
-    /// Characters outside of `[a-zA-Z0-9_:]` become `_`; unit and `_total` are appended.
+    /// Characters outside of `[a-zA-Z0-9_:]` become `_`; the unit and `_total` are appended.
     #[default]
     UnderscoreEscapingWithSuffixes,
     /// Characters outside of `[a-zA-Z0-9_:]` become `_`; nothing is appended.
     UnderscoreEscapingWithoutSuffixes,
-    /// Names stay as they are; unit and `_total` are appended.
+    /// Names stay unchanged; the unit and `_total` are appended.
     NoUTF8EscapingWithSuffixes,
-    /// Names stay as they are.
+    /// Names stay unchanged.
     NoTranslation,
 }
 
@@ -80,7 +81,7 @@ impl TranslationStrategy {
         Self::NoTranslation,
     ];
 
-    /// Its name in configurations.
+    /// The name of the strategy in configurations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnderscoreEscapingWithSuffixes => "UnderscoreEscapingWithSuffixes",
@@ -90,17 +91,17 @@ impl TranslationStrategy {
         }
     }
 
-    /// The strategy of that name.
+    /// The strategy with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|strategy| strategy.as_str() == name)
     }
 
-    /// Whether characters that old versions of Prometheus do not know are replaced.
+    /// Whether characters that older versions of Prometheus do not accept are replaced.
     pub fn escapes(self) -> bool {
         matches!(self, Self::UnderscoreEscapingWithSuffixes | Self::UnderscoreEscapingWithoutSuffixes)
     }
 
-    /// Whether unit and type are appended to a metric's name.
+    /// Whether unit and type are appended to the metric name.
     pub fn adds_suffixes(self) -> bool {
         matches!(self, Self::UnderscoreEscapingWithSuffixes | Self::NoUTF8EscapingWithSuffixes)
     }

@@ -1,31 +1,31 @@
-//! What senders say of a metric family: its type, its unit, its help text.
+//! Metadata of metric families, as clients send it: type, unit and help text.
 
 use std::fmt;
 
 /// The type of a metric family, as Prometheus's text formats and remote write name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricKind {
-    /// Not told.
+    /// The client did not send a type.
     #[default]
     Unknown,
     /// Only grows.
     Counter,
-    /// Goes up and down.
+    /// Can rise and fall.
     Gauge,
     /// Counts of observations in buckets.
     Histogram,
-    /// Buckets that go up and down.
+    /// Counts in buckets that can rise and fall.
     GaugeHistogram,
     /// Quantiles.
     Summary,
-    /// A constant whose labels matter.
+    /// A constant 1 whose labels carry the information.
     Info,
-    /// States, of which some are on.
+    /// A set of states, each on or off.
     StateSet,
 }
 
 impl MetricKind {
-    /// All of them, in the order of their numbers in remote write.
+    /// All kinds, in the order of their numbers in remote write.
     pub const ALL: [Self; 8] = [
         Self::Unknown,
         Self::Counter,
@@ -37,7 +37,7 @@ impl MetricKind {
         Self::StateSet,
     ];
 
-    /// Its name.
+    /// The name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -51,7 +51,7 @@ impl MetricKind {
         }
     }
 
-    /// Its number in remote write, and on disk.
+    /// The number of the kind in remote write and on disk.
     pub fn number(self) -> u8 {
         self as u8
     }
@@ -68,21 +68,21 @@ impl fmt::Display for MetricKind {
     }
 }
 
-/// What is told of one metric family.
+/// The metadata of one metric family.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MetricMetadata {
     /// The family: the name of its series without `_total`, `_bucket` and the like.
     pub family: Box<str>,
-    /// Its type.
+    /// The type of the family.
     pub kind: MetricKind,
-    /// Its unit; empty when not told.
+    /// The unit; empty when the client did not send one.
     pub unit: Box<str>,
-    /// Its help text; empty when not told.
+    /// The help text; empty when the client did not send one.
     pub help: Box<str>,
 }
 
 impl MetricMetadata {
-    /// Bytes that it takes.
+    /// Bytes of memory that the metadata uses.
     pub fn memory_bytes(&self) -> u64 {
         (size_of::<Self>() + self.family.len() + self.unit.len() + self.help.len()) as u64
     }

@@ -1,7 +1,7 @@
 //! A page: up to a few MiB of log rows of one tenant, in columns, as queries read them.
 //!
-//! Rows are grouped in runs: a run is consecutive rows of one stream, sorted by time. Only rows in
-//! a run count as present: a source narrows the runs to the streams and times that were asked for.
+//! Rows are grouped in runs. A run is a range of consecutive rows of one stream, sorted by time. Only
+//! rows in a run are part of the page: a source narrows the runs to the requested streams and times.
 
 use std::sync::Arc;
 
@@ -15,33 +15,33 @@ use crate::level::Level;
 pub struct StreamRun {
     /// The stream's labels.
     pub labels: Arc<Labels>,
-    /// First row.
+    /// The first row.
     pub start: u32,
-    /// Row after the last.
+    /// The row after the last one.
     pub end: u32,
-    /// Rows of this run that may exist a second time elsewhere; see [`Suspect`].
+    /// Rows of this run that may have a duplicate elsewhere; see [`Suspect`].
     pub suspect: Option<Suspect>,
 }
 
-/// Rows with `first <= timestamp <= last` may appear again in another page of the same scan: the
-/// reader drops rows that are equal in stream, timestamp, line and metadata to one seen before.
+/// Rows with `first <= timestamp <= last` may also appear in another page of the same scan. The reader
+/// drops rows that equal an earlier row in stream, timestamp, line and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suspect {
-    /// First suspicious timestamp.
+    /// First timestamp that may have duplicates.
     pub first: i64,
-    /// Last suspicious timestamp.
+    /// Last timestamp that may have duplicates.
     pub last: i64,
 }
 
 /// The lines of a page, each followed by one separator byte (`\n`).
 ///
-/// A search over `bytes` finds no match that spans two lines unless the needle holds a `\n`; lines
-/// may hold `\n` themselves, so boundaries come from `ends` alone.
+/// A match of a search over `bytes` spans two lines only if the needle contains `\n`. Lines may contain
+/// `\n` themselves, so only `ends` determines the boundaries.
 #[derive(Clone, Debug, Default)]
 pub struct LineColumn {
     /// Lines and separators.
     pub bytes: Bytes,
-    /// For each row the offset after its line, which is where its separator stands.
+    /// For each row, the offset after its line, which is the offset of its separator.
     pub ends: Vec<u32>,
 }
 
@@ -56,13 +56,13 @@ impl LineColumn {
         &self.bytes[self.start(row)..self.ends[row] as usize]
     }
 
-    /// The row whose line or separator holds the byte at `offset`.
+    /// The row whose line or separator contains the byte at `offset`.
     pub fn row_at(&self, offset: usize) -> usize {
         self.ends.partition_point(|&end| (end as usize) < offset)
     }
 }
 
-/// One structured-metadata key over the rows of a page.
+/// One structured-metadata key with its values in the rows of a page.
 #[derive(Clone, Debug)]
 pub struct MetadataColumn {
     /// The key.
@@ -78,24 +78,24 @@ pub enum MetadataValues {
     Constant(Arc<str>),
     /// `ids[row]` is 0 for absent, else one more than the position in `values`.
     Dictionary {
-        /// Per row.
+        /// The id of each row.
         ids: Vec<u16>,
-        /// Distinct values.
+        /// The distinct values.
         values: Vec<Arc<str>>,
     },
     /// Concatenated values; row `r` is `bytes[starts[r]..starts[r + 1]]` and absent where the bit is 0.
     Plain {
         /// Concatenated values (UTF-8).
         bytes: Bytes,
-        /// One more than there are rows.
+        /// Offsets into `bytes`, one more than there are rows.
         starts: Vec<u32>,
-        /// Bit per row (little endian in each byte); `None` when all rows have a value.
+        /// One bit per row (little endian in each byte); `None` when all rows have a value.
         present: Option<Vec<u8>>,
     },
 }
 
 impl MetadataColumn {
-    /// The value in a row.
+    /// The value of the key in a row.
     pub fn get(&self, row: usize) -> Option<&str> {
         match &self.values {
             MetadataValues::Constant(value) => Some(value),
@@ -120,11 +120,11 @@ pub struct LogPage {
     pub runs: Vec<StreamRun>,
     /// Nanoseconds since the epoch, per row.
     pub timestamps: Vec<i64>,
-    /// Detected level per row; empty when the page has no detected level at all.
+    /// Detected level per row; empty when no row has one.
     pub levels: Vec<Level>,
-    /// Structured metadata by key, sorted by key; without `detected_level` unless clients sent it.
+    /// Structured metadata by key, sorted by key. Contains `detected_level` only if clients sent it.
     pub metadata: Vec<MetadataColumn>,
-    /// The lines; `None` when they were not asked for.
+    /// The lines; `None` when they were not requested.
     pub lines: Option<LineColumn>,
 }
 
@@ -134,7 +134,7 @@ impl LogPage {
         self.levels.get(row).copied().unwrap_or(Level::None)
     }
 
-    /// The present structured metadata of a row, sorted by key, `detected_level` included.
+    /// The structured metadata that a row has, sorted by key, and then its detected level.
     pub fn metadata_of(&self, row: usize) -> impl Iterator<Item = (&str, &str)> {
         let level = self.level(row);
         let detected = (level != Level::None).then(|| (Self::DETECTED_LEVEL, level.as_str()));
@@ -142,21 +142,21 @@ impl LogPage {
         columns.filter_map(move |c| Some((&*c.name, c.get(row)?))).chain(detected)
     }
 
-    /// Name of the structured-metadata key that carries the level.
+    /// Name of the structured-metadata key that contains the level.
     pub const DETECTED_LEVEL: &'static str = "detected_level";
 
-    /// Number of rows in the runs.
+    /// The number of rows in the runs.
     pub fn rows(&self) -> usize {
         self.runs.iter().map(|r| (r.end - r.start) as usize).sum()
     }
 
-    /// Bytes of structured metadata as decoded, keys and levels included, for statistics.
+    /// Bytes of decoded structured metadata, including keys and levels, for statistics.
     pub fn metadata_bytes(&self) -> u64 {
         let columns = self.metadata.iter().map(|c| c.name.len() + c.memory_bytes());
         (columns.sum::<usize>() + self.levels.len()) as u64
     }
 
-    /// Bytes that the page holds in memory, for budgets.
+    /// Bytes of memory that the page uses, for budgets.
     pub fn memory_bytes(&self) -> u64 {
         let metadata: usize = self.metadata.iter().map(MetadataColumn::memory_bytes).sum();
         let lines = self.lines.as_ref().map_or(0, |l| l.bytes.len() + l.ends.len() * 4);

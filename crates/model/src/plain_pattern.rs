@@ -1,9 +1,10 @@
-//! Anchored expressions that need no automaton: lists of values, anything, and a literal at the start, at the
-//! end or within. Most matchers that people write are of these forms (`a|b|c`, `.+`, `api-.*`).
+//! Anchored regular expressions that need no automaton: lists of values, anything, and a literal at the
+//! start, at the end or inside. Most matchers that users write have one of these forms (`a|b|c`, `.+`,
+//! `api-.*`).
 //!
-//! **Invariants.** A plain pattern passes exactly what the expression passes. It has at most [`VALUES_MAX`]
-//! values of [`BYTES_MAX`] bytes together, and the job that reads it is charged with them for as long as it
-//! lives.
+//! **Invariants.** A plain pattern accepts exactly the texts that the expression accepts. It has at most
+//! `VALUES_MAX` values with together at most `BYTES_MAX` bytes. They are charged to the job that parses
+//! the pattern until the pattern is dropped.
 
 use std::sync::Arc;
 
@@ -12,16 +13,17 @@ use sandur_base::job::Held;
 
 use crate::matcher::MatcherForm;
 
-/// Values of a list; longer lists stay expressions.
+/// The most values of a list; longer lists stay regular expressions.
 const VALUES_MAX: usize = 1_024;
 
-/// Bytes of all values of a list.
+/// The most bytes of all values of a list.
 const BYTES_MAX: usize = 64 << 10;
 
-/// How deep groups and alternatives may lie within each other.
+/// The most levels of nested groups and alternatives.
 const DEPTH_MAX: usize = 16;
 
-/// Beside the bytes of a value: its pointer and its length, in the list that it is made from as well.
+/// Bytes of a value besides its text: pointer and length, in this list and in the list that it is built
+/// from.
 const VALUE_BYTES: usize = 2 * size_of::<Box<str>>();
 
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl PlainPattern {
         }
     }
 
-    /// What it looks for.
+    /// The values that the pattern accepts.
     pub fn form(&self) -> MatcherForm<'_> {
         match &self.form {
             Form::Anything => MatcherForm::Anything,
@@ -93,7 +95,7 @@ impl PlainPattern {
         }
     }
 
-    /// Bytes that it takes and that no job was charged with.
+    /// Bytes of memory that no job was charged with.
     pub fn memory_bytes(&self) -> u64 {
         self.whole_bytes().saturating_sub(self.held.reserved_bytes())
     }
@@ -107,7 +109,8 @@ impl PlainPattern {
     }
 }
 
-/// The least number of characters, if the expression takes any characters in any number from there on.
+/// The minimum of a repetition of any characters without a maximum (`.*`: 0, `.+`: 1); `None` for
+/// anything else.
 fn least_of_any(hir: &Hir) -> Option<u32> {
     let HirKind::Repetition(repetition) = without_groups(hir).kind() else { return None };
     let HirKind::Class(Class::Unicode(class)) = without_groups(&repetition.sub).kind() else { return None };
@@ -126,7 +129,7 @@ fn only(values: Vec<String>) -> Option<Box<str>> {
     <[String; 1]>::try_from(values).ok().map(|[value]| value.into())
 }
 
-/// All texts that these parts, one after the other, can be; nothing when there are too many.
+/// All texts that a sequence of parts accepts; `None` when there are too many or infinitely many.
 fn values_of(parts: &[Hir]) -> Option<Vec<String>> {
     continued(vec![String::new()], parts, 0)
 }
@@ -194,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_plain_and_means_the_same() {
+    fn common_patterns_are_plain_and_match_as_expressions() {
         let patterns = [
             "",
             ".*",
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_an_automaton_is_not_plain() {
+    fn patterns_that_need_an_automaton_are_not_plain() {
         let many = "[a-z]".repeat(3);
         for pattern in ["a+", "[a-z]{4}", "a|b.*", ".*a.*b.*", "\\w", "a?.*", "a)|(b", "^a", ".{2,}", &many] {
             assert!(PlainPattern::of(&anchored(pattern)).is_none(), "{pattern}");

@@ -1,8 +1,8 @@
-//! How long single streams or series are kept: what selects them, and their period.
+//! Retention rules: which streams or series are kept for how long.
 //!
-//! **Invariants.** A rule has a period of more than nothing, and asks for more than the absence of labels, so
-//! that no rule takes hold of everything by a slip. [`RetentionRules`] stand in the order in which they
-//! decide: the first that names a series tells how long it is kept.
+//! **Invariants.** A rule has a positive period, and its selector requires at least one label, so that
+//! no rule selects all data by mistake. [`RetentionRules`] are ordered by precedence: the first rule
+//! that selects a series determines its retention.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use crate::labels::Labels;
 use crate::matcher::{Matcher, matches_all};
 
-/// Most rules of a tenant and signal: each of them is looked up in every block that may hold old rows.
+/// The most rules of a tenant and signal: each of them is looked up in every block that may contain old
+/// rows.
 pub const RETENTION_RULES_MAX: usize = 1_000;
 
-/// How long the streams or series are kept that a selector names.
+/// The retention of the streams or series that a selector matches.
 #[derive(Clone, Debug)]
 pub struct RetentionRule {
     selector: String,
@@ -22,33 +23,33 @@ pub struct RetentionRule {
     period_ns: i64,
 }
 
-/// Rules that cannot be used.
+/// Why rules are not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetentionRuleError {
-    /// The period is nothing.
+    /// The period is not positive.
     #[error("the period of '{selector}' is 0: a rule says how long something is kept, such as 24h")]
     NoPeriod {
         /// The selector of the rule.
         selector: String,
     },
-    /// The selector names everything.
+    /// The selector matches everything.
     #[error(
-        "'{selector}' names everything: ask for a label with a value, and set retention_period for the rest"
+        "'{selector}' matches everything: require a label with a value, and set retention_period for the rest"
     )]
     Everything {
-        /// The selector.
+        /// The selector of the rule.
         selector: String,
     },
-    /// There are too many.
+    /// There are more than [`RETENTION_RULES_MAX`] rules.
     #[error("there are {rules} rules, more than the {RETENTION_RULES_MAX} that are allowed; join some")]
     TooMany {
-        /// How many there are.
+        /// The number of rules.
         rules: usize,
     },
 }
 
 impl RetentionRule {
-    /// A rule; `selector` is the text that its matchers come from.
+    /// A rule; `matchers` are those of the text `selector`.
     pub fn new(
         selector: impl Into<String>,
         matchers: Vec<Matcher>,
@@ -65,28 +66,28 @@ impl RetentionRule {
         Ok(Self { selector, matchers, priority, period_ns })
     }
 
-    /// What it was written as.
+    /// The text of the selector.
     pub fn selector(&self) -> &str {
         &self.selector
     }
 
-    /// What it asks of labels.
+    /// The matchers of the selector.
     pub fn matchers(&self) -> &[Matcher] {
         &self.matchers
     }
 
-    /// Of several rules that name a series that with the highest decides.
+    /// Precedence: of several rules that match a series, the one with the highest priority decides.
     pub fn priority(&self) -> i64 {
         self.priority
     }
 
-    /// How long the series is kept, in nanoseconds.
+    /// The retention in nanoseconds.
     pub fn period_ns(&self) -> i64 {
         self.period_ns
     }
 }
 
-/// The matchers come from the selector.
+/// Ignores the matchers, which are derived from the selector.
 impl PartialEq for RetentionRule {
     fn eq(&self, other: &Self) -> bool {
         let all = |rule: &Self| (rule.priority, rule.period_ns);
@@ -94,12 +95,13 @@ impl PartialEq for RetentionRule {
     }
 }
 
-/// Rules in the order in which they decide. Cheap to clone.
+/// Rules in order of precedence. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RetentionRules(Arc<[RetentionRule]>);
 
 impl RetentionRules {
-    /// Puts rules in order: the highest priority first, of equal ones the shortest period, as in Loki.
+    /// Sorts rules by precedence: the highest priority first; of equal ones the shortest period first,
+    /// as in Loki.
     pub fn new(mut rules: Vec<RetentionRule>) -> Result<Self, RetentionRuleError> {
         if rules.len() > RETENTION_RULES_MAX {
             return Err(RetentionRuleError::TooMany { rules: rules.len() });
@@ -108,7 +110,7 @@ impl RetentionRules {
         Ok(Self(rules.into()))
     }
 
-    /// The rule that decides about a series.
+    /// The rule that determines the retention of a series.
     pub fn of(&self, labels: &Labels) -> Option<&RetentionRule> {
         self.0.iter().find(|rule| matches_all(&rule.matchers, labels))
     }
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_priority_decides_and_of_equal_ones_the_shortest_period() {
+    fn the_highest_priority_decides_then_the_shortest_period() {
         let all = [rule("a.*", 1, 9), rule("ab", 1, 5), rule("abc", 2, 99), rule(".+", -1, 1)];
         let rules = RetentionRules::new(all.into_iter().map(Result::unwrap).collect()).unwrap();
         for (app, period) in [("ax", Some(9)), ("ab", Some(5)), ("abc", Some(99)), ("z", Some(1)), ("", None)]
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_name_everything_or_keep_nothing_are_refused() {
+    fn rules_that_match_everything_or_have_no_period_are_refused() {
         assert!(matches!(rule("a", 0, 0), Err(RetentionRuleError::NoPeriod { .. })));
         assert!(matches!(rule(".*", 0, 1), Err(RetentionRuleError::Everything { .. })));
         let many = vec![rule("a", 0, 1).unwrap(); RETENTION_RULES_MAX + 1];

@@ -1,12 +1,11 @@
-//! Instants in the format of RFC 3339, for all years that the format has: 0000 to 9999.
+//! Parses instants in the format of RFC 3339, for all years of the format: 0000 to 9999.
 //!
-//! **Invariant.** The texts that are accepted are those that Go's `time.Parse` accepts with the layout
-//! `RFC3339Nano`, apart from hours with one digit.
+//! **Invariant.** Accepts the texts that Go's `time.Parse` accepts with the layout `RFC3339Nano`, except
+//! hours with one digit.
 
 use crate::time::{MILLISECOND_NS, SECOND_NS};
 
-/// An instant that was read. It may be outside of the years that nanoseconds in 64 bits can express, which
-/// are 1677 to 2262.
+/// A parsed instant. It may be outside of the years 1677 to 2262, which 64-bit nanoseconds can express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rfc3339 {
     /// Seconds since the epoch, rounded down.
@@ -16,7 +15,7 @@ pub struct Rfc3339 {
 }
 
 impl Rfc3339 {
-    /// Reads an instant; `None` when the text has another format or names no existing day or time.
+    /// Parses an instant; `None` when the text has another format, or the day or time does not exist.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let (date, rest) = bytes.split_at_checked(10)?;
@@ -33,7 +32,7 @@ impl Rfc3339 {
         Some(Self { seconds: days * 86_400 + of_day - offset(zone)?, nanoseconds })
     }
 
-    /// Nanoseconds since the epoch; the nearest that 64 bits can express.
+    /// Nanoseconds since the epoch, clamped to the range of `i64`.
     pub fn saturating_ns(self) -> i64 {
         let ns = i128::from(self.seconds) * i128::from(SECOND_NS) + i128::from(self.nanoseconds);
         i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
@@ -65,7 +64,7 @@ fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=length).contains(&day) {
         return None;
     }
-    // Years begin in March, so that a leap day is the last day of a year.
+    // Counts years from March, so that a leap day is the last day of its year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let of_years = 365 * year + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(of_years + (153 * month + 2) / 5 + day - 1 - 719_468)
@@ -75,7 +74,7 @@ fn seconds_of(hour: i64, minute: i64) -> Option<i64> {
     (hour < 24 && minute < 60).then_some(hour * 3_600 + minute * 60)
 }
 
-/// Nanoseconds of a fraction, digits after the ninth are dropped, and the rest of the text.
+/// Nanoseconds of a fraction (digits after the ninth are dropped), and the rest of the text.
 fn fraction(rest: &[u8]) -> Option<(u32, &[u8])> {
     let [b'.' | b',', rest @ ..] = rest else { return Some((0, rest)) };
     let (digits, zone) = rest.split_at(rest.iter().take_while(|byte| byte.is_ascii_digit()).count());
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_of_all_years_are_read() {
+    fn instants_of_all_years_are_parsed() {
         for (text, expected) in [
             ("1970-01-01T00:00:00Z", 0),
             ("1969-12-31T23:59:59Z", -1),
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nanoseconds_cannot_express_is_their_nearest() {
+    fn instants_beyond_nanoseconds_are_clamped() {
         let ns = |text: &str| Rfc3339::parse(text).unwrap().saturating_ns();
         assert_eq!(ns("9999-12-31T23:59:59Z"), i64::MAX);
         assert_eq!(ns("0001-01-01T00:00:00Z"), i64::MIN);

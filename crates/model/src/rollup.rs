@@ -1,22 +1,23 @@
-//! What is kept of the points of a step when the points themselves leave: a rollup.
+//! Rollups: the aggregates of the points of a step, which are kept when the points are removed.
 //!
-//! A rollup of a path or of a series with tags is a group of series with its labels, with
-//! [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE) as the step, and with [`GRAPHITE_ROLLUP`] as the aggregate
-//! and the finest step: `sum_10s` is the sum of the values of steps of ten seconds. A step stands at its
-//! begin.
+//! A rollup of a path or a tagged series is a group of series. Each has the labels of the original, the
+//! step in [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE), and the aggregate and the finest step in
+//! [`GRAPHITE_ROLLUP`]: `sum_10s` is the sum of the values of steps of ten seconds. The timestamp of a
+//! sample is the beginning of its step.
 //!
-//! **Invariants.** Six aggregates stand at each step that has a value. The seventh, [`Aggregate::Nearest`],
-//! stands where values of both signs meet, since the others do not tell it there. Rollups of steps that
-//! follow each other join to one of a longer step as if it were made of the points, but for the rounding of
-//! sums.
+//! **Invariants.** Each step with a value has six aggregates. The seventh, [`Aggregate::Nearest`],
+//! exists only where a step has both negative and positive values, because otherwise it follows from the
+//! others. Joining the rollups of consecutive steps gives the rollup that the points themselves would
+//! give, except for the rounding of sums.
 
-/// The label that tells the aggregate of a rollup, and of how fine steps. It sorts after those of levels.
+/// The label that contains the aggregate of a rollup and its finest step. It sorts after the labels of
+/// levels.
 pub const GRAPHITE_ROLLUP: &str = "__rollup__";
 
-/// A number that a rollup keeps of a step.
+/// A number that a rollup keeps for each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Aggregate {
-    /// How many of the finest steps have a value.
+    /// The number of finest steps that have a value.
     Count,
     /// The first value.
     First,
@@ -26,18 +27,18 @@ pub enum Aggregate {
     Max,
     /// The smallest value.
     Min,
-    /// The value nearest to 0, where the smallest is below 0 and the largest above.
+    /// The value nearest to 0, if the smallest value is negative and the largest is positive.
     Nearest,
-    /// The sum of values.
+    /// The sum of the values.
     Sum,
 }
 
 impl Aggregate {
-    /// All of them in the order of their names.
+    /// All aggregates, in the order of their names.
     pub const ALL: [Self; 7] =
         [Self::Count, Self::First, Self::Last, Self::Max, Self::Min, Self::Nearest, Self::Sum];
 
-    /// Its name.
+    /// The name of the aggregate.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -50,12 +51,12 @@ impl Aggregate {
         }
     }
 
-    /// The value of [`GRAPHITE_ROLLUP`] for aggregates of steps of so many seconds.
+    /// The value of [`GRAPHITE_ROLLUP`] for an aggregate of steps of `finest` seconds.
     pub fn label(self, finest: i64) -> String {
         format!("{}_{finest}s", self.name())
     }
 
-    /// The aggregate and the finest step that a value of [`GRAPHITE_ROLLUP`] names.
+    /// The aggregate and the finest step, in seconds, of a value of [`GRAPHITE_ROLLUP`].
     pub fn of_label(value: &str) -> Option<(Self, i64)> {
         let (name, finest) = value.strip_suffix('s')?.rsplit_once('_')?;
         let aggregate = Self::ALL.into_iter().find(|aggregate| aggregate.name() == name)?;
@@ -64,20 +65,20 @@ impl Aggregate {
     }
 }
 
-/// What the labels of a series of a rollup tell.
+/// The contents of the labels of a rollup series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RollupLabels {
-    /// Seconds of a step.
+    /// Length of a step in seconds.
     pub step: i64,
-    /// Seconds of the steps that it was made of.
+    /// Length of the finest steps in seconds.
     pub finest: i64,
-    /// What is kept.
+    /// The aggregate.
     pub aggregate: Aggregate,
 }
 
 impl RollupLabels {
-    /// By the values of [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE) and [`GRAPHITE_ROLLUP`]; nothing unless
-    /// they are as compaction makes them.
+    /// Parses the values of [`GRAPHITE_ARCHIVE`](crate::GRAPHITE_ARCHIVE) and [`GRAPHITE_ROLLUP`];
+    /// `None` unless they have the form that compaction writes.
     pub fn of(archive: &str, rollup: &str) -> Option<Self> {
         let (aggregate, finest) = Aggregate::of_label(rollup)?;
         let step = archive.parse::<i64>().ok().filter(|step| *step > 0 && step % finest == 0)?;
@@ -88,30 +89,30 @@ impl RollupLabels {
 /// The aggregates of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rollup {
-    /// How many values.
+    /// The number of values.
     pub count: f64,
-    /// Their sum.
+    /// The sum of the values.
     pub sum: f64,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
-    /// The first.
+    /// The first value.
     pub first: f64,
-    /// The last.
+    /// The last value.
     pub last: f64,
-    /// The nearest to 0; of several that are equally near the first.
+    /// The value nearest to 0; the first of several that are equally near.
     pub nearest: f64,
 }
 
 impl Rollup {
-    /// Of one value.
+    /// The rollup of one value.
     pub fn of(value: f64) -> Self {
         let (sum, min, max, first, last, nearest) = (value, value, value, value, value, value);
         Self { count: 1.0, sum, min, max, first, last, nearest }
     }
 
-    /// Adds what comes later.
+    /// Adds a rollup of later steps.
     pub fn join(&mut self, later: &Self) {
         self.count += later.count;
         self.sum += later.sum;
@@ -127,12 +128,12 @@ impl Rollup {
         }
     }
 
-    /// The value farthest from 0; of two that are equally far the positive one.
+    /// The value farthest from 0; the positive one of two that are equally far.
     pub fn farthest(&self) -> f64 {
         if self.min.abs() > self.max.abs() { self.min } else { self.max }
     }
 
-    /// One aggregate, if it is kept.
+    /// The value of an aggregate; `None` if it is not stored.
     pub fn get(&self, aggregate: Aggregate) -> Option<f64> {
         Some(match aggregate {
             Aggregate::Count => self.count,
@@ -146,7 +147,7 @@ impl Rollup {
         })
     }
 
-    /// What the kept aggregates tell; nothing unless the six are there.
+    /// Rebuilds a rollup from its stored aggregates; `None` unless the six are present.
     pub fn of_kept(mut kept: impl FnMut(Aggregate) -> Option<f64>) -> Option<Self> {
         let count = kept(Aggregate::Count).filter(|count| *count >= 1.0)?;
         let (min, max) = (kept(Aggregate::Min)?, kept(Aggregate::Max)?);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_aggregate_and_the_finest_step() {
+    fn labels_contain_the_aggregate_and_the_finest_step() {
         assert!(Aggregate::ALL.map(Aggregate::name).is_sorted());
         for aggregate in Aggregate::ALL {
             assert_eq!(Aggregate::of_label(&aggregate.label(10)), Some((aggregate, 10)));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rollups_join_as_their_values_do() {
+    fn joined_rollups_equal_the_rollup_of_all_values() {
         let values = [3.0, -1.0, 5.0, -7.0, 2.0, 2.0];
         for cut in 1..values.len() {
             let mut joined = rolled(&values[..cut]);
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_value_is_kept_where_others_do_not_tell_it() {
+    fn the_nearest_value_is_stored_only_where_it_does_not_follow_from_others() {
         for (values, is_kept) in [
             (&[1.0, 2.0][..], false),
             (&[-3.0, -2.0][..], false),

@@ -1,16 +1,16 @@
 //! Samples of a batch that were not stored because their series has another value for the same instant.
 //!
-//! **Invariants.** However many conflicts there are, at most [`EXAMPLES_MAX`] are described and at most
-//! [`SERIES_MAX`] series are named. A sample that equals the stored one is no conflict.
+//! **Invariants.** At most `EXAMPLES_MAX` conflicts are described and at most `SERIES_MAX` series are
+//! listed, whatever the number of conflicts. A sample that equals the stored one is not a conflict.
 
 use std::fmt;
 
 use crate::histogram::GoNumber;
 use crate::series_labels::SeriesLabels;
 
-/// Conflicts that are described.
+/// The most conflicts that are described.
 const EXAMPLES_MAX: usize = 10;
-/// Series with conflicts that are named.
+/// The most series with conflicts that are listed.
 const SERIES_MAX: usize = 10_000;
 
 /// One conflict.
@@ -18,7 +18,7 @@ const SERIES_MAX: usize = 10_000;
 pub struct SampleConflict {
     /// The series.
     pub labels: SeriesLabels,
-    /// Milliseconds since the epoch.
+    /// The instant, in milliseconds since the epoch.
     pub timestamp: i64,
     /// The stored value; `None` when it is a histogram.
     pub stored: Option<f64>,
@@ -40,18 +40,18 @@ pub struct SampleConflicts {
 }
 
 impl SampleConflicts {
-    /// Whether there is none.
+    /// Whether there are no conflicts.
     pub fn is_empty(&self) -> bool {
         self.floats + self.histograms == 0
     }
 
-    /// Positions in the batch of the series that have conflicts, each once and rising; `None` when there are
-    /// more than are named.
+    /// Positions in the batch of the series with conflicts, each once and rising; `None` when there are
+    /// more than the limit.
     pub fn series(&self) -> Option<&[u32]> {
         (!self.has_more_series).then_some(&self.series)
     }
 
-    /// Adds a conflict of the series at a position of the batch; positions do not fall.
+    /// Adds a conflict of the series at a position of the batch; positions must not fall.
     pub fn add(&mut self, position: u32, conflict: impl FnOnce() -> SampleConflict, is_histogram: bool) {
         match is_histogram {
             true => self.histograms += 1,
@@ -63,8 +63,8 @@ impl SampleConflicts {
         self.name(position);
     }
 
-    /// Adds the conflicts of a part of the batch that follows. `positions` are those in the batch of the
-    /// series of the part, in order.
+    /// Adds the conflicts of the next part of the batch. `positions` maps the series of the part, in
+    /// order, to positions in the batch.
     pub fn add_part(&mut self, part: Self, positions: impl Iterator<Item = usize>) {
         self.floats += part.floats;
         self.histograms += part.histograms;
@@ -90,7 +90,7 @@ impl SampleConflicts {
     }
 }
 
-/// As Prometheus says it.
+/// Prometheus's text.
 impl fmt::Display for SampleConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { labels, timestamp, stored, refused } = self;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_described_in_the_words_of_prometheus() {
+    fn conflicts_are_described_with_the_text_of_prometheus() {
         for (stored, refused, text) in [
             (Some(1.0), Some(2e9), "existing 1, new value 2e+09"),
             (None, Some(f64::NAN), "existing is a histogram, new value NaN"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn many_conflicts_are_counted_and_few_are_kept() {
+    fn all_conflicts_are_counted_and_few_are_described() {
         let mut all = SampleConflicts::default();
         let mut part = SampleConflicts::default();
         for position in 0..100u32 {

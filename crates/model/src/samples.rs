@@ -1,17 +1,17 @@
 //! A batch of samples: those of one request of one tenant, on their way to the WAL and the head.
 //!
-//! A batch is a set of columns, because most requests bring one sample for each of thousands of series:
-//! nothing of a series or a sample has an allocation of its own, histograms apart. Labels are shared with the
-//! interner of the decoder.
+//! A batch is a set of columns, because most requests contain one sample for each of thousands of
+//! series. Series and float samples have no allocations of their own. Labels are shared with the
+//! decoder's interner.
 //!
-//! **The request's text.** A decoder may keep the body that it read as the [`Arena`] of the batch, and say
-//! where the labels of each series ([`SeriesSamples::text`], read as [`LabelText`] says) and the eight
-//! bytes of each value ([`SampleBatch::value_offsets`]) stand in it. The WAL then stores the body as it
-//! came instead of encoding labels and values again. **Invariant:** what these spans say is what the
-//! columns say.
+//! **The text of the request.** A decoder may keep the body that it parsed as the [`Arena`] of the
+//! batch, together with the positions of the labels of each series ([`SeriesSamples::text`], to be
+//! parsed as [`LabelText`] says) and of the eight bytes of each value ([`SampleBatch::value_offsets`]).
+//! The WAL then stores the body unchanged instead of encoding labels and values again. **Invariant:**
+//! the spans and the columns contain the same data.
 //!
-//! Values are compared and kept by their bits: a stale marker is a NaN that differs from other NaNs in its
-//! bits alone.
+//! Values are stored and compared bit for bit: a stale marker is a NaN that differs from other NaNs only
+//! in its bits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,32 +24,32 @@ use crate::metric_metadata::MetricMetadata;
 use crate::series_labels::SeriesLabels;
 use crate::tenant::TenantId;
 
-/// The bits of the value that marks the end of a series.
+/// The bits of a stale marker, the value that marks the end of a series.
 pub const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
-/// Raw bytes of a float sample: its timestamp and its value.
+/// Size of a float sample in bytes: its timestamp and its value.
 pub(crate) const SAMPLE_BYTES: u64 = 16;
 
-/// Whether a value marks the end of a series. Looked at by bits: arithmetic would change them.
+/// Whether a value is a stale marker. Compares bits, because arithmetic would change them.
 #[inline]
 pub fn is_stale(value: f64) -> bool {
     value.to_bits() == STALE_BITS
 }
 
-/// How the labels of a series are read from the span of the arena that [`SeriesSamples::text`] names.
+/// How to parse the labels of a series from the span [`SeriesSamples::text`] of the arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LabelText {
-    /// Not at all: the arena is empty.
+    /// The arena is empty.
     #[default]
     None,
-    /// Messages of remote write 1.0 one after the other, each with its tag and length in front: `0x0a`, a
-    /// varint length, then a message whose field 1 is the name and field 2 the value.
+    /// Messages of remote write 1.0, each preceded by its tag `0x0a` and its length as a varint; field 1
+    /// of a message is the name and field 2 the value.
     Messages,
-    /// One name as Graphite's senders write it, which [`crate::GraphiteName`] reads.
+    /// A name as Graphite senders write it; see [`crate::GraphiteName`].
     Names,
-    /// Pairs of varints, numbers of a name and a value among these symbols, as remote write 2.0 packs them.
+    /// Pairs of varints as in remote write 2.0: the positions of a name and a value in the symbol table.
     References {
-        /// Where the symbols are in the arena.
+        /// The symbol table: spans of the arena.
         symbols: Vec<Span>,
     },
 }
@@ -59,16 +59,16 @@ pub enum LabelText {
 pub struct HistogramSample {
     /// Milliseconds since the epoch.
     pub timestamp: i64,
-    /// When counting began, in milliseconds since the epoch; 0 when it is not known.
+    /// Start of counting, in milliseconds since the epoch; 0 if unknown.
     pub start: i64,
-    /// Whether it was sent with integer counts.
+    /// Whether the client sent integer counts.
     pub integer: bool,
-    /// The histogram; a stale marker is one whose sum is stale.
+    /// The histogram; in a stale marker, its sum has the stale bits.
     pub histogram: Arc<FloatHistogram>,
 }
 
 impl HistogramSample {
-    /// Bytes of its time and its parts before they are encoded.
+    /// Bytes of timestamp and counts before encoding.
     pub fn raw_bytes(&self) -> u64 {
         let Self { histogram, .. } = self;
         let counts = histogram.positive.len() + histogram.negative.len();
@@ -76,25 +76,25 @@ impl HistogramSample {
     }
 }
 
-/// The samples of one series of a batch, in the order they were sent.
+/// The samples of one series of a batch, in the order of the request.
 #[derive(Clone, Debug)]
 pub struct SeriesSamples {
-    /// The series' identity: `labels.stream_id()`.
+    /// The id of the series: `labels.stream_id()`.
     pub id: StreamId,
-    /// The series' labels, the metric's name as `__name__`.
+    /// The labels of the series, with the metric name as `__name__`.
     pub labels: SeriesLabels,
-    /// Where the labels stand in the arena; empty when there is none.
+    /// Position of the labels in the arena; empty without an arena.
     pub text: Span,
-    /// Where its float samples are in the columns of the batch.
+    /// Rows of its float samples in the columns of the batch.
     pub samples: Range<u32>,
-    /// Where its histograms are.
+    /// Positions of its histograms in [`SampleBatch::histograms`].
     pub histograms: Range<u32>,
 }
 
-/// An exemplar, and the series of the batch whose it is.
+/// An exemplar and the series that it belongs to.
 #[derive(Clone, Debug)]
 pub struct SeriesExemplar {
-    /// Position in [`SampleBatch::series`].
+    /// Position of the series in [`SampleBatch::series`].
     pub series: u32,
     /// The observation.
     pub exemplar: Exemplar,
@@ -103,28 +103,29 @@ pub struct SeriesExemplar {
 /// The accepted samples of one request. A series may appear more than once.
 #[derive(Clone, Debug)]
 pub struct SampleBatch {
-    /// Whose data it is.
+    /// The owner of the data.
     pub tenant: TenantId,
-    /// The body of the request, when the decoder keeps it.
+    /// The body of the request, if the decoder keeps it.
     pub arena: Arena,
-    /// How labels are read from it.
+    /// How to parse labels from the arena.
     pub label_text: LabelText,
-    /// The series; together they name every sample once, in order.
+    /// The series. Together they contain every sample once, in order.
     pub series: Vec<SeriesSamples>,
-    /// Of float samples: milliseconds since the epoch.
+    /// Timestamps of the float samples, in milliseconds since the epoch.
     pub timestamps: Vec<i64>,
-    /// Values, one for each timestamp.
+    /// Values of the float samples, one for each timestamp.
     pub values: Vec<f64>,
-    /// Where the eight little-endian bytes of each value are in the arena; empty when they are not there.
+    /// Offsets of the eight little-endian bytes of each value in the arena; empty when the arena does
+    /// not contain them.
     pub value_offsets: Vec<u32>,
-    /// When counting began, in milliseconds since the epoch, for each float sample, 0 where it is not known;
-    /// empty when it is never known.
+    /// Start of counting of each float sample, in milliseconds since the epoch, 0 if unknown; empty when
+    /// it is unknown for all.
     pub starts: Vec<i64>,
     /// Native histograms.
     pub histograms: Vec<HistogramSample>,
     /// Exemplars.
     pub exemplars: Vec<SeriesExemplar>,
-    /// What the request says of metric families.
+    /// Metadata of metric families.
     pub metadata: Vec<MetricMetadata>,
 }
 
@@ -146,8 +147,8 @@ impl SampleBatch {
         }
     }
 
-    /// Begins a series, to which all samples belong that are added until the next one begins. `text` is where
-    /// its labels stand in the arena.
+    /// Begins a series; samples that are added afterwards belong to it. `text` is the position of its
+    /// labels in the arena.
     #[inline]
     pub fn begin_series(&mut self, id: StreamId, labels: impl Into<SeriesLabels>, text: Span) {
         let (labels, at, histograms_at) =
@@ -156,7 +157,7 @@ impl SampleBatch {
         self.series.push(SeriesSamples { id, labels, text, samples, histograms });
     }
 
-    /// Adds a float sample of the series that was begun last.
+    /// Adds a float sample to the last series.
     #[inline]
     pub fn push_sample(&mut self, timestamp: i64, value: f64) {
         self.timestamps.push(timestamp);
@@ -169,14 +170,15 @@ impl SampleBatch {
         }
     }
 
-    /// Adds a float sample whose value stands at `offset` of the arena: for batches all of whose values do.
+    /// Adds a float sample whose value is at `offset` of the arena. A batch uses this for all of its
+    /// samples or for none.
     #[inline]
     pub fn push_stored_sample(&mut self, timestamp: i64, value: f64, offset: u32) {
         self.push_sample(timestamp, value);
         self.value_offsets.push(offset);
     }
 
-    /// Says when counting began for the float sample that was added last.
+    /// Sets the start of counting of the last float sample, in milliseconds since the epoch.
     pub fn set_start(&mut self, start: i64) {
         if start != 0 {
             self.starts.resize(self.timestamps.len(), 0);
@@ -186,7 +188,7 @@ impl SampleBatch {
         }
     }
 
-    /// Adds a histogram of the series that was begun last.
+    /// Adds a histogram to the last series.
     pub fn push_histogram(&mut self, sample: HistogramSample) {
         self.histograms.push(sample);
         if let Some(series) = self.series.last_mut() {
@@ -194,27 +196,27 @@ impl SampleBatch {
         }
     }
 
-    /// Adds an exemplar of the series that was begun last.
+    /// Adds an exemplar to the last series.
     pub fn push_exemplar(&mut self, exemplar: Exemplar) {
         if let Some(series) = self.series.len().checked_sub(1) {
             self.exemplars.push(SeriesExemplar { series: series as u32, exemplar });
         }
     }
 
-    /// Adds samples (milliseconds since the epoch, value) of a series.
+    /// Adds a series with samples (milliseconds since the epoch, value).
     pub fn push(&mut self, labels: Arc<Labels>, samples: impl IntoIterator<Item = (i64, f64)>) {
         self.begin_series(labels.stream_id(), labels, Span::default());
         samples.into_iter().for_each(|(timestamp, value)| self.push_sample(timestamp, value));
     }
 
-    /// Forgets the body: the columns say the same.
+    /// Drops the body of the request; the columns contain the same data.
     pub fn drop_text(&mut self) {
         self.arena = Arena::default();
         self.label_text = LabelText::None;
         self.value_offsets = Vec::new();
     }
 
-    /// The batch without the series at these positions, which rise, and without their exemplars.
+    /// Removes the series at these rising positions, with their samples and exemplars.
     pub fn without_series(mut self, left_out: &[u32]) -> Self {
         let mut rest = Self::new(self.tenant.clone());
         rest.metadata = std::mem::take(&mut self.metadata);
@@ -250,35 +252,35 @@ impl SampleBatch {
         &self.histograms[series.histograms.start as usize..series.histograms.end as usize]
     }
 
-    /// When counting began for a float sample; 0 when it is not known.
+    /// Start of counting of a float sample, in milliseconds since the epoch; 0 if unknown.
     pub fn start_of(&self, row: usize) -> i64 {
         self.starts.get(row).copied().unwrap_or(0)
     }
 
-    /// Number of samples, floats and histograms.
+    /// The number of samples: floats and histograms.
     pub fn rows(&self) -> usize {
         self.timestamps.len() + self.histograms.len()
     }
 
-    /// Whether it brings nothing: no sample, no exemplar, no metadata.
+    /// Whether the batch contains no samples, no exemplars and no metadata.
     pub fn is_empty(&self) -> bool {
         self.rows() == 0 && self.exemplars.is_empty() && self.metadata.is_empty()
     }
 
-    /// Bytes of timestamps and values before they are encoded.
+    /// Bytes of timestamps and values before encoding.
     pub fn raw_bytes(&self) -> u64 {
         let histograms: u64 = self.histograms.iter().map(HistogramSample::raw_bytes).sum();
         self.timestamps.len() as u64 * SAMPLE_BYTES + histograms
     }
 
-    /// First and last timestamp in nanoseconds since the epoch; `None` when there is no sample.
+    /// The first and last timestamp in nanoseconds since the epoch; `None` without samples.
     pub fn time_bounds(&self) -> Option<(i64, i64)> {
         let times = || self.timestamps.iter().copied().chain(self.histograms.iter().map(|h| h.timestamp));
         let (first, last) = (times().min()?, times().max()?);
         Some((first.saturating_mul(crate::MILLISECOND_NS), last.saturating_mul(crate::MILLISECOND_NS)))
     }
 
-    /// Bytes that the batch holds in memory, for budgets.
+    /// Bytes of memory that the batch uses, for budgets.
     pub fn memory_bytes(&self) -> u64 {
         let compressed = self.arena.compressed.as_ref().map_or(0, |(_, bytes)| bytes.len());
         let symbols = match &self.label_text {
@@ -306,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn start_times_cost_nothing_until_one_is_known() {
+    fn start_times_use_no_memory_until_one_is_known() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         let labels = Arc::new(Labels::from_pairs([("__name__", "up")]));
         batch.push(labels, [(1, 1.0), (2, 2.0)]);
@@ -320,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_is_left_out_takes_its_samples_and_exemplars_along() {
+    fn removing_a_series_removes_its_samples_and_exemplars() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for (n, name) in (1i64..).zip(["a", "b", "c"]) {
             batch.push(Arc::new(Labels::from_pairs([("__name__", name)])), [(n, n as f64)]);
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_metadata_alone_is_not_empty() {
+    fn a_batch_with_only_metadata_is_not_empty() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         assert!(batch.is_empty());
         batch.metadata.push(MetricMetadata { family: "up".into(), ..MetricMetadata::default() });

@@ -1,7 +1,7 @@
-//! The labels of a series of a batch, which are at hand, or are made of its name when somebody looks.
+//! The labels of a series of a batch: ready, or parsed from a Graphite name on first use.
 //!
-//! Senders of Graphite's protocols name a series by its path in each point. Where its id is known, nobody
-//! looks at the labels of most: they are kept nowhere and made of the name for who does.
+//! Graphite senders repeat the path of a series in every point. Once the id of a series is known, most
+//! of its labels are never read, so they are not stored but parsed from the name when they are needed.
 
 use std::fmt;
 use std::ops::Deref;
@@ -13,10 +13,10 @@ use crate::batch::Span;
 use crate::graphite_name::GraphiteName;
 use crate::labels::Labels;
 
-/// Bytes that a name of its own takes beside its letters.
+/// Bytes that a separately allocated name uses besides its text.
 const NAME_BYTES: u64 = 48;
 
-/// Labels of a series. It is read as [`Labels`].
+/// Labels of a series; dereferences to [`Labels`].
 #[derive(Clone, Debug)]
 pub struct SeriesLabels {
     source: Source,
@@ -29,24 +29,24 @@ enum Source {
     Named(Name),
 }
 
-/// A name of Graphite's, and its labels once somebody has looked at them.
+/// A Graphite name, and its labels once they have been parsed.
 #[derive(Clone, Debug, Default)]
 struct Name {
     labels: OnceLock<Arc<Labels>>,
-    /// A text that holds the name as it was sent.
+    /// A text that contains the name as it was sent.
     text: Option<Arc<Bytes>>,
     place: Span,
     has_own_text: bool,
 }
 
 impl SeriesLabels {
-    /// Labels at hand, which are so many.
+    /// Labels that exist already; `count` is their number.
     #[inline]
     pub fn ready(labels: Arc<Labels>, count: u32) -> Self {
         Self { source: Source::AtHand(labels), count }
     }
 
-    /// Those of a name of Graphite's, which has so many: it must be one that has labels.
+    /// The `count` labels of a Graphite name, which must be valid.
     pub fn of_name(name: &str, count: u32) -> Self {
         let place = Span { start: 0, len: name.len() as u32 };
         let text = Some(Arc::new(Bytes::copy_from_slice(name.as_bytes())));
@@ -54,18 +54,18 @@ impl SeriesLabels {
         Self { source: Source::Named(name), count }
     }
 
-    /// So many of a name that [`Self::set_text`] says before anybody looks.
+    /// `count` labels of a name that [`Self::set_text`] provides before the labels are used.
     pub fn unnamed(count: u32) -> Self {
         Self { source: Source::Named(Name::default()), count }
     }
 
-    /// Whether neither the labels nor their name are known yet.
+    /// Whether neither the labels nor the name are known.
     #[inline]
     pub fn is_unnamed(&self) -> bool {
         matches!(&self.source, Source::Named(name) if name.is_unknown())
     }
 
-    /// Says where the name stands, unless it or the labels are known.
+    /// Sets the text that contains the name, and its position, unless the name or the labels are known.
     #[inline]
     pub fn set_text(&mut self, text: &Arc<Bytes>, place: Span) {
         match &mut self.source {
@@ -76,12 +76,12 @@ impl SeriesLabels {
         }
     }
 
-    /// How many there are, which looks at none.
+    /// The number of labels; does not parse the name.
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// The labels, shared.
+    /// The labels as a shared pointer; parses the name on first use.
     pub fn shared(&self) -> &Arc<Labels> {
         match &self.source {
             Source::AtHand(labels) => labels,
@@ -89,7 +89,7 @@ impl SeriesLabels {
         }
     }
 
-    /// Bytes of the name, if it is held for these labels alone.
+    /// Bytes of the name, if it is allocated for these labels only; else 0.
     #[inline]
     pub fn name_bytes(&self) -> u64 {
         match &self.source {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_made_of_a_name_when_they_are_looked_at() {
+    fn labels_are_parsed_from_the_name_on_first_use() {
         let of_name = SeriesLabels::of_name("m;a=b", 3);
         assert_eq!((of_name.count(), of_name.name_bytes()), (3, 5 + NAME_BYTES));
         assert_eq!((of_name.len(), of_name.get("a")), (3, Some("b")));

@@ -1,12 +1,12 @@
-//! What kind of data it is, and the data of one kind of one tenant.
+//! The signals (kinds of data), and datasets: the data of one signal of one tenant.
 //!
-//! There are two signals, not three: Graphite paths are series of metrics.
+//! There are two signals: logs and metrics. Graphite paths are series of metrics.
 
 use std::fmt;
 
 use crate::tenant::TenantId;
 
-/// A kind of data. Blocks hold one, the WAL and the catalog hold both.
+/// A kind of data. A block contains one signal; the WAL and the catalog contain both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Signal {
     /// Entries of streams.
@@ -17,10 +17,10 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them.
+    /// All signals.
     pub const ALL: [Self; 2] = [Self::Logs, Self::Metrics];
 
-    /// Its name.
+    /// The name of the signal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Logs => "logs",
@@ -35,12 +35,12 @@ impl fmt::Display for Signal {
     }
 }
 
-/// The data of one signal of one tenant: what blocks, retention, merges and deletes are about.
+/// The data of one signal of one tenant: the unit of blocks, retention, merges and deletes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dataset {
-    /// Whose data.
+    /// The owner of the data.
     pub tenant: TenantId,
-    /// Which kind.
+    /// The kind of data.
     pub signal: Signal,
 }
 

@@ -1,4 +1,4 @@
-//! Who owns data. The grammar is Mimir's and Loki's, so that existing tenant ids keep working.
+//! Tenant ids. The grammar is that of Mimir and Loki, so that existing tenant ids stay valid.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,28 +7,28 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TenantId(Arc<str>);
 
-/// Longest tenant id in bytes.
+/// The longest tenant id, in bytes.
 const LENGTH_MAX: usize = 150;
 
-/// The text is not a tenant id.
+/// Why a text is not a tenant id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
-    /// Nothing was given.
+    /// The id is empty or missing.
     #[error("no org id")]
     Missing,
-    /// More than 150 bytes.
+    /// The id has more than 150 bytes.
     #[error("tenant ID is too long: max {LENGTH_MAX} characters")]
     TooLong,
-    /// A character outside the grammar, or `.` or `..`.
+    /// The id has a character outside the grammar, or is `.` or `..`.
     #[error("tenant ID '{0}' contains unsupported characters: allowed are letters, digits and !-_.*'()")]
     Unsupported(String),
 }
 
 impl TenantId {
-    /// The tenant of requests that name none.
+    /// The id of the tenant of requests without a tenant id.
     pub const DEFAULT: &'static str = "fake";
 
-    /// Checks and wraps an id.
+    /// Checks an id.
     pub fn new(id: &str) -> Result<Self, TenantError> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"!-_.*'()".contains(&b);
         if id.is_empty() {
@@ -43,8 +43,8 @@ impl TenantId {
         Ok(Self(id.into()))
     }
 
-    /// Several tenants, asked as one: their ids with `|` between, each once, sorted. Nothing is ever stored
-    /// under such an id.
+    /// An id for a query over several tenants: their ids, sorted and without duplicates, separated by
+    /// `|`. No data is stored under such an id.
     pub fn several(ids: impl IntoIterator<Item = Self>) -> Result<Self, TenantError> {
         let ids: std::collections::BTreeSet<Self> = ids.into_iter().collect();
         let texts: Vec<&str> = ids.iter().map(Self::as_str).collect();
@@ -54,17 +54,17 @@ impl TenantId {
         Ok(Self(texts.join("|").into()))
     }
 
-    /// The tenants that this id stands for: itself, or each of several.
+    /// The tenants of this id: the tenant itself, or each of several.
     pub fn each(&self) -> impl Iterator<Item = Self> {
         self.0.split('|').map(|id| Self(id.into()))
     }
 
-    /// Whether it stands for several tenants.
+    /// Whether the id stands for several tenants.
     pub fn is_several(&self) -> bool {
         self.0.contains('|')
     }
 
-    /// The tenant of requests that name none.
+    /// The tenant of requests without a tenant id.
     pub fn default_tenant() -> Self {
         Self(Self::DEFAULT.into())
     }
@@ -74,8 +74,8 @@ impl TenantId {
         &self.0
     }
 
-    /// The id as one path segment: every byte outside `[A-Za-z0-9_-]` becomes `~xx` in hex, so
-    /// that no id can climb out of its directory or meet another on a case-preserving store.
+    /// The id as one path segment: every byte outside `[A-Za-z0-9_-]` becomes `~xx` in hexadecimal, so
+    /// that no id can leave its directory or collide with another.
     pub fn path_segment(&self) -> String {
         let mut segment = String::with_capacity(self.0.len());
         for b in self.0.bytes() {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_grammar_is_enforced() {
+    fn invalid_tenant_ids_are_refused() {
         assert_eq!(TenantId::new("team-a_1.(x)*'!").unwrap().path_segment(), "team-a_1~2e~28x~29~2a~27~21");
         assert_eq!(TenantId::new("").unwrap_err(), TenantError::Missing);
         assert_eq!(TenantId::new(&"x".repeat(151)).unwrap_err(), TenantError::TooLong);

@@ -1,37 +1,37 @@
-//! One form of texts: literals, and signs of a set, one or any number of them.
+//! A text form: a sequence of literals, single characters of a set, and runs of characters of a set.
 //!
-//! **Invariants.** Literals are not empty and do not follow each other. Comparing takes time in proportion to
-//! the product of the lengths of form and text at most.
+//! **Invariants.** Literals are not empty and not adjacent. Comparing takes time at most proportional to
+//! the length of the form times the length of the text.
 
 use std::sync::Arc;
 
-/// A form of texts.
+/// A form that texts can be compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TextForm {
     pieces: Vec<FormPiece>,
 }
 
-/// A part of a form.
+/// A part of a text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormPiece {
-    /// This text.
+    /// A literal text.
     Text(String),
-    /// One sign.
+    /// One character of a set.
     One(SignSet),
-    /// Any number of signs.
+    /// Any number of characters of a set.
     Many(SignSet),
 }
 
-/// Signs.
+/// A set of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignSet {
-    /// All.
+    /// All characters.
     Any,
-    /// Those of ranges, or all others.
+    /// The characters of some ranges, or all others.
     Ranges {
-        /// Whether the others are meant.
+        /// Whether the set contains the characters outside of the ranges.
         negated: bool,
-        /// First and last of each.
+        /// First and last character of each range.
         ranges: Arc<[(char, char)]>,
     },
 }
@@ -46,7 +46,7 @@ impl SignSet {
         }
     }
 
-    /// Ranges that a sign is compared with at most.
+    /// The most ranges that a character is compared with.
     fn width(&self) -> usize {
         match self {
             Self::Any => 1,
@@ -56,8 +56,8 @@ impl SignSet {
 }
 
 impl FormPiece {
-    /// Bytes that a form grows by at most when this is put at its end: texts and lists of pieces may have
-    /// room for twice of what they hold.
+    /// The most bytes by which a form grows when this piece is appended: strings and lists of pieces may
+    /// have twice the capacity that they need.
     pub(crate) fn bytes_at_most(&self) -> usize {
         let own = match self {
             Self::Text(text) => 2 * text.len() + 16,
@@ -71,7 +71,7 @@ impl FormPiece {
 }
 
 impl TextForm {
-    /// The form with one more piece at its end.
+    /// Appends a piece.
     pub fn push(&mut self, piece: FormPiece) {
         match (self.pieces.last_mut(), piece) {
             (_, FormPiece::Text(text)) if text.is_empty() => {}
@@ -81,12 +81,12 @@ impl TextForm {
         }
     }
 
-    /// Its parts.
+    /// The pieces in order.
     pub fn pieces(&self) -> &[FormPiece] {
         &self.pieces
     }
 
-    /// The only text that has it, if there is just one.
+    /// The only text that the form accepts, if there is exactly one.
     pub(crate) fn exact(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [] => Some(""),
@@ -95,7 +95,7 @@ impl TextForm {
         }
     }
 
-    /// What a text holds that has it.
+    /// The literals, which every accepted text contains.
     pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             FormPiece::Text(text) => Some(text.as_str()),
@@ -107,7 +107,7 @@ impl TextForm {
         self.literals().map(str::len).sum()
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory that the form uses.
     pub(crate) fn bytes(&self) -> usize {
         let ranges =
             |set: &SignSet| if let SignSet::Ranges { ranges, .. } = set { ranges.len() * 8 + 32 } else { 0 };
@@ -119,7 +119,7 @@ impl TextForm {
         size_of::<Self>() + self.pieces.capacity() * size_of::<FormPiece>() + pieces
     }
 
-    /// Steps of a comparison, about; never many fewer.
+    /// Estimates the steps of a comparison; never much less than the actual number.
     pub(crate) fn work(&self, text: &str) -> usize {
         let piece = |piece: &FormPiece| match piece {
             FormPiece::Text(text) => text.len().div_ceil(8),
@@ -137,7 +137,7 @@ impl TextForm {
         once.saturating_mul(passes)
     }
 
-    /// Whether a text has it.
+    /// Whether the form accepts a text.
     pub(crate) fn takes(&self, text: &str) -> bool {
         let is_free = |piece: &FormPiece| !matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
         match self.pieces.iter().all(is_free) {
@@ -146,8 +146,8 @@ impl TextForm {
         }
     }
 
-    /// Where each piece for any number of signs takes all signs, the first place that fits is good enough for
-    /// what stands between two of them.
+    /// Compares when every run accepts all characters: then the first position that fits the pieces
+    /// between two runs suffices, so that backtracking to the last run is enough.
     fn takes_freely(&self, text: &str) -> bool {
         let (mut piece, mut at) = (0, 0);
         let mut back: Option<(usize, usize)> = None;
@@ -183,9 +183,10 @@ impl TextForm {
         }
     }
 
-    /// All places of the form that a text can have led to, sign by sign.
+    /// Compares by following all positions in the form that the text may have reached, character by
+    /// character.
     fn takes_by_sets(&self, text: &str) -> bool {
-        // A piece and how many bytes of it were met.
+        // A piece, and how many bytes of it have matched.
         let mut now: Vec<(usize, usize)> = Vec::new();
         let mut next: Vec<(usize, usize)> = Vec::new();
         let enter = |places: &mut Vec<(usize, usize)>, mut piece: usize| loop {

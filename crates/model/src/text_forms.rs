@@ -1,13 +1,14 @@
-//! Many forms of texts at once, like the alternatives of `{*a1*,*b2*,c?.[0-9]}`: whether a text has one.
+//! Compares a text with many forms at once, like the alternatives of `{*a1*,*b2*,c?.[0-9]}`.
 //!
-//! One pass over the text finds the literals that it holds, with an automaton of one literal of each form,
-//! the one that the fewest others have. Only forms whose literal is there are compared, so a text takes as
-//! long as it has bytes, however many forms there are. Forms of which a text holds the literals, or that have
-//! none, are compared one after the other.
+//! Each form with literals is registered under its rarest literal, the one that the fewest other forms
+//! contain. An automaton of these literals finds, in one pass over the text, which of them the text
+//! contains, and only their forms are compared. So the time depends on the length of the text and not on
+//! the number of forms, unless the text contains many of the literals. Forms without a literal are
+//! compared one after the other.
 //!
-//! **Invariants.** A text passes exactly if one of the forms takes all of it. Every comparison is told to
-//! [`sandur_base::job`] before it is made. The job that makes the forms is charged for them as long as they
-//! live.
+//! **Invariants.** A text matches exactly if one of the forms accepts all of it. Every comparison is
+//! reported to [`sandur_base::job`] before it is made. The forms are charged to the job that makes them
+//! until they are dropped.
 
 use std::sync::Arc;
 
@@ -17,38 +18,38 @@ use sandur_base::job::{Held, spend};
 
 use crate::text_form::TextForm;
 
-/// So few forms are compared sooner than literals are looked for.
+/// Comparing up to this many forms is faster than searching for literals.
 const FEW: usize = 4;
-/// Bytes of the automaton for a byte of a literal while it is made, about.
+/// Approximate bytes of memory per byte of a literal while the automaton is built.
 const LITERAL_BYTES: usize = 64;
-/// Units of [`spend`] for a form beside its pieces.
+/// Units of [`spend`] for a form in addition to its pieces.
 const FORM_WORK: usize = 16;
 
-/// Forms of texts. Cheap to clone.
+/// A set of text forms. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct TextForms(Arc<Forms>);
 
 #[derive(Debug)]
 struct Forms {
-    /// Forms that are one literal, sorted.
+    /// Forms that accept exactly one text, sorted.
     exact: Vec<Box<str>>,
     literals: Option<Literals>,
-    /// Those without a literal.
+    /// Forms without a literal, or all forms if there are few.
     others: Vec<TextForm>,
     count: usize,
     held: Held,
 }
 
-/// Forms by a literal of each.
+/// The forms that have a literal, by their rarest literal.
 #[derive(Debug)]
 struct Literals {
     automaton: AhoCorasick,
-    /// Per literal its forms.
+    /// For each literal, its forms.
     forms: Vec<Vec<TextForm>>,
 }
 
 impl TextForms {
-    /// Of these forms; fails when the job has no memory for them.
+    /// Prepares these forms; fails when the budget of the job is exhausted.
     pub fn new(forms: Vec<TextForm>) -> Result<Self, Stopped> {
         let mut held = Held::default();
         let bytes = forms.iter().map(|form| form.bytes() + form.literal_bytes() * LITERAL_BYTES);
@@ -65,7 +66,7 @@ impl TextForms {
         Ok(Self(Arc::new(made)))
     }
 
-    /// Whether a text has one of the forms.
+    /// Whether one of the forms accepts a text.
     pub fn matches(&self, text: &str) -> Result<bool, Stopped> {
         let Forms { exact, literals, others, .. } = &*self.0;
         spend(text.len() + FORM_WORK)?;
@@ -83,12 +84,12 @@ impl TextForms {
         takes(others, text)
     }
 
-    /// Bytes that they take and that no job was charged with.
+    /// Bytes of memory that no job was charged with.
     pub fn memory_bytes(&self) -> u64 {
         self.0.bytes().saturating_sub(self.0.held.reserved_bytes())
     }
 
-    /// How many there are: a text is compared with so many at most.
+    /// The number of forms, which is the most that a text is compared with.
     pub fn count(&self) -> usize {
         self.0.count
     }
@@ -107,7 +108,7 @@ impl Forms {
 }
 
 impl Literals {
-    /// Takes the forms that have a literal; nothing when there are none.
+    /// Takes the forms that have a literal out of `forms`; `None` when there are none.
     fn of(forms: &mut Vec<TextForm>) -> Option<Self> {
         let mut shared: foldhash::HashMap<Box<str>, usize> = foldhash::HashMap::default();
         for literal in forms.iter().flat_map(TextForm::literals) {
@@ -142,7 +143,7 @@ impl Literals {
                 *forms = rest;
                 Some(Self { automaton, forms: by_literal })
             }
-            // Too many for an automaton, or none: all are compared.
+            // There are too many literals for an automaton, or none: compare all forms.
             _ => {
                 *forms = rest.into_iter().chain(by_literal.into_iter().flatten()).collect();
                 None
@@ -217,7 +218,8 @@ mod tests {
 
     const NAMES: u64 = 300;
 
-    /// The units that comparing the names takes, to some questions, and how many fit.
+    /// The units spent on comparing the names while the owner permits `most` questions, and how many
+    /// names match.
     fn spent(forms: &TextForms, most: u64) -> (u64, Result<usize, Stopped>) {
         let budget = MemoryBudget::root("q", 1 << 30);
         let owner = Arc::new(Asked { questions: AtomicU64::new(0), most, budget });
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_forms_take_a_text_no_longer_than_one() {
+    fn comparing_with_thousands_of_forms_takes_no_longer_than_with_ten() {
         let forms =
             |count: usize| TextForms::new((0..count).map(|n| form(&format!("*z{n}*"))).collect()).unwrap();
         let (few, many) = (spent(&forms(10), u64::MAX), spent(&forms(3_000), u64::MAX));
@@ -238,9 +240,10 @@ mod tests {
         assert_eq!((found, forms(3_000).matches("xz")), (Ok(true), Ok(false)));
     }
 
-    /// All of which a text has the literals, or that have none, are compared, and that can be stopped.
+    /// Forms whose literals the text contains, or that have none, are compared one by one; a job can be
+    /// stopped meanwhile.
     #[test]
-    fn comparing_form_by_form_is_told_and_ends_when_the_job_does() {
+    fn comparisons_are_reported_and_end_when_the_job_is_stopped() {
         for glob in ["h*o*s*9?9?9", "?*?*?*?x??????????????"] {
             let forms = TextForms::new(vec![form(glob); 3_000]).unwrap();
             let (units, found) = spent(&forms, u64::MAX);

@@ -1,7 +1,7 @@
-//! A regular expression that a whole text must fit, decided by what is quickest: a comparison, literals and
-//! forms where there are many alternatives, else an automaton.
+//! A regular expression that must match a complete text, evaluated in the fastest way: a comparison,
+//! text forms if there are many alternatives, or an automaton.
 //!
-//! **Invariant.** However it is decided, the answer is the expression's, and what takes long is told to
+//! **Invariant.** All ways give the result of the expression, and expensive ones report their work to
 //! [`sandur_base::job`].
 
 use sandur_base::Stopped;
@@ -12,7 +12,7 @@ use crate::matcher::MatcherForm;
 use crate::plain_pattern::PlainPattern;
 use crate::text_forms::TextForms;
 
-/// An expression of whole texts. Cheap to clone.
+/// A regular expression for complete texts. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct TextPattern(Decided);
 
@@ -24,7 +24,7 @@ enum Decided {
 }
 
 impl TextPattern {
-    /// Reads an expression that is anchored: `^...$`.
+    /// Compiles an anchored expression: `^...$`.
     pub fn new(anchored: &str) -> Result<Self, RegexError> {
         let hir = BoundedRegex::parse(anchored, true)?;
         if let Some(plain) = PlainPattern::of(&hir) {
@@ -38,8 +38,8 @@ impl TextPattern {
         Ok(Self(Decided::Regex(BoundedRegex::new(&hir, options)?)))
     }
 
-    /// Whether a text fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and
-    /// is dropped.
+    /// Whether a text matches. In a stopped job (see [`sandur_base::job`]) the result is arbitrary and
+    /// the caller discards it.
     pub fn matches(&self, text: &str) -> bool {
         match &self.0 {
             Decided::Plain(plain) => plain.matches(text),
@@ -48,7 +48,7 @@ impl TextPattern {
         }
     }
 
-    /// What is looked for.
+    /// The values that the expression accepts.
     pub(crate) fn form(&self) -> MatcherForm<'_> {
         match &self.0 {
             Decided::Plain(plain) => plain.form(),
@@ -56,7 +56,7 @@ impl TextPattern {
         }
     }
 
-    /// Bytes that it takes and that no job was charged with.
+    /// Bytes of memory that no job was charged with.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match &self.0 {
             Decided::Plain(plain) => plain.memory_bytes(),
@@ -65,7 +65,7 @@ impl TextPattern {
         }
     }
 
-    /// The most steps that a byte of a text may take: nothing worth counting of what is plain.
+    /// The most steps for one byte of a text; 0 for plain patterns.
     pub fn steps_per_byte(&self) -> usize {
         match &self.0 {
             Decided::Plain(_) => 0,

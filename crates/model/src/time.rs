@@ -1,4 +1,4 @@
-//! Points in time are `i64` nanoseconds since the epoch; ranges are half open.
+//! Points in time are `i64` nanoseconds since the epoch; ranges are half-open.
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: i64 = 1_000_000_000;
@@ -14,9 +14,9 @@ pub const DAY_NS: i64 = 24 * HOUR_NS;
 /// The instants `t` with `start <= t < end`, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeRange {
-    /// First instant inside.
+    /// Inclusive start.
     pub start: i64,
-    /// First instant after.
+    /// Exclusive end.
     pub end: i64,
 }
 
@@ -29,18 +29,18 @@ impl TimeRange {
         Self { start, end }
     }
 
-    /// The range that holds both bounds.
+    /// The range from `first` to `last`, both inclusive.
     pub fn inclusive(first: i64, last: i64) -> Self {
         Self { start: first, end: last.saturating_add(1) }
     }
 
-    /// The range that holds every instant of these milliseconds, both included.
+    /// The range of all instants from the millisecond `first_ms` to `last_ms`, both inclusive.
     pub fn of_milliseconds(first_ms: i64, last_ms: i64) -> Self {
         let (start, last) = (first_ms.saturating_mul(MILLISECOND_NS), last_ms.saturating_mul(MILLISECOND_NS));
         Self::inclusive(start, last.saturating_add(MILLISECOND_NS - 1))
     }
 
-    /// The milliseconds whose first nanosecond is inside: the first and the last of them, both included.
+    /// The first and last millisecond, both inclusive, whose first nanosecond is inside.
     pub fn milliseconds(&self) -> (i64, i64) {
         let rest = i64::from(self.start.rem_euclid(MILLISECOND_NS) > 0);
         let first = self.start.div_euclid(MILLISECOND_NS) + rest;
@@ -67,7 +67,7 @@ impl TimeRange {
         first < self.end && last >= self.start
     }
 
-    /// The instants inside both.
+    /// The intersection of both ranges.
     pub fn intersect(&self, other: &Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }

@@ -1,7 +1,7 @@
-//! Sums, differences and multiples of histograms.
+//! Adds, subtracts, multiplies and divides histograms.
 //!
-//! Two histograms are brought to one layout first: the coarser schema, a zero bucket that is large enough for
-//! both, or the custom bounds that both have. Additions are made in the order of buckets.
+//! Two histograms are first converted to one layout: the coarser schema and a zero bucket that covers
+//! both, or the custom bounds that both have. Counts are added in the order of buckets.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::iterate::{coarser_index, exponential_bound};
 use super::kahan::kahan_add;
 use super::{Buckets, CounterReset, FloatHistogram, HistogramError};
 
-/// What happened beside the sum.
+/// Facts about an addition that a query may report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Added {
-    /// One histogram said that there was a counter reset, the other that there was none.
+    /// One histogram was marked as a counter reset, the other as no reset.
     pub reset_collision: bool,
-    /// Custom bounds differed; the sum has those that both had.
+    /// The custom bounds differed; the result has the bounds that both had.
     pub bounds_reconciled: bool,
 }
 
 impl FloatHistogram {
-    /// Multiplies all counts and the sum. A counter times something negative is no counter.
+    /// Multiplies all counts and the sum. A negative factor turns a counter into a gauge.
     pub fn multiply(&mut self, factor: f64) -> &mut Self {
         self.each_number(|number| *number *= factor);
         if factor < 0.0 {
@@ -29,7 +29,8 @@ impl FloatHistogram {
         self
     }
 
-    /// Divides all counts and the sum. Division by zero leaves no buckets.
+    /// Divides all counts and the sum. Division by zero removes all buckets; a negative divisor turns a
+    /// counter into a gauge.
     pub fn divide(&mut self, divisor: f64) -> &mut Self {
         self.each_number(|number| *number /= divisor);
         if divisor == 0.0 {
@@ -46,14 +47,15 @@ impl FloatHistogram {
         self.positive.counts.iter_mut().chain(&mut self.negative.counts).for_each(f);
     }
 
-    /// Whether any number is infinite.
+    /// Whether any number of the histogram is infinite.
     pub fn has_overflow(&self) -> bool {
         let own = [self.zero_count, self.count, self.sum];
         let counts = self.positive.counts.iter().chain(&self.negative.counts);
         own.iter().chain(counts).chain(self.bounds.iter()).any(|number| number.is_infinite())
     }
 
-    /// The histogram in a coarser schema, without its hint; itself when it has that schema.
+    /// The histogram converted to a coarser schema, with an unknown reset hint; a copy if the schema is
+    /// not coarser.
     pub fn to_schema(&self, schema: i32) -> Self {
         if schema >= self.schema || self.is_custom() {
             return self.clone();
@@ -67,12 +69,12 @@ impl FloatHistogram {
         }
     }
 
-    /// Adds another histogram.
+    /// Adds another histogram to this one.
     pub fn add(&mut self, other: &Self) -> Result<Added, HistogramError> {
         self.combine(other, 1.0)
     }
 
-    /// Subtracts another histogram.
+    /// Subtracts another histogram from this one.
     pub fn subtract(&mut self, other: &Self) -> Result<Added, HistogramError> {
         self.combine(other, -1.0)
     }
@@ -113,7 +115,7 @@ impl FloatHistogram {
         Ok(added)
     }
 
-    /// Checks that both can be added, and settles the hint of the sum.
+    /// Checks that both histograms can be combined, and sets the reset hint of the result.
     fn begin(&mut self, other: &Self) -> Result<Added, HistogramError> {
         use CounterReset::{Gauge, Unknown};
         if self.is_custom() != other.is_custom() {
@@ -132,7 +134,8 @@ impl FloatHistogram {
         Ok(added)
     }
 
-    /// Adds with compensation: `lost` holds what rounding lost so far, in the layout of this histogram.
+    /// Adds with Kahan compensation: `lost` holds the rounding errors so far, in the layout of this
+    /// histogram.
     pub fn add_compensated(
         &mut self,
         other: &Self,
@@ -177,7 +180,7 @@ impl FloatHistogram {
         Ok(added)
     }
 
-    /// A histogram of the same layout with nothing in it.
+    /// A histogram of the same layout in which every number is zero.
     fn no_loss(&self) -> Self {
         Self {
             reset: self.reset,
@@ -190,8 +193,8 @@ impl FloatHistogram {
         }
     }
 
-    /// Makes the zero bucket as large as that of both, at the end of a bucket of both; gives the zero count
-    /// that the other has then.
+    /// Widens the zero bucket of this histogram until both have the same threshold, at a bucket boundary
+    /// of both; returns the zero count of `other` for that threshold, and the threshold.
     fn reconcile_zero(&mut self, other: &Self, mut lost: Option<&mut Self>) -> (f64, f64) {
         let (mut count, mut threshold) = (other.zero_count, other.zero_threshold);
         while threshold != self.zero_threshold {
@@ -213,7 +216,7 @@ impl FloatHistogram {
         (count, threshold)
     }
 
-    /// [`Self::zero_count_for`] that counts with what was lost so far.
+    /// [`Self::zero_count_for`] that includes the compensation in `lost`.
     pub(super) fn zero_count_with(&self, mut threshold: f64, lost: Option<&Self>) -> (f64, f64, f64) {
         let rest = lost.map_or(0.0, |lost| lost.zero_count);
         if threshold == self.zero_threshold {
@@ -256,7 +259,7 @@ impl FloatHistogram {
         }
     }
 
-    /// Drops buckets that the zero bucket has taken in, and other empty ones.
+    /// Drops the buckets that the zero bucket now covers, and empty ones.
     fn drop_inside_zero(&mut self, lost: Option<&mut Self>) {
         let (threshold, schema) = (self.zero_threshold, self.schema);
         let lower = |index: i32| exponential_bound(index - 1, schema);
@@ -286,7 +289,8 @@ fn zeros(of: &Buckets) -> Buckets {
     Buckets { indices: of.indices.clone(), counts: vec![0.0; of.len()] }
 }
 
-/// Adds the buckets of `theirs`, without those at its begin that the zero bucket holds.
+/// Adds `sign` times the buckets of `theirs`, without its first buckets that are inside the zero bucket
+/// (`outside`: schema and threshold).
 fn merge_buckets(own: &mut Buckets, theirs: &Buckets, sign: f64, outside: Option<(i32, f64)>) {
     if own.indices == theirs.indices && outside.is_none_or(|(_, threshold)| threshold == 0.0) {
         own.counts.iter_mut().zip(&theirs.counts).for_each(|(own, count)| *own += sign * count);
@@ -363,7 +367,8 @@ fn coarser_compensated(own: &mut Buckets, lost: &mut Buckets, schema: i32, coars
     (*own, *lost) = (merged, rest);
 }
 
-/// Both histograms in the layout of the custom bounds that both have.
+/// The sum of both histograms in the layout of the custom bounds that both have: counts, compensation
+/// and bounds.
 fn common_layout(
     own: &FloatHistogram,
     other: &FloatHistogram,

@@ -1,10 +1,10 @@
-//! The bounds of exponential buckets within a power of two: numbers that are part of the format.
+//! The bounds of exponential buckets within a power of two, which are part of the format.
 //!
-//! `EIGHTH[i]` is about two to the power of `i / 256 - 1`. Clients and servers agree on these very numbers,
-//! some of which are one or two units in the last place off, so they are not computed. A histogram of a lower
-//! schema uses each second, fourth, ... of them.
+//! `EIGHTH[i]` is about two to the power of `i / 256 - 1`. Clients and servers use exactly these
+//! numbers, of which some are wrong by one or two units in the last place, so they must not be computed.
+//! A histogram of a coarser schema uses every second, fourth, ... of them.
 
-/// Bounds of schema 8 from a half on, up to one.
+/// Bounds of schema 8 in `[0.5, 1)`.
 pub const EIGHTH: [f64; 256] = [
     0.5,
     0.5013556375251013,

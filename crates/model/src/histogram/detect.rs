@@ -1,11 +1,12 @@
-//! Whether a counter was reset between two histograms.
+//! Detects a counter reset between two histograms.
 
 use super::iterate::{coarser_index, exponential_bound};
 use super::{Buckets, CounterReset, FloatHistogram};
 
 impl FloatHistogram {
-    /// Whether the counter was reset between `previous` and this: a count got less, a populated bucket is
-    /// missing, or the layout changed in a way that only a reset explains. A hint decides where there is one.
+    /// Whether the counter was reset between `previous` and this histogram: a count decreased, a
+    /// populated bucket disappeared, or the layout changed in a way that only a reset explains. The
+    /// reset hint decides if there is one.
     pub fn detect_reset(&self, previous: &Self) -> bool {
         match self.reset {
             CounterReset::Reset => return true,
@@ -26,7 +27,7 @@ impl FloatHistogram {
         if self.schema > previous.schema || self.zero_threshold < previous.zero_threshold {
             return true;
         }
-        // A histogram with custom bounds is of the lowest schema, and nothing else can be merged to it.
+        // Custom bounds have the lowest schema number, and cannot be compared with exponential buckets.
         if self.is_custom() != previous.is_custom() {
             return true;
         }
@@ -59,7 +60,7 @@ impl FloatHistogram {
         })
     }
 
-    /// Compares sums between bounds that both have.
+    /// Compares the sums of counts between bounds that both histograms have.
     fn reset_between_bounds(&self, previous: &Self) -> bool {
         let (mut now, mut before) = (self.positive.iter().peekable(), previous.positive.iter().peekable());
         let upper = |of: &Self, index: i32| of.bounds.get(index as usize).copied().unwrap_or(f64::INFINITY);
@@ -76,8 +77,8 @@ impl FloatHistogram {
         })
     }
 
-    /// What the zero count would be with a larger threshold, and that threshold: it grows to the end of a
-    /// populated bucket that it would part.
+    /// The zero count for a larger threshold, and that threshold: it is widened to the end of a
+    /// populated bucket that it would split.
     pub(super) fn zero_count_for(&self, threshold: f64) -> (f64, f64) {
         let (count, threshold, _) = self.zero_count_with(threshold, None);
         (count, threshold)
@@ -95,7 +96,7 @@ fn outside_of_zero<'a>(
     buckets.iter().skip_while(move |(index, _)| is_inside(*index))
 }
 
-/// Buckets as they are in a coarser schema.
+/// The buckets of a histogram converted to a coarser schema, one at a time.
 struct Merged<'a> {
     rest: &'a Buckets,
     at: usize,
@@ -132,7 +133,7 @@ impl Merged<'_> {
     }
 }
 
-/// The bounds that both have.
+/// The bounds that are in both sorted lists.
 pub fn intersection(a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut common = Vec::new();
     let (mut i, mut j) = (0, 0);

@@ -1,4 +1,4 @@
-//! Buckets with their bounds, in the order of the values in them.
+//! Iterates over buckets with their bounds, in the order of values.
 
 use super::bounds::EIGHTH;
 use super::{Buckets, CUSTOM_SCHEMA, FloatHistogram};
@@ -6,21 +6,21 @@ use super::{Buckets, CUSTOM_SCHEMA, FloatHistogram};
 /// A bucket with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
-    /// Lower bound.
+    /// Lower bound of the values.
     pub lower: f64,
-    /// Upper bound.
+    /// Upper bound of the values.
     pub upper: f64,
-    /// Whether the lower bound belongs to it.
+    /// Whether the lower bound is inclusive.
     pub lower_inclusive: bool,
-    /// Whether the upper bound belongs to it.
+    /// Whether the upper bound is inclusive.
     pub upper_inclusive: bool,
-    /// Observations.
+    /// Number of observations.
     pub count: f64,
 }
 
 impl Bucket {
-    /// Which part of the bucket lies below `value`, which is strictly inside of its finite bounds: by a
-    /// linear scale, or by a logarithmic one.
+    /// The fraction (0 to 1) of the bucket that is below `value`, interpolated linearly or
+    /// logarithmically. `value` is strictly between the bounds, which are finite.
     pub fn fraction_below(&self, value: f64, linear: bool) -> f64 {
         if linear {
             return (value - self.lower) / (self.upper - self.lower);
@@ -30,11 +30,11 @@ impl Bucket {
     }
 }
 
-/// The upper bound of the exponential bucket with this index.
+/// The upper bound of the exponential bucket `index` of a schema.
 pub fn exponential_bound(index: i32, schema: i32) -> f64 {
     if schema < 0 {
         let exponent = i64::from(index) << -schema;
-        // The bucket before that of the infinities ends with the largest number.
+        // The last bucket before infinity ends at the largest number.
         return if exponent == 1024 { f64::MAX } else { power_of_two(1.0, exponent) };
     }
     let within = (index & ((1 << schema) - 1)) as usize;
@@ -46,12 +46,12 @@ pub fn exponential_bound(index: i32, schema: i32) -> f64 {
     power_of_two(fraction, exponent)
 }
 
-/// `fraction` times two to the power of `exponent`, rounded once.
+/// `fraction` times two to the power of `exponent`, with a single rounding.
 fn power_of_two(fraction: f64, exponent: i64) -> f64 {
     let normal = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
     match exponent {
         ..-1200 => 0.0,
-        // The product with a normal power is exact, so only the last product rounds.
+        // Multiplying by a normal power of two is exact, so only the last product rounds.
         -1200..-1000 => fraction * normal(-500) * normal(exponent + 500),
         -1000..=1023 => fraction * normal(exponent),
         1024..=1100 => fraction * normal(1000) * normal(exponent - 1000),
@@ -82,12 +82,12 @@ impl FloatHistogram {
         Bucket { lower, upper, lower_inclusive: lower < 0.0, upper_inclusive: upper > 0.0, count }
     }
 
-    /// Buckets above zero, those next to it first.
+    /// Buckets above zero, by rising distance from zero.
     pub fn positive_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         self.positive.iter().map(|pair| self.positive_bucket(pair))
     }
 
-    /// Buckets below zero, those next to it first.
+    /// Buckets below zero, by rising distance from zero.
     pub fn negative_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         self.negative.iter().map(|pair| self.negative_bucket(pair))
     }
@@ -98,7 +98,7 @@ impl FloatHistogram {
         Bucket { lower: -upper, upper, lower_inclusive: true, upper_inclusive: true, count }
     }
 
-    /// All buckets by rising value. Where one overlaps with the zero bucket its bound is the zero bucket's.
+    /// All buckets by rising value. A bucket that overlaps the zero bucket is clipped at the threshold.
     pub fn all_buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
         let zero = (self.zero_count > 0.0).then(|| self.zero_bucket());
         let clip = move |mut bucket: Bucket| {
@@ -115,8 +115,8 @@ impl FloatHistogram {
     }
 }
 
-/// The index of a bucket in a coarser schema. Schemas may be further apart than an index has bits: then all
-/// buckets above one are one bucket, and all others another.
+/// The index of a bucket in a coarser schema. If the schemas differ by 31 or more, all buckets above
+/// one have the same index, and so have all others.
 pub fn coarser_index(index: i32, schema: i32, coarser: i32) -> i32 {
     let apart = schema.saturating_sub(coarser).clamp(0, 31);
     (index.wrapping_sub(1) >> apart).wrapping_add(1)

@@ -1,6 +1,6 @@
-//! Sums with a compensation for what rounding loses (Kahan's, as Neumaier improved it).
+//! Summation that compensates for rounding errors (Kahan's algorithm with Neumaier's improvement).
 
-/// Adds `term` to a sum and its compensation. Once the sum is infinite nothing is compensated.
+/// Adds `term`; returns the new sum and compensation. Once the sum is infinite, the compensation is 0.
 #[inline]
 #[must_use]
 pub fn kahan_add(term: f64, sum: f64, compensation: f64) -> (f64, f64) {
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_terms_beside_large_ones_are_not_lost() {
+    fn small_terms_are_not_lost_among_large_ones() {
         let terms = [1.0, 1e100, 1.0, -1e100];
         let (sum, lost) = terms.iter().fold((0.0, 0.0), |(sum, c), term| kahan_add(*term, sum, c));
         assert_eq!(sum + lost, 2.0);

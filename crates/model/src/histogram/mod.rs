@@ -1,9 +1,10 @@
-//! Native histograms with float counts: exponential buckets (schemas -4 to 8) or custom bounds (schema -53).
+//! Native histograms with float counts: exponential buckets (schemas -4 to 8) or custom bounds (schema
+//! -53).
 //!
-//! Buckets are kept as sorted pairs of index and count, not as spans: every operation on two histograms is a
-//! merge of two sorted lists. Spans are the form of wires and files; [`Buckets::from_spans`] and
-//! [`Buckets::spans`] translate. The arithmetic, its order of additions included, is that of Prometheus, so
-//! that results agree to the bit.
+//! Buckets are stored as sorted pairs of index and count, so that every operation on two histograms
+//! merges two sorted lists. Wire formats and files use spans; [`Buckets::from_spans`] and
+//! [`Buckets::spans`] convert. The arithmetic, including the order of additions, is that of Prometheus,
+//! so that results are equal bit for bit.
 
 mod arithmetic;
 mod bounds;
@@ -28,66 +29,67 @@ pub const SCHEMA_MIN: i32 = -4;
 /// The finest exponential schema.
 pub const SCHEMA_MAX: i32 = 8;
 
-/// What is known of a counter reset between a histogram and the sample before it.
+/// What is known about a counter reset between a histogram and the sample before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CounterReset {
-    /// Has to be found out.
+    /// Not known; detection must compare the samples.
     #[default]
     Unknown,
-    /// There was one.
+    /// The counter was reset.
     Reset,
-    /// There was none.
+    /// The counter was not reset.
     NotReset,
-    /// No counter, so it has none.
+    /// A gauge, which has no resets.
     Gauge,
 }
 
-/// A run of adjacent buckets: the gap before it (or its first index) and how many they are.
+/// A run of adjacent buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Of the first span the index of its first bucket, of others the gap to the span before.
+    /// For the first span, the index of its first bucket; for others, the gap to the previous span.
     pub offset: i32,
-    /// Buckets.
+    /// Number of buckets.
     pub length: u32,
 }
 
-/// Populated buckets of one sign. **Invariant:** both lists have the same length, indices rise.
+/// Populated buckets of one sign. **Invariant:** both lists have the same length, and indices rise
+/// strictly.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Buckets {
     /// Index of each bucket within the schema.
     pub indices: Vec<i32>,
-    /// Observations in each bucket.
+    /// Number of observations in each bucket.
     pub counts: Vec<f64>,
 }
 
-/// Spans that do not fit their buckets.
+/// Why a histogram is not valid, or why two cannot be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistogramError {
-    /// More or fewer buckets than the spans say.
+    /// The spans describe more or fewer buckets than there are counts.
     #[error("histogram spans specify different number of buckets than provided")]
     SpansMismatch,
-    /// A gap that goes backwards.
+    /// The offset of a span other than the first is negative.
     #[error("histogram has a span whose offset is negative")]
     NegativeOffset,
-    /// A bucket with less than nothing in it.
+    /// A count is negative.
     #[error("histogram has a bucket whose observation count is negative")]
     NegativeCount,
-    /// Custom bounds that do not rise, or are not finite.
+    /// Custom bounds do not rise strictly, or are not finite.
     #[error("histogram custom bounds must be finite and in strictly increasing order")]
     CustomBounds,
-    /// More buckets than custom bounds.
+    /// There are more buckets than custom bounds permit.
     #[error("histogram custom bounds are too few")]
     TooFewBounds,
-    /// Neither exponential nor custom.
+    /// The schema is neither exponential nor custom.
     #[error(
         "histogram has an invalid schema, which must be between -4 and 8 for exponential buckets, or -53 \
          for custom buckets, got schema {0}"
     )]
     Schema(i32),
-    /// Parts that histograms of this schema do not have.
+    /// The histogram has parts that its schema does not permit.
     #[error("histogram with custom buckets must not have zero or negative buckets")]
     CustomParts,
-    /// One histogram is exponential, the other has custom bounds.
+    /// One histogram is exponential and the other has custom bounds.
     #[error("cannot apply this operation on histograms with a mix of exponential and custom bucket schemas")]
     Incompatible,
 }
@@ -114,7 +116,7 @@ impl Buckets {
         Ok(Self { indices, counts })
     }
 
-    /// The spans of the buckets.
+    /// The buckets as spans.
     pub fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut next = 0;
@@ -128,17 +130,17 @@ impl Buckets {
         spans
     }
 
-    /// How many buckets there are, empty ones included.
+    /// The number of buckets, including empty ones.
     pub fn len(&self) -> usize {
         self.indices.len()
     }
 
-    /// Whether there is no bucket.
+    /// Whether there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
     }
 
-    /// Index and count of each bucket, those with the lowest index first.
+    /// Index and count of each bucket, by rising index.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (i32, f64)> + ExactSizeIterator {
         self.indices.iter().copied().zip(self.counts.iter().copied())
     }
@@ -164,40 +166,41 @@ impl Buckets {
 /// A native histogram with float counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FloatHistogram {
-    /// What is known of a counter reset before it.
+    /// What is known about a counter reset before this histogram.
     pub reset: CounterReset,
-    /// Exponential: each power of two has `2^schema` buckets; or [`CUSTOM_SCHEMA`].
+    /// Exponential: each power of two has `2^schema` buckets. Otherwise [`CUSTOM_SCHEMA`].
     pub schema: i32,
-    /// Width of the zero bucket.
+    /// The zero bucket contains values from `-zero_threshold` to `zero_threshold`.
     pub zero_threshold: f64,
-    /// Observations in the zero bucket.
+    /// Number of observations in the zero bucket.
     pub zero_count: f64,
-    /// Observations.
+    /// Number of all observations.
     pub count: f64,
-    /// Their sum; the stale marker is a value of it.
+    /// Sum of all observed values; a stale marker has the stale bits here.
     pub sum: f64,
-    /// Buckets above zero, or all of those with custom bounds.
+    /// Buckets above zero; with custom bounds, all buckets.
     pub positive: Buckets,
     /// Buckets below zero.
     pub negative: Buckets,
-    /// Upper bounds of custom buckets but the last, whose bound is infinity; empty for exponential ones.
+    /// Upper bounds of the custom buckets without the last one, which is infinite; empty for exponential
+    /// buckets.
     pub bounds: Arc<[f64]>,
 }
 
 impl FloatHistogram {
-    /// Whether bounds are custom ones.
+    /// Whether the histogram has custom bounds.
     pub fn is_custom(&self) -> bool {
         self.schema == CUSTOM_SCHEMA
     }
 
-    /// Leaves empty buckets out.
+    /// Removes empty buckets.
     pub fn compact(&mut self) -> &mut Self {
         self.positive.drop_empty();
         self.negative.drop_empty();
         self
     }
 
-    /// Whether both hold the same data to the bit, hints of counter resets aside.
+    /// Whether both contain the same data bit for bit, ignoring reset hints.
     pub fn same_data(&self, other: &Self) -> bool {
         let bits = |h: &Self| [h.count, h.sum, h.zero_count].map(f64::to_bits);
         self.schema == other.schema
@@ -208,13 +211,13 @@ impl FloatHistogram {
             && self.positive.bits_equal(&other.positive)
     }
 
-    /// Bytes that it takes.
+    /// Bytes of memory that the histogram uses.
     pub fn memory_bytes(&self) -> u64 {
         let buckets = self.positive.len() + self.negative.len();
         (size_of::<Self>() + 12 * buckets) as u64
     }
 
-    /// Fails when parts do not fit each other.
+    /// Fails when the parts of the histogram do not fit each other.
     pub fn validate(&self) -> Result<(), HistogramError> {
         if self.is_custom() {
             let rises = self.bounds.windows(2).all(|pair| pair[0] < pair[1]);

@@ -1,13 +1,14 @@
-//! Text forms: of people and of `count_values`, and numbers as Go writes them with `%g`.
+//! Text forms: of histograms, as users and `count_values` see them, and of numbers, as Go's `%g` writes
+//! them.
 
 use std::fmt;
 
 use super::{Bucket, FloatHistogram};
 
-/// From this power of ten on numbers are written with an exponent.
+/// Numbers from this power of ten on are written with an exponent.
 const SHORT: i32 = 6;
 
-/// A number as Go writes it with `%g`: the shortest digits, with an exponent when it is small or large.
+/// Formats a number as Go's `%g` does: the shortest digits, with an exponent if it is small or large.
 #[derive(Clone, Copy, Debug)]
 pub struct GoNumber(pub f64);
 

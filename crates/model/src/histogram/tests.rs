@@ -14,7 +14,7 @@ fn custom(bounds: &[f64], counts: &[f64]) -> FloatHistogram {
 }
 
 #[test]
-fn spans_and_buckets_are_the_same_thing() {
+fn buckets_convert_to_spans_and_back() {
     let spans = [Span { offset: -2, length: 2 }, Span { offset: 3, length: 1 }];
     let buckets = Buckets::from_spans(&spans, vec![1.0, 2.0, 3.0]).unwrap();
     assert_eq!(buckets.indices, [-2, -1, 3]);
@@ -25,7 +25,7 @@ fn spans_and_buckets_are_the_same_thing() {
 }
 
 #[test]
-fn bounds_are_powers_of_two_where_they_should_be() {
+fn bounds_are_exact_at_powers_of_two() {
     for schema in SCHEMA_MIN..=SCHEMA_MAX {
         for power in [-1000i32, -512, -3, 0, 5, 1000, 1023] {
             let index = if schema >= 0 { power << schema } else { power >> -schema };
@@ -46,14 +46,14 @@ fn sums_have_the_coarser_schema_and_the_larger_zero_bucket() {
     coarse.zero_count = 5.0;
     let added = fine.add(&coarse).unwrap();
     assert_eq!(added, Added::default());
-    // The bucket (1, 1.41] is parted by the threshold, which grows to its end; then (1, 2] is parted.
+    // The threshold splits the bucket (1, 1.41] and grows to its end; then it splits (1, 2].
     assert_eq!((fine.schema, fine.zero_threshold), (0, 2.0));
     assert_eq!(fine.zero_count, 5.0 + 10.0 + 1.0 + 2.0);
     assert_eq!(fine.compact().positive, Buckets { indices: vec![2], counts: vec![3.0] });
 }
 
 #[test]
-fn custom_bounds_meet_in_those_that_both_have() {
+fn sums_have_the_custom_bounds_that_both_histograms_have() {
     let mut a = custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0]);
     let b = custom(&[2.0, 3.0, 4.0], &[10.0, 20.0, 30.0, 40.0]);
     assert!(a.add(&b).unwrap().bounds_reconciled);
@@ -67,17 +67,17 @@ fn custom_bounds_meet_in_those_that_both_have() {
 }
 
 #[test]
-fn resets_are_seen_by_counts_and_layouts() {
+fn resets_are_detected_from_counts_and_layouts() {
     let before = exponential(1, 1, &[1.0, 2.0, 3.0]);
     let mut after = exponential(1, 1, &[1.0, 2.0, 4.0]);
     assert!(!after.detect_reset(&before) && before.detect_reset(&after));
     after.reset = CounterReset::Reset;
     assert!(after.detect_reset(&before));
     let mut coarse = exponential(0, 1, &[3.0, 3.0]);
-    assert!(!coarse.detect_reset(&before), "merged buckets are the same");
+    assert!(!coarse.detect_reset(&before), "the merged buckets are equal");
     coarse.positive.counts[0] = 2.0;
     coarse.count = 9.0;
-    assert!(coarse.detect_reset(&before), "a merged bucket got less");
+    assert!(coarse.detect_reset(&before), "the count of a merged bucket decreased");
     assert!(exponential(2, 1, &[9.0]).detect_reset(&before), "a finer schema");
     let wide = custom(&[1.0, 4.0], &[1.0, 5.0, 9.0]);
     assert!(!wide.detect_reset(&custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0])));
@@ -98,7 +98,7 @@ fn trimming_keeps_the_part_below_or_above() {
 }
 
 #[test]
-fn numbers_and_histograms_are_written_as_go_does() {
+fn numbers_and_histograms_are_formatted_as_by_go() {
     let written: Vec<String> =
         [1e6, 1234567.0, 100000.0, 0.0001, 0.00001, 0.0, -0.5].map(|n| GoNumber(n).to_string()).into();
     assert_eq!(written, ["1e+06", "1.234567e+06", "100000", "0.0001", "1e-05", "0", "-0.5"]);
@@ -109,12 +109,12 @@ fn numbers_and_histograms_are_written_as_go_does() {
 }
 
 #[test]
-fn schemas_may_be_further_apart_than_an_index_has_bits() {
+fn schemas_may_differ_by_more_than_the_bits_of_an_index() {
     use super::iterate::coarser_index;
     assert_eq!(coarser_index(5, 3, 1), 2);
     for (index, expected) in [(i32::MAX, 1), (1_000, 1), (1, 1), (0, 0), (-1_000, 0)] {
         assert_eq!(coarser_index(index, 52, 8), expected, "{index}");
     }
-    // An index at the end of its type has a bucket, too.
+    // The lowest index does not overflow.
     coarser_index(i32::MIN, 52, 8);
 }

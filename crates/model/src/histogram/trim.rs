@@ -1,27 +1,27 @@
-//! Cutting off what lies above or below a value.
+//! Removes the observations above or below a value.
 //!
-//! A bucket that the value parts keeps the observations that interpolation puts on the side that stays. The
-//! sum is estimated anew from the middles of what is left, when anything was cut off.
+//! A bucket that the value splits keeps the interpolated part on the remaining side. When anything was
+//! removed, the sum is estimated from the midpoints of what remains.
 
 use super::{Bucket, FloatHistogram};
 
-/// Which side of a value goes.
+/// Which side of a value is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trim {
-    /// What is above it.
+    /// Values above it.
     Upper,
-    /// What is below it.
+    /// Values below it.
     Lower,
 }
 
-/// What is left of a bucket: observations, and the middle of the values.
+/// What remains of a bucket: the number of observations and the midpoint of the values.
 struct Left {
     count: f64,
     middle: f64,
 }
 
 impl FloatHistogram {
-    /// Cuts off observations on one side of `at`.
+    /// Removes the observations on one side of `at`.
     pub fn trim(&mut self, at: f64, trim: Trim) -> &mut Self {
         let custom = self.is_custom();
         let (mut count, mut sum, mut cut) = (0.0, 0.0, false);
@@ -61,7 +61,7 @@ impl FloatHistogram {
     }
 }
 
-/// `None`: nothing.
+/// What remains of a bucket; `None` if nothing does.
 fn left_of(bucket: &Bucket, at: f64, trim: Trim, positive: bool, linear: bool) -> Option<Left> {
     let (whole, parted) = match trim {
         Trim::Upper => (bucket.upper <= at, bucket.lower < at),
@@ -95,7 +95,7 @@ fn left_of(bucket: &Bucket, at: f64, trim: Trim, positive: bool, linear: bool) -
     })
 }
 
-/// A bucket without a lower bound. Where its upper bound is positive it is taken to begin at zero.
+/// For a bucket without a lower bound. If its upper bound is positive, it is assumed to begin at zero.
 fn left_of_lowest(bucket: &Bucket, at: f64, trim: Trim) -> Left {
     let Bucket { upper, count, .. } = *bucket;
     let finite = |number: f64| if number.is_infinite() { 0.0 } else { number };
@@ -115,7 +115,7 @@ fn left_of_lowest(bucket: &Bucket, at: f64, trim: Trim) -> Left {
     }
 }
 
-/// A bucket without an upper bound.
+/// For a bucket without an upper bound.
 fn left_of_highest(bucket: &Bucket, at: f64, trim: Trim) -> Left {
     if trim == Trim::Lower && at >= bucket.lower {
         return Left { count: bucket.count, middle: at };
@@ -123,7 +123,7 @@ fn left_of_highest(bucket: &Bucket, at: f64, trim: Trim) -> Left {
     Left { count: 0.0, middle: if bucket.lower.is_infinite() { 0.0 } else { bucket.lower } }
 }
 
-/// The zero bucket reaches only to zero where nothing is on the other side of it.
+/// For the zero bucket. It extends only to zero on a side that has no other buckets.
 fn left_of_zero(bucket: &Bucket, at: f64, trim: Trim, [positive, negative]: [bool; 2]) -> Left {
     let upper = if negative && !positive { 0.0 } else { bucket.upper };
     let lower = if positive && !negative { 0.0 } else { bucket.lower };
