@@ -1,4 +1,5 @@
-//! The dictionary of one batch of series: texts, numbered as they come, each once.
+//! Builds the dictionary of a batch of series: distinct texts, numbered in the order of their
+//! appearance.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,21 +8,21 @@ use foldhash::fast::FixedState;
 
 use crate::sample_source::Dictionary;
 
-/// Bytes that a text takes beside its own: the shared text, its places in list and map.
+/// Bytes of a text besides its characters: the shared allocation, and its entries in list and map.
 pub const TEXT_BYTES: u64 = 72;
 
-/// A dictionary that is being made.
+/// A dictionary under construction.
 #[derive(Default)]
 pub struct BatchTexts {
     list: Vec<Arc<str>>,
     ids: HashMap<Arc<str>, u32, FixedState>,
 }
 
-/// A dictionary that is made.
+/// A finished dictionary.
 struct Texts(Vec<Arc<str>>);
 
 impl BatchTexts {
-    /// The id of a text, new if it did not come before.
+    /// The id of a text; assigns a new one if the text is new.
     pub fn id(&mut self, text: &str) -> u32 {
         if let Some(id) = self.ids.get(text) {
             return *id;
@@ -32,7 +33,7 @@ impl BatchTexts {
         id
     }
 
-    /// The texts by id.
+    /// The finished dictionary.
     pub fn finish(self) -> Arc<dyn Dictionary> {
         Arc::new(Texts(self.list))
     }

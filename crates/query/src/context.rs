@@ -1,4 +1,4 @@
-//! What one query may use: its tenant, its deadline, its memory, its turns, and the counters it fills.
+//! The resources of one query: tenant, deadline, memory budget, queue and CPU turns, and statistics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -18,7 +18,7 @@ use crate::results_cache::ResultsCache;
 use crate::staleness::Staleness;
 use crate::stats::QueryStats;
 
-/// One query's rights and duties. Shared by all of its tasks.
+/// The context of one query. All of its tasks share it.
 #[derive(Clone)]
 pub struct QueryContext {
     shared: Arc<Inner>,
@@ -26,7 +26,7 @@ pub struct QueryContext {
     queue: Option<FairQueue>,
     results: Option<ResultsCache>,
     parallelism: usize,
-    /// One permit for each page that may be worked on at the same time; `None`: any number.
+    /// One permit for each page that the query may process at the same time; `None`: no limit.
     workers: Option<Arc<Semaphore>>,
     earliest_ns: i64,
 }
@@ -39,22 +39,22 @@ struct Inner {
     begun_ns: i64,
     timeout: Duration,
     cancelled: AtomicBool,
-    /// What the query really holds, reserved or not.
+    /// Bytes that the query holds, reserved or not.
     account: Account,
-    /// Ended, because the process is short of memory.
+    /// Set when the query must end because the process is short of memory.
     starved: AtomicBool,
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Mutex<Vec<String>>,
-    /// The oldest view that was too old.
+    /// The oldest of the views that were too old.
     staleness: Mutex<Option<Staleness>>,
 }
 
-/// A job that has run for so long lets other tenants go on: short beside what people notice, long beside the
-/// microseconds that a change of threads costs.
+/// A job that has run for this long lets other tenants run. 20 ms is imperceptible to users, and much
+/// longer than the microseconds of a thread switch.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Tells who waits for work that it goes on. What comes before the wait counts.
+/// A waker that notifies a task. A wake-up before the wait is not lost.
 #[derive(Default)]
 struct Woken(Notify);
 
@@ -64,12 +64,12 @@ impl Wake for Woken {
     }
 }
 
-/// A query as those see it who may end it for the sake of the process.
+/// A handle that can end a query when the process is short of memory.
 #[derive(Clone)]
 pub struct WatchedQuery(Weak<Inner>);
 
 impl WatchedQuery {
-    /// Bytes that the query holds; `None` when it has ended.
+    /// Bytes that the query holds; `None` when it has ended or is being ended.
     pub fn used(&self) -> Option<u64> {
         self.0
             .upgrade()
@@ -77,12 +77,12 @@ impl WatchedQuery {
             .map(|query| query.account.used())
     }
 
-    /// Whether the query's context is gone.
+    /// Whether the query's context has been dropped.
     pub fn is_over(&self) -> bool {
         self.0.strong_count() == 0
     }
 
-    /// Ends the query at its next check: the process is short of memory.
+    /// Ends the query at its next check, because the process is short of memory.
     pub fn starve(&self) {
         if let Some(query) = self.0.upgrade() {
             query.starved.store(true, Ordering::Relaxed);
@@ -90,14 +90,14 @@ impl WatchedQuery {
     }
 }
 
-/// Bytes that an account may exceed a small budget by.
+/// Bytes by which the account of a query may exceed its budget, at least.
 const ACCOUNT_SLACK: u64 = 8 << 20;
 
-/// More warnings than this are not kept: they would repeat each other.
+/// The most warnings that are kept; further ones would repeat each other.
 const WARNINGS_MAX: usize = 20;
 
 impl QueryContext {
-    /// A context that ends `timeout` after now; without a queue, a step cache or other bounds.
+    /// A context whose deadline is `timeout` from now, without queue, step cache or further limits.
     pub fn new(env: Env, tenant: TenantId, budget: MemoryBudget, timeout: Duration) -> Self {
         let (started, begun_ns) = (env.monotonic(), env.now_ns());
         let shared = Arc::new(Inner {
@@ -119,40 +119,41 @@ impl QueryContext {
         Self { shared, tenant, queue, results, parallelism: usize::MAX, workers, earliest_ns: i64::MIN }
     }
 
-    /// Pieces of the query wait for their turns in this queue.
+    /// Makes each piece of the query wait for its turn in `queue`.
     pub fn with_queue(mut self, queue: FairQueue) -> Self {
         self.queue = Some(queue);
         self
     }
 
-    /// Metric range queries reuse what they find there.
+    /// Lets metric range queries use and fill this cache.
     pub fn with_results(mut self, results: ResultsCache) -> Self {
         self.results = Some(results);
         self
     }
 
-    /// At most so many pages of the query are worked on at the same time, however many of its pieces run; 0:
-    /// as many as there are threads.
+    /// Limits the pages that the query processes at the same time, over all of its pieces; 0: no limit
+    /// except the number of threads.
     pub fn with_parallelism(mut self, most: usize) -> Self {
         self.parallelism = if most == 0 { usize::MAX } else { most };
         self.workers = (most > 0).then(|| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
         self
     }
 
-    /// Rows before this instant do not exist for the query.
+    /// Hides rows before this instant (nanoseconds since the epoch) from the query.
     pub fn with_earliest(mut self, earliest_ns: i64) -> Self {
         self.earliest_ns = earliest_ns;
         self
     }
 
-    /// The same query over the data of another tenant: time, memory, statistics and turns stay shared.
+    /// The same query over the data of another tenant; deadline, memory, statistics and queue are
+    /// shared.
     pub fn of_tenant(&self, tenant: TenantId) -> Self {
         Self { tenant, ..self.clone() }
     }
 
-    /// Waits for the tenant's turn. The query works while it holds the permit, and gives it back between
-    /// its pieces, so that a long query does not keep others waiting. Fails with [`Error::Busy`] when
-    /// too many queries of the tenant wait already; a query that began is not refused any more.
+    /// Waits for the tenant's turn. The query works while it holds the permit, and drops it between its
+    /// pieces, so that a long query does not block others. Fails with [`Error::Busy`] when too many
+    /// queries of the tenant wait already; later pieces of an admitted query are never refused.
     pub async fn turn(&self) -> Result<Option<Permit>, Error> {
         self.check()?;
         match &self.queue {
@@ -161,70 +162,71 @@ impl QueryContext {
         }
     }
 
-    /// Notes that the query was admitted once; tells whether it was before.
+    /// Marks the query as admitted; returns whether it was admitted before.
     pub(crate) fn admit(&self) -> bool {
         self.shared.admitted.swap(true, Ordering::Relaxed)
     }
 
-    /// Where results are kept, if they are.
+    /// The cache of metric results, if there is one.
     pub fn results(&self) -> Option<&ResultsCache> {
         self.results.as_ref()
     }
 
-    /// Most pages that are worked on at the same time.
+    /// The most pages that the query may process at the same time.
     pub fn parallelism(&self) -> usize {
         self.parallelism
     }
 
-    /// The right to work on a page, when their number is limited. Waits for other pages of the query.
+    /// Waits for the right to process a page; `None` if the number of pages is not limited.
     pub(crate) async fn worker(&self) -> Option<OwnedSemaphorePermit> {
         let workers = self.workers.clone()?;
         // The semaphore is never closed.
         workers.acquire_owned().await.ok()
     }
 
-    /// The first instant whose rows exist for the query.
+    /// The first instant whose rows the query sees, in nanoseconds since the epoch.
     pub fn earliest_ns(&self) -> i64 {
         self.earliest_ns
     }
 
-    /// The world.
+    /// Clock, tasks and CPU pool.
     pub fn env(&self) -> &Env {
         &self.shared.env
     }
 
-    /// Whose data is asked for.
+    /// The tenant whose data is queried.
     pub fn tenant(&self) -> &TenantId {
         &self.tenant
     }
 
-    /// Memory of this query.
+    /// The memory budget of the query.
     pub fn budget(&self) -> &MemoryBudget {
         &self.shared.budget
     }
 
-    /// Counters of this query.
+    /// The statistics of the query.
     pub fn stats(&self) -> &QueryStats {
         &self.shared.stats
     }
 
-    /// When the query began, in nanoseconds since the epoch: its "now", the same in all of its pieces.
+    /// Start of the query in nanoseconds since the epoch: its "now", which is the same in all of its
+    /// pieces.
     pub fn begun_ns(&self) -> i64 {
         self.shared.begun_ns
     }
 
-    /// Time since the query began.
+    /// Time since the start of the query.
     pub fn elapsed(&self) -> Duration {
         self.shared.env.monotonic().saturating_sub(self.shared.started)
     }
 
-    /// Time that is left until the query's deadline.
+    /// Time until the deadline of the query.
     pub fn remaining(&self) -> Duration {
         self.shared.timeout.saturating_sub(self.elapsed())
     }
 
-    /// Waits for `work` until the query's deadline; then gives it up and fails with [`Error::Timeout`]. What
-    /// the work allocates is charged to the query.
+    /// Awaits `work` until the deadline of the query; then drops it and fails with [`Error::Timeout`].
+    /// Allocations of the work are charged to the query.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let charged = self.shared.account.charge(work);
         let timed = self.env().timeout(self.remaining(), charged).await;
@@ -236,7 +238,8 @@ impl QueryContext {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Fails when the query was cancelled or its time is over. Called between pieces of work.
+    /// Fails when the query was cancelled, is past its deadline or uses too much memory. Called between
+    /// steps.
     pub fn check(&self) -> Result<(), Error> {
         if self.shared.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
@@ -250,8 +253,9 @@ impl QueryContext {
         self.check_account()
     }
 
-    /// Fails when the query holds more than its budget allows, although it was not reserved. A quarter is let
-    /// pass: pieces of blocks that the query brought into caches are charged to it as well.
+    /// Fails when the query holds more memory than its budget permits, even if it was not reserved.
+    /// Tolerates a quarter more, because parts of blocks that the query loads into caches are charged to
+    /// it too.
     fn check_account(&self) -> Result<(), Error> {
         let (budget, used) = (&self.shared.budget, self.shared.account.used());
         let limit = budget.limit();
@@ -261,9 +265,9 @@ impl QueryContext {
         Ok(())
     }
 
-    /// Runs computation of the query on the CPU pool, in its tenant's turn. It does not begin when the query
-    /// is to end, and ends early when the query is to end meanwhile or when no caller waits for it any more:
-    /// see [`sandur_base::job`]. What it allocates is charged to the query.
+    /// Runs a computation of the query on the CPU pool, at its tenant's turn. The computation does not
+    /// begin when the query has ended, and is stopped when the query ends or the caller drops this
+    /// future; see [`sandur_base::job`]. Its allocations are charged to the query.
     pub async fn compute<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -275,14 +279,14 @@ impl QueryContext {
         outcome
     }
 
-    /// Runs computation of the query where it is called: for little of it, between pieces of I/O.
+    /// Runs a small computation of the query in the calling thread, between I/O.
     pub fn compute_here<T>(&self, job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         let here = Arc::new(());
         self.shared.account.run(self.job(Arc::downgrade(&here), job))
     }
 
-    /// Polls work of the query on the CPU pool, each time as [`Self::compute`] runs a job: for work that
-    /// computes much between its waits. Work of a job of the pool stays in that job.
+    /// Polls a future on the CPU pool, each poll like a job of [`Self::compute`]: for work that computes
+    /// much between its waits. When the caller is a job of the pool already, polls it there.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -307,7 +311,7 @@ impl QueryContext {
         }
     }
 
-    /// [`Self::compute_here`] when there is little to do, else [`Self::compute`].
+    /// Runs a job with [`Self::compute_here`] if it is small, else with [`Self::compute`].
     pub async fn compute_sized<T: Send + 'static>(
         &self,
         is_little: bool,
@@ -316,7 +320,7 @@ impl QueryContext {
         if is_little { self.compute_here(job) } else { self.compute(job).await }
     }
 
-    /// The job in the name of the query.
+    /// Wraps a computation so that it runs as a job of the query.
     fn job<T, J: FnOnce() -> Result<T, Error>>(
         &self,
         waited_for: Weak<()>,
@@ -335,38 +339,38 @@ impl QueryContext {
         (self.env().monotonic() + SLICE).as_nanos() as u64
     }
 
-    /// Whose turn the query's jobs take.
+    /// The CPU lane of the query's jobs.
     fn lane(&self) -> Lane {
         Self::lane_of(&self.tenant)
     }
 
-    /// Whose turn jobs for a tenant take.
+    /// The CPU lane of jobs of a tenant.
     pub fn lane_of(tenant: &TenantId) -> Lane {
         Lane::Tenant(xxh3_64(tenant.as_str().as_bytes()))
     }
 
-    /// What the query really holds.
+    /// The account of bytes that the query holds.
     pub fn account(&self) -> &Account {
         &self.shared.account
     }
 
-    /// A handle that does not keep the query's context.
+    /// A handle that does not keep the context alive.
     pub fn watch(&self) -> WatchedQuery {
         WatchedQuery(Arc::downgrade(&self.shared))
     }
 
-    /// Lets an answer that exceeds a limit on its size be cut with a warning, where it would fail otherwise:
-    /// for clients that ask for it.
+    /// Permits a result that exceeds a size limit to be truncated with a warning instead of an error;
+    /// clients can request this.
     pub fn allow_partial(&self) {
         self.shared.partial.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an answer that is too large is cut in place of refused.
+    /// Whether a result that is too large is truncated instead of refused.
     pub fn allows_partial(&self) -> bool {
         self.shared.partial.load(Ordering::Relaxed)
     }
 
-    /// Notes that the answer is incomplete or unusual; clients see it as a warning.
+    /// Adds a warning for the client: the result is incomplete or unusual.
     pub fn warn(&self, warning: impl Into<String>) {
         let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let warning = warning.into();
@@ -375,8 +379,8 @@ impl QueryContext {
         }
     }
 
-    /// Notes that the answer is made of a view of the store that is too old. However many views of a query
-    /// are, there is one warning, of the oldest.
+    /// Notes that a view of the store that the query used is too old. The query has one such warning,
+    /// for its oldest view.
     pub fn warn_of_age(&self, staleness: Staleness) {
         let mut oldest = self.shared.staleness.lock().unwrap_or_else(PoisonError::into_inner);
         *oldest = (*oldest).max(Some(staleness));
@@ -390,11 +394,11 @@ impl QueryContext {
     }
 }
 
-/// A query as its jobs see it.
+/// The owner of the query's jobs.
 struct QueryJob {
     context: QueryContext,
     waited_for: Weak<()>,
-    /// When other tenants are to go on, in nanoseconds of the monotonic clock.
+    /// When the job lets other tenants run, in nanoseconds of the monotonic clock.
     slice_ends: AtomicU64,
     /// Why the job was stopped.
     ended: OnceLock<Error>,
@@ -424,7 +428,7 @@ impl sandur_base::job::Owner for QueryJob {
     }
 
     fn refused(&self, refusal: OverBudget) {
-        _ = self.ended.set(refusal.into()); // a first reason stays
+        _ = self.ended.set(refusal.into()); // the first reason is kept
     }
 }
 
@@ -440,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_computes_on_the_pool_alone_and_goes_on_after_each_wait() {
+    async fn work_is_polled_only_on_the_pool_and_continues_after_each_wait() {
         let env = Env::system(1);
         let context = context(&env);
         assert!(!env.cpu().is_here());
@@ -452,7 +456,7 @@ mod tests {
                     places.push(own.env().cpu().is_here());
                     own.env().sleep(Duration::from_millis(1)).await;
                     places.push(own.env().cpu().is_here());
-                    // Jobs of a job, and work in it, of which there is but one thread to do them.
+                    // Nested jobs and nested work, with only one thread to run them.
                     places.push(own.compute(|| Ok(true)).await?);
                     let inner = own.clone();
                     places.push(own.work(async move { Ok(inner.env().cpu().is_here()) }).await?);
@@ -467,7 +471,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn views_that_are_too_old_are_one_warning() {
+    async fn views_that_are_too_old_cause_one_warning() {
         let context = context(&Env::system(1));
         context.warn("a block is missing");
         for seconds in [6, 9, 7] {
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_ends_with_its_query_between_waits_and_within_them() {
+    async fn work_ends_with_its_query_while_waiting_and_while_computing() {
         let env = Env::system(1);
         let (waiting, counting) = (context(&env), context(&env));
         let own = waiting.clone();
@@ -501,7 +505,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_nobody_waits_for_is_dropped() {
+    async fn work_is_dropped_with_its_caller() {
         let env = Env::system(1);
         let context = context(&env);
         let held = Arc::new(());
@@ -511,7 +515,7 @@ mod tests {
             std::future::pending().await
         });
         assert!(env.timeout(Duration::from_millis(1), never).await.is_none());
-        // Behind the poll that may be under way.
+        // Runs after the poll that may be in progress.
         env.run_cpu(Lane::Query, || ()).await;
         assert_eq!(Arc::strong_count(&held), 1);
     }

@@ -2,11 +2,11 @@
 
 use sandur_base::{ErrorKind, OverBudget, Stopped};
 
-/// A failed query. The message is what the client reads.
+/// Why a query failed. Clients see the message.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The request is malformed; the message says where and how.
+    /// The request is malformed; the message names the position and the reason.
     #[error("{0}")]
     Invalid(String),
     /// A named limit was exceeded.
@@ -18,13 +18,13 @@ pub enum Error {
     /// The store or a peer did not answer.
     #[error("storage unavailable: {0}")]
     Unavailable(String),
-    /// Stored data is damaged; names the object and what is wrong.
+    /// Stored data is damaged; the message names the object and the damage.
     #[error("{0}")]
     Corrupt(String),
-    /// The client went away or the server is stopping.
+    /// The client went away, or the server is shutting down.
     #[error("the request was cancelled by the client")]
     Cancelled,
-    /// The process was short of memory, and this query held most.
+    /// The process was short of memory, and this query held the most.
     #[error(
         "the query was ended because the server is short of memory and this query held most \
          (--memory-limit); narrow the request (time range, selector) or try again later"
@@ -36,10 +36,10 @@ pub enum Error {
          match over regex match) to reduce the amount of data processed"
     )]
     Timeout(std::time::Duration),
-    /// Too many queries wait already.
+    /// Too many queries are waiting.
     #[error("too many outstanding requests")]
     Busy,
-    /// A defect of ours.
+    /// A bug in Sandur.
     #[error("internal error: {0}")]
     Internal(String),
 }
@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-/// A job that was stopped: who runs it knows the reason and puts it in place of this.
+/// For code inside a stopped job; the caller of the job replaces this error with the actual reason.
 impl From<Stopped> for Error {
     fn from(_: Stopped) -> Self {
         Self::Cancelled

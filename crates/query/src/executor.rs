@@ -1,10 +1,9 @@
-//! Pulls the items of a scan, works on them on the CPU pool, and collects what comes out.
+//! Executes a scan: pulls its items, processes them on the CPU pool, and collects the results.
 //!
-//! As many items are in flight as the pool runs at once, plus one so that no thread waits; fewer when all
-//! scans of the query together may not run as many (`max_query_parallelism`) or when the budget has no room:
-//! an item's memory is
-//! reserved before it is decoded and given back when its work is done. Results are collected in the order
-//! of the items or as they are done.
+//! The number of items in flight is the parallelism of the pool plus one, so that no thread idles. It is
+//! lower when all scans of the query together would exceed `max_query_parallelism`, or when the budget
+//! is exhausted: the memory of an item is reserved before it is decoded and released when its work is
+//! done. Results are collected in the order of the items or in the order of their completion.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,47 +17,49 @@ use crate::error::Error;
 use crate::source::{Scan, ScanItem};
 use crate::stats::QueryStats;
 
-/// What is done with each item; runs on the CPU pool, several at a time.
+/// Processes the items of a scan; runs on the CPU pool, several items at a time.
 pub trait Work: Send + Sync + 'static {
-    /// What comes out of an item.
+    /// The result for one item.
     type Output: Send + 'static;
 
-    /// Works on an item; `number` counts the items of the scan. Tells [`sandur_base::job`] of its work.
+    /// Processes an item; `number` counts the items of the scan. Reports its work to
+    /// [`sandur_base::job`].
     fn run(&self, number: u32, item: ScanItem) -> Result<Self::Output, Error>;
 }
 
-/// Whether an item is wanted.
+/// Whether to process an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
-    /// Work on it.
+    /// Process it.
     Take,
-    /// Leave it out.
+    /// Skip it.
     Skip,
-    /// Leave it out and everything after it.
+    /// Skip it and all later items.
     Stop,
 }
 
-/// Takes the results; runs in the caller's task.
+/// Collects the results; runs in the caller's task.
 pub trait Collect<T>: Send {
-    /// Whether the item can still matter. Asked before it is started, with everything collected so far.
+    /// Whether the item can affect the result. Called before its processing begins, after all results so
+    /// far were collected.
     fn want(&mut self, _item: &ScanItem) -> Want {
         Want::Take
     }
 
-    /// Takes one result.
+    /// Adds one result.
     fn collect(&mut self, output: T) -> Result<(), Error>;
 }
 
 /// The order in which results are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
-    /// In the order of the items.
+    /// The order of the items.
     Ordered,
-    /// As they are done.
+    /// The order of their completion.
     Unordered,
 }
 
-/// Runs a scan to its end, or until nothing more is wanted.
+/// Runs a scan to its end, or until the collector stops it.
 pub async fn execute<W: Work>(
     context: &QueryContext,
     mut scan: Box<dyn Scan>,
@@ -87,7 +88,7 @@ pub async fn execute<W: Work>(
         in_flight.jobs.push_back(Job::Running(start(context, Arc::clone(&work), number, item, reservation)));
         number += 1;
         QueryStats::add(&context.stats().shards, 1);
-        // The first poll hands the job to the pool: it runs while the next item is fetched.
+        // The first poll queues the job in the pool: it runs while the next item is fetched.
         std::future::poll_fn(|cx| in_flight.poll_newest(cx)).await;
     }
     while !in_flight.jobs.is_empty() {
@@ -97,8 +98,8 @@ pub async fn execute<W: Work>(
     Ok(())
 }
 
-/// Reserves an item's memory. While others are in flight, waits for them to give theirs back; `None` when
-/// what they brought made the item unwanted.
+/// Reserves the memory of an item. If the budget refuses, waits for items in flight to release theirs.
+/// `None` when the results collected meanwhile made the item unnecessary.
 async fn admit<T>(
     context: &QueryContext,
     item: ScanItem,
@@ -170,7 +171,7 @@ struct InFlight<'a, T> {
     merging: Merging,
 }
 
-// The jobs are few (processors + 1), so polling all of them is cheaper than a ready list.
+// There are few jobs (processors + 1), so polling all of them is cheaper than a list of ready ones.
 impl<T> InFlight<'_, T> {
     fn poll_newest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(job) = self.jobs.back_mut() {
@@ -285,7 +286,7 @@ mod tests {
             let context = QueryContext::new(env, tenant, budget.clone(), Duration::from_secs(3_600));
             execute(&context, scan, Arc::new(Stamp), &mut seen, Merging::Ordered).await
         });
-        assert_eq!(budget.used(), 0, "everything was given back");
+        assert_eq!(budget.used(), 0, "all memory was released");
         (result, seen, asked.load(Ordering::Relaxed))
     }
 
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_budget_makes_it_slower_but_not_wrong() {
+    fn a_small_budget_does_not_change_the_result() {
         let pages: Vec<(i64, u64)> = (0..20).map(|t| (t, 60)).collect();
         let (result, seen, _) = run(Env::system(4), &pages, 100, Seen::default());
         result.unwrap();
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_never_fits_names_the_budget() {
+    fn an_item_that_exceeds_the_budget_is_an_error() {
         let (result, ..) = run(Env::system(2), &[(1, 10), (2, 101)], 100, Seen::default());
         assert!(matches!(result, Err(Error::OverBudget(refusal)) if refusal.asked == 101));
     }
@@ -320,7 +321,7 @@ mod tests {
         assert_eq!((seen.stamps.len(), asked), (10, 11));
     }
 
-    /// Works a little and notes how many of its kind work at the same time.
+    /// Counts how many of its jobs run at the same time.
     #[derive(Default)]
     struct Crowd {
         working: AtomicU64,
@@ -332,7 +333,7 @@ mod tests {
         fn run(&self, number: u32, _: ScanItem) -> Result<Self::Output, Error> {
             let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(working, Ordering::SeqCst);
-            // Long enough for others to be seen.
+            // Long enough for other jobs to overlap.
             (0..20).for_each(|_| std::thread::yield_now());
             self.working.fetch_sub(1, Ordering::SeqCst);
             Ok((number, 0))
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn parallelism_is_that_of_all_scans_of_a_query() {
+    fn parallelism_is_limited_over_all_scans_of_a_query() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let crowd = Arc::new(Crowd::default());
         let context = QueryContext::new(
@@ -377,7 +378,7 @@ mod tests {
         assert_eq!(asked.load(Ordering::Relaxed), 0);
     }
 
-    /// Works until its interrupt says that it is to end.
+    /// Runs until the job is stopped.
     #[derive(Default)]
     struct Endless {
         begun: AtomicU64,
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_abandoned_query_ends_its_running_jobs_and_its_queued_ones_do_not_begin() {
+    fn dropping_a_query_ends_its_running_job_and_its_queued_jobs_do_not_begin() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let work = Arc::new(Endless::default());
         runtime.block_on(async {
@@ -418,7 +419,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             drop(query);
-            // Of the only thread: the job ends, the one behind it does not begin.
+            // There is one thread: the running job ends, and the queued one does not begin.
             env.run_cpu(sandur_base::Lane::Background, || ()).await;
         });
         let counted = (work.begun.load(Ordering::SeqCst), work.ended.load(Ordering::SeqCst));
@@ -426,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_never_ends_keeps_neither_the_pool_nor_other_tenants_past_its_deadline() {
+    fn an_endless_query_does_not_block_other_tenants_and_ends_at_its_deadline() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let work = Arc::new(Endless::default());
         runtime.block_on(async {
@@ -436,7 +437,7 @@ mod tests {
             let mut query =
                 Box::pin(execute(&endless, pages(9), Arc::clone(&work), &mut seen, Merging::Ordered));
             assert!(futures_util::poll!(&mut query).is_pending());
-            // The other tenant's many pages go through, though the only thread was taken.
+            // The pages of the other tenant are processed although the only thread was busy.
             let quick = context_of(&env, "b", Duration::from_secs(3_600));
             execute(&quick, pages(50), Arc::new(Stamp), &mut other, Merging::Ordered).await.unwrap();
             assert_eq!(other.stamps.len(), 50);

@@ -1,14 +1,14 @@
-//! Admission of queries: a fixed number runs at once, the rest waits, tenants take turns.
+//! Admits queries: a fixed number runs at once, the others wait, and tenants take turns (round-robin).
 //!
-//! As many places again are spare: they are for tenants of whom no query runs. So a tenant whose queries fill
-//! all places until their deadline keeps no other tenant from running; queries that run share the processors
-//! by turns of the CPU pool.
+//! The same number of additional places is reserved for tenants of whom no query runs. So a tenant whose
+//! queries occupy all places until their deadlines does not prevent other tenants from running. Running
+//! queries share the processors by turns of the CPU pool.
 //!
-//! A tenant with a thousand waiting queries delays another tenant's single query by one turn, not by a
-//! thousand. A query enters once per piece of its work, so that a long one lets others pass in between.
-//! A query for which hardly any memory is left does not begin before others gave some back.
-//! Waiting for a turn is bounded per tenant: beyond that a new query is refused at once with
-//! [`Error::Busy`], which clients may retry; the later pieces of a query that began are never refused.
+//! A tenant with a thousand waiting queries delays a single query of another tenant by one turn. A query
+//! enters the queue once per piece, so that other queries can run between the pieces of a long one. A
+//! query that finds too little free memory waits until other queries release some. The number of waiting
+//! queries is bounded per tenant: beyond it a new query fails at once with [`Error::Busy`], which
+//! clients may retry. Later pieces of an admitted query are never refused.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,12 +21,12 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::stats::QueryStats;
 
-/// A query begins when one part in so many of what it may take is free.
+/// A query begins when at least one part in this many of its memory limit is free.
 const ROOM_ONE_IN: u64 = 8;
-/// How often a query for which there was no room looks again.
+/// How often a query that waits for memory checks again.
 const ROOM_LOOK: Duration = Duration::from_millis(20);
 
-/// The queue of one process. Cheap to clone: a handle.
+/// The query queue of the process. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct FairQueue(Arc<Shared>);
 
@@ -39,16 +39,16 @@ struct Shared {
 #[derive(Default)]
 struct State {
     running: usize,
-    /// Running queries by tenant, without zeros.
+    /// Number of running queries by tenant; absent instead of zero.
     running_of: HashMap<TenantId, usize>,
-    /// Tenants that wait, in the order of their turns.
+    /// Tenants with waiting queries, in round-robin order.
     turns: VecDeque<TenantId>,
     waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Permit>>>,
 }
 
-/// The right to run; dropping it lets the next query in.
+/// The right to run; dropping it admits the next query.
 pub struct Permit {
-    /// The queue, and the tenant that gives a place back.
+    /// The queue, and the tenant whose place the permit occupies.
     held: Option<(Arc<Shared>, TenantId)>,
 }
 
@@ -59,7 +59,7 @@ impl FairQueue {
         Self(Arc::new(Shared { running_max, waiting_max, state: Mutex::default() }))
     }
 
-    /// Waits for the tenant's turn, no longer than the query has time; the wait counts as its queue time.
+    /// Waits for the tenant's turn, at most until the query's deadline. The wait counts as queue time.
     pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
         let began = context.env().monotonic();
         let is_known = context.admit();
@@ -77,7 +77,7 @@ impl FairQueue {
                 return Ok(self.0.permit(tenant));
             }
             let known = state.waiting.get_mut(tenant);
-            // Those whose client went away wait no more.
+            // Queries whose clients went away do not count.
             let waiting = known.map_or(0, |queue| {
                 queue.retain(|sender| !sender.is_closed());
                 queue.len()
@@ -99,12 +99,12 @@ impl FairQueue {
         answer?.map_err(|_| Error::Cancelled)
     }
 
-    /// Queries that run now.
+    /// Number of running queries.
     pub fn running(&self) -> usize {
         self.0.lock().running
     }
 
-    /// Queries that wait now; those whose client went away wait no more.
+    /// Number of waiting queries, without those whose clients went away.
     pub fn waiting(&self) -> usize {
         let state = self.0.lock();
         state.waiting.values().flatten().filter(|sender| !sender.is_closed()).count()
@@ -116,8 +116,9 @@ fn has_room(context: &QueryContext) -> bool {
     budget.available().saturating_add(budget.used()) >= budget.capacity() / ROOM_ONE_IN
 }
 
-/// Waits until others leave memory to begin with. They are queries that run, so it comes back; what the query
-/// holds itself since it was read would not.
+/// Waits until enough memory is free to begin. The memory is held by running queries, so it will be
+/// released. Memory that the query itself holds since it was received counts as free, because it would
+/// not be.
 async fn wait_for_room(context: &QueryContext) -> Result<(), Error> {
     while !has_room(context) {
         context.check()?;
@@ -135,16 +136,16 @@ impl Shared {
         Permit { held: Some((Arc::clone(self), tenant.clone())) }
     }
 
-    /// Gives a place back and hands free ones to the next in turn.
+    /// Frees a place and gives free places to the next waiting query.
     fn leave(self: Arc<Self>, tenant: &TenantId) {
         let mut leaving = tenant.clone();
         loop {
-            // In one step, so that no newcomer takes the place of one that waits.
+            // In one step, so that a new query cannot take the place of a waiting one.
             let next = self.lock().hand_over(&leaving, self.running_max);
             let Some((tenant, sender)) = next else { return };
             match sender.send(self.permit(&tenant)) {
                 Ok(()) => return,
-                // Its client went away while it waited: its place goes to the one behind it.
+                // The client went away while the query waited: the next one gets the place.
                 Err(mut permit) => permit.held = None,
             }
             leaving = tenant;
@@ -174,7 +175,7 @@ impl State {
         }
     }
 
-    /// Ends a query of `leaving`; the first waiting query in turn that has a place then takes it.
+    /// Ends a query of `leaving` and begins the next waiting query that has a place, if there is one.
     fn hand_over(
         &mut self,
         leaving: &TenantId,
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_take_turns() {
+    fn waiting_queries_are_admitted_round_robin_over_tenants() {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 10);
@@ -238,7 +239,7 @@ mod tests {
                 }));
                 env.sleep(Duration::from_millis(1)).await;
             }
-            // The spare place is for a tenant of whom none runs.
+            // An additional place goes to a tenant of whom no query runs.
             assert_eq!((queue.running(), queue.waiting()), (2, 4));
             drop(first);
             let mut waits = Vec::new();
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_that_fills_all_places_keeps_nobody_else_out() {
+    fn a_tenant_that_fills_all_places_does_not_block_other_tenants() {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(2, 10);
@@ -267,14 +268,10 @@ mod tests {
                 tasks.push(env.spawn("waits", async move { queue.enter(&context).await.unwrap() }));
                 env.sleep(Duration::from_millis(1)).await;
             }
-            assert_eq!(
-                (queue.running(), queue.waiting()),
-                (4, 3),
-                "there are no more than twice as many places"
-            );
+            assert_eq!((queue.running(), queue.waiting()), (4, 3), "there are at most twice as many places");
             drop(held.pop());
             let of_d = tasks.pop().unwrap().join().await.unwrap();
-            assert_eq!((queue.running(), queue.waiting()), (4, 2), "the others have queries that run");
+            assert_eq!((queue.running(), queue.waiting()), (4, 2), "the other tenants have running queries");
             drop((of_d, held));
             for task in tasks {
                 task.join().await.unwrap();
@@ -284,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_waiting_are_refused_and_leavers_make_room() {
+    fn queries_beyond_the_waiting_limit_are_refused_until_one_leaves() {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 1);
@@ -305,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_without_room_waits_for_memory_and_fails_when_none_comes() {
+    fn a_query_without_free_memory_waits_and_fails_at_its_deadline() {
         paused(async {
             let env = Env::simulated(1, 0);
             let all = MemoryBudget::root("all queries", 1_000);
@@ -321,7 +318,7 @@ mod tests {
                 (permit, waiter.stats().snapshot().queue_ns)
             });
             env.sleep(Duration::from_secs(5)).await;
-            assert_eq!(queue.running(), 0, "an eighth of 500 bytes is not there");
+            assert_eq!(queue.running(), 0, "less than an eighth of 500 bytes is free");
             let other = context(300);
             queue.enter(&other).await.map(drop).unwrap();
             drop(held);
@@ -329,8 +326,8 @@ mod tests {
             assert!(permit.is_ok() && waited_ns >= 5_000_000_000, "{waited_ns}");
             let full = context(300);
             let _own = full.budget().reserve(300).unwrap();
-            assert!(queue.enter(&full).await.is_ok(), "what it holds itself is no reason to wait");
-            // A limit above what all queries share asks for an eighth of what there is.
+            assert!(queue.enter(&full).await.is_ok(), "its own memory counts as free");
+            // A limit above that of all queries together requires an eighth of the latter.
             let _held = all.reserve(500).unwrap();
             assert!(queue.enter(&context(1 << 40)).await.is_ok());
             let _rest = all.reserve(200).unwrap();
@@ -339,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_waits_no_longer_than_it_has_time_and_then_waits_no_more() {
+    fn a_query_waits_until_its_deadline_and_then_leaves_the_queue() {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 10);
@@ -348,9 +345,9 @@ mod tests {
             env.sleep(Duration::from_secs(599)).await;
             let began = env.monotonic();
             assert!(matches!(queue.enter(&late).await, Err(Error::Timeout(_))));
-            assert_eq!((env.monotonic() - began).as_secs(), 1, "what is left of ten minutes");
+            assert_eq!((env.monotonic() - began).as_secs(), 1, "the rest of ten minutes");
             assert_eq!(late.stats().snapshot().queue_ns, 1_000_000_000);
-            assert_eq!((queue.running(), queue.waiting()), (1, 0), "it is not counted any more");
+            assert_eq!((queue.running(), queue.waiting()), (1, 0), "it does not count any more");
             drop(first);
             assert_eq!(queue.running(), 0);
         });

@@ -1,32 +1,34 @@
-//! What holds the rows of a time: blocks, and spans of heads. Tells whether an answer may have changed, and
-//! where a query can be cut in time without reading anything twice.
+//! Holdings: the blocks and spans of heads that contain the rows of a time range. They determine whether
+//! a result may have changed, and where a query can be split in time without reading data twice.
 //!
-//! **Invariant.** Two looks at the holdings that touch a time give the same versions only if every query over
-//! this time answers the same in between.
+//! **Invariant.** If the versions of all holdings that touch a time range are the same at two instants,
+//! then every query over the range has the same result throughout the time between them.
 
 use sandur_model::{DAY_NS, TimeRange};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Something that holds rows of a tenant.
+/// A block, or a span of a head, with rows of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
-    /// The earliest instant that it may hold rows of.
+    /// A lower bound of its timestamps, in nanoseconds since the epoch, inclusive.
     pub first: i64,
-    /// The latest one.
+    /// An upper bound of its timestamps, inclusive.
     pub last: i64,
-    /// Differs from every other state of every other holding.
+    /// Identifies this state of this holding: differs from every other state and every other holding.
     pub version: u128,
     /// Raw bytes of its rows.
     pub bytes: u64,
 }
 
-/// More cuts than this are not considered: the distance of the candidates is raised.
+/// The most candidates for cuts; the distance between candidates is increased to stay below it.
 const CANDIDATES_MAX: i64 = 4_096;
 
-/// Adds to each sum what identifies the state of the holdings that touch its reach. Both ends of the reaches
-/// rise. `salt` tells several reaches of one sum apart.
+/// Adds to each of `sums` a hash of the versions of the holdings that touch its reach. The starts and
+/// the ends of `reaches` must rise. `salt` distinguishes several reaches that contribute to the same
+/// sum.
 pub fn add_versions(holdings: &[Holding], reaches: &[TimeRange], salt: u64, sums: &mut [u128]) {
-    // What begins and ends to count at each reach: a holding costs two additions, however many it touches.
+    // The change of the sum at each reach: a holding costs two additions, however many reaches it
+    // touches.
     let mut changes = vec![0u128; reaches.len() + 1];
     for holding in holdings {
         let begin = reaches.partition_point(|reach| reach.end <= holding.first);
@@ -47,11 +49,11 @@ pub fn add_versions(holdings: &[Holding], reaches: &[TimeRange], salt: u64, sums
     }
 }
 
-/// Instants at which the rows of the range can be parted so that no block of a day or less is in two parts:
-/// multiples of
-/// `interval`, each part as long as `length_min` at least and, if there is enough, with as many raw bytes
-/// as `bytes_min` says of the part's number. Parts are counted from the end when `newest_first`. The
-/// instants come in the order of the parts; an instant belongs to the part after it.
+/// Instants at which the range can be split such that no block of a day or less is split. They are
+/// multiples of `interval`. Each part is at least `length_min` long, and contains at least
+/// `bytes_min(n)` raw bytes, where `n` is the number of the part, if enough data remains. Parts are
+/// counted from the end of the range when `newest_first`. The instants are in the order of the parts; an
+/// instant belongs to the part after it in time.
 pub fn cuts(
     holdings: &[Holding],
     range: TimeRange,
@@ -73,9 +75,9 @@ pub fn cuts(
     for holding in holdings.iter().filter(|h| range.touches(h.first, h.last)) {
         let (from, to) = (slot(holding.first), slot(holding.last));
         bytes[from] += holding.bytes;
-        // What is longer than a day has few rows of each: both parts may read it.
+        // A block longer than a day has few rows of each day, so both parts may read it.
         if holding.last.saturating_sub(holding.first) <= DAY_NS {
-            // The boundary before slot n is cut number n.
+            // Cut number n is the boundary before slot n.
             crossed[from + 1] += 1;
             crossed[to + 1] -= 1;
         }
@@ -104,7 +106,7 @@ pub fn cuts(
     found
 }
 
-/// First and last instant of rows in the range.
+/// The first and last instant in the range that holdings cover.
 fn held(holdings: &[Holding], range: TimeRange) -> (i64, i64) {
     let inside = holdings.iter().filter(|h| range.touches(h.first, h.last));
     let (first, last) =
@@ -127,7 +129,8 @@ mod tests {
         sums
     }
 
-    /// Exactly the reaches that a holding touches change with it, whatever the order of the holdings.
+    /// Goal: exactly the sums of the reaches that a holding touches change with it, in any order of
+    /// holdings.
     #[test]
     fn versions_change_where_a_holding_touches() {
         let base = [holding(0, 5, 1), holding(12, 33, 2), holding(40, 41, 3)];
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_leave_blocks_whole_and_parts_heavy_enough() {
+    fn cuts_do_not_split_blocks_and_parts_have_enough_bytes() {
         let hour = |n: i64| holding(n * 60, n * 60 + 59, n as u128);
         let hours: Vec<Holding> = (0..6).map(hour).collect();
         let all = TimeRange::new(0, 360);
@@ -158,7 +161,7 @@ mod tests {
         days.push(holding(60, 239, 9));
         assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
         days.push(holding(-5, 2 * DAY_NS, 10));
-        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300], "it may be cut");
+        assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300], "a long block may be split");
         let wide = [holding(0, 1, 1), holding(i64::MAX - 1, i64::MAX, 2)];
         assert!(cuts(&wide, TimeRange::ALL, (1, 0), false, |_| 1).len() <= 1);
     }

@@ -1,7 +1,8 @@
-//! Sources that leave the calls of the series index to another one.
+//! Delegates [`SeriesIndex`] to another index.
 //!
-//! A source of rows mostly stands over an index that exists already: the reader of an engine, or the source
-//! that a test watches. It names that index once and is a [`SeriesIndex`] itself.
+//! Most sources of rows are built over an existing index, such as the reader of an engine or the source
+//! that a test observes. Implementing [`Indexed`] names that index, and makes the source a
+//! [`SeriesIndex`] itself.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use crate::sample_source::SampleScan;
 use crate::source::SeriesIndex;
 use crate::text_scan::{TextBatch, TextScan};
 
-/// A source whose series another one knows.
+/// A source that delegates its [`SeriesIndex`].
 pub trait Indexed: Send + Sync {
-    /// What knows them.
+    /// The type of the index.
     type Index: SeriesIndex + ?Sized;
 
-    /// The index that answers.
+    /// The index that answers the calls.
     fn index(&self) -> &Self::Index;
 }
 

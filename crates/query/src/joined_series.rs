@@ -1,7 +1,7 @@
-//! Series that are put together from parts, which come in the order of time.
+//! Concatenates series from parts of a result that are added in the order of time.
 //!
-//! **Invariant.** Each label set is there once, with the samples of all parts in the order in which they were
-//! added, in reserved memory.
+//! **Invariant.** Each label set appears once, with the samples of all parts in the order of addition,
+//! in reserved memory.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
@@ -11,34 +11,35 @@ use sandur_base::{MemoryBudget, OverBudget, Reservation};
 
 use crate::result::{Sample, Series, SeriesLabels};
 
-/// Bytes that a series takes beside samples and labels.
+/// Bytes of a series besides samples and labels.
 const SERIES_BYTES: usize = 128;
-/// Bytes that a label takes beside its texts.
+/// Bytes of a label besides its name and value.
 const LABEL_BYTES: usize = 64;
 
-/// The series so far.
+/// The series that were added so far.
 pub(crate) struct JoinedSeries {
     series: Vec<Series>,
     places: HashMap<SeriesLabels, usize, FixedState>,
-    /// Behind the series that was added to last: parts have the same series in the same order, mostly.
+    /// The position after the series that was added to last: most parts have the same series in the same
+    /// order.
     next: usize,
     memory: Reservation,
 }
 
 impl JoinedSeries {
-    /// No series.
+    /// An empty result.
     pub(crate) fn new(budget: &MemoryBudget) -> Result<Self, OverBudget> {
         let memory = budget.reserve(0)?;
         Ok(Self { series: Vec::new(), places: HashMap::default(), next: 0, memory })
     }
 
-    /// Adds samples of a series.
+    /// Appends samples to a series.
     pub(crate) fn add(
         &mut self,
         labels: &SeriesLabels,
         samples: impl ExactSizeIterator<Item = Sample>,
     ) -> Result<(), OverBudget> {
-        // Vectors grow by doubling.
+        // A vector that grows by doubling may have twice the capacity that it needs.
         self.memory.grow((2 * samples.len() * size_of::<Sample>()) as u64)?;
         let place = match self.series.get(self.next) {
             Some(next) if Arc::ptr_eq(&next.labels, labels) || next.labels == *labels => self.next,
@@ -63,7 +64,7 @@ impl JoinedSeries {
         }
     }
 
-    /// The series, sorted by labels, and their memory.
+    /// The series, sorted by labels, and the reservation of their memory.
     pub(crate) fn sorted(self) -> (Vec<Series>, Reservation) {
         let Self { mut series, memory, .. } = self;
         if !series.is_sorted_by(|a, b| a.labels <= b.labels) {
@@ -81,9 +82,9 @@ mod tests {
         Arc::new(vec![("app".into(), app.into())])
     }
 
-    /// Parts that share labels, parts that have equal ones of their own, and parts that lack some.
+    /// Method: parts that share label sets, that have equal ones of their own, and that lack some.
     #[test]
-    fn series_are_whole_and_sorted_whatever_parts_have_of_them() {
+    fn series_are_complete_and_sorted_for_any_parts() {
         let shared: Vec<SeriesLabels> = ["a", "b", "d"].map(labels).to_vec();
         let parts: Vec<Vec<SeriesLabels>> = vec![
             shared.clone(),

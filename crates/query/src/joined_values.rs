@@ -1,5 +1,5 @@
-//! Values of several labels that some series have together, as one text for each combination: the nodes of
-//! Graphite's paths down to a level.
+//! Distinct combinations of the values of several labels, each joined to one text: the nodes of Graphite
+//! paths down to a level.
 
 use std::cmp::Ordering;
 
@@ -11,44 +11,44 @@ use crate::error::Error;
 use crate::source::SeriesIndex;
 use crate::text_scan::TextBatch;
 
-/// Bytes that a combination takes beside its text, also while holders are put together.
+/// Bytes of a combination besides its text, including the time while lists are merged.
 const ENTRY_BYTES: u64 = 24;
-/// Bytes that are reserved at once.
+/// Size of a reservation step in bytes.
 const LUMP_BYTES: u64 = 64 << 10;
-/// So many are looked through for the first time.
+/// Number of combinations at which duplicates are removed for the first time.
 const LOOK_MIN: usize = 1 << 16;
 
-/// Which values are put together.
+/// Which labels to combine, and how.
 #[derive(Clone, Debug)]
 pub struct JoinedLabels {
-    /// The labels; a series that lacks one of them is left out.
+    /// The labels in order; a series without one of them is skipped.
     pub labels: Vec<String>,
-    /// Between the values.
+    /// Separates the values.
     pub separator: char,
-    /// Most combinations; it is an error when there are more.
+    /// The most combinations; more are an error.
     pub limit: usize,
 }
 
-/// Combinations that were found, and what pays for them. Holders give theirs one after the other, most of
-/// them in order, and several may have the same ones: these are taken out whenever there are twice as many
-/// as there were then.
+/// Collects combinations from several holders (blocks and heads), one holder after the other, in
+/// reserved memory. Most holders deliver theirs sorted, and several may have the same ones. Duplicates
+/// are removed whenever the number of combinations has doubled since the last time.
 pub struct JoinedTexts {
-    /// Those of the holder that is asked.
+    /// Combinations of the current holder.
     open: TextBatch,
-    /// Whether they came in order.
+    /// Whether the current holder delivered them sorted.
     in_order: bool,
-    /// Those of holders before, of each sorted and once.
+    /// Combinations of earlier holders; each list is sorted and without duplicates.
     before: Vec<TextBatch>,
-    /// How many these are, and their bytes.
+    /// The number of those combinations, and their bytes.
     held_before: (usize, u64),
-    /// When they are looked through next.
+    /// The number of combinations at which duplicates are removed next.
     look_at: usize,
     limit: usize,
     memory: Reservation,
 }
 
 impl JoinedTexts {
-    /// None yet.
+    /// An empty collection with a limit on the number of combinations.
     pub fn new(context: &QueryContext, limit: usize) -> Result<Self, Error> {
         Ok(Self {
             open: TextBatch::default(),
@@ -61,7 +61,7 @@ impl JoinedTexts {
         })
     }
 
-    /// Adds a combination of the holder that is asked.
+    /// Adds a combination of the current holder.
     pub fn add<'t>(&mut self, values: impl Iterator<Item = &'t str>, separator: char) -> Result<(), Error> {
         self.open.push_joined(values, separator);
         let count = self.open.len();
@@ -81,7 +81,7 @@ impl JoinedTexts {
         }
     }
 
-    /// Notes that the holder that is asked gave all that it has.
+    /// Ends the current holder.
     pub fn end_holder(&mut self) -> Result<(), Error> {
         let mut of_holder = std::mem::take(&mut self.open);
         if !std::mem::replace(&mut self.in_order, true) {
@@ -103,7 +103,7 @@ impl JoinedTexts {
         self.open.len() + self.held_before.0
     }
 
-    /// Reserves for everything twice: once more while it is put together.
+    /// Reserves memory for twice all combinations, because merging copies them.
     fn pay(&mut self) -> Result<(), Error> {
         let bytes = (self.held_before.1 + bytes_of(&self.open)) * 2;
         if bytes > self.memory.bytes() {
@@ -112,7 +112,7 @@ impl JoinedTexts {
         Ok(())
     }
 
-    /// Puts everything together.
+    /// Merges all lists to one without duplicates.
     fn take_repeated_out(&mut self) -> Result<(), Error> {
         self.end_holder()?;
         self.pay()?;
@@ -130,7 +130,7 @@ impl JoinedTexts {
         Ok(())
     }
 
-    /// All of them, sorted, each once.
+    /// All distinct combinations, sorted.
     pub fn finish(mut self) -> Result<TextBatch, Error> {
         self.take_repeated_out()?;
         let mut batch = self.before.pop().unwrap_or_default();
@@ -144,21 +144,21 @@ fn bytes_of(batch: &TextBatch) -> u64 {
     batch.text_bytes() as u64 + batch.len() as u64 * ENTRY_BYTES
 }
 
-/// The texts of some batches, sorted, each once.
+/// The distinct texts of some batches, sorted.
 fn sorted(batches: &[TextBatch]) -> Result<TextBatch, Error> {
     let mut texts: Vec<&str> = batches.iter().flat_map(TextBatch::iter).collect();
     job::spend(texts.len() * 32)?;
-    texts.sort(); // runs that are sorted already are merged
+    texts.sort(); // the stable sort merges sorted runs
     texts.dedup();
     Ok(texts.into_iter().collect())
 }
 
-/// That there are more combinations than may be.
+/// The error for more combinations than the limit.
 pub fn beyond(limit: usize) -> Error {
     Error::Limit(format!("more than {limit} names fit; narrow the pattern, the tags or the time"))
 }
 
-/// The same by looking at each series.
+/// Implements [`SeriesIndex::joined_values`] by visiting each series.
 pub(crate) async fn known_joined<S: SeriesIndex + ?Sized>(
     source: &S,
     context: &QueryContext,
@@ -199,7 +199,7 @@ mod tests {
         QueryContext::new(Env::system(1), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
     }
 
-    /// Adds what seven holders have, of which the last two give it in no order; gives all of it.
+    /// Adds the combinations of seven holders, the last two unsorted; returns all distinct ones.
     fn fill(texts: &mut JoinedTexts) -> Result<BTreeSet<String>, Error> {
         let mut all = BTreeSet::new();
         for holder in 0..7_u64 {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_holders_have_is_told_once_and_in_order() {
+    fn combinations_of_several_holders_are_sorted_and_distinct() {
         let context = context_of(64 << 20);
         let mut texts = JoinedTexts::new(&context, 150_000).unwrap();
         let all = fill(&mut texts).unwrap();

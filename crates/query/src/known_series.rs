@@ -1,4 +1,4 @@
-//! Label sets that are known already, as a scan of series without samples.
+//! Implements [`SeriesIndex::series_scan`] for sources that return all label sets at once.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::error::Error;
 use crate::sample_source::{BATCH_SERIES, LabelIds, SampleScan, SeriesBatch};
 use crate::source::SeriesIndex;
 
-/// Bytes that a series takes beside its labels.
+/// Bytes of a series besides its labels.
 const SERIES_BYTES: u64 = 64;
 
-/// The series that a source has of some lists of matchers, all of them at once.
+/// The series of a source that match any of the lists, as a scan over series without samples.
 pub(crate) async fn known_series<S: SeriesIndex + ?Sized>(
     source: &S,
     context: &QueryContext,
@@ -27,7 +27,7 @@ pub(crate) async fn known_series<S: SeriesIndex + ?Sized>(
     Ok(Box::new(KnownSeries { series: series.into_iter(), _held: held }))
 }
 
-/// Series that are left.
+/// The series that were not delivered yet.
 struct KnownSeries {
     series: std::vec::IntoIter<Arc<Labels>>,
     _held: Reservation,

@@ -1,26 +1,26 @@
-//! The language-neutral query core: what a source of data is, what a query may use, what it
-//! counts, and what it answers.
+//! The part of query execution that all languages share: the sources of data, the resources of a query,
+//! its statistics, and its result.
 //!
-//! **What it is.** The seam between storage and languages. A language front end of logs turns text into
-//! [`Selection`]s over a [`LogSource`], one of metrics into [`SampleSelection`]s over a [`SampleSource`],
-//! which gives series with their samples batch by batch. A source of logs answers with a stream of
-//! [`ScanItem`]s, which are cheap to hold and are decoded on the CPU pool; operators of this crate merge,
-//! limit and aggregate rows in memory that is reserved from the query's budget; [`QueryResult`] is the
-//! answer.
+//! **What it is.** The interface between storage and query languages. The front end of a log language
+//! turns text into [`Selection`]s over a [`LogSource`]; that of a metric language turns text into
+//! [`SampleSelection`]s over a [`SampleSource`], which returns series with their samples in batches. A
+//! source of logs returns a stream of [`ScanItem`]s, which use little memory until they are decoded on
+//! the CPU pool. The operators of this crate merge, limit and aggregate rows in memory that is reserved
+//! from the query's budget. [`QueryResult`] is the result.
 //!
 //! **What it is not.** It names no bucket, file or node, and parses no language.
 //!
-//! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics, queue).
-//! The front end cuts the query's time into pieces ([`cuts`]), takes what the [`ResultsCache`] holds
-//! already, and waits for its tenant's turn ([`FairQueue`]) with each of the others. For a piece it calls
-//! [`LogSource::scan`], pulls items, decodes each within a reservation, filters and aggregates. For a log
-//! query with a limit it stops pulling when no later item can hold a row that belongs to the answer: items
-//! come ordered by their time bounds.
+//! **Life of a query.** The server makes a [`QueryContext`] (tenant, deadline, budget, statistics,
+//! queue). The front end splits the time range of the query into pieces ([`cuts`]). It takes the results
+//! that the [`ResultsCache`] holds, and evaluates the remaining pieces, each after waiting for its
+//! tenant's turn ([`FairQueue`]). For a piece it calls [`LogSource::scan`], pulls items, reserves memory
+//! for each, decodes it, filters and aggregates. Items are ordered by their time bounds, so a log query
+//! with a limit stops pulling as soon as no later item can contain a row of the result.
 //!
 //! **Invariants.** A scan delivers each stored row exactly once, except rows that a run marks as
-//! suspect, which the reader compares with the ones it has seen (see [`sandur_model::Suspect`]).
-//! Nothing is collected without a reservation. Whatever could not be read is a warning or an error,
-//! never silence.
+//! suspect, which the reader compares with earlier ones (see [`sandur_model::Suspect`]). Nothing is
+//! collected without a reservation. Data that could not be read causes a warning or an error; it is
+//! never left out silently.
 
 mod batch_texts;
 mod context;

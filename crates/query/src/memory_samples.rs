@@ -1,4 +1,4 @@
-//! Series in memory: for tests and for data that never leaves the process.
+//! A source of series in memory, for tests and for data that never leaves the process.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::sample_source::{
 };
 use crate::source::{SeriesIndex, Versions, any_or_all};
 
-/// Series in the order in which they came.
+/// Series with their samples, in the order of insertion.
 #[derive(Default)]
 pub struct MemorySeries {
     series: Vec<(Arc<Labels>, Arc<Samples>)>,
@@ -25,7 +25,8 @@ pub struct MemorySeries {
 }
 
 impl MemorySeries {
-    /// Gives the samples of the series with these labels to `change`, which keeps them sorted by time.
+    /// Lets `change` edit the samples of the series with these labels; `change` must keep them sorted by
+    /// time.
     pub fn edit(&mut self, labels: &Labels, change: impl FnOnce(&mut Samples)) {
         let next = self.series.len();
         let at = *self.by_labels.entry(labels.clone()).or_insert(next);
@@ -51,35 +52,35 @@ impl MemorySeries {
         *slot = samples;
     }
 
-    /// Adds an exemplar of the series with these labels.
+    /// Adds an exemplar to the series with these labels.
     pub fn add_exemplar(&mut self, labels: &Labels, exemplar: Exemplar) {
         let all = self.exemplars.entry(labels.clone()).or_default();
         all.insert(all.partition_point(|before| before.timestamp <= exemplar.timestamp), exemplar);
     }
 
-    /// Adds what is told of a metric family.
+    /// Adds the metadata of a metric family.
     pub fn add_metadata(&mut self, metadata: MetricMetadata) {
         self.metadata.insert(metadata);
     }
 
-    /// How many series there are.
+    /// The number of series.
     pub fn len(&self) -> usize {
         self.series.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// The series.
+    /// All series with their samples.
     pub fn iter(&self) -> impl Iterator<Item = (&Labels, &Samples)> {
         self.series.iter().map(|(labels, samples)| (&**labels, &**samples))
     }
 }
 
 impl Samples {
-    /// Whether there is one from `first_ms` to `last_ms`, both included.
+    /// Whether there is a sample from `first_ms` to `last_ms`, both inclusive.
     fn touch(&self, (first_ms, last_ms): (i64, i64)) -> bool {
         let touches = |times: &[i64]| {
             let from = times.partition_point(|time| *time < first_ms);
@@ -100,7 +101,7 @@ fn labels_of<'a>(
     found.map(|(labels, _)| &**labels).filter(|labels| matches_all(matchers, labels))
 }
 
-/// Series in memory belong to every tenant.
+/// Every tenant sees the same series.
 impl SeriesIndex for MemorySeries {
     fn streams<'a>(
         &'a self,
@@ -142,7 +143,7 @@ impl SeriesIndex for MemorySeries {
 
 impl Versions for MemorySeries {}
 
-/// Series that are left.
+/// The matching series that were not delivered yet.
 struct Found {
     series: std::vec::IntoIter<(Arc<Labels>, Arc<Samples>)>,
     selection: SampleSelection,

@@ -1,8 +1,8 @@
-//! A source whose rows are given as a vector: for tests, conformance runs and demonstrations.
+//! A source of log rows in memory, for tests, conformance runs and demonstrations.
 //!
-//! It serves pages of a chosen size and can do what a real source may do: pages in any order
-//! where the selection allows it, rows that appear twice with their runs marked as suspect, counts in
-//! place of pages for whole minutes. A query must not be able to tell.
+//! It serves pages of a chosen size. On request it does what other sources may do: it serves pages in
+//! any order where the selection permits it, serves rows twice with their runs marked as suspect, and
+//! serves counts instead of pages for complete minutes. None of this may change the result of a query.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::source::{
 /// One stored row.
 #[derive(Clone, Debug)]
 pub struct MemoryRow {
-    /// Labels of its stream.
+    /// Labels of the stream.
     pub labels: Arc<Labels>,
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
@@ -36,13 +36,13 @@ pub struct MemoryRow {
     pub level: Level,
 }
 
-/// What happens before a scan begins; its failure is the scan's.
+/// Runs before a scan begins; its error is the error of the scan.
 type BeforeScan = dyn Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync;
 
 /// Rows in memory.
 pub struct MemorySource {
     rows: Vec<MemoryRow>,
-    /// Rows of tenants that have their own.
+    /// Rows of tenants that do not see `rows`.
     own_rows: HashMap<TenantId, Vec<MemoryRow>>,
     before_scan: Option<Box<BeforeScan>>,
     page_rows: usize,
@@ -52,21 +52,21 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source of these rows for every tenant. Rows of one stream and instant keep their order.
+    /// A source with these rows for every tenant. Rows of one stream and instant keep their order.
     pub fn new(mut rows: Vec<MemoryRow>) -> Self {
         rows.sort_by_key(|row| row.timestamp);
         let (own_rows, before_scan) = (HashMap::new(), None);
         Self { rows, own_rows, before_scan, page_rows: 1000, shuffle: 0, duplicate_every: 0, counts: false }
     }
 
-    /// The tenant has these rows and no others.
+    /// Gives a tenant its own rows instead of the common ones.
     pub fn of_tenant(mut self, tenant: TenantId, mut rows: Vec<MemoryRow>) -> Self {
         rows.sort_by_key(|row| row.timestamp);
         self.own_rows.insert(tenant, rows);
         self
     }
 
-    /// Every scan waits for this first and fails when it does.
+    /// Awaits `hook` before every scan; the scan fails when the hook does.
     pub fn before_scan<F>(mut self, hook: F) -> Self
     where
         F: Fn(&QueryContext, &Selection) -> BoxFuture<'static, Result<(), Error>> + Send + Sync + 'static,
@@ -75,25 +75,25 @@ impl MemorySource {
         self
     }
 
-    /// Rows per page.
+    /// Sets the number of rows per page.
     pub fn page_rows(mut self, rows: usize) -> Self {
         self.page_rows = rows.max(1);
         self
     }
 
-    /// Serves the pages in an order drawn from `seed` where the selection has none.
+    /// Serves the pages in an order drawn from `seed` where the selection permits any order.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = seed | 1;
         self
     }
 
-    /// Serves every `n`-th page a second time, split differently, with all rows suspect. 0: never.
+    /// Serves every `n`-th page again, split in two, with all rows marked as suspect. 0: never.
     pub fn duplicated(mut self, n: usize) -> Self {
         self.duplicate_every = n;
         self
     }
 
-    /// Answers whole minutes by counts when the selection can use them.
+    /// Serves counts instead of pages for complete minutes when the selection can use them.
     pub fn with_counts(mut self) -> Self {
         self.counts = true;
         self
@@ -158,14 +158,14 @@ fn shuffle<T>(items: &mut [T], seed: u64) {
     }
 }
 
-/// The minute, by its end, that holds an instant.
+/// The number of the minute that contains an instant; minutes are numbered by their end.
 fn minute_of(timestamp: i64) -> i64 {
     (timestamp - 1).div_euclid(MINUTE_NS) + 1
 }
 
-/// The minutes that lie wholly inside.
+/// The minutes that are completely inside the range.
 fn whole_minutes(range: TimeRange) -> std::ops::RangeInclusive<i64> {
-    // Minute m holds (m - 1) * 60 s + 1 ..= m * 60 s.
+    // Minute m contains (m - 1) * 60 s + 1 ..= m * 60 s.
     let first =
         (range.start - 1).div_euclid(MINUTE_NS) + i64::from((range.start - 1).rem_euclid(MINUTE_NS) != 0) + 1;
     let last = (range.end - 1).div_euclid(MINUTE_NS);
@@ -209,7 +209,7 @@ struct MemoryPage {
     lines: LineColumn,
     bounds: (i64, i64),
     lines_asked: bool,
-    /// Whether it tells which lines pass a test; about two of three pages do.
+    /// Whether the page can test its lines; about two of three pages can.
     tells: bool,
 }
 
@@ -281,7 +281,7 @@ impl PageTask for MemoryPage {
 
     fn lines(&mut self) -> Result<LineColumn, Error> {
         if !self.lines_asked {
-            return Err(Error::Internal("lines were not asked for".to_owned()));
+            return Err(Error::Internal("lines were not requested".to_owned()));
         }
         Ok(self.lines.clone())
     }
@@ -399,7 +399,7 @@ impl LogSource for MemorySource {
     }
 }
 
-/// The rows are given once; nothing new ever comes.
+/// A source in memory has no new rows.
 struct NothingNew;
 
 impl Follow for NothingNew {
@@ -457,17 +457,17 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_served_once_or_marked() {
+    fn every_row_is_served_once_or_marked_as_suspect() {
         assert_eq!(total(&MemorySource::new(rows()).page_rows(4).shuffled(9), false), (29, 0, 0));
         let (served, _, suspects) = total(&MemorySource::new(rows()).page_rows(4).duplicated(2), false);
         assert!(served > 29 && suspects > 0);
     }
 
     #[test]
-    fn counts_cover_whole_minutes_and_pages_the_edges() {
+    fn counts_cover_complete_minutes_and_pages_the_rest() {
         let (rows, counted, _) = total(&MemorySource::new(rows()).with_counts(), true);
-        // Rows 1..=29 at 20 s steps from 20 s on; the range is [1 ns, 600 s): the last minute that fits
-        // wholly ends at 540 s, the first begins at 1 ns.
+        // Rows 1..=29 are 20 s apart from 20 s on; the range is [1 ns, 600 s). The first complete minute
+        // begins at 1 ns, and the last one ends at 540 s.
         assert_eq!((rows, counted), (2, 27));
     }
 }

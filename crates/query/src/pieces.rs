@@ -1,12 +1,12 @@
-//! Several futures at a time, their results in order: for the pieces of one query.
+//! Runs the futures of a query's pieces concurrently and returns their results in order.
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use sandur_base::BoxFuture;
 
 use crate::error::Error;
 
-/// Runs the futures, at most `width` at the same time, each started when there is room; the results in the
-/// order of the futures. The first error, in this order, ends all of them.
+/// Runs the futures, at most `width` at the same time, and returns their results in the order of the
+/// futures. The first error in this order cancels all of them.
 pub async fn in_order<'a, T>(
     width: usize,
     pieces: impl IntoIterator<Item = BoxFuture<'a, Result<T, Error>>>,
@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_in_order_and_no_more_run_than_the_width_says() {
+    fn results_are_in_order_and_at_most_width_futures_run() {
         paused(async {
             let env = Env::simulated(1, 0);
             let running = Arc::new(AtomicUsize::new(0));
@@ -42,7 +42,7 @@ mod tests {
                 })
             };
             assert_eq!(in_order(2, (0..5).map(piece)).await.unwrap(), [0, 1, 2, 3, 4]);
-            assert!(env.monotonic() < Duration::from_secs(30), "two ran at a time");
+            assert!(env.monotonic() < Duration::from_secs(30), "two ran at the same time");
             assert!(matches!(in_order(2, (5..9).map(piece)).await, Err(Error::Busy)));
             assert!(in_order::<u64>(2, []).await.unwrap().is_empty());
         });

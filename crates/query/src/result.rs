@@ -1,28 +1,28 @@
-//! What a query answers, before any wire format.
+//! The result of a query, independent of the wire format.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_model::Labels;
 
-/// One row of a log query's answer. Labels are kept by origin, so that a client can have them apart
-/// (`categorize-labels`) or merged.
+/// One row of the result of a log query. Labels are separated by origin, so that the response can list
+/// them separately (`categorize-labels`) or merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRow {
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
-    /// The line after all stages. Usually UTF-8, but clients may have pushed any bytes.
+    /// The line after all stages. Usually UTF-8, but clients may push any bytes.
     pub line: Bytes,
-    /// Labels of the stream that are left after all stages.
+    /// Stream labels that remain after all stages.
     pub stream: Arc<Labels>,
-    /// Structured metadata that is left after all stages, `detected_level` included.
+    /// Structured metadata that remains after all stages, including `detected_level`.
     pub metadata: Arc<Labels>,
-    /// Labels made by parsers and formatters; an empty value is possible here, so these are plain pairs
-    /// sorted by name.
+    /// Labels that parsers and formatters added, sorted by name; unlike [`Labels`], they may have empty
+    /// values.
     pub parsed: Arc<Vec<(Box<str>, Box<str>)>>,
 }
 
-/// One value of a metric.
+/// One value of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Milliseconds since the epoch.
@@ -34,24 +34,25 @@ pub struct Sample {
 /// Name and value pairs sorted by name; a value may be empty.
 pub type SeriesLabels = Arc<Vec<(Box<str>, Box<str>)>>;
 
-/// One series of a metric answer.
+/// One series of the result of a metric query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its labels.
+    /// Labels of the series.
     pub labels: SeriesLabels,
-    /// By time, which rises unless `label_replace` made series equal; exactly one for an instant query.
+    /// Samples by rising time (unless `label_replace` made two series equal); exactly one for an instant
+    /// query.
     pub samples: Vec<Sample>,
 }
 
-/// The answer of a query.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryResult {
-    /// Rows of a log query in the order of its direction, at most its limit.
+    /// Rows of a log query in the order of its direction, at most as many as its limit.
     Streams(Vec<LogRow>),
-    /// Series over the steps of a range query.
+    /// Series with samples at the steps of a range query.
     Matrix(Vec<Series>),
-    /// Series with one sample each, of an instant query.
+    /// Series of an instant query, with one sample each.
     Vector(Vec<Series>),
-    /// A number.
+    /// A single number.
     Scalar(Sample),
 }

@@ -1,13 +1,13 @@
-//! Results of metric range queries, kept by runs of steps.
+//! A cache of the results of metric range queries, by runs of steps.
 //!
-//! A unit holds the series of one query over consecutive steps, together with the version of everything
-//! that these steps were computed from (see [`crate::Versions::holdings`]). It is given out only while the
-//! version is the same, so that late rows, deletions and retention make it worthless by themselves: no
-//! freshness rule is needed, and no answer from here differs from one that is computed anew.
+//! A unit contains the series of one query over consecutive steps, and the version of all data that
+//! these steps were computed from (see [`crate::Versions::holdings`]). It is returned only while the
+//! version is the same. Late rows, deletes and retention change the version, so cached results never
+//! differ from computed ones and need no rule of freshness.
 //!
-//! Memory is bounded by a budget: of the units that are not in use the least recently used go first, and
-//! nothing goes when that would not make room. A unit that is in use when all are let go counts until it is
-//! not.
+//! A budget bounds the memory. The least recently used units that are not in use are evicted first;
+//! nothing is evicted if that would not free enough memory. The memory of a unit that is in use when the
+//! cache is cleared counts until the last user drops it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,16 +18,16 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::unit::Unit;
 
-/// Which steps of which query.
+/// Identifies a run of steps of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnitKey {
-    /// Identity of tenants, query and grid of steps: see [`ResultsCache::identity`].
+    /// Hash of the tenants, the query and the grid of steps; see [`ResultsCache::identity`].
     pub query: u128,
-    /// Number of the unit on the grid.
+    /// Position of the unit on the grid.
     pub number: i64,
 }
 
-/// A unit in use; its memory stays reserved as long.
+/// A unit of the cache; its memory stays reserved until it is dropped.
 #[derive(Clone)]
 pub struct CachedUnit(Arc<(Unit, Reservation)>);
 
@@ -39,26 +39,26 @@ impl std::ops::Deref for CachedUnit {
     }
 }
 
-/// How well a cache works.
+/// Figures of a cache, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResultsFigures {
-    /// Units that were asked for and given.
+    /// Requests that found their unit.
     pub hits: u64,
-    /// Units that were asked for and not there.
+    /// Requests that did not find their unit.
     pub misses: u64,
-    /// Units that were there, but of an older state of the data.
+    /// Those of the misses that found a unit of an older version.
     pub outdated: u64,
-    /// Units that were stored.
+    /// Units stored.
     pub stored: u64,
-    /// Units that went because others needed their memory.
+    /// Units evicted, including those removed by [`ResultsCache::clear`].
     pub evicted: u64,
-    /// Units now.
+    /// Units in the cache.
     pub units: u64,
-    /// Bytes now.
+    /// Bytes of memory in use.
     pub bytes: u64,
 }
 
-/// The cache of one process. Cheap to clone: a handle.
+/// The results cache of the process. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct ResultsCache(Arc<Shared>);
 
@@ -75,13 +75,13 @@ struct Shared {
 #[derive(Default)]
 struct State(LruMap<UnitKey, CachedUnit, RandomState>);
 
-/// Bytes that a unit takes beside its own: in the map, in the order of last use and where it is counted.
+/// Bytes of a unit besides its own: in the map, in the order of last use, and in its shared allocation.
 const ENTRY_BYTES: u64 = 136 + 64;
-/// A unit may take this part of the cache at most: one answer shall not push out all others.
+/// A unit may use at most the budget divided by this number, so that one result cannot evict all others.
 const UNIT_PART: u64 = 8;
 
 impl ResultsCache {
-    /// An empty cache that takes its memory from `budget`.
+    /// An empty cache that reserves its memory in `budget`.
     pub fn new(budget: MemoryBudget) -> Self {
         Self(Arc::new(Shared {
             budget,
@@ -94,7 +94,7 @@ impl ResultsCache {
         }))
     }
 
-    /// Identity of texts and numbers that decide about an answer.
+    /// A hash of all texts and numbers that determine a result.
     pub fn identity(texts: &[&str], numbers: &[i64]) -> u128 {
         let mut hasher = Xxh3::new();
         for text in texts {
@@ -107,7 +107,7 @@ impl ResultsCache {
         hasher.digest128()
     }
 
-    /// The memory that the cache may take.
+    /// The budget of the cache.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.budget
     }
@@ -116,7 +116,7 @@ impl ResultsCache {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unit, if it has all steps from `first` to `last` and was computed from this version.
+    /// The unit, if it contains all steps from `first` to `last` and has this version.
     pub fn get(&self, key: UnitKey, version: u128, (first, last): (i64, i64)) -> Option<CachedUnit> {
         let mut state = self.lock();
         let found = state.touch(key, version, (first, last));
@@ -135,7 +135,7 @@ impl ResultsCache {
         }
     }
 
-    /// Keeps a unit if there is memory for it; true when it was kept.
+    /// Stores a unit if there is memory for it; returns whether it was stored.
     pub fn insert(&self, key: UnitKey, unit: Unit) -> bool {
         let bytes = unit.memory_bytes() + ENTRY_BYTES;
         if bytes > self.0.budget.limit() / UNIT_PART {
@@ -153,7 +153,7 @@ impl ResultsCache {
         true
     }
 
-    /// Lets everything go.
+    /// Removes all units.
     pub fn clear(&self) {
         let mut state = self.lock();
         let units = state.0.len() as u64;
@@ -162,7 +162,7 @@ impl ResultsCache {
         self.0.evicted.fetch_add(units, Ordering::Relaxed);
     }
 
-    /// How well it works.
+    /// The current figures.
     pub fn figures(&self) -> ResultsFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ResultsFigures {
@@ -196,8 +196,8 @@ impl State {
         self.0.get(&key).map_or(Found::Nothing, |unit| Found::Hit(unit.clone()))
     }
 
-    /// The units whose eviction frees so many bytes, the least recently used first; `None` when there are not
-    /// enough. Units in use would free nothing.
+    /// The least recently used units whose eviction frees `bytes`; `None` when all together do not.
+    /// Skips units in use, since evicting them frees nothing.
     fn least_recent(&self, bytes: u64) -> Option<Vec<UnitKey>> {
         let (mut keys, mut freed) = (Vec::new(), 0);
         let mut oldest = self.0.from_least_recent();
@@ -232,20 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_is_given_only_for_its_version_and_its_steps() {
+    fn a_unit_is_found_only_with_its_version_and_its_steps() {
         let cache = ResultsCache::new(MemoryBudget::root("results", 1 << 20));
         assert!(cache.insert(key(0), unit(5, 1)));
         assert_eq!(cache.get(key(0), 5, (2, 9)).unwrap().series().count(), 1);
         assert!(cache.get(key(0), 5, (2, 10)).is_none());
         assert!(cache.get(key(1), 5, (2, 9)).is_none());
         assert!(cache.get(key(0), 6, (2, 9)).is_none(), "another version");
-        assert!(cache.get(key(0), 5, (2, 9)).is_none(), "what is outdated is gone");
+        assert!(cache.get(key(0), 5, (2, 9)).is_none(), "an outdated unit is removed");
         let figures = cache.figures();
         assert_eq!((figures.hits, figures.misses, figures.outdated, figures.bytes), (1, 4, 1, 0));
     }
 
     #[test]
-    fn memory_is_bounded_and_the_least_used_goes_first() {
+    fn memory_is_bounded_and_the_least_recently_used_is_evicted_first() {
         let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         for n in 0..10 {
@@ -257,13 +257,13 @@ mod tests {
         assert_eq!(cache.figures().evicted, 1);
         assert!(!cache.insert(key(11), unit(1, 50)), "too large for one unit");
         cache.clear();
-        assert_eq!(cache.budget().used(), size, "a unit in use counts");
+        assert_eq!(cache.budget().used(), size, "a unit in use still counts");
         drop(held);
         assert_eq!(cache.budget().used(), 0);
     }
 
     #[test]
-    fn units_in_use_stay_and_nothing_goes_in_vain() {
+    fn units_in_use_are_not_evicted_and_useless_evictions_are_avoided() {
         let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         let mut held = Vec::new();
@@ -272,7 +272,7 @@ mod tests {
             held.extend(cache.get(key(n), 1, (0, 9)).filter(|_| n < 9));
         }
         assert!(cache.insert(key(10), unit(1, 1)), "one unit is not in use");
-        assert!((0..9).all(|n| cache.get(key(n), 1, (0, 9)).is_some()), "those in use free nothing");
+        assert!((0..9).all(|n| cache.get(key(n), 1, (0, 9)).is_some()), "units in use are kept");
         assert!(cache.get(key(9), 1, (0, 9)).is_none());
         held.extend(cache.get(key(10), 1, (0, 9)));
         assert!(!cache.insert(key(11), unit(1, 1)));

@@ -1,15 +1,17 @@
-//! A query for which others left no memory gives back what it holds, waits, and begins again, in place of
-//! failing.
+//! Retries queries that fail because other queries hold the memory: such a query releases its memory,
+//! waits, and starts again.
 //!
-//! An answer that has begun cannot begin again: it waits with what it holds, and goes on where it was.
+//! A response whose first byte was sent cannot start again: its next step waits while it keeps its
+//! memory.
 //!
-//! A refusal of the query's own budget is final: the query is too large. A refusal of a budget that it shares
-//! says only that others hold the memory now.
+//! A refusal by the query's own budget is final: the query is too large. A refusal by a budget that it
+//! shares means only that other queries hold the memory at the moment.
 //!
-//! **Invariants.** While a query waits that has not begun to answer it holds nothing. It begins again with
-//! what it lacked kept for it ([`sandur_base::MemoryBudget::keep`]), half as much again at least each time,
-//! so that attempts are few: at the latest when its whole limit is kept, no other query can refuse it
-//! anything. It waits no longer than half of the time that it had left; then the refusal is the answer.
+//! **Invariants.** A query that waits before its response begins holds no memory. It starts again after
+//! the memory that it lacked is kept for it ([`sandur_base::MemoryBudget::keep`]). The kept amount grows
+//! by at least half each time, so there are few attempts: at the latest when its complete limit is kept,
+//! other queries cannot cause a refusal any more. A query waits at most half of the time that it had
+//! left; then the refusal is its result.
 
 use std::time::Duration;
 
@@ -19,13 +21,14 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::stats::QueryStats;
 
-/// How soon a query for which there was no room looks again: later each time, because thousands may wait.
+/// First and longest pause between checks for free memory; pauses double, because thousands of queries
+/// may wait.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOK_LATEST: Duration = Duration::from_millis(320);
 
-/// An error that may be the refusal of a memory budget.
+/// An error that may contain the refusal of a memory budget.
 pub trait Refusable {
-    /// The refusal.
+    /// The refusal, if that is the cause.
     fn refusal(&self) -> Option<&OverBudget>;
 }
 
@@ -38,28 +41,28 @@ impl Refusable for Error {
     }
 }
 
-/// How long a query waits for room, and what it lacked.
+/// The retries of a query: how long it may wait, and how much memory it lacked.
 pub struct Room<'a> {
     context: &'a QueryContext,
-    /// When its patience ends, since the query began.
+    /// When waiting ends, as time since the start of the query.
     until: Duration,
-    /// What it asked to be kept for it.
+    /// Bytes that were requested to be kept for the query.
     kept: u64,
 }
 
 impl QueryContext {
-    /// For work that is done again when others held the memory that it asked for:
+    /// The retries of work that fails when other queries hold the memory:
     /// `loop { let done = work().await; if !room.is_found_after(&done).await { return done; } }`.
-    /// The loop stands where the work is called: a future that borrows through an async closure is not
-    /// [`Send`] for every lifetime, which handlers of requests must be.
+    /// The caller writes the loop, because a future that borrows through an async closure is not [`Send`]
+    /// for every lifetime, as request handlers must be.
     pub fn room(&self) -> Room<'_> {
         Room { context: self, until: self.elapsed() + self.remaining() / 2, kept: 0 }
     }
 }
 
 impl<'a> Room<'a> {
-    /// Whether the work shall begin again: it failed for want of memory that others held, and now there is
-    /// some, for which this has waited.
+    /// Whether the work shall start again. If it failed because other queries held the memory, waits
+    /// until enough is kept for this query.
     pub fn is_found_after<'r, T, E: Refusable>(
         &'r mut self,
         outcome: &Result<T, E>,
@@ -73,8 +76,8 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Whether the step that had this outcome shall be tried again: it failed for want of memory that others
-    /// held, and now there is some, for which this has waited with what the query holds.
+    /// Whether the step shall be repeated. If it failed because other queries held the memory, waits
+    /// until enough is free, while the query keeps what it holds.
     pub fn is_found_for_step<'r, T, E: Refusable>(
         &'r mut self,
         outcome: &Result<T, E>,
@@ -87,23 +90,25 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Bytes that others held when they were asked for, if that is why the outcome is a failure.
+    /// The bytes that were refused, if the outcome is a refusal because others held the memory.
     fn asked_of_others<T, E: Refusable>(&self, outcome: &Result<T, E>) -> Option<u64> {
         let refusal = outcome.as_ref().err().and_then(Refusable::refusal)?;
         self.context.budget().is_held_by_others(refusal).then_some(refusal.asked)
     }
 
-    /// Waits until what it used and these bytes more are kept for the query; whether they are.
+    /// Waits until the peak use of the query plus `refused` bytes, and half as much again, are kept for
+    /// it; returns whether they are.
     async fn wait(&mut self, refused: u64) -> bool {
         let budget = self.context.budget();
         let lacked = budget.peak().max(self.kept).saturating_add(refused);
         self.kept = lacked.saturating_add(lacked / 2);
-        // Nothing is refused that keeps nothing.
+        // Keeping zero bytes never fails.
         _ = budget.keep(0);
         self.wait_until(|| budget.keep(self.kept).is_ok()).await
     }
 
-    /// Waits until something is so; whether it is. The wait counts as queue time.
+    /// Waits until `is_so`, with growing pauses; returns whether it holds. The wait counts as queue
+    /// time.
     async fn wait_until(&self, is_so: impl Fn() -> bool) -> bool {
         let (context, began) = (self.context, self.context.elapsed());
         let (mut is_there, mut pause) = (is_so(), LOOK);
@@ -132,9 +137,10 @@ mod tests {
         QueryContext::new(env.clone(), TenantId::default_tenant(), all.child("query", 600), MINUTE)
     }
 
-    /// It fails by others twice, at its start and in its middle, and then has what it needs.
+    /// Method: the query is refused twice because of others, at its start and in its middle, and then
+    /// succeeds.
     #[tokio::test(start_paused = true)]
-    async fn a_query_waits_until_others_give_memory_back() {
+    async fn a_query_waits_until_others_release_memory() {
         let env = Env::simulated(1, 0);
         let all = MemoryBudget::root("all queries", 1_000);
         let context = context(&env, &all);
@@ -143,7 +149,7 @@ mod tests {
         let work = async || {
             attempts.set(attempts.get() + 1);
             let _first = context.budget().reserve(100)?;
-            // Who runs beside it takes what is free.
+            // A concurrent query takes all free memory.
             let rest = all.available();
             let _greedy = all.reserve(rest).unwrap();
             let second = context.budget().reserve(400)?;
@@ -160,7 +166,7 @@ mod tests {
         };
         let (done, ()) = tokio::join!(patient, async {
             env.sleep(Duration::from_secs(3)).await;
-            assert_eq!((attempts.get(), context.budget().used()), (1, 0), "it waits and holds nothing");
+            assert_eq!((attempts.get(), context.budget().used()), (1, 0), "it waits without memory");
             others.take();
         });
         assert_eq!((done.unwrap(), attempts.get()), (400, 3));
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_query_that_is_too_large_fails_at_once_and_one_without_room_in_time() {
+    async fn a_query_that_is_too_large_fails_at_once_and_one_without_memory_after_a_wait() {
         let env = Env::simulated(1, 0);
         let all = MemoryBudget::root("all queries", 1_000);
         let attempts = Cell::new(0);
@@ -196,9 +202,9 @@ mod tests {
         assert_eq!(attempts.get(), 2);
     }
 
-    /// A step of an answer that has begun waits with what the query holds.
+    /// A step of a response that has begun waits while the query keeps its memory.
     #[tokio::test(start_paused = true)]
-    async fn a_step_waits_until_what_it_asked_for_is_free() {
+    async fn a_step_waits_until_the_memory_it_requested_is_free() {
         let env = Env::simulated(1, 0);
         let all = MemoryBudget::root("all queries", 1_000);
         let context = context(&env, &all);
@@ -213,9 +219,9 @@ mod tests {
             drop(others);
         });
         assert!(is_found && step().is_ok());
-        assert!(!room.is_found_for_step(&step()).await, "it was not refused");
+        assert!(!room.is_found_for_step(&step()).await, "the step was not refused");
         let others = all.reserve(700).unwrap();
-        assert!(!room.is_found_for_step(&step()).await, "its patience ends");
+        assert!(!room.is_found_for_step(&step()).await, "the time to wait is over");
         assert!(context.elapsed() <= MINUTE / 2 + LOOK_LATEST);
         drop((held, others));
     }

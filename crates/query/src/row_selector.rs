@@ -1,4 +1,5 @@
-//! A query language's judgement on single rows, for those who have pages but know no language: deletes.
+//! Selection of single rows by a log query, for code that has pages but knows no query language:
+//! deletes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,34 +9,35 @@ use sandur_model::{LineColumn, LogPage, Matcher};
 use crate::error::Error;
 use crate::source::Needles;
 
-/// A log query, made ready to tell which rows it selects.
+/// A compiled log query that determines which rows it selects.
 pub trait RowSelector: Send + Sync {
-    /// Conditions on the stream.
+    /// The matchers on stream labels.
     fn matchers(&self) -> &[Matcher];
 
-    /// Whether series that have other labels than those of the matchers are left out, apart from labels that
-    /// Graphite's paths are kept in (see [`sandur_model::is_graphite_label`]).
+    /// Whether series with labels other than those of the matchers are excluded, except labels that
+    /// contain the parts of Graphite paths (see [`sandur_model::is_graphite_label`]).
     fn is_exact(&self) -> bool {
         false
     }
 
-    /// Whether rows of a matching stream differ: their lines or metadata decide.
+    /// Whether lines or metadata decide, so that a matching stream may have rows that are not selected.
     fn looks_at_rows(&self) -> bool;
 
-    /// What every selected line holds.
+    /// Texts that every selected line contains.
     fn needles(&self) -> &Needles;
 
-    /// Bytes that it takes and that no job was charged with.
+    /// Bytes of memory that no job was charged with.
     fn memory_bytes(&self) -> u64;
 
-    /// Starts to look at rows. What the look remembers belongs to the job that takes it.
+    /// Starts a selection. Its buffers belong to the job that runs it.
     fn look(&self) -> Box<dyn RowLook + '_>;
 }
 
-/// One look of a selector at rows, with its buffers.
+/// A running selection, with its buffers.
 pub trait RowLook {
-    /// Appends the selected ones of `rows`, rising. The rows belong to the run at position `run` of the
-    /// page, whose stream matches; the page has its metadata and levels, `lines` are its lines.
+    /// Appends the selected rows of `rows` to `out`, in rising order. The rows belong to the run at
+    /// position `run` of the page, whose stream matches. The page has its metadata and levels; `lines`
+    /// are its lines.
     fn select(
         &mut self,
         page: &LogPage,
@@ -46,7 +48,7 @@ pub trait RowLook {
     );
 }
 
-/// A look that selects every row.
+/// Selects every row.
 pub struct EveryRow;
 
 impl RowLook for EveryRow {
@@ -55,7 +57,7 @@ impl RowLook for EveryRow {
     }
 }
 
-/// Series as a whole: what deletes of samples name.
+/// Selects complete series: for deletes of samples.
 pub struct SeriesSelector {
     matchers: Vec<Matcher>,
     is_exact: bool,
@@ -63,12 +65,12 @@ pub struct SeriesSelector {
 }
 
 impl SeriesSelector {
-    /// The series that all matchers fit.
+    /// Selects the series that match all matchers.
     pub fn new(matchers: Vec<Matcher>) -> Self {
         Self { matchers, is_exact: false, needles: Needles::default() }
     }
 
-    /// Those of them that have no other label.
+    /// Selects those of them that have no other labels.
     pub fn exactly(matchers: Vec<Matcher>) -> Self {
         Self { is_exact: true, ..Self::new(matchers) }
     }
@@ -101,5 +103,5 @@ impl RowSelector for SeriesSelector {
     }
 }
 
-/// Makes the text of a log query ready.
+/// Compiles the text of a log query.
 pub type SelectorCompiler = Arc<dyn Fn(&str) -> Result<Arc<dyn RowSelector>, Error> + Send + Sync>;

@@ -1,12 +1,12 @@
-//! What a metric query reads from: series with their samples, in batches.
+//! The source of metric queries: series with their samples, in batches.
 //!
-//! A [`SampleSource`] answers a [`SampleSelection`] with a [`SampleScan`], which gives the matching series in
-//! batches of at most [`BATCH_SERIES`], each series once. Labels come as ids of a dictionary: a text is
-//! looked up when it is needed, and once. Samples are columns. A batch may hold samples outside of the
-//! selection's time, which the reader leaves out. Who works on samples in several jobs takes series before
-//! they are decoded ([`SeriesPart`]).
+//! A [`SampleSource`] answers a [`SampleSelection`] with a [`SampleScan`], which returns the matching
+//! series in batches of at most [`BATCH_SERIES`], each series once. Labels are ids of a dictionary, so
+//! that a text is looked up only when it is needed, and once. Samples are columns. A batch may contain
+//! samples outside of the selected time; the reader ignores them. A caller that processes samples in
+//! several jobs takes series before they are decoded ([`SeriesPart`]).
 //!
-//! Exemplars and metadata are answered whole: a source keeps a bounded number of them.
+//! Exemplars and metadata are returned all at once, because a source keeps a bounded number of them.
 
 use std::sync::Arc;
 
@@ -19,39 +19,40 @@ use crate::series_part::SeriesPart;
 use crate::shared_times::SharedTimes;
 use crate::source::{SeriesIndex, Versions};
 
-/// Most series of a batch.
+/// The most series of a batch.
 pub const BATCH_SERIES: usize = 512;
 
-/// Which series, and what of them. All but matchers, times and labels are hints, which a source may use to
-/// read less.
+/// Which series to read, and which of their data. Everything except matchers, times and labels is a hint
+/// that lets a source read less.
 #[derive(Clone, Debug)]
 pub struct SampleSelection {
-    /// Conditions on the labels.
+    /// Conditions on the labels, all of which must match.
     pub matchers: Vec<Matcher>,
-    /// First millisecond whose samples are looked at.
+    /// First millisecond of the selected samples, inclusive.
     pub first_ms: i64,
-    /// Last millisecond whose samples are looked at.
+    /// Last millisecond of the selected samples, inclusive.
     pub last_ms: i64,
-    /// Labels that the query looks at; `None`: all. Others may be left out.
+    /// Labels that the query reads; `None`: all. Others may be left out.
     pub labels: Option<Vec<String>>,
-    /// Length of the window that is looked at for each step; 0 for instants.
+    /// Length of the window of each step, in milliseconds; 0 for instants.
     pub range_ms: i64,
-    /// Time between steps; 0 for one step.
+    /// Time between steps, in milliseconds; 0 for one step.
     pub step_ms: i64,
     /// The function or aggregation around the selector.
     pub function: &'static str,
-    /// Whether start times of samples are looked at.
+    /// Whether the query reads the start times of samples.
     pub starts: bool,
-    /// Whether only sums, counts and resets of histograms are looked at. Buckets tell resets where hints do
-    /// not, so a source leaves none out that has a histogram without a hint behind it.
+    /// Whether the query reads only sums, counts and resets of histograms. Without a reset hint, buckets
+    /// are needed to detect a reset, so a source must not leave out the buckets of a histogram that is
+    /// followed by one without a hint.
     pub statistics_only: bool,
-    /// Whether of floats is looked at only when there are any: a source may give any number that is no stale
-    /// marker in the place of another.
+    /// Whether the query reads only whether float samples exist: a source may replace their values by
+    /// any number that is not a stale marker.
     pub presence_only: bool,
 }
 
 impl SampleSelection {
-    /// All samples of the matching series from the first to the last of these milliseconds.
+    /// All samples of the matching series from `first_ms` to `last_ms`, both inclusive.
     pub fn all(matchers: Vec<Matcher>, first_ms: i64, last_ms: i64) -> Self {
         Self {
             matchers,
@@ -67,81 +68,83 @@ impl SampleSelection {
         }
     }
 
-    /// Whether the query looks at a label.
+    /// Whether the query reads a label.
     pub fn wants(&self, name: &str) -> bool {
         self.labels.as_ref().is_none_or(|labels| labels.iter().any(|label| label == name))
     }
 
-    /// The times whose samples are looked at.
+    /// The time range of the selected samples.
     pub fn range(&self) -> TimeRange {
         TimeRange::of_milliseconds(self.first_ms, self.last_ms)
     }
 }
 
-/// Texts by id.
+/// The texts of labels, by id.
 pub trait Dictionary: Send + Sync {
     /// The text with this id.
     fn text(&self, id: u32) -> &str;
-    /// Bytes that it takes.
+    /// Bytes of memory that the dictionary uses.
     fn memory_bytes(&self) -> u64;
 }
 
-/// Samples of one series: floats and histograms apart, each by rising time.
+/// Samples of one series: floats and histograms separately, each by rising time.
 #[derive(Debug, Default)]
 pub struct Samples {
-    /// Times of float samples, in milliseconds: one list for the series of a batch that have the same.
+    /// Times of the float samples, in milliseconds since the epoch; series of a batch with equal times
+    /// share the list.
     pub times: SharedTimes,
-    /// Their values; stale markers by their bits.
+    /// Values of the float samples; stale markers are identified by their bits.
     pub values: Vec<f64>,
-    /// When counting began, for each float sample, 0 where it is not known; empty when it is never known.
+    /// Start of counting of each float sample, in milliseconds since the epoch, 0 if unknown; empty when
+    /// it is unknown for all.
     pub starts: Vec<i64>,
-    /// Times of histogram samples.
+    /// Times of the histograms, in milliseconds since the epoch.
     pub histogram_times: Vec<i64>,
-    /// Histograms; a stale marker is one whose sum is stale.
+    /// Histograms; in a stale marker, the sum has the stale bits.
     pub histograms: Vec<Arc<FloatHistogram>>,
-    /// When counting began, for each histogram.
+    /// Start of counting of each histogram, in milliseconds since the epoch; see `starts`.
     pub histogram_starts: Vec<i64>,
 }
 
-/// Labels as pairs of ids, sorted by the text of the name, without empty values.
+/// Labels as pairs of ids (name, value), sorted by the text of the name, without empty values.
 pub type LabelIds = Box<[(u32, u32)]>;
 
-/// Some of the series.
+/// A batch of series.
 pub struct SeriesBatch {
-    /// The texts of the labels.
+    /// The texts of the label ids.
     pub dictionary: Arc<dyn Dictionary>,
-    /// Labels of each series.
+    /// The labels of each series.
     pub labels: Vec<LabelIds>,
-    /// Samples of each series.
+    /// The samples of each series; empty for a scan over series without samples.
     pub samples: Vec<Arc<Samples>>,
-    /// Memory that the batch takes.
+    /// The memory of the batch.
     pub held: Option<Reservation>,
 }
 
 impl SeriesBatch {
-    /// The labels of a series, by name.
+    /// The labels of a series as texts, sorted by name.
     pub fn pairs(&self, series: usize) -> impl Iterator<Item = (&str, &str)> {
         let text = |id| self.dictionary.text(id);
         self.labels[series].iter().map(move |(name, value)| (text(*name), text(*value)))
     }
 }
 
-/// The answer to a selection. Fetches ahead while batches are used.
+/// The result of a selection. Prefetches while batches are processed.
 pub trait SampleScan: Send {
     /// The next batch; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
 
-    /// The next series, which the caller decodes; `None` after the last.
+    /// The next series, not decoded yet; `None` after the last. The caller decodes them.
     fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {
         Box::pin(async { Ok(self.next().await?.map(|batch| Arc::new(batch) as Arc<dyn SeriesPart>)) })
     }
 
-    /// Lets go of what was fetched ahead, which is fetched again when it is asked for: memory is short.
+    /// Drops prefetched data, because memory is short; the scan fetches it again when it is needed.
     fn give_back(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether it is known that nothing follows.
+    /// Whether the scan knows that nothing follows.
     fn is_over(&self) -> bool {
         false
     }
@@ -150,7 +153,7 @@ pub trait SampleScan: Send {
 /// Exemplars of one series.
 #[derive(Clone, Debug)]
 pub struct SeriesExemplars {
-    /// The series.
+    /// Labels of the series.
     pub labels: Arc<Labels>,
     /// Its exemplars by rising time.
     pub exemplars: Vec<Exemplar>,
@@ -159,34 +162,34 @@ pub struct SeriesExemplars {
 /// Exemplars of series, sorted by labels.
 #[derive(Default)]
 pub struct Exemplars {
-    /// The series that have some.
+    /// The series that have exemplars in the range.
     pub series: Vec<SeriesExemplars>,
-    /// Memory that they take.
+    /// The memory of the exemplars.
     pub held: Option<Reservation>,
 }
 
-/// Which metadata, and how much of it.
+/// Which metadata to return, and how much of it.
 #[derive(Clone, Debug, Default)]
 pub struct MetadataSelection {
-    /// The family; `None`: all.
+    /// The metric family; `None`: all.
     pub family: Option<String>,
-    /// Most families; `None`: all that there are.
+    /// The most families; `None`: no limit.
     pub limit: Option<usize>,
-    /// Most different metadata of one family; `None`: all that there are.
+    /// The most distinct metadata of one family; `None`: no limit.
     pub limit_per_family: Option<usize>,
 }
 
-/// Metadata sorted by family, each once; a family has several when senders say different things of it.
+/// Distinct metadata, sorted by family. A family has several when clients sent different ones.
 #[derive(Default)]
 pub struct Metadata {
-    /// What is told of the families.
+    /// The metadata.
     pub metrics: Vec<MetricMetadata>,
-    /// Memory that it takes.
+    /// The memory of the metadata.
     pub held: Option<Reservation>,
 }
 
 impl MetadataSelection {
-    /// What is selected of metadata that are sorted and come once each.
+    /// The selected part of metadata that are sorted and distinct.
     pub fn of_sorted<'a>(
         &self,
         sorted: impl IntoIterator<Item = &'a MetricMetadata>,
@@ -210,16 +213,16 @@ impl MetadataSelection {
     }
 }
 
-/// Where samples come from. Every call sees the tenant, budget and deadline in the context.
+/// A source of samples. The context determines tenant, budget and deadline of every call.
 pub trait SampleSource: SeriesIndex + Versions {
-    /// Starts reading series. The scan must reserve what it holds from the query's budget.
+    /// Starts reading series. The scan must reserve the memory that it holds in the query's budget.
     fn select<'a>(
         &'a self,
         context: &'a QueryContext,
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>>;
 
-    /// The exemplars with a time in the range of series that pass all matchers of one of the lists.
+    /// The exemplars in the range of series that match all matchers of at least one list.
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -227,7 +230,7 @@ pub trait SampleSource: SeriesIndex + Versions {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Exemplars, Error>>;
 
-    /// What is told of metric families.
+    /// Metadata of metric families.
     fn metadata<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -240,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_metadata_count_families_and_what_is_said_of_each() {
+    fn limits_of_metadata_count_families_and_metadata_of_each() {
         let of = |family: &str, help: &str| MetricMetadata {
             family: family.into(),
             help: help.into(),

@@ -1,7 +1,7 @@
-//! Which suspect rows were seen already: a set of 128-bit row hashes in reserved memory.
+//! Detects duplicates among suspect rows: a set of 128-bit row hashes in reserved memory.
 //!
-//! A row's identity is its stream, timestamp, line and structured metadata. The set only holds rows
-//! that a run marks as suspect, so it is small beside the data.
+//! The identity of a row is its stream, timestamp, line and structured metadata. The set contains only
+//! rows that a run marks as suspect, so it is small compared to the data.
 
 use std::collections::HashSet;
 
@@ -12,24 +12,24 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::error::Error;
 
-/// Bytes that one entry of the set takes: a 16-byte hash and the table's slack.
+/// Bytes of an entry of the set: a hash of 16 bytes and the unused part of the table.
 const ENTRY_BYTES: u64 = 40;
-/// Entries that are reserved at once.
+/// Entries for which memory is reserved at once.
 const STEP: u64 = 4096;
 
-/// The rows seen so far.
+/// The rows that were seen so far.
 pub struct SeenRows {
     hashes: HashSet<u128, FixedState>,
     reservation: Reservation,
 }
 
 impl SeenRows {
-    /// An empty set that takes its memory from `budget`.
+    /// An empty set that reserves its memory in `budget`.
     pub fn new(budget: &MemoryBudget) -> Result<Self, Error> {
         Ok(Self { hashes: HashSet::default(), reservation: budget.reserve(0)? })
     }
 
-    /// The identity of a row. Metadata comes sorted by name.
+    /// The hash of a row. Metadata must be sorted by name.
     pub fn hash<'a>(
         stream: StreamId,
         timestamp: i64,
@@ -50,7 +50,7 @@ impl SeenRows {
         hasher.digest128()
     }
 
-    /// Notes the row; true when it was not seen before.
+    /// Adds a row; returns whether it was not seen before.
     pub fn insert(&mut self, hash: u128) -> Result<bool, Error> {
         if (self.hashes.len() as u64 + 1) * ENTRY_BYTES > self.reservation.bytes() {
             self.reservation.grow(STEP * ENTRY_BYTES)?;
@@ -58,12 +58,12 @@ impl SeenRows {
         Ok(self.hashes.insert(hash))
     }
 
-    /// How many rows the set holds.
+    /// The number of rows in the set.
     pub fn len(&self) -> usize {
         self.hashes.len()
     }
 
-    /// Whether no row was seen.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_row_counts() {
+    fn the_hash_depends_on_every_part_of_a_row() {
         let base = hash(1, 2, "a", &[("k", "v")]);
         assert_eq!(base, hash(1, 2, "a", &[("k", "v")]));
         for other in [

@@ -1,16 +1,16 @@
-//! Works on the series of a scan in jobs of the CPU pool, several at a time, and gives what comes out in the
-//! order of the series.
+//! Processes the series of a scan in jobs of the CPU pool, several at a time, and returns the results in
+//! the order of the series.
 //!
-//! **Life of a piece.** What the scan hands out is cut into pieces. Memory for the samples of a piece is
-//! reserved, then a job decodes them and works on them. As many jobs are in flight as the pool runs at once,
-//! and one more so that no thread waits; fewer when the query may not run as many. A little piece is worked
-//! on where it is asked for, which is quicker than to hand it over. No job waits for another one, so that
-//! jobs cannot keep each other from their threads.
+//! **Life of a piece.** What the scan returns is split into pieces. Memory for the samples of a piece is
+//! reserved, then a job decodes and processes them. The number of jobs in flight is the parallelism of
+//! the pool plus one, so that no thread idles; it is lower when the query may not run that many. A small
+//! piece is processed in the calling thread, which is faster than a job. No job waits for another one,
+//! so there is no deadlock.
 //!
-//! **Invariants.** Results come in the order of series, whatever is in flight. Jobs beyond the first take a
-//! part of the budget only. A refusal of memory fails the query when nothing else is in flight and nothing
-//! is read ahead, and not before: until then the pieces are worked on again, one after the other. Dropping
-//! the jobs ends those that run.
+//! **Invariants.** Results are in the order of the series, whatever is in flight. Jobs in addition to
+//! the first use at most a part of the budget. A refusal of memory fails the query only when nothing
+//! else is in flight and nothing is prefetched; otherwise the pieces are processed again, one at a time.
+//! Dropping the jobs stops those that run.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,42 +26,44 @@ use crate::sample_source::{SampleScan, SeriesBatch};
 use crate::series_part::SeriesPart;
 use crate::stats::QueryStats;
 
-/// Pieces that are made for each thread of what a scan hands out, so that none waits long for the last: more
-/// are handed over too often.
+/// Pieces per thread of what a scan returns, so that no thread waits long for the last one. More pieces
+/// would cause too many thread switches.
 const PIECES_PER_THREAD: usize = 2;
-/// Series of a piece, unless they take many bytes: fewer would be handed over too often.
+/// Series of a piece, unless they use many bytes; smaller pieces would cause too many thread switches.
 const PIECE_SERIES: usize = 128;
-/// Bytes of a piece of fewer series.
+/// Bytes of a piece with fewer series.
 const PIECE_BYTES: u64 = 2 << 20;
-/// What the scan hands out is quicker worked on than handed to the CPU pool when it takes no more bytes and
-/// has no more series: 0.3 ms. Of more, there is a piece for each thread at least, and each goes there.
+/// If a part of the scan has at most this many bytes and series, the calling thread processes it, which
+/// takes up to 0.3 ms and is faster than a job. Larger parts are split into at least one piece per
+/// thread.
 const LITTLE_BYTES: u64 = 2 << 20;
 const LITTLE_SERIES: usize = 64;
-/// Jobs beyond the first are in flight while all of them take one in so many bytes of the budget at most.
+/// Jobs in addition to the first may be in flight while all jobs together use at most the budget divided
+/// by this number.
 const SHARE_ONE_IN: u64 = 4;
 
-/// What is done with series; runs on the CPU pool, several at a time.
+/// Processes series; runs on the CPU pool, several batches at a time.
 pub trait SeriesWork: Send + Sync + 'static {
-    /// What comes out of some series.
+    /// The result for one batch of series.
     type Output: Send + 'static;
 
-    /// Most series that are worked on in one job.
+    /// The most series to process in one job.
     fn series_max(&self) -> usize;
 
-    /// About how many bytes the work on so many series reserves beside their samples.
+    /// Estimates the bytes that processing a number of series reserves besides their samples.
     fn memory_bytes(&self, series: usize) -> u64;
 
-    /// Works on some series. Reserves what it makes, and tells [`sandur_base::job`] of its work. It is asked
-    /// again for the same series when there was no memory.
+    /// Processes some series. Reserves memory for the result, and reports its work to
+    /// [`sandur_base::job`]. It is called again for the same series if there was not enough memory.
     fn run(&self, batch: SeriesBatch) -> Result<Self::Output, Error>;
 }
 
-/// Some series of a part.
+/// Some series of a part of the scan.
 #[derive(Clone)]
 struct Piece {
     part: Arc<dyn SeriesPart>,
     some: Range<usize>,
-    /// Whether it is quicker worked on than handed over.
+    /// Whether the calling thread processes it.
     is_little: bool,
 }
 
@@ -70,7 +72,7 @@ enum State<T> {
     Done(Result<T, Error>),
 }
 
-/// A piece that is worked on, or was.
+/// A piece whose processing has begun.
 struct Job<T> {
     piece: Piece,
     bytes: u64,
@@ -89,24 +91,24 @@ impl<T> Job<T> {
     }
 }
 
-/// The series of a scan, while they are worked on.
+/// Processes the series of a scan.
 pub struct SeriesJobs<W: SeriesWork> {
     context: QueryContext,
     scan: Box<dyn SampleScan>,
     work: Arc<W>,
-    /// Pieces that were not begun, or are to be worked on again.
+    /// Pieces that were not begun, or must be repeated.
     waiting: VecDeque<Piece>,
-    /// Pieces in their order.
+    /// Pieces in flight, in their order.
     in_flight: VecDeque<Job<W::Output>>,
     width: usize,
-    /// Whether nothing was in flight nor read ahead when the first piece was begun.
+    /// Whether nothing was in flight or prefetched when the first piece was begun.
     is_alone: bool,
-    /// Whether the scan has handed everything out.
+    /// Whether the scan has returned everything.
     is_read: bool,
 }
 
 impl<W: SeriesWork> SeriesJobs<W> {
-    /// Works on the series of a scan.
+    /// Prepares to process the series of a scan with `work`.
     pub fn new(context: &QueryContext, scan: Box<dyn SampleScan>, work: Arc<W>) -> Self {
         let width = (context.env().cpu().parallelism() + 1).min(context.parallelism()).max(1);
         Self {
@@ -121,12 +123,12 @@ impl<W: SeriesWork> SeriesJobs<W> {
         }
     }
 
-    /// Whether it is known that nothing follows.
+    /// Whether it is known that no results follow.
     pub fn is_over(&self) -> bool {
         self.is_read && self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
-    /// What came out of the next series; `None` after the last ones.
+    /// The result of the next series; `None` after the last.
     pub async fn next(&mut self) -> Result<Option<W::Output>, Error> {
         loop {
             self.fill().await?;
@@ -160,10 +162,10 @@ impl<W: SeriesWork> SeriesJobs<W> {
                 None => self.read().await,
             };
             match begun {
-                // The first poll hands the job to the pool: it runs while the next series are read.
+                // The first poll queues the job in the pool: it runs while the next series are read.
                 Ok(true) => std::future::poll_fn(|cx| self.poll_newest(cx)).await,
                 Ok(false) => break,
-                // Those in flight give theirs back first.
+                // Pieces in flight release their memory first.
                 Err(Error::OverBudget(_)) if !self.in_flight.is_empty() => break,
                 Err(Error::OverBudget(_)) if !self.is_alone => self.alone([]).await,
                 Err(error) => return Err(error),
@@ -172,10 +174,10 @@ impl<W: SeriesWork> SeriesJobs<W> {
         Ok(())
     }
 
-    /// Asks the scan for more.
+    /// Reads the next part of the scan.
     async fn read(&mut self) -> Result<bool, Error> {
         let part = self.scan.next_part().await?;
-        // It may read ahead by now.
+        // The scan may prefetch from now on.
         self.is_alone = false;
         self.is_read = part.is_none() || self.scan.is_over();
         if let Some(part) = part {
@@ -184,11 +186,11 @@ impl<W: SeriesWork> SeriesJobs<W> {
         Ok(true)
     }
 
-    /// Cuts what was handed out into pieces.
+    /// Splits a part of the scan into pieces.
     fn cut(&mut self, part: Arc<dyn SeriesPart>) {
         let series = part.series();
         let bytes = part.memory_bytes(&(0..series));
-        // What the work takes for any number of series is no work.
+        // Memory that is independent of the number of series does not indicate work.
         let of_work = self.work.memory_bytes(series).saturating_sub(self.work.memory_bytes(0));
         let is_little = is_little(series, bytes.saturating_add(of_work));
         let threads = self.context.env().cpu().parallelism().min(self.context.parallelism());
@@ -199,7 +201,8 @@ impl<W: SeriesWork> SeriesJobs<W> {
         self.waiting.extend((0..series).step_by(step).map(piece));
     }
 
-    /// Begins to work on a piece, if it may be in flight beside the others.
+    /// Begins to process a piece if it may be in flight together with the others; returns whether it
+    /// did.
     fn begin(&mut self, piece: Piece) -> Result<bool, Error> {
         let (series, samples) = (piece.some.len(), piece.part.memory_bytes(&piece.some));
         let bytes = samples + self.work.memory_bytes(series);
@@ -228,13 +231,13 @@ impl<W: SeriesWork> SeriesJobs<W> {
 
     fn poll_newest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(job) = self.in_flight.back_mut() {
-            _ = job.poll(cx); // it is asked again
+            _ = job.poll(cx); // `poll_first` polls it again
         }
         Poll::Ready(())
     }
 
-    /// The first piece in flight, once it is done; `None` when there is none. All are polled, which hands
-    /// them to the pool.
+    /// The first piece in flight, once it is done; `None` when there is none. Polls all pieces, which
+    /// queues them in the pool.
     fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Piece, Result<W::Output, Error>)>> {
         let mut is_done = true;
         for (n, job) in self.in_flight.iter_mut().enumerate() {
@@ -250,7 +253,7 @@ impl<W: SeriesWork> SeriesJobs<W> {
         }))
     }
 
-    /// Waits until nothing is in flight; the pieces that were.
+    /// Waits until nothing is in flight; returns the pieces that were.
     async fn end_all(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::with_capacity(self.in_flight.len());
         while let Some((piece, _)) = std::future::poll_fn(|cx| self.poll_first(cx)).await {
@@ -259,8 +262,8 @@ impl<W: SeriesWork> SeriesJobs<W> {
         pieces
     }
 
-    /// Memory is short: from now on one piece is in flight at a time, these first. What was read ahead is let
-    /// go.
+    /// Handles a shortage of memory: from now on one piece is in flight at a time, beginning with
+    /// `again`. Drops prefetched data.
     async fn alone(&mut self, again: impl IntoIterator<Item = Piece>) {
         (self.width, self.is_alone) = (1, true);
         let mut waiting: VecDeque<Piece> = again.into_iter().collect();
@@ -270,13 +273,13 @@ impl<W: SeriesWork> SeriesJobs<W> {
     }
 }
 
-/// Whether series with so many bytes are quicker worked on than handed over.
+/// Whether the calling thread processes series faster than a job.
 fn is_little(series: usize, bytes: u64) -> bool {
     bytes <= LITTLE_BYTES && series <= LITTLE_SERIES
 }
 
-/// Into how many pieces series with so many bytes are cut: one for each thread at least, so that none waits
-/// while another one works on all of them.
+/// The number of pieces into which series are split: at least one for each thread, so that no thread
+/// idles.
 fn pieces_of(series: usize, bytes: u64, threads: usize) -> usize {
     if threads <= 1 {
         return 1;
@@ -303,7 +306,7 @@ fn job<W: SeriesWork>(
     }
 }
 
-/// Runs a job on the CPU pool, as one of those that the query may run.
+/// Runs a job on the CPU pool, within the query's limit of parallel jobs.
 fn on_the_pool<T: Send + 'static>(
     context: QueryContext,
     job: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -325,10 +328,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_little_is_cut_into_a_piece_for_each_thread_at_least() {
+    fn large_parts_are_split_into_at_least_one_piece_per_thread() {
         const MIB: u64 = 1 << 20;
         assert!(is_little(64, 2 * MIB) && !is_little(65, 0) && !is_little(1, 2 * MIB + 1));
-        assert_eq!(pieces_of(40, 3 * MIB, 2), 2, "a panel over forty targets");
+        assert_eq!(pieces_of(40, 3 * MIB, 2), 2, "a dashboard panel with forty targets");
         assert_eq!(pieces_of(512, 3 * MIB, 2), 4);
         assert_eq!(pieces_of(512, 3 * MIB, 8), 8);
         assert_eq!(pieces_of(10, 100 * MIB, 2), 4);

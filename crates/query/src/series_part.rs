@@ -1,9 +1,10 @@
-//! Series whose samples are decoded by who uses them.
+//! Series whose samples the consumer decodes.
 //!
-//! A scan hands series out before their samples are decoded, so that the job that works on samples decodes
-//! them itself: several such jobs run at the same time, and what one decodes is still in the processor's
-//! cache when it is looked at. **Invariant.** What was decoded can be decoded again: a job for which there
-//! was no memory is repeated.
+//! A scan returns series before their samples are decoded, so that the job that processes samples also
+//! decodes them. Several such jobs run at the same time, and decoded samples are still in the processor
+//! cache when they are processed.
+//!
+//! **Invariant.** Decoding can be repeated: a job that did not get enough memory runs again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,20 +12,20 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::sample_source::SeriesBatch;
 
-/// Some series, at most [`crate::BATCH_SERIES`].
+/// Up to [`crate::BATCH_SERIES`] series.
 pub trait SeriesPart: Send + Sync {
-    /// How many series there are.
+    /// The number of series.
     fn series(&self) -> usize;
 
-    /// Bytes that some of them take while they are decoded and afterwards.
+    /// Bytes of memory of some of the series, during and after decoding.
     fn memory_bytes(&self, some: &Range<usize>) -> u64;
 
-    /// The samples of some of them; series without samples may be left out. Computation that tells
-    /// [`sandur_base::job`] of its work; the caller has reserved the memory.
+    /// Decodes the samples of some of the series; series without samples may be left out. A computation
+    /// that reports its work to [`sandur_base::job`]; the caller has reserved the memory.
     fn decode(&self, some: Range<usize>) -> Result<SeriesBatch, Error>;
 }
 
-/// A batch that is decoded already, with memory of its own.
+/// A batch that is decoded already; it holds its own memory.
 impl SeriesPart for SeriesBatch {
     fn series(&self) -> usize {
         self.labels.len()

@@ -1,20 +1,20 @@
-//! Times of samples, shared by the series that were sampled together.
+//! Times of samples, shared by series that were sampled together.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Rising times in milliseconds. A clone shares them: readers do work that depends on times alone once for
-/// all series with the same list.
+/// Rising times in milliseconds since the epoch. Clones share the list, so that a reader can do work
+/// that depends only on times once for all series with the same list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedTimes(Arc<Vec<i64>>);
 
 impl SharedTimes {
-    /// Puts a time behind the others; copies the list first when others share it.
+    /// Appends a time; first copies the list if it is shared.
     pub fn push(&mut self, time: i64) {
         Arc::make_mut(&mut self.0).push(time);
     }
 
-    /// Whether both are one list, without a look at the times.
+    /// Whether both share the same list; does not compare times.
     #[inline]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

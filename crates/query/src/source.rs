@@ -1,4 +1,4 @@
-//! What a query reads from: the index of series, versions of what is stored, and log rows.
+//! The sources of queries: the index of series, the versions of stored data, and log rows.
 
 use std::sync::Arc;
 
@@ -13,60 +13,61 @@ use crate::known_series::known_series;
 use crate::sample_source::SampleScan;
 use crate::text_scan::{TextBatch, TextScan, known_values};
 
-/// Order in which a scan delivers its items.
+/// The order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// By falling last timestamp; of equal ones the one that was stored later comes first.
+    /// By falling last timestamp; of equal ones, the item that was stored later comes first.
     NewestFirst,
-    /// By rising first timestamp; of equal ones the one that was stored earlier comes first.
+    /// By rising first timestamp; of equal ones, the item that was stored earlier comes first.
     OldestFirst,
-    /// As is cheapest.
+    /// Any order; the source chooses the cheapest.
     Any,
 }
 
-/// A byte string that must stand in a line for the line to matter.
+/// A byte string that a line must contain to be relevant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needle {
     /// The bytes; lower case when `ignore_ascii_case` is set.
     pub literal: Vec<u8>,
-    /// ASCII letters match in either case.
+    /// Whether ASCII letters match in either case.
     pub ignore_ascii_case: bool,
 }
 
-/// What a line must hold: every element's alternatives, of which one must be there. A source may use
-/// it to skip pages; rows that do not hold the needles may still be delivered.
+/// A conjunction of alternatives: a relevant line contains at least one needle of each element. A source
+/// may use it to skip pages; it may still deliver rows that do not contain the needles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needles(pub Vec<Vec<Needle>>);
 
-/// Which columns a scan needs. A page with a [`sandur_model::Suspect`] run gives its lines and its
-/// metadata whatever was asked for: the reader needs them to tell repeated rows.
+/// The columns that a scan needs. A page with a [`sandur_model::Suspect`] run has its lines and metadata
+/// in any case, because the reader needs them to detect duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// The lines, for at least some rows of most pages.
+    /// Lines, for at least some rows of most pages.
     pub lines: bool,
     /// Structured metadata and detected level.
     pub metadata: bool,
 }
 
-/// What a query wants of a source.
+/// What a query reads from a source of logs.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Conditions on stream labels; all must pass.
+    /// Conditions on stream labels, all of which must match.
     pub matchers: Vec<Matcher>,
-    /// Rows with a timestamp inside.
+    /// Selects rows with a timestamp inside.
     pub range: TimeRange,
     /// Order of the items.
     pub order: Order,
-    /// For skipping pages.
+    /// Texts that relevant lines contain; lets the source skip pages.
     pub needles: Needles,
-    /// For fetching less.
+    /// The needed columns; lets the source fetch less.
     pub columns: Columns,
-    /// The query can use [`StreamCounts`] for rows of whole minutes instead of pages. Only when every
-    /// matching row counts alike: no filter, no stage that looks at the row.
+    /// Whether the query can use [`StreamCounts`] instead of the rows of complete minutes. Only if every
+    /// matching row counts the same: no filter, and no stage that reads the row.
     pub counts: bool,
-    /// With `counts`: the labels that the query groups by. Counts know a row's stream and level, nothing
-    /// else: a source gives pages for a stream that lacks one of these labels when rows may carry it as
-    /// structured metadata (`detected_level` excepted, which counts know unless clients sent their own).
+    /// With `counts`: the labels that the query groups by. Counts contain only the stream and the level
+    /// of rows. So for a stream without one of these labels a source delivers pages if its rows may have
+    /// the label as structured metadata (except `detected_level`, which counts contain unless clients
+    /// sent their own).
     pub counts_by: Vec<String>,
 }
 
@@ -76,35 +77,35 @@ pub struct MinuteCount {
     /// The minute's end in minutes since the epoch: rows with
     /// `(minute - 1) * 60 s < timestamp <= minute * 60 s`, the windows of LogQL.
     pub minute: i32,
-    /// Rows.
+    /// Number of rows.
     pub lines: u32,
     /// Bytes of their lines.
     pub bytes: u64,
 }
 
-/// Counts of one stream and level; the minutes rise and lie wholly inside the selection's range.
+/// Counts of one stream and level; the minutes rise and are completely inside the selected range.
 #[derive(Clone, Debug)]
 pub struct StreamCounts {
     /// The stream.
     pub labels: Arc<Labels>,
     /// The level of the counted rows.
     pub level: Level,
-    /// Shared storage of the counts.
+    /// Counts of the stream; other items share them.
     pub minutes: Arc<Vec<MinuteCount>>,
-    /// The part of `minutes` that is meant.
+    /// Start of the range of `minutes` that belongs to this item, inclusive.
     pub from: usize,
-    /// End of that part.
+    /// End of that range, exclusive.
     pub to: usize,
 }
 
 impl StreamCounts {
-    /// The counts that are meant.
+    /// The counts of this item.
     pub fn minutes(&self) -> &[MinuteCount] {
         &self.minutes[self.from..self.to]
     }
 }
 
-/// One piece of a scan, fetched but not decoded. `decode` parts are pure computation for the CPU pool.
+/// One item of a scan, fetched but not decoded. Decoding is a computation for the CPU pool.
 pub enum ScanItem {
     /// Pre-aggregated rows.
     Counts(Box<dyn CountsTask>),
@@ -113,7 +114,7 @@ pub enum ScanItem {
 }
 
 impl ScanItem {
-    /// Bytes that decoding takes at most, for the reservation.
+    /// The most bytes that decoding uses, for the reservation.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Self::Counts(task) => task.memory_bytes(),
@@ -122,79 +123,80 @@ impl ScanItem {
     }
 }
 
-/// Counts that wait for decoding.
+/// Counts that are not decoded yet.
 pub trait CountsTask: Send {
-    /// Bytes that decoding takes, for the reservation.
+    /// Bytes that decoding uses, for the reservation.
     fn memory_bytes(&self) -> u64;
     /// The counts of the selected streams.
     fn decode(self: Box<Self>) -> Result<Vec<StreamCounts>, Error>;
 }
 
-/// A page that waits for decoding.
+/// A page that is not decoded yet.
 pub trait PageTask: Send {
-    /// First and last timestamp that the page may hold.
+    /// Bounds of the timestamps of the page, both inclusive.
     fn bounds(&self) -> (i64, i64);
-    /// Bytes that the decoded page takes at most, lines included when they were asked for or when a run
-    /// is suspect.
+    /// The most bytes that the decoded page uses, including lines if they were requested or a run is
+    /// suspect.
     fn memory_bytes(&self) -> u64;
-    /// Decodes everything but the lines, with the runs narrowed to the selection.
+    /// Decodes everything except the lines, and narrows the runs to the selection.
     fn narrow(&mut self) -> Result<LogPage, Error>;
-    /// Decodes the lines of the whole page; only when the selection asked for them or when a run of the
+    /// Decodes the lines of all rows. Permitted only if the selection requested lines or a run of the
     /// narrowed page is suspect.
     fn lines(&mut self) -> Result<LineColumn, Error>;
 
-    /// Clears the rows of `alive`, one per row of the page, whose lines fail the test; with `negated`, those
-    /// whose lines pass it. False when the page cannot tell without putting its lines together; then nothing
-    /// changes. Allowed where [`PageTask::lines`] is.
+    /// Clears the elements of `alive`, one per row of the page, whose lines fail the test; with
+    /// `negated`, those whose lines pass it. Returns false, and changes nothing, if the page cannot test
+    /// lines without building them. Permitted where [`PageTask::lines`] is.
     fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error>;
 
-    /// The lines of the wanted rows; the others may be empty. In place of [`PageTask::lines`], once.
+    /// The lines of the wanted rows; others may be empty. Replaces [`PageTask::lines`]; to be called
+    /// once.
     fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error>;
 }
 
-/// The answer to a selection: items in the selection's order. Fetches ahead while items are used.
+/// The result of a selection: items in the requested order. Prefetches while items are processed.
 pub trait Scan: Send {
-    /// The next item; `None` at the end.
+    /// The next item; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>>;
 }
 
-/// How much a stream holds in a time range. Whole minutes: what `index/stats` and `volume` need.
+/// The size of a stream in a time range, in complete minutes: for `index/stats` and `volume`.
 #[derive(Clone, Debug)]
 pub struct StreamVolume {
     /// The stream.
     pub labels: Arc<Labels>,
-    /// Rows.
+    /// Number of rows.
     pub lines: u64,
     /// Bytes of their lines.
     pub bytes: u64,
-    /// Pages that hold them ("chunks" in Loki's words).
+    /// Number of pages that contain them (Loki calls them "chunks").
     pub pages: u64,
 }
 
-/// What a follower receives.
+/// An event for a follower.
 pub enum Followed {
-    /// New rows that match, lines and metadata included; followers of the same streams share it.
+    /// New matching rows, with lines and metadata; followers of the same streams share the page.
     Page(Arc<LogPage>),
-    /// The follower was too slow: this many rows were left out.
+    /// The follower was too slow and missed this many rows.
     Dropped(u64),
 }
 
-/// New rows as they are acknowledged.
+/// Delivers new rows as they are acknowledged.
 pub trait Follow: Send {
-    /// Waits for news; `None` when the source is shutting down.
+    /// Waits for the next event; `None` when the source is shutting down.
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
 }
 
-/// Lists of matchers of which one is to match: where there is none, one that everything matches.
+/// Lists of matchers, one of which must match. Without a list, returns one that matches everything.
 pub fn any_or_all(lists: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
     if lists.is_empty() { vec![Vec::new()] } else { lists }
 }
 
-/// The series that are stored of one signal: streams of logs, or series of samples. Every call sees the
-/// tenant, budget and deadline in the context.
+/// The stored series of one signal: streams of logs, or series of samples. The context determines
+/// tenant, budget and deadline of every call.
 pub trait SeriesIndex: Send + Sync {
-    /// The label sets of series that match any of the matcher lists (all series when there is no list)
-    /// and have rows in the range (to the precision of a block), sorted.
+    /// The label sets of series that match any of the lists (all series if there is no list) and have
+    /// rows in the range (to the precision of a block), sorted.
     fn streams<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -202,7 +204,7 @@ pub trait SeriesIndex: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>>;
 
-    /// Names of labels of matching series in the range, sorted.
+    /// Label names of matching series in the range, sorted.
     fn label_names<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -219,8 +221,8 @@ pub trait SeriesIndex: Send + Sync {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Values of one label of the series that match any of the lists (all series when there is no list),
-    /// batch by batch: a source that has many does not hold all of them.
+    /// Values of one label of the series that match any of the lists (all series if there is no list),
+    /// in batches, so that a source need not hold all of them in memory.
     fn value_scan<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -231,7 +233,7 @@ pub trait SeriesIndex: Send + Sync {
         Box::pin(known_values(self, context, name, any_of, range))
     }
 
-    /// Values of several labels that matching series have together, each combination once, sorted.
+    /// Combinations of the values of several labels that matching series have, distinct and sorted.
     fn joined_values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -242,8 +244,8 @@ pub trait SeriesIndex: Send + Sync {
         Box::pin(known_joined(self, context, wanted, matchers, range))
     }
 
-    /// Labels of the series that match any of the lists, batch by batch and each once, in the order in which
-    /// the source has them. The batches have no samples.
+    /// Labels of the series that match any of the lists, in batches, each series once, in the order of
+    /// the source. The batches have no samples.
     fn series_scan<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -254,24 +256,24 @@ pub trait SeriesIndex: Send + Sync {
     }
 }
 
-/// What tells whether an answer may have changed.
+/// Determines whether a result may have changed.
 pub trait Versions: Send + Sync {
-    /// What the tenant's rows in the range are held by now; `None` when the source cannot say. Whatever
-    /// changes an answer over some time changes the versions of the holdings that touch this time, after the
-    /// change can be seen and before it is acknowledged.
+    /// The holdings that contain the tenant's rows in the range; `None` when the source cannot know. A
+    /// change of the result over some time range also changes the versions of the holdings that touch
+    /// the range, after the change becomes visible and before it is acknowledged.
     fn holdings(&self, _context: &QueryContext, _range: TimeRange) -> Option<Vec<Holding>> {
         None
     }
 
-    /// A number that changes whenever the rows that deletes hide from the tenant's queries may have changed.
-    /// An answer that is kept for later is filed under the number that was read *before* it was made, and is
-    /// used only while the number is the same.
+    /// A number that changes whenever the rows that deletes hide from the tenant's queries may have
+    /// changed. A cached result is stored with the number that was read *before* the result was
+    /// computed, and is used only while the number is the same.
     fn delete_generation(&self, _tenant: &TenantId) -> u64 {
         0
     }
 }
 
-/// Where log rows come from. Every call sees the tenant, budget and deadline in the context.
+/// A source of log rows. The context determines tenant, budget and deadline of every call.
 pub trait LogSource: SeriesIndex + Versions {
     /// Starts reading rows.
     fn scan<'a>(
@@ -280,7 +282,7 @@ pub trait LogSource: SeriesIndex + Versions {
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>>;
 
-    /// Rows and bytes per matching stream in the range; minutes at its edges count whole.
+    /// Rows and bytes of each matching stream in the range; minutes at its edges count completely.
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,

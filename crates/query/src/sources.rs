@@ -1,4 +1,4 @@
-//! What a process can be asked: a source for each signal.
+//! The sources of all signals of a process.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use crate::sample_source::SampleSource;
 use crate::source::LogSource;
 use crate::tenants::TenantsSource;
 
-/// Sources of all signals.
+/// One source for each signal.
 #[derive(Clone)]
 pub struct Sources {
-    /// Log rows.
+    /// The source of log rows.
     pub logs: Arc<dyn LogSource>,
-    /// Series of samples.
+    /// The source of series with samples.
     pub samples: Arc<dyn SampleSource>,
 }
 
 impl Sources {
-    /// The same, which also answer for several tenants at once.
+    /// The same sources, which also support queries over several tenants.
     pub fn of_several_tenants(self) -> Self {
         let (logs, samples) = (TenantsSource::new(self.logs), TenantsSource::new(self.samples));
         Self { logs: Arc::new(logs), samples: Arc::new(samples) }

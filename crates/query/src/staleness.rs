@@ -1,16 +1,16 @@
-//! How old a source's view of the store was when an answer was made of it.
+//! The age of the view of the store from which a result was computed.
 
 use std::fmt;
 use std::time::Duration;
 
 use sandur_base::units::format_duration;
 
-/// A view that is older than it may be.
+/// A view that is older than the configured bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Staleness {
-    /// How long the view may have been incomplete.
+    /// Time for which the view may have been incomplete.
     pub age: Duration,
-    /// How old a view may be without a warning.
+    /// The most age without a warning (`query.max_view_age`).
     pub bound: Duration,
 }
 

@@ -1,14 +1,14 @@
-//! What a query cost, by phase: queue, index, cache, object store, execution.
+//! Statistics of a query by phase: queue, index, cache, object store, execution.
 //!
-//! Filled by everyone who works for the query, read once at its end. Durations of work that ran in
-//! parallel add up, so a phase may exceed the wall time.
+//! All tasks of the query add to them; they are read once at its end. Durations of parallel work add up,
+//! so a phase may exceed the elapsed time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters that many tasks fill.
+        /// Counters that the tasks of a query increment.
         #[derive(Debug, Default)]
         pub struct QueryStats { $($(#[$doc])* pub $name: AtomicU64,)* }
 
@@ -17,7 +17,7 @@ macro_rules! counters {
         pub struct StatsSnapshot { $($(#[$doc])* pub $name: u64,)* }
 
         impl QueryStats {
-            /// The counters now.
+            /// The current values of the counters.
             pub fn snapshot(&self) -> StatsSnapshot {
                 StatsSnapshot { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
@@ -26,95 +26,96 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Nanoseconds from arrival to the start of work.
+    /// Nanoseconds of waiting in the queue and for memory.
     queue_ns,
-    /// Pieces of time that the query was cut into and that were run apart.
+    /// Splits: pieces of time that were evaluated separately.
     splits,
-    /// Pieces of work (scans of a part of the data) that were run side by side.
+    /// Shards: scans of a part of the data that ran in parallel.
     shards,
-    /// Nanoseconds spent choosing blocks and pages: footers, postings, needle filters, reading them included.
+    /// Nanoseconds of selecting blocks and pages with footers, postings and needle filters, including
+    /// reading them.
     index_ns,
-    /// The part of `index_ns` that went into needle filters.
+    /// The part of `index_ns` that was spent on needle filters.
     filter_ns,
-    /// Parts of blocks' indexes (footers, counts, filters) that were in memory.
+    /// Parts of block indexes (footers, counts, filters) that were in memory.
     index_cache_hits,
-    /// Parts of blocks' indexes that were on flash.
+    /// Parts of block indexes that were on flash.
     index_flash_hits,
-    /// Parts of blocks' indexes that had to be read from the object store.
+    /// Parts of block indexes that were read from the object store.
     index_cache_misses,
-    /// Blocks whose time and tenant fit.
+    /// Blocks of the tenant that overlap the time range.
     blocks_total,
     /// Blocks that were opened.
     blocks_opened,
     /// Streams that matched, counted per block.
     streams,
-    /// Pages whose time and streams fit.
+    /// Pages with matching time and streams.
     pages_total,
-    /// Segments of needle filters that were asked.
+    /// Segments of needle filters that were tested.
     filters_asked,
     /// Pages that a needle filter ruled out.
     pages_filtered,
-    /// Nanoseconds spent waiting for pages from the object store or directory.
+    /// Nanoseconds of waiting for pages from the object store or directory.
     store_ns,
-    /// Requests to the object store, those for indexes included.
+    /// Requests to the object store, including those for indexes.
     store_requests,
-    /// Bytes that came from the object store, those of indexes included.
+    /// Bytes read from the object store, including those of indexes.
     store_bytes,
     /// Pages that were in memory.
     page_cache_hits,
-    /// Bytes of pages that came from memory.
+    /// Bytes of pages read from memory.
     page_cache_bytes,
-    /// Nanoseconds spent asking memory for pages.
+    /// Nanoseconds of looking up pages in memory.
     page_cache_ns,
-    /// Pages that were on flash, in whole or in part.
+    /// Pages that were on flash, completely or in part.
     page_flash_hits,
-    /// Bytes of pages that came from flash.
+    /// Bytes of pages read from flash.
     page_flash_bytes,
-    /// Nanoseconds spent waiting for pages from flash.
+    /// Nanoseconds of waiting for pages from flash.
     page_flash_ns,
     /// Pages that were read from blocks.
     pages_read,
-    /// Compressed bytes of pages that were decoded.
+    /// Compressed bytes of decoded pages.
     compressed_bytes,
-    /// Line bytes of pages that were decoded.
+    /// Line bytes of decoded pages.
     decompressed_bytes,
-    /// Bytes of structured metadata of pages of blocks, as decoded.
+    /// Bytes of decoded structured metadata of pages of blocks.
     metadata_bytes,
-    /// Heads (of this process and of followed writers) that were asked.
+    /// Heads (of this process and of followed writers) that were read.
     heads_asked,
-    /// Pages that were read from the heads.
+    /// Pages that were read from heads.
     head_pages,
-    /// Lines from the heads.
+    /// Lines from heads.
     head_lines,
-    /// Line bytes from the heads.
+    /// Line bytes from heads.
     head_bytes,
-    /// Bytes of structured metadata from the heads.
+    /// Bytes of structured metadata from heads.
     head_metadata_bytes,
     /// Nanoseconds of decoding, filtering and aggregating, summed over threads.
     execution_ns,
-    /// Rows looked at, those of heads included.
+    /// Rows that were examined, including those of heads.
     lines_processed,
-    /// Rows answered by pre-aggregated counts.
+    /// Rows that pre-aggregated counts represent.
     lines_counted,
     /// Rows that passed all filters.
     post_filter_lines,
-    /// Rows dropped because they were stored twice.
+    /// Rows dropped as duplicates.
     duplicates,
-    /// Entries of a log answer, series of others.
+    /// Entries of the result of a log query, series of other results.
     entries_returned,
-    /// Extents that the step cache was asked for.
+    /// Units requested from the step cache.
     result_cache_requests,
-    /// Extents that it had.
+    /// Units found in the step cache.
     result_cache_hits,
-    /// Extents that were put into it.
+    /// Units stored in the step cache.
     result_cache_stored,
-    /// Bytes that came from it.
+    /// Bytes of units read from the step cache.
     result_cache_bytes_received,
-    /// Bytes that were put into it.
+    /// Bytes of units stored in the step cache.
     result_cache_bytes_sent,
-    /// Nanoseconds spent asking it.
+    /// Nanoseconds spent in the step cache.
     result_cache_ns,
-    /// Nanoseconds of the query's range that it answered.
+    /// Nanoseconds of the query's time range that the step cache covered.
     result_cache_length_ns,
 }
 

@@ -1,14 +1,15 @@
-//! The step cache: queries over many steps, answered from units of steps that are known already; the rest is
-//! evaluated in pieces.
+//! The step cache: answers queries over many steps from cached units of steps, and evaluates the rest in
+//! pieces.
 //!
-//! The steps of a query lie on a grid. Runs of steps of the grid are units: numbered from the epoch, so
-//! that the same panel a minute later meets the same ones. A unit's version is that of all rows that its
-//! steps look at (see [`crate::Holding`]). Units that [`ResultsCache`] has in this version are taken from
-//! it; the others are evaluated by the language ([`StepEvaluator`]), and stored if the version is still the
-//! same afterwards: then nothing came in between.
+//! The steps of a query are on a grid. Runs of steps of the grid are units. Units are numbered from the
+//! epoch, so that the same dashboard panel uses the same units a minute later. The version of a unit is
+//! that of all rows that its steps read (see [`crate::Holding`]). Units that [`ResultsCache`] holds in
+//! the current version are taken from it. The language evaluates the others ([`StepEvaluator`]), and
+//! they are stored if the version is still the same afterwards, which proves that no data changed in
+//! between.
 //!
-//! **Invariant.** An answer is what evaluating the whole query anew would give. Steps do not depend on each
-//! other, so it does not matter which of them are evaluated together.
+//! **Invariant.** The result is the same as that of evaluating the complete query. Steps do not depend
+//! on each other, so they may be evaluated in any grouping.
 
 use sandur_base::units::MIB;
 use sandur_base::{BoxFuture, Reservation};
@@ -25,31 +26,31 @@ use crate::source::Versions;
 use crate::stats::QueryStats;
 use crate::unit::{Unit, label_bytes};
 
-/// Steps of a unit at least, and the time that it spans at least: small enough that rows which come all the
-/// time make little worthless, large enough that a unit is worth its keeping.
+/// The fewest steps of a unit, and the shortest time that it covers: short enough that continuously
+/// arriving rows invalidate little, long enough that storing a unit pays off.
 const UNIT_STEPS_MIN: i64 = 8;
 const UNIT_NS_MIN: i64 = 300 * 1_000_000_000;
-/// Raw bytes that are worth a turn of their own where all of them are read.
+/// Raw bytes of a piece, if it reads all of them.
 const PIECE_BYTES: u64 = 256 * MIB;
-/// A piece is this many times as long as the longest window at least, since it reads a window more than its
-/// own steps.
+/// A piece is at least this many times as long as the longest window, because it reads one window more
+/// than its own steps.
 const WINDOWS_PER_PIECE: i64 = 4;
-/// Pieces that run at the same time: while one ends, the next has begun.
+/// Pieces that run at the same time, so that the next one has begun when one ends.
 const PIECES_AT_ONCE: usize = 2;
 
-/// The instants at which a query has values.
+/// The instants at which a query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTimes {
-    /// The first.
+    /// The first instant, in nanoseconds since the epoch.
     pub first_ns: i64,
-    /// The last possible one.
+    /// An upper bound of the last instant, inclusive.
     pub last_ns: i64,
-    /// Distance; at least 1.
+    /// Distance of the instants in nanoseconds; at least 1.
     pub step_ns: i64,
 }
 
 impl StepTimes {
-    /// How many there are.
+    /// The number of instants.
     pub fn count(&self) -> usize {
         if self.last_ns < self.first_ns {
             0
@@ -59,46 +60,46 @@ impl StepTimes {
     }
 }
 
-/// Series of an answer, and the memory that they are reserved under.
+/// Series of a result, and the reservation of their memory.
 pub struct HeldSeries {
-    /// The series.
+    /// The series, sorted by labels.
     pub series: Vec<Series>,
-    /// Their memory.
+    /// The reservation of their memory.
     pub memory: Reservation,
 }
 
-/// A parsed query of some language, which can be evaluated at any of its steps.
+/// A parsed query of some language that can be evaluated at any of its steps.
 pub trait StepEvaluator: Send + Sync {
-    /// The language: the same text means different things in different ones.
+    /// The language, because the same text has different meanings in different languages.
     fn language(&self) -> &'static str;
 
-    /// The query, worded so that equal texts with equal windows have equal answers.
+    /// A text of the query. Queries with the same text and the same windows must have the same result.
     fn text(&self) -> String;
 
-    /// Length and offset in nanoseconds of every window that the query looks at, in the order of the query. A
-    /// step at `t` looks at the rows after `t - offset - length` up to `t - offset`. Nothing is stored of a
-    /// query without windows.
+    /// Length and offset, in nanoseconds, of every window that the query reads, in the order of the
+    /// query. A step at `t` reads the rows after `t - offset - length` up to and including `t - offset`.
+    /// Results of a query without windows are not cached.
     fn windows(&self) -> Vec<(i64, i64)>;
 
-    /// Whether the answer depends on the time at which the query is asked.
+    /// Whether the result depends on the current time.
     fn asks_for_time(&self) -> bool;
 
-    /// Raw bytes of the rows of a time that are worth a turn of their own.
+    /// Raw bytes of rows that justify a separate piece.
     fn piece_bytes(&self) -> u64 {
         PIECE_BYTES
     }
 
-    /// Whether what was evaluated so far may be kept. Asked when everything was evaluated.
+    /// Whether the evaluated steps may be cached. Called after all of them were evaluated.
     fn may_keep(&self) -> bool {
         true
     }
 
-    /// The series of the steps between two instants, both included, sorted by labels.
+    /// Evaluates the steps between two instants, both inclusive; returns series sorted by labels.
     fn evaluate(&self, instants: (i64, i64)) -> BoxFuture<'_, Result<HeldSeries, Error>>;
 }
 
-/// The series of a query over its steps, sorted by labels. Pieces that are evaluated apart are parted at
-/// multiples of `interval_ns`.
+/// The series of a query over its steps, sorted by labels. Pieces are split at multiples of
+/// `interval_ns`.
 pub async fn over_steps(
     versions: &dyn Versions,
     context: &QueryContext,
@@ -120,7 +121,7 @@ pub async fn over_steps(
     }
 }
 
-/// The instants at which steps can be, in units of several.
+/// The instants at which steps can be, grouped in units.
 #[derive(Clone, Copy, Debug)]
 struct Grid {
     phase_ns: i64,
@@ -128,7 +129,7 @@ struct Grid {
     unit_steps: i64,
 }
 
-/// The part of a unit that a query asks for, by numbers of steps.
+/// The part of a unit that a query needs, by numbers of steps (inclusive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     unit: i64,
@@ -155,13 +156,13 @@ impl Grid {
         number.div_euclid(self.unit_steps)
     }
 
-    /// First and last step of a unit.
+    /// The first and last step of a unit.
     fn steps_of(&self, unit: i64) -> (i64, i64) {
         let first = unit.saturating_mul(self.unit_steps);
         (first, first.saturating_add(self.unit_steps - 1))
     }
 
-    /// The units that the steps touch, in order.
+    /// The units that contain the steps, in order.
     fn asked(&self, steps: &StepTimes) -> Vec<Asked> {
         let count = steps.count() as i64;
         if count == 0 {
@@ -183,20 +184,20 @@ struct StepQuery<'a> {
     evaluator: &'a dyn StepEvaluator,
     interval_ns: i64,
     grid: Grid,
-    /// As the query has them.
+    /// Windows in the order of the query.
     windows: Vec<(i64, i64)>,
-    /// Each of them once.
+    /// Distinct windows.
     looks: Vec<(i64, i64)>,
 }
 
-/// Consecutive steps of the answer.
+/// Consecutive steps of the result.
 enum Part {
     Known(CachedUnit, Asked),
     Fresh(HeldSeries),
 }
 
 impl StepQuery<'_> {
-    /// The rows that the steps of a unit look at through one kind of window.
+    /// The time range that the steps of a unit read through one window.
     fn reach(&self, unit: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
         let (first, last) = self.grid.steps_of(unit);
         self.window(self.grid.instant(first), self.grid.instant(last), (range_ns, offset_ns))
@@ -207,7 +208,7 @@ impl StepQuery<'_> {
         TimeRange::inclusive(first, last_ns.saturating_sub(offset_ns))
     }
 
-    /// What holds the rows that the units look at.
+    /// The holdings of the rows that the units read.
     fn holdings(&self, asked: &[Asked]) -> Option<Vec<Holding>> {
         let (first, last) = (asked.first()?.unit, asked.last()?.unit);
         let all = self.looks.iter().flat_map(|look| [self.reach(first, *look), self.reach(last, *look)]);
@@ -248,13 +249,14 @@ impl StepQuery<'_> {
         }
         let mut parts = parts(asked, kept, &pieces, fresh);
         match (parts.pop(), parts.is_empty()) {
-            // Nothing was known and nothing was cut: the series are sorted already.
+            // Nothing was cached and nothing was split: the series are sorted already.
             (Some(Part::Fresh(series)), true) => Ok(series),
             (last, _) => self.assemble(parts.into_iter().chain(last).collect()),
         }
     }
 
-    /// What decides about the answer beside the rows. The text may show times less exactly than they are.
+    /// Hash of everything except the rows that determines the result. Includes the windows, because the
+    /// text may show times rounded.
     fn identity(&self) -> u128 {
         let windows = self.windows.iter().flat_map(|(range_ns, offset_ns)| [*range_ns, *offset_ns]);
         let numbers: Vec<i64> = [self.grid.step_ns, self.grid.phase_ns].into_iter().chain(windows).collect();
@@ -262,11 +264,11 @@ impl StepQuery<'_> {
         ResultsCache::identity(&[tenant, self.evaluator.language(), &text], &numbers)
     }
 
-    /// The cache, when the answer depends on nothing but the query and the rows.
+    /// The cache, if the result depends only on the query and the rows.
     fn results(&self) -> Option<&ResultsCache> {
-        // Rows of a bounded past leave as time goes by.
+        // With a limited look-back, rows leave the result as time passes.
         let by_clock = self.evaluator.asks_for_time() || self.context.earliest_ns() > i64::MIN;
-        // Samples carry milliseconds, which must tell the step.
+        // Samples have millisecond timestamps, which must identify the step.
         let exact = self.grid.step_ns % 1_000_000 == 0 && self.grid.phase_ns % 1_000_000 == 0;
         self.context.results().filter(|_| exact && !by_clock)
     }
@@ -295,8 +297,8 @@ impl StepQuery<'_> {
         kept
     }
 
-    /// Runs of steps that are not known. Known steps between them are evaluated too when that is cheaper than
-    /// reading the windows before every run.
+    /// Runs of steps that are not cached. Merges all runs, including the cached steps between them, if
+    /// that is cheaper than reading the windows before each run.
     fn missing_runs(&self, asked: &[Asked], kept: &[Option<CachedUnit>]) -> Vec<(i64, i64)> {
         let mut runs: Vec<(i64, i64)> = Vec::new();
         for (a, _) in asked.iter().zip(kept).filter(|(_, kept)| kept.is_none()) {
@@ -314,7 +316,7 @@ impl StepQuery<'_> {
         if apart > length(&whole) { vec![whole] } else { runs }
     }
 
-    /// A run of steps, cut where that makes nothing be read twice.
+    /// Splits a run of steps where no block is read twice.
     fn pieces(&self, holdings: &[Holding], (first, last): (i64, i64)) -> Vec<(i64, i64)> {
         let longest = self.looks.iter().map(|(range, _)| *range).max().unwrap_or(0);
         let offset = self.looks.iter().map(|(_, offset)| *offset).min().unwrap_or(0);
@@ -336,7 +338,7 @@ impl StepQuery<'_> {
         pieces
     }
 
-    /// Stores what was evaluated, unit by unit, if the rows are still those that it was evaluated from.
+    /// Stores the evaluated steps, unit by unit, if the rows have not changed since.
     fn store(
         &self,
         results: &ResultsCache,
@@ -346,10 +348,10 @@ impl StepQuery<'_> {
     ) {
         let context = self.context;
         let began = context.env().monotonic();
-        // What is incomplete now may be whole the next time.
+        // A result with warnings may be incomplete, so it must not be cached.
         let Some(holdings) = self.holdings(asked).filter(|_| context.warnings().is_empty()) else { return };
         let after = self.versions(&holdings, asked);
-        // The samples are copied on their way; a query that has no memory for that is not to fail for it.
+        // Storing copies the samples; without memory for that, skips it instead of failing the query.
         let bytes = fresh.iter().map(|held| held.memory.bytes()).sum();
         let Ok(_copies) = context.budget().reserve(bytes) else { return };
         let all: Vec<&Series> = fresh.iter().flat_map(|held| &held.series).collect();
@@ -380,7 +382,7 @@ impl StepQuery<'_> {
         QueryStats::add_time(&context.stats().result_cache_ns, took);
     }
 
-    /// The units with room for what the series have in them.
+    /// Empty units with capacity for the samples that the series have in each.
     fn empty_units(&self, (asked, versions): (&[Asked], &[u128]), all: &[&Series]) -> Vec<Unit> {
         let mut rooms = vec![(0, 0); asked.len()];
         for series in all {
@@ -398,7 +400,8 @@ impl StepQuery<'_> {
             .collect()
     }
 
-    /// Hands over the samples of a series unit by unit, with the place of the unit among those asked for.
+    /// Calls `each` with the samples of a series for every unit, and the position of the unit in
+    /// `asked`.
     fn by_unit<'s>(&self, asked: &[Asked], series: &'s Series, mut each: impl FnMut(usize, &'s [Sample])) {
         let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
         let first_unit = asked.first().map_or(0, |a| a.unit);
@@ -406,7 +409,7 @@ impl StepQuery<'_> {
         if let (Some(from), Some(to)) = (asked.first(), asked.last())
             && rest.len() as i64 == to.last - from.first + 1
         {
-            // As many samples as steps: one at each.
+            // There is one sample at each step.
             for (place, a) in asked.iter().enumerate() {
                 let (samples, later) = rest.split_at((a.last - a.first + 1) as usize);
                 each(place, samples);
@@ -419,7 +422,7 @@ impl StepQuery<'_> {
             let last = self.grid.steps_of(unit).1;
             let last_ms = ms(last);
             let is_inside = |sample: &Sample| sample.timestamp_ms <= last_ms;
-            // Mostly there is a sample at each step.
+            // Usually there is a sample at each step.
             let all = rest.len().min((last - number) as usize + 1);
             let are_all = is_inside(&rest[all - 1]) && !rest.get(all).is_some_and(is_inside);
             let count = if are_all { all } else { rest.partition_point(is_inside).max(1) };
@@ -431,7 +434,7 @@ impl StepQuery<'_> {
         }
     }
 
-    /// Joins the parts, which come in the order of time; sorted by labels.
+    /// Concatenates the parts, which are in the order of time; the result is sorted by labels.
     fn assemble(&self, parts: Vec<Part>) -> Result<HeldSeries, Error> {
         let mut joined = JoinedSeries::new(self.context.budget())?;
         for part in &parts {
@@ -456,7 +459,7 @@ impl StepQuery<'_> {
     }
 }
 
-/// What was evaluated and what was known besides, in the order of time.
+/// Evaluated pieces, and cached units outside of them, in the order of time.
 fn parts(
     asked: &[Asked],
     kept: Vec<Option<CachedUnit>>,
@@ -482,9 +485,9 @@ mod tests {
         StepTimes { first_ns: first * S, last_ns: last * S, step_ns: step * S }
     }
 
-    /// Every step is in exactly one unit, and a later query of the same grid meets the same units.
+    /// Goal: every step is in exactly one unit, and a later query on the same grid uses the same units.
     #[test]
-    fn units_part_the_steps_and_stay_where_they_are() {
+    fn units_partition_the_steps_and_stay_the_same() {
         for (first, last, step) in [(0, 3_600, 15), (7, 10_007, 345), (-900, 900, 60), (300, 300, 60)] {
             let steps = steps(first, last, step);
             let grid = Grid::of(&steps);

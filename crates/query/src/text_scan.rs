@@ -1,4 +1,4 @@
-//! Texts in order, batch by batch: answers of label calls that may be longer than memory.
+//! Sorted texts in batches, for results of label queries that may exceed memory.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,22 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::source::SeriesIndex;
 
-/// Some of the texts, sorted.
+/// A batch of sorted texts.
 #[derive(Default)]
 pub struct TextBatch {
     text: String,
     ends: Vec<u32>,
-    /// Memory that they take.
+    /// The memory of the batch.
     pub held: Option<Reservation>,
 }
 
 impl TextBatch {
-    /// How many there are.
+    /// The number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -35,7 +35,7 @@ impl TextBatch {
         self.ends.push(self.text.len() as u32);
     }
 
-    /// Appends parts as one text, with a separator between them.
+    /// Appends one text that consists of parts with a separator between them.
     pub fn push_joined<'t>(&mut self, parts: impl Iterator<Item = &'t str>, separator: char) {
         for (at, part) in parts.enumerate() {
             if at > 0 {
@@ -46,24 +46,24 @@ impl TextBatch {
         self.ends.push(self.text.len() as u32);
     }
 
-    /// Takes the last text away.
+    /// Removes the last text.
     pub fn pop(&mut self) {
         self.ends.pop();
         self.text.truncate(self.ends.last().map_or(0, |end| *end as usize));
     }
 
-    /// The text at a place.
+    /// The text at a position.
     pub fn get(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.text[start..self.ends[at] as usize]
     }
 
-    /// Bytes of all texts.
+    /// Bytes of all texts together.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// The texts.
+    /// The texts in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|at| self.get(at))
     }
@@ -77,25 +77,25 @@ impl<'a> FromIterator<&'a str> for TextBatch {
     }
 }
 
-/// Texts that come in batches: all of them sorted, each once.
+/// Delivers distinct texts in batches, sorted over all batches.
 pub trait TextScan: Send {
-    /// The next batch, which is not empty; `None` after the last. After a refusal of memory it can be asked
-    /// again, and goes on where it was.
+    /// The next batch, which is not empty; `None` after the last. After a refusal of memory it can be
+    /// called again, and continues at the same position.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>>;
 }
 
-/// Texts that are known already.
+/// A scan over texts that are in memory.
 pub struct KnownTexts {
     texts: std::collections::btree_set::IntoIter<String>,
     _held: Option<Reservation>,
 }
 
-/// Texts of a batch that is made of known ones.
+/// Texts per batch of [`KnownTexts`].
 const BATCH_TEXTS: usize = 1_024;
-/// Bytes that a known text takes beside its letters.
+/// Bytes of a text in memory besides its characters.
 const TEXT_BYTES: u64 = 48;
 
-/// The values that a source has of some lists of matchers, all of them at once.
+/// Implements [`SeriesIndex::value_scan`] with the values of each list of matchers, all in memory.
 pub(crate) async fn known_values<S: SeriesIndex + ?Sized>(
     source: &S,
     context: &QueryContext,
@@ -114,7 +114,7 @@ pub(crate) async fn known_values<S: SeriesIndex + ?Sized>(
 }
 
 impl KnownTexts {
-    /// These texts, and what pays for them.
+    /// A scan over these texts; `held` is the reservation of their memory.
     pub fn new(texts: BTreeSet<String>, held: Option<Reservation>) -> Self {
         Self { texts: texts.into_iter(), _held: held }
     }

@@ -1,7 +1,7 @@
-//! The newest or oldest rows of a log query, at most `limit` of them, in reserved memory.
+//! Keeps the newest or oldest rows of a log query, at most `limit`, in reserved memory.
 //!
-//! Rows with equal timestamps are ordered by their stream's labels, then by the order in which the
-//! scan delivered them, so that an answer does not depend on which of two workers was faster.
+//! Rows with equal timestamps are ordered by the labels of their streams, then by the order in which the
+//! scan delivered them, so that the result does not depend on the timing of parallel jobs.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use sandur_model::Labels;
 use crate::error::Error;
 use crate::result::LogRow;
 
-/// Which end of time a log query starts from.
+/// The direction of a log query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Oldest rows first.
@@ -22,21 +22,21 @@ pub enum Direction {
     Backward,
 }
 
-/// Where a row came from, to order rows of one instant.
+/// Position of a row in the order of the result.
 #[derive(Clone, Debug)]
 pub struct RowKey {
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
-    /// Labels of the stored stream.
+    /// Labels of the stream as stored.
     pub stream: Arc<Labels>,
     /// Number of the scan item.
     pub item: u32,
-    /// Row within the item.
+    /// Number of the row within the item.
     pub row: u32,
 }
 
 impl RowKey {
-    /// The order in which an answer of this direction lists two rows.
+    /// The order of two rows in a result of this direction.
     pub fn compare(&self, other: &Self, direction: Direction) -> Ordering {
         let streams = || {
             if Arc::ptr_eq(&self.stream, &other.stream) {
@@ -57,21 +57,21 @@ impl RowKey {
     }
 }
 
-/// A candidate for the answer.
+/// A row that may belong to the result.
 #[derive(Clone, Debug)]
 pub struct RankedRow {
-    /// Its place.
+    /// Its position.
     pub key: RowKey,
-    /// What is answered.
+    /// Its contents.
     pub row: LogRow,
 }
 
 impl RankedRow {
-    /// Bytes that the row holds, roughly.
+    /// Approximate bytes of memory that the row uses.
     pub fn memory_bytes(&self) -> u64 {
         let parsed: usize = self.row.parsed.iter().map(|(n, v)| n.len() + v.len() + 32).sum();
         let metadata = if self.row.metadata.is_empty() { 0 } else { self.row.metadata.text_bytes() + 64 };
-        // The stream's own labels are shared; ones that stages changed belong to the row.
+        // Unchanged stream labels are shared; labels that stages changed belong to the row.
         let stream = if Arc::ptr_eq(&self.row.stream, &self.key.stream) {
             0
         } else {
@@ -106,23 +106,23 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
-/// The best rows so far.
+/// The first `limit` rows, in the order of the direction, of those offered so far.
 pub struct TopRows {
     direction: Direction,
     limit: usize,
-    /// The row that would leave first is on top.
+    /// The last row in the order of the direction is on top.
     heap: BinaryHeap<Entry>,
     reservation: Reservation,
 }
 
 impl TopRows {
-    /// Keeps at most `limit` rows in memory of `budget`.
+    /// Keeps at most `limit` rows in memory that is reserved in `budget`.
     pub fn new(budget: &MemoryBudget, direction: Direction, limit: usize) -> Result<Self, Error> {
         Ok(Self { direction, limit, heap: BinaryHeap::new(), reservation: budget.reserve(0)? })
     }
 
-    /// The timestamp beyond which no row can enter any more; `None` while there is room. Rows of exactly
-    /// this timestamp may still enter.
+    /// The timestamp beyond which no row can enter; `None` while there are fewer than `limit` rows. Rows
+    /// with exactly this timestamp may still enter.
     pub fn bound(&self) -> Option<i64> {
         if self.heap.len() < self.limit {
             return None;
@@ -140,7 +140,7 @@ impl TopRows {
         }
     }
 
-    /// Offers a row; it is kept when it belongs to the best `limit`.
+    /// Offers a row; it is kept if it is among the first `limit`.
     pub fn offer(&mut self, row: RankedRow) -> Result<(), Error> {
         if self.limit == 0 {
             return Ok(());
@@ -162,17 +162,17 @@ impl TopRows {
         Ok(())
     }
 
-    /// Number of rows kept.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether no row is kept.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }
 
-    /// The rows in the order of the direction, and the memory that they are reserved under.
+    /// The rows in the order of the direction, and the reservation of their memory.
     pub fn into_rows(self) -> (Vec<LogRow>, Reservation) {
         let sorted = self.heap.into_sorted_vec();
         (sorted.into_iter().map(|entry| entry.row.row).collect(), self.reservation)
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_rows_stay_whatever_the_order_of_arrival() {
+    fn the_first_rows_are_kept_for_any_order_of_arrival() {
         let rows = || [3, 1, 5, 2, 4].map(|t| row(t, "a", 0)).to_vec();
         assert_eq!(kept(Direction::Backward, 2, rows()), ["5 0", "4 0"]);
         assert_eq!(kept(Direction::Forward, 3, rows()), ["1 0", "2 0", "3 0"]);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_lets_equal_timestamps_in() {
+    fn rows_with_the_timestamp_of_the_bound_may_enter() {
         let budget = MemoryBudget::root("query", 1 << 20);
         let mut top = TopRows::new(&budget, Direction::Backward, 2).unwrap();
         assert!(top.may_enter(i64::MIN, i64::MIN));

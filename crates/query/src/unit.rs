@@ -1,10 +1,10 @@
-//! A unit of steps that the step cache keeps: the values of its series in one piece of memory.
+//! A unit of the step cache: the series of consecutive steps, with all values in one allocation.
 //!
-//! An answer over many steps is cut into many units, each with a few samples of each series: kept series by
-//! series, they would take an allocation each, when they are stored and when they are let go. Most series
-//! have a sample at each step, so that the first time tells all others.
+//! The result of a query over many steps is split into many units, each with a few samples of each
+//! series. Storing series separately would need an allocation for each. Most series have a sample at
+//! every step, so that the first time determines all others.
 //!
-//! **Invariant.** The samples of a series come back as they were added, in their order; series without
+//! **Invariant.** A unit returns the samples of a series as they were added, in order; series without
 //! samples are left out.
 
 use crate::result::{Sample, SeriesLabels};
@@ -12,17 +12,17 @@ use crate::result::{Sample, SeriesLabels};
 /// Series over consecutive steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// Number of the first step that is in here.
+    /// Number of the first step.
     pub first: i64,
-    /// Number of the last one.
+    /// Number of the last step.
     pub last: i64,
-    /// State of what they were computed from.
+    /// Version of the data from which the series were computed.
     pub version: u128,
     step_ms: i64,
     series: Vec<UnitSeries>,
-    /// The values of all series, one after the other.
+    /// The values of all series, concatenated.
     values: Vec<f64>,
-    /// Times of those whose times do not follow each other by steps.
+    /// Times, in milliseconds, of the series that do not have a sample at every step.
     times: Vec<i64>,
     label_bytes: usize,
 }
@@ -30,20 +30,20 @@ pub struct Unit {
 #[derive(Clone, Debug, PartialEq)]
 struct UnitSeries {
     labels: SeriesLabels,
-    /// Where its values end.
+    /// End of its values in the list of all values.
     end: usize,
     times: Times,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Times {
-    /// By steps, from this one in milliseconds on.
+    /// One per step, beginning at this time in milliseconds.
     From(i64),
-    /// They are listed, from this place on.
+    /// In the list of times, beginning at this position.
     Listed(usize),
 }
 
-/// The samples of a series of a unit.
+/// The samples of one series of a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct UnitSamples<'a> {
     values: &'a [f64],
@@ -56,14 +56,15 @@ enum UnitTimes<'a> {
     Listed(&'a [i64]),
 }
 
-/// Bytes that labels take, which units share: the last one holds them alone.
+/// Bytes of a label set. Units share label sets, but the last unit that holds one holds it alone.
 pub(crate) fn label_bytes(labels: &SeriesLabels) -> usize {
     const COUNTS_AND_LIST: usize = 64;
     labels.iter().map(|(name, value)| name.len() + value.len() + 32).sum::<usize>() + COUNTS_AND_LIST
 }
 
 impl Unit {
-    /// A unit of steps of so many milliseconds with room for so many series and samples, without any.
+    /// An empty unit of steps of `step_ms` milliseconds, with capacity for a number of series and
+    /// samples.
     pub fn with_room(
         (first, last): (i64, i64),
         step_ms: i64,
@@ -74,10 +75,10 @@ impl Unit {
         Self { first, last, version, step_ms, series, values, times, label_bytes: 0 }
     }
 
-    /// Adds samples of a series, whose labels take so many bytes.
+    /// Adds the samples of a series, whose label set uses `label_bytes` of memory.
     pub fn add(&mut self, labels: &SeriesLabels, label_bytes: usize, samples: &[Sample]) {
         let Some(first) = samples.first() else { return };
-        // Times rise, so one that follows the end of all times is none of them.
+        // Times rise, so a sum that wraps around equals no time.
         let compare = |(is_so, step): (bool, i64), sample: &Sample| {
             (is_so & (sample.timestamp_ms == step), step.wrapping_add(self.step_ms))
         };
@@ -94,7 +95,7 @@ impl Unit {
         self.series.push(UnitSeries { labels: labels.clone(), end: self.values.len(), times });
     }
 
-    /// Every series with a sample at one of the steps, and its samples there.
+    /// The series that have samples, with their samples.
     pub fn series(&self) -> impl Iterator<Item = (&SeriesLabels, UnitSamples<'_>)> {
         let starts = std::iter::once(0).chain(self.series.iter().map(|series| series.end));
         self.series.iter().zip(starts).map(|(UnitSeries { labels, end, times }, start)| {
@@ -107,7 +108,8 @@ impl Unit {
         })
     }
 
-    /// Bytes that the unit takes. Labels count although units share them: the last one holds them alone.
+    /// Bytes of memory that the unit uses. Label sets count completely, because the last unit holds them
+    /// alone.
     pub fn memory_bytes(&self) -> u64 {
         let numbers = (self.values.capacity() + self.times.capacity()) * size_of::<f64>();
         (size_of::<Self>() + numbers + size_of_val(self.series.as_slice()) + self.label_bytes) as u64
@@ -115,10 +117,10 @@ impl Unit {
 }
 
 impl<'a> UnitSamples<'a> {
-    /// Those between two instants in milliseconds, both included.
+    /// The samples between two instants in milliseconds, both inclusive.
     pub fn between(self, first_ms: i64, last_ms: i64) -> impl ExactSizeIterator<Item = Sample> + use<'a> {
         let place = |ms: i64| match self.times {
-            // How many times are not behind it.
+            // The number of times up to and including `ms`.
             UnitTimes::Steps { first_ms, step_ms } => {
                 let steps = ms.saturating_sub(first_ms).div_euclid(step_ms.max(1)).saturating_add(1);
                 steps.clamp(0, self.values.len() as i64) as usize
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_come_back_as_they_were_added_between_any_instants() {
+    fn samples_between_any_instants_are_those_that_were_added() {
         let of = |times: &[i64]| -> Vec<Sample> {
             let sample = |ms: &i64| Sample { timestamp_ms: *ms, value: *ms as f64 / 7.0 };
             times.iter().map(sample).collect()
@@ -164,6 +166,6 @@ mod tests {
                 assert_eq!(found.between(first, last).collect::<Vec<_>>(), expected, "{first} {last}");
             }
         }
-        assert_eq!(unit.times.len(), 6, "others follow each other by steps");
+        assert_eq!(unit.times.len(), 6, "the other series have a sample at every step");
     }
 }

@@ -1,28 +1,30 @@
-//! The windows of a range query: for every step `t` of a grid the rows with `t - R < timestamp <= t`.
+//! The windows of a range query: for every step `t` of a grid, the rows with `t - range < timestamp <=
+//! t`.
 //!
-//! The edges of all windows cut time into slots: every row of a slot belongs to the same steps. So a row
-//! is added to one slot, whatever the overlap, and a window is a run of neighbouring slots.
+//! The edges of all windows divide time into slots, such that all rows of a slot are in the windows of
+//! the same steps. So a row is added to one slot, however much windows overlap, and a window is a run of
+//! adjacent slots.
 
-/// Steps of a query and the windows that end at them. Times in nanoseconds.
+/// The steps of a query and the windows that end at them. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Windows {
-    /// The first step's instant, as the data sees it (offset taken off).
+    /// The instant of the first step minus the offset.
     first: i64,
     step: i64,
     steps: usize,
     range: i64,
 }
 
-/// Where the slots lie.
+/// The slots of some windows.
 ///
-/// Two arrangements: when windows are shorter than the steps' span, their beginnings and ends share a grid,
-/// with one or two slots per step. When they are longer, all beginnings lie before all ends, and what is
-/// between belongs to every window and is one slot, however long it is.
+/// There are two arrangements. When windows are not longer than the span of the steps, their starts and
+/// ends are on a common grid with one or two slots per step. When they are longer, all starts precede
+/// all ends, and the time between them is one slot that belongs to every window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// Exclusive lower edge of the first slot.
     base: i64,
-    /// The first step's instant.
+    /// The instant of the first step.
     first: i64,
     step: u64,
     steps: usize,
@@ -32,22 +34,22 @@ pub struct Slots {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrangement {
-    /// Whole steps in a window, and what is left of it beyond them.
+    /// A window consists of `whole` steps and `rest` nanoseconds.
     Grid { whole: usize, rest: u64 },
-    /// Beginnings, the middle, ends.
+    /// Slots between the starts, one slot in the middle, and slots between the ends.
     Apart,
 }
 
 impl Windows {
-    /// Windows of `range` that end at `first`, `first + step`, ... up to `last`, all taken `offset` earlier.
-    /// `step` and `range` are positive; an instant query has `first == last`.
+    /// Windows of length `range` that end at `first`, `first + step`, ... up to `last`, all shifted back
+    /// by `offset`. `step` and `range` are positive; an instant query has `first == last`.
     pub fn new(first: i64, last: i64, step: i64, range: i64, offset: i64) -> Self {
         let step = step.max(1);
         let steps = if last < first { 0 } else { (last.abs_diff(first) / step.unsigned_abs()) as usize + 1 };
         Self { first: first.saturating_sub(offset), step, steps, range: range.max(1) }
     }
 
-    /// Number of steps.
+    /// The number of steps.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -57,24 +59,24 @@ impl Windows {
         self.range
     }
 
-    /// End of the window of a step, offset taken off.
+    /// End of the window of a step, inclusive, with the offset subtracted.
     pub fn end_of(&self, step: usize) -> i64 {
         self.first.saturating_add(self.step.saturating_mul(step as i64))
     }
 
-    /// The rows that any window holds: from the first included instant to the last included one.
+    /// The first and last instant, both inclusive, that belong to any window.
     pub fn bounds(&self) -> (i64, i64) {
         let last = self.end_of(self.steps.saturating_sub(1));
         (self.first.saturating_sub(self.range).saturating_add(1), last)
     }
 
-    /// Whether every window edge is on a multiple of `unit` nanoseconds.
+    /// Whether every edge of a window is a multiple of `unit` nanoseconds.
     pub fn on_grid(&self, unit: i64) -> bool {
         let single = self.steps <= 1;
         self.first % unit == 0 && self.range % unit == 0 && (single || self.step % unit == 0)
     }
 
-    /// The slots between the edges.
+    /// The slots of the windows.
     pub fn slots(&self) -> Slots {
         let last = self.end_of(self.steps.saturating_sub(1));
         let base = self.first.saturating_sub(self.range);
@@ -90,7 +92,7 @@ impl Windows {
 }
 
 impl Slots {
-    /// How many slots there are.
+    /// The number of slots.
     pub fn len(&self) -> usize {
         if self.steps == 0 {
             return 0;
@@ -103,19 +105,19 @@ impl Slots {
         }
     }
 
-    /// Whether there is no slot.
+    /// Whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The slot of an instant and the last instant of that slot; `None` outside of all windows' bounds.
-    /// A slot between two windows belongs to no step.
+    /// The slot of an instant, and the last instant of that slot; `None` outside of the bounds of all
+    /// windows. A slot may be a gap between two windows; see [`Self::is_gap`].
     pub fn find(&self, timestamp: i64) -> Option<(usize, i64)> {
         if timestamp <= self.base || timestamp > self.last || self.steps == 0 {
             return None;
         }
         let last_step = self.steps - 1;
-        // Steps begun after an edge, and what is left of the last of them.
+        // The complete steps between an edge and the timestamp, and the rest.
         let beyond = |edge: i64| {
             let distance = timestamp.abs_diff(edge); // at least 1
             let begun = (distance - 1) / self.step;
@@ -136,12 +138,12 @@ impl Slots {
         }
     }
 
-    /// Whether a slot lies between two windows, so that its rows belong to no step.
+    /// Whether a slot is between two windows, so that its rows belong to no step.
     pub fn is_gap(&self, slot: usize) -> bool {
         matches!(self.arrangement, Arrangement::Grid { whole: 0, .. }) && slot % 2 == 1
     }
 
-    /// The slots of a step's window. Both ends rise with the step.
+    /// The slots of a step's window. Start and end rise with the step.
     pub fn of_step(&self, step: usize) -> std::ops::Range<usize> {
         match self.arrangement {
             Arrangement::Apart => step..self.steps + step,
@@ -155,9 +157,9 @@ impl Slots {
 mod tests {
     use super::*;
 
-    /// Every instant is in exactly the windows that the definition says, whatever step and range are.
+    /// Goal: every instant is in exactly the windows of the definition, for any step and range.
     #[test]
-    fn slots_agree_with_the_definition_of_windows() {
+    fn slots_follow_the_definition_of_windows() {
         for (first, last, step, range, offset) in [
             (100, 100, 1, 30, 0),
             (100, 160, 10, 10, 0),
@@ -208,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_the_first_window_and_the_last_step() {
+    fn bounds_extend_from_the_first_window_to_the_last_step() {
         let windows = Windows::new(100, 160, 20, 30, 10);
         assert_eq!((windows.steps(), windows.bounds()), (4, (61, 150)));
         assert!(Windows::new(120, 240, 60, 60, 0).on_grid(60));
         assert!(!Windows::new(120, 240, 30, 60, 0).on_grid(60));
         assert!(!Windows::new(120, 240, 60, 60, 1).on_grid(60));
-        assert!(Windows::new(120, 120, 7, 60, 0).on_grid(60), "one step has no spacing");
+        assert!(Windows::new(120, 120, 7, 60, 0).on_grid(60), "a single step has no distance");
     }
 }

@@ -1,4 +1,4 @@
-//! Log rows of several tenants, side by side in the order that is asked for.
+//! Log rows of several tenants, merged in the requested order.
 
 use sandur_base::BoxFuture;
 use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
@@ -18,7 +18,7 @@ impl<S: LogSource + ?Sized> TenantsSource<S> {
     ) -> Result<Box<dyn Scan>, Error> {
         let (contexts, matchers) = Self::chosen(context, &selection.matchers)?;
         selection.matchers = matchers;
-        // Every row has this label: no need to look for it in metadata.
+        // Every row has this label, so metadata cannot decide its value.
         selection.counts_by.retain(|label| label != TENANT_LABEL);
         let mut scans = Vec::with_capacity(contexts.len());
         for one in contexts {
@@ -75,14 +75,14 @@ impl<S: LogSource + ?Sized> LogSource for TenantsSource<S> {
     }
 }
 
-/// The scan of one tenant, and what it brings next.
+/// The scan of one tenant, and its next item.
 struct TenantScan {
     tenant: TenantId,
     scan: Box<dyn Scan>,
     next: Option<ScanItem>,
 }
 
-/// Scans of several tenants, their items in one order.
+/// Merges the scans of several tenants in the requested order.
 struct Merged {
     scans: Vec<TenantScan>,
     order: Order,
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Tenants `a` and `b` have rows of their own, others none.
+    /// Tenants `a` and `b` have their own rows, other tenants have none.
     fn source() -> TenantsSource<MemorySource> {
         let tenant = |id| TenantId::new(id).unwrap();
         let a = vec![row("a", 1, &[("app", "x")]), row("a", 3, &[("app", "x")])];
@@ -197,7 +197,7 @@ mod tests {
         TenantsSource::new(Arc::new(rows.page_rows(1)))
     }
 
-    /// Lines with a `2`.
+    /// Accepts lines that contain a `2`.
     fn holds_a_two() -> LineAutomaton {
         let mut classes = [0; 256];
         classes[usize::from(b'2')] = 1;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_of_several_tenants_come_in_one_order_with_their_tenants() {
+    async fn rows_of_several_tenants_are_merged_in_order_with_their_tenant() {
         let all = lines(Vec::new(), Order::NewestFirst).await;
         assert_eq!(
             all,
@@ -253,23 +253,23 @@ mod tests {
         assert_eq!(own.len(), 1, "{own:?}");
     }
 
-    /// Lines that a page can leave out are left out for several tenants as well.
+    /// Goal: pages of several tenants can test and leave out lines like the pages that they wrap.
     #[tokio::test]
-    async fn pages_of_several_tenants_tell_and_put_together_what_their_own_pages_do() {
+    async fn pages_of_several_tenants_test_and_build_lines_like_the_inner_pages() {
         let rows = (1..=4).map(|timestamp| row("a", timestamp, &[("app", "x")])).collect();
         let source = TenantsSource::new(Arc::new(MemorySource::new(rows)));
         let mut scan = source.scan(&context(), everything(Vec::new(), Order::Any)).await.unwrap();
         let Some(ScanItem::Page(mut page)) = scan.next().await.unwrap() else { panic!("a page") };
         page.narrow().unwrap();
         let mut alive = [true; 4];
-        assert!(page.retain(&holds_a_two(), false, &mut alive).unwrap(), "the page within can tell");
+        assert!(page.retain(&holds_a_two(), false, &mut alive).unwrap(), "the inner page can test lines");
         assert_eq!(alive, [false, true, false, false]);
         let lines = page.lines_of(&alive).unwrap();
         assert_eq!([lines.line(0), lines.line(1)], [&b""[..], b"a 2"], "unwanted lines are left out");
     }
 
     #[tokio::test]
-    async fn labels_and_series_of_several_tenants_are_joined() {
+    async fn labels_and_series_of_several_tenants_are_merged() {
         let (source, context) = (source(), context());
         let names = source.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
         assert_eq!(names, ["__tenant_id__", "app"]);

@@ -1,9 +1,9 @@
-//! Several tenants asked as one, of either signal: their rows side by side, told apart by the label
+//! Queries over several tenants, for either signal: the rows of all tenants, distinguished by the label
 //! `__tenant_id__`.
 //!
-//! A query of one tenant goes through untouched. For several, matchers on `__tenant_id__` choose among the
-//! tenants and do not reach the streams; a stream that has such a label itself shows it as
-//! `original___tenant_id__`.
+//! A query of one tenant is passed on unchanged. In a query of several tenants, matchers on
+//! `__tenant_id__` select tenants and are not applied to streams; if a stream itself has a label
+//! `__tenant_id__`, it is shown as `original___tenant_id__`.
 
 mod logs;
 mod samples;
@@ -23,22 +23,22 @@ use crate::sample_source::SampleScan;
 use crate::source::{SeriesIndex, Versions, any_or_all};
 use crate::text_scan::{TextBatch, TextScan, known_values};
 
-/// The label that names the tenant.
+/// The label that contains the tenant.
 const TENANT_LABEL: &str = "__tenant_id__";
-/// The name under which a stream's own label of this name is shown.
+/// The name under which a stream's own `__tenant_id__` label is shown.
 const ORIGINAL_LABEL: &str = "original___tenant_id__";
 
-/// A source of one signal that also answers for several tenants at once: it implements every trait of this
-/// crate's sources that the source within does.
+/// A source of one signal that also supports queries over several tenants. It implements each source
+/// trait of this crate that the inner source implements.
 pub struct TenantsSource<S: ?Sized>(Arc<S>);
 
 impl<S: ?Sized> TenantsSource<S> {
-    /// Asks this source for each of the tenants.
+    /// Wraps a source.
     pub fn new(inner: Arc<S>) -> Self {
         Self(inner)
     }
 
-    /// Contexts of the tenants that the matchers choose, and the matchers of streams that are left.
+    /// Contexts of the tenants that the matchers select, and the remaining matchers for streams.
     fn chosen(
         context: &QueryContext,
         matchers: &[Matcher],
@@ -200,12 +200,12 @@ impl<S: Versions + ?Sized> Versions for TenantsSource<S> {
     }
 
     fn delete_generation(&self, tenant: &TenantId) -> u64 {
-        // Each only grows, so the sum changes when any does.
+        // Each generation only grows, so the sum changes whenever one does.
         tenant.each().map(|one| self.0.delete_generation(&one)).fold(0, u64::wrapping_add)
     }
 }
 
-/// The labels as an answer over several tenants shows them.
+/// The labels as a result over several tenants shows them.
 fn with_tenant(labels: &Labels, tenant: &TenantId) -> Arc<Labels> {
     let shown = |(name, value)| if name == TENANT_LABEL { (ORIGINAL_LABEL, value) } else { (name, value) };
     Arc::new(Labels::from_pairs(labels.iter().map(shown).chain([(TENANT_LABEL, tenant.as_str())])))

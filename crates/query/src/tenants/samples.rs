@@ -23,7 +23,7 @@ impl<S: SampleSource + ?Sized> TenantsSource<S> {
         let (contexts, matchers) = Self::chosen(context, &selection.matchers)?;
         selection.matchers = matchers;
         let names_tenant = selection.wants(TENANT_LABEL);
-        // A series shows its own label of that name under the other one.
+        // A series shows its own `__tenant_id__` label under `ORIGINAL_LABEL`.
         let shows_original = selection.wants(ORIGINAL_LABEL);
         if let Some(labels) = &mut selection.labels {
             labels.retain(|label| label != TENANT_LABEL && label != ORIGINAL_LABEL);
@@ -37,7 +37,7 @@ impl<S: SampleSource + ?Sized> TenantsSource<S> {
         Ok(Box::new(Chained { scans, names_tenant }))
     }
 
-    /// A series that passes several of the lists is there once.
+    /// A series that matches several of the lists appears once.
     async fn exemplars_of_each(
         &self,
         context: &QueryContext,
@@ -110,7 +110,7 @@ impl<S: SampleSource + ?Sized> SampleSource for TenantsSource<S> {
     }
 }
 
-/// What pays for an answer also pays for one that joins it.
+/// Adds a reservation to that of a result.
 fn join_held(all: &mut Option<Reservation>, more: Option<Reservation>) {
     match (all, more) {
         (Some(all), Some(more)) => all.absorb(more),
@@ -124,7 +124,7 @@ struct TenantScan {
     scan: Box<dyn SampleScan>,
 }
 
-/// Scans of several tenants, one after the other.
+/// Concatenates the scans of several tenants.
 struct Chained {
     scans: VecDeque<TenantScan>,
     names_tenant: bool,
@@ -148,12 +148,12 @@ impl SampleScan for Chained {
     }
 }
 
-/// Ids of the texts that a batch has beside those of its own dictionary.
+/// Ids of the texts that a batch has in addition to its own dictionary.
 const TENANT_NAME: u32 = u32::MAX;
 const ORIGINAL_NAME: u32 = u32::MAX - 1;
 const TENANT: u32 = u32::MAX - 2;
 
-/// The texts of a tenant's batch, and those of the labels that tell its tenant.
+/// The dictionary of a tenant's batch, extended by the texts of the tenant labels.
 struct TenantTexts {
     inner: Arc<dyn Dictionary>,
     tenant: TenantId,
@@ -174,7 +174,7 @@ impl Dictionary for TenantTexts {
     }
 }
 
-/// The batch as an answer over several tenants shows it.
+/// The batch as a result over several tenants shows it.
 fn of_tenant(mut batch: SeriesBatch, tenant: &TenantId, names_tenant: bool) -> SeriesBatch {
     let inner = Arc::clone(&batch.dictionary);
     let texts = TenantTexts { inner, tenant: tenant.clone() };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_of_several_tenants_come_with_their_tenants() {
+    async fn series_of_several_tenants_have_the_label_of_their_tenant() {
         let expected = [
             r#"{__name__="up", __tenant_id__="a", job="a"}"#,
             r#"{__name__="up", __tenant_id__="a", original___tenant_id__="own"}"#,
