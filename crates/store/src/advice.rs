@@ -1,35 +1,35 @@
-//! What is wrong by the store's own words, and what to do about it.
+//! Derives the cause of a failure from the store's error text, and the remedy from the cause.
 //!
-//! Stores name the cause of a refusal by a code or in the message: `RequestTimeTooSkewed`, `the region is
-//! wrong`. The advice goes by that cause, not by the request that met it: a bucket's name that the store does
-//! not take is met by the first create, and has nothing to do with creates.
+//! Stores name the cause of a refusal by a code or in the message: `RequestTimeTooSkewed`, `the region
+//! is wrong`. The remedy depends on that cause and not on the request: for example, the first create
+//! fails if the bucket name is invalid, although that has nothing to do with creates.
 
 use crate::classify::{Cause, without_paths};
 
-/// A cause that a person has to remove.
+/// A cause that the operator must remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// There is no such bucket or container.
+    /// The bucket or container does not exist.
     NoBucket,
-    /// No bucket can have this name.
+    /// The bucket name is not valid.
     BucketName,
     /// The clocks of this machine and of the store differ.
     Clock,
     /// The bucket is in another region.
     Region,
-    /// The request has no credentials.
+    /// The request has no credentials, and anonymous access is not permitted.
     Anonymous,
-    /// The key or the account is not known.
+    /// The access key or the account does not exist.
     UnknownKey,
-    /// The secret does not belong to the key.
+    /// The secret does not match the access key.
     Secret,
     /// A temporary credential has expired.
     Expired,
-    /// The credentials do not allow the operation.
+    /// The credentials do not permit the operation.
     Permission,
-    /// The network that this machine is in is not allowed.
+    /// The account does not permit requests from this machine's network.
     Network,
-    /// The account takes no keys.
+    /// The account does not permit access by key.
     KeysForbidden,
     /// The account is disabled or not paid.
     Account,
@@ -43,8 +43,8 @@ pub(crate) enum Fault {
 
 use Fault::*;
 
-/// Words of stores, in order of precedence, and what they mean. S3 and what speaks it, Google Cloud Storage,
-/// Azure, and the libraries below.
+/// Codes and texts of error responses, in order of precedence, and their causes: of S3 and compatible
+/// stores, Google Cloud Storage, Azure, and the libraries below.
 const WORDS: &[(&str, Fault)] = &[
     ("NoSuchBucket", NoBucket),
     ("ContainerNotFound", NoBucket),
@@ -54,7 +54,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("InvalidResourceName", BucketName),
     ("RequestTimeTooSkewed", Clock),
     ("Request date header too old", Clock),
-    // Google's answer to a token that is made too early or too late.
+    // Google's answer to a token whose time is too early or too late.
     ("in a reasonable timeframe", Clock),
     ("a non-empty Access Key", UnknownKey),
     ("AuthorizationHeaderMalformed", Region),
@@ -64,7 +64,7 @@ const WORDS: &[(&str, Fault)] = &[
     ("Received redirect without LOCATION", Region),
     ("InvalidAccessKeyId", UnknownKey),
     ("InvalidClientTokenId", UnknownKey),
-    // versitygw's word, with status 404.
+    // versitygw's code, with status 404.
     ("UserNotFound", UnknownKey),
     ("account not found", UnknownKey),
     ("SignatureDoesNotMatch", Secret),
@@ -98,24 +98,24 @@ const WORDS: &[(&str, Fault)] = &[
 ];
 
 impl Fault {
-    /// The fault that the reason of a failure names.
+    /// The fault that the text of a failure names.
     pub fn named_in(reason: &str) -> Option<Self> {
         let said = without_paths(reason);
         WORDS.iter().find(|(word, _)| said.contains(word)).map(|(_, fault)| *fault)
     }
 
-    /// What it means for the request.
+    /// The cause of the request's failure.
     pub fn cause(self) -> Cause {
         match self {
             NoBucket => Cause::NoBucket,
-            // Credentials of a role are renewed, names come back.
+            // Credentials of a role are renewed, and name resolution and certificates recover.
             Expired | Host | Certificate => Cause::Unavailable,
             BucketName | Clock | Region | Anonymous | UnknownKey | Secret | Permission | Network
             | KeysForbidden | Account | EncryptionKey => Cause::Denied,
         }
     }
 
-    /// Whether it matters where the credentials came from.
+    /// Whether the source of the credentials is relevant.
     pub fn is_of_credentials(self) -> bool {
         match self {
             Anonymous | UnknownKey | Secret | Expired | Permission | KeysForbidden => true,
@@ -124,11 +124,11 @@ impl Fault {
         }
     }
 
-    /// What to do, at a store with this URL.
+    /// The remedy, for a store with this URL.
     pub fn remedy(self, store: &str) -> &'static str {
         match self {
             NoBucket => match scheme(store) {
-                "file" => "put the store's directory back",
+                "file" => "restore the store's directory",
                 "az" => "create the container, or correct its name or ?account= in --store",
                 _ => "create the bucket, or correct its name in --store",
             },
@@ -138,7 +138,7 @@ impl Fault {
                 _ => "correct the bucket's name in --store: 3 to 63 lower-case letters, digits, '-' and '.'",
             },
             Clock => {
-                "set this machine's clock, for example by NTP: the store takes no request whose time is \
+                "set this machine's clock, for example by NTP: the store accepts no request whose time is \
                  minutes away from its own"
             }
             Region => "name the region of the bucket: ?region=.. in --store, or AWS_REGION",
@@ -148,7 +148,7 @@ impl Fault {
                  SSL_CERT_FILE; the certificate must name the host of the endpoint"
             }
             Network => "allow this machine's address in the network rules of the account",
-            Account => "put the account in order with the provider: it is disabled or not paid",
+            Account => "restore the account at the provider: it is disabled or not paid",
             EncryptionKey => {
                 "enable the key that encrypts the bucket, and allow the credentials to encrypt and decrypt \
                  with it"
@@ -200,7 +200,7 @@ impl Fault {
     }
 }
 
-/// What to do about a refusal that says no more than that.
+/// The remedy for a refusal without further details.
 pub(crate) fn denied_remedy(store: &str) -> &'static str {
     match scheme(store) {
         "file" => "give this user read and write permission on the directory",
@@ -226,8 +226,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_word_of_a_store_has_its_own_advice() {
-        // Reasons as this crate keeps them: status, code and message.
+    fn error_texts_of_stores_lead_to_their_remedies() {
+        // Texts as this crate keeps them: status, code and message.
         for (reason, store, part) in [
             ("status code: 404 Not Found, NoSuchBucket, The specified bucket", "s3://b", "create the bucket"),
             (
@@ -270,6 +270,6 @@ mod tests {
         }
         assert_eq!(Fault::named_in("status code: 403 Forbidden"), None);
         let reset = "error sending request for url (http://kms:1/b/blocks/AccessDenied/1): connection reset";
-        assert_eq!(Fault::named_in(reset), None, "a tenant may have any name");
+        assert_eq!(Fault::named_in(reset), None, "names of tenants are ignored");
     }
 }

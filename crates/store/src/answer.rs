@@ -1,8 +1,8 @@
-//! What an HTTP answer says beside its status, and how it comes past a layer that drops it.
+//! Carries `Retry-After` from the HTTP layer to the attempt, past `object_store`, which drops headers.
 //!
-//! `object_store` turns an answer into an error without its headers. The layer below it ([`hear`], called by
-//! our HTTP connector and by the fault twin) and the attempt above it ([`listen`]) run in the same
-//! task, so a task-local cell carries `Retry-After` from one to the other.
+//! `object_store` converts a response to an error without its headers. The layer below it (our HTTP
+//! connector and the fault-injecting twin, which call [`hear`]) and the attempt above it ([`listen`])
+//! run in the same task, so a task-local cell carries the value.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,7 +11,7 @@ tokio::task_local! {
     static RETRY_AFTER: Cell<Option<Duration>>;
 }
 
-/// Runs one attempt; the outcome, and what its last answer said about when to come again.
+/// Runs one attempt; returns its outcome and the `Retry-After` of its last response.
 pub(crate) async fn listen<T>(attempt: impl Future<Output = T>) -> (T, Option<Duration>) {
     let heard = async {
         let outcome = attempt.await;
@@ -20,13 +20,13 @@ pub(crate) async fn listen<T>(attempt: impl Future<Output = T>) -> (T, Option<Du
     RETRY_AFTER.scope(Cell::new(None), heard).await
 }
 
-/// Notes that the store asked to be left alone for so long. Nothing outside of an attempt.
+/// Notes `Retry-After` of a response. Has no effect outside of an attempt.
 pub(crate) fn hear(retry_after: Duration) {
-    // Outside of an attempt, such as while credentials are fetched, no caller waits for it.
+    // Outside of an attempt, for example while credentials are fetched, there is no cell.
     let _ = RETRY_AFTER.try_with(|cell| cell.set(Some(retry_after)));
 }
 
-/// Reads the header `Retry-After` in its form in seconds, the one that object stores send.
+/// Parses the header `Retry-After` in seconds, the form that object stores send.
 pub(crate) fn retry_after(value: &str) -> Option<Duration> {
     let seconds: u64 = value.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_said_within_an_attempt_is_heard_above_it_only() {
+    async fn retry_after_reaches_only_its_own_attempt() {
         hear(Duration::from_secs(9));
         let inner = async {
             tokio::task::yield_now().await;

@@ -1,10 +1,10 @@
 //! A local file that only grows: the local WAL.
 //!
-//! An append has happened when it returns: written and fdatasynced, off the I/O threads. A dropped
-//! append has either not begun or is completed before the next one begins, so bytes never
-//! interleave. Before it returns, the file must still bear its name: bytes in a file that was removed are
-//! found by no reader. After any failure the file is poisoned: the kernel may have dropped dirty pages and
-//! would report success next time, so nothing may follow.
+//! When an append returns, its bytes are written and fdatasynced (off the I/O threads). An append whose
+//! future is dropped either has not begun, or completes before the next one begins, so bytes never
+//! interleave. Before an append returns, it checks that the file still has its name, because no reader
+//! would find the bytes of a removed file. After any failure the file is poisoned and accepts no more
+//! appends: the kernel may have dropped dirty pages and would report success for the next fsync.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
@@ -24,7 +24,7 @@ use crate::intent::{Class, Intent};
 use crate::operation::Operation;
 use crate::request::Requester;
 
-/// A file that is being appended to.
+/// A file that is open for appending.
 pub struct AppendFile {
     requester: Arc<Requester>,
     path: String,
@@ -37,15 +37,15 @@ struct Writer {
     poison: Option<String>,
 }
 
-/// What an append file needs from a file; tests put a failing one here.
+/// The file operations that an append file needs; tests replace them by failing ones.
 trait Device: Send {
     fn write_all_vectored(&mut self, pieces: &[Bytes]) -> io::Result<()>;
     fn sync_data(&mut self) -> io::Result<()>;
-    /// What is wrong with its name, if anything is.
+    /// Why the file does not have its name any more; `None` if it has.
     fn misplaced(&mut self) -> io::Result<Option<&'static str>>;
 }
 
-/// A file and the name that it was made under.
+/// A file and the path under which it was created.
 struct Named {
     file: File,
     path: PathBuf,
@@ -55,7 +55,8 @@ impl Device for Named {
     fn write_all_vectored(&mut self, pieces: &[Bytes]) -> io::Result<()> {
         let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|p| IoSlice::new(p)).collect();
         let mut rest = &mut slices[..];
-        // Skips leading empty pieces: a write of nothing would look like the end of the device.
+        // Skips empty pieces at the beginning: a write of zero bytes would look like the end of the
+        // device.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
             match self.file.write_vectored(rest) {
@@ -84,7 +85,7 @@ impl Device for Named {
 }
 
 impl AppendFile {
-    /// Makes the file, which must not exist, durably; its directories are there.
+    /// Creates the file durably. It must not exist; its directories must exist.
     pub(crate) async fn begin(requester: Arc<Requester>, path: &str, file: PathBuf) -> Result<Self, Error> {
         let named = move || create_durably(&file).map(|made| Named { file: made, path: file });
         let made = requester.env.run_blocking(named).await;
@@ -96,14 +97,14 @@ impl AppendFile {
                 Ok(Self { requester, path: path.to_owned(), writer, durable })
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Invalid {
-                reason: format!("{at} refused: it exists already; append files have new names"),
+                reason: format!("{at} refused: the file exists already; append files need new names"),
             }),
             Err(error) => Err(failed(error).into_error(at, 1)),
         }
     }
 
-    /// Writes the pieces one after the other and makes them durable. After an error the file is
-    /// poisoned and takes no more; how much of the last append is in it is unknown.
+    /// Writes the pieces in order and makes them durable. After an error the file is poisoned, and the
+    /// part of this append that is in it is unknown.
     pub async fn append(&self, pieces: Vec<Bytes>) -> Result<(), Error> {
         let env: &Env = &self.requester.env;
         let started = env.monotonic();
@@ -114,7 +115,7 @@ impl AppendFile {
         }
         let bytes: u64 = pieces.iter().map(|p| p.len() as u64).sum();
         let durable = Arc::clone(&self.durable);
-        // The lock goes with the job: dropping this future lets no other one in between.
+        // The job owns the lock: dropping this future does not let another append begin.
         let requester = Arc::clone(&self.requester);
         let job = move || {
             if let Some(directory) = &requester.directory
@@ -140,12 +141,12 @@ impl AppendFile {
         }
     }
 
-    /// Durable bytes in the file.
+    /// Number of durable bytes in the file.
     pub fn len(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Whether nothing was appended yet.
+    /// Whether nothing was appended.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -158,7 +159,7 @@ impl AppendFile {
 
 impl Writer {
     fn append(&mut self, pieces: &[Bytes]) -> Result<(), Failure> {
-        // Set first: a panic on the way must poison too.
+        // Poison first, so that a panic poisons the file too.
         self.poison = Some("it panicked".to_owned());
         let written = self.file.write_all_vectored(pieces).and_then(|()| self.file.sync_data());
         let outcome = match written.and_then(|()| self.file.misplaced()) {
@@ -185,11 +186,11 @@ fn place(requester: &Requester, path: &str) -> Place {
 }
 
 fn create_durably(path: &std::path::Path) -> io::Result<File> {
-    let directory = path.parent().expect("an object's file is below the store's root");
+    let directory = path.parent().expect("the file of an object is below the root of the store");
     let file = OpenOptions::new().append(true).create_new(true).open(path)?;
     let durable = file.sync_all().and_then(|()| File::open(directory)?.sync_all());
     if let Err(error) = durable {
-        // A file that is not used must not stay: each attempt has a name of its own.
+        // Remove the file, since each attempt uses a new name.
         let _ = std::fs::remove_file(path);
         return Err(error);
     }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_are_in_the_file_in_order() {
+    async fn pieces_are_appended_in_order() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0");
         let file = AppendFile::begin(requester(), "wal/a/0", path.clone()).await.unwrap();
@@ -265,9 +266,9 @@ mod tests {
         }
     }
 
-    /// Two ways of losing its name: nothing bears it, or another file does.
+    /// Two ways to lose the name: the file was removed, or another one has its name.
     #[tokio::test]
-    async fn an_append_to_a_file_that_was_removed_is_no_success() {
+    async fn an_append_to_a_removed_or_replaced_file_fails() {
         for replaced in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("0");
@@ -279,7 +280,7 @@ mod tests {
             }
             let error = file.append(vec![Bytes::from("b")]).await.unwrap_err();
             assert!(matches!(error, Error::Vanished { .. }), "{error}");
-            assert_eq!(file.len(), 1, "nothing more counts as durable");
+            assert_eq!(file.len(), 1, "the failed append does not count as durable");
             assert!(matches!(file.append(vec![Bytes::from("c")]).await, Err(Error::Poisoned { .. })));
         }
     }

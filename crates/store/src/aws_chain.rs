@@ -1,4 +1,4 @@
-//! Where the credentials of S3 come from: the links of the chain that the SDKs of AWS have, in this order.
+//! Finds credentials for S3 in the order of the AWS SDKs:
 //!
 //! 1. environment: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`
 //! 2. web identity: `AWS_WEB_IDENTITY_TOKEN_FILE` and `AWS_ROLE_ARN`
@@ -8,19 +8,20 @@
 //!    `AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE`
 //! 5. instance metadata, unless `AWS_EC2_METADATA_DISABLED` is `true`
 //!
-//! The first that is there is taken. Profiles are read here; the other links are those of `object_store`.
+//! The first source that exists is used. This module reads profiles; `object_store` reads the other
+//! sources.
 //!
-//! Invariant: what is said of the links names variables, files and profiles, never a value that could be a
-//! secret.
+//! **Invariant.** Messages about the sources name variables, files and profiles, never a value that
+//! could be a secret.
 
 use std::collections::HashMap;
 use std::io;
 
 use sandur_base::{environment, small_file};
 
-/// Largest profile file.
+/// The largest profile file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// How profiles get credentials that are not read here.
+/// Settings by which a profile gets credentials that are not supported here.
 const UNSUPPORTED: [&str; 6] =
     ["sso_session", "sso_start_url", "credential_process", "source_profile", "credential_source", "role_arn"];
 
@@ -32,18 +33,18 @@ pub(crate) struct Keys {
     pub token: Option<String>,
 }
 
-/// What was found.
+/// The result of the search.
 #[derive(Default)]
 pub(crate) struct Chain {
-    /// Keys of a profile, if that is the link that is taken.
+    /// The keys of the profile, if the profile is the source.
     pub keys: Option<Keys>,
     /// The region that the profile names.
     pub region: Option<String>,
-    /// What became of each link, for people.
+    /// The sources that were tried, for error messages.
     pub tried: String,
 }
 
-/// Looks at the environment and at the files that it names.
+/// Searches the environment and the files that it names.
 pub(crate) fn look() -> Result<Chain, String> {
     look_in(&environment::variable, &read)
 }
@@ -74,22 +75,24 @@ fn look_in(variable: Variables<'_>, read: Files<'_>) -> Result<Chain, String> {
     let before = format!("{before}; {}", profile.why_not());
     let full = has("AWS_CONTAINER_CREDENTIALS_FULL_URI") && has("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     if has("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") || full {
-        return taken(format!("{before}; so the container's were asked for (AWS_CONTAINER_CREDENTIALS_..)"));
+        return taken(format!(
+            "{before}; so the container credentials are used (AWS_CONTAINER_CREDENTIALS_..)"
+        ));
     }
-    let before = format!("{before}; no container's are announced (AWS_CONTAINER_CREDENTIALS_..)");
+    let before = format!("{before}; no container credentials are configured (AWS_CONTAINER_CREDENTIALS_..)");
     if variable("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true")) {
-        return Err(format!("{before}; and AWS_EC2_METADATA_DISABLED forbids to ask the instance"));
+        return Err(format!("{before}; and AWS_EC2_METADATA_DISABLED disables the instance metadata"));
     }
-    taken(format!("{before}; so the instance's metadata was asked"))
+    taken(format!("{before}; so the instance metadata is used"))
 }
 
-/// A profile of the two files.
+/// A profile, merged from both files.
 struct Profile {
     name: String,
-    /// Whether it was asked for by name.
+    /// Whether `AWS_PROFILE` names it.
     asked: bool,
     files: [String; 2],
-    /// Why a file was not read; a missing one is nothing special.
+    /// Why a file could not be read; a missing file is not an error.
     unread: Vec<String>,
     values: HashMap<String, String>,
 }
@@ -106,7 +109,7 @@ impl Profile {
         let mut profile =
             Self { name, asked: asked.is_some(), files, unread: Vec::new(), values: HashMap::new() };
         let mut found = false;
-        // The file of credentials goes before the other.
+        // The credentials file takes precedence.
         for (number, path) in profile.files.clone().iter().enumerate() {
             match read(path) {
                 Ok(text) => {
@@ -131,7 +134,8 @@ impl Profile {
         format!("profile '{}'{asked} of {} and {}", self.name, self.files[0], self.files[1])
     }
 
-    /// Its keys; an error when it was asked for and gets credentials in a way that is not read here.
+    /// The keys of the profile. Fails if `AWS_PROFILE` names the profile and it has no keys that are
+    /// supported here.
     fn keys(&self) -> Result<Option<Keys>, String> {
         let value = |name: &str| self.values.get(name).filter(|value| !value.is_empty()).cloned();
         let (id, secret) = (value("aws_access_key_id"), value("aws_secret_access_key"));
@@ -146,7 +150,7 @@ impl Profile {
         let other = UNSUPPORTED.iter().find(|name| self.values.contains_key(**name));
         let mut text = match other {
             Some(other) => format!(
-                "{} gets credentials by '{other}', which is not read here (`aws configure export-credentials \
+                "{} gets credentials by '{other}', which is not supported (`aws configure export-credentials \
                  --profile {} --format env` makes variables of them)",
                 self.shown(),
                 self.name
@@ -161,8 +165,8 @@ impl Profile {
     }
 }
 
-/// The values of a profile in the text of a file; `[profile NAME]` in the configuration, where `[default]` is
-/// what it is called elsewhere too.
+/// The settings of a profile in the text of a file. In the config file its section is `[profile NAME]`;
+/// `[default]` has the same name in both files.
 fn section(text: &str, name: &str, is_config: bool) -> Option<HashMap<String, String>> {
     let mut values = None;
     let mut inside = false;
@@ -180,7 +184,7 @@ fn section(text: &str, name: &str, is_config: bool) -> Option<HashMap<String, St
             }
             continue;
         }
-        // Indented lines are parts of the value before, such as those of `s3 =`.
+        // Indented lines belong to the setting before, for example to `s3 =`.
         let is_part = line.starts_with([' ', '\t']);
         if !inside || is_part || bare.is_empty() || bare.starts_with(['#', ';']) {
             continue;
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_taken_in_order_and_what_was_tried_is_said() {
+    fn sources_are_tried_in_order_and_named() {
         let home = ("HOME", "/home/x");
         let id = ("AWS_ACCESS_KEY_ID", "x");
         let web = [("AWS_WEB_IDENTITY_TOKEN_FILE", "t"), ("AWS_ROLE_ARN", "r")];
@@ -258,17 +262,17 @@ mod tests {
             assert_eq!(chain.keys.is_some(), tried.contains("profile"));
         }
         let chain = look(&[container]).unwrap();
-        assert!(chain.tried.contains("so the container's were asked"), "{}", chain.tried);
+        assert!(chain.tried.contains("so the container credentials are used"), "{}", chain.tried);
         let chain = look(&[("AWS_CONFIG_FILE", "/locked")]).unwrap();
         for part in [
             "AWS_ACCESS_KEY_ID is not set",
             "profile 'default'",
             "'/locked' cannot be read",
-            "metadata was asked",
+            "instance metadata is used",
         ] {
             assert!(chain.tried.contains(part), "{part}: {}", chain.tried);
         }
         let off = look(&[("AWS_EC2_METADATA_DISABLED", "true")]).err().unwrap();
-        assert!(off.ends_with("AWS_EC2_METADATA_DISABLED forbids to ask the instance"), "{off}");
+        assert!(off.ends_with("AWS_EC2_METADATA_DISABLED disables the instance metadata"), "{off}");
     }
 }

@@ -1,8 +1,8 @@
-//! From `object_store` errors to what they mean for us.
+//! Classifies `object_store` errors by their cause.
 //!
-//! The upstream type keeps HTTP statuses private and wraps system errors several levels deep, so
-//! this looks at the chain of sources (system error, transport error) and then at the text. A
-//! failure that is not understood counts as ambiguous: it may have been applied.
+//! The upstream type keeps HTTP statuses private and wraps system errors several levels deep. So this
+//! module examines the chain of sources (system error, transport error) and then the text. A failure
+//! that is not recognised counts as ambiguous: the request may have been applied.
 
 use std::error::Error as StdError;
 use std::io;
@@ -14,28 +14,28 @@ use rustix::io::Errno;
 use crate::advice::{Fault, denied_remedy};
 use crate::error::{Error, Place};
 
-/// The longest reason that is kept: bodies of error answers can be pages long.
+/// The longest reason that is kept, in characters: bodies of error responses can be pages long.
 const REASON_CHARS_MAX: usize = 400;
 
-/// What to do about a store that does not answer.
+/// The remedy for a store that does not answer.
 const UNREACHABLE_REMEDY: &str = "check that the store is up and reachable";
 
-/// What one attempt met.
+/// Why one attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     NotFound,
-    /// "Already exists" or a failed precondition. On a create it means "unknown".
+    /// "Already exists" or a failed precondition. For a create it means that the outcome is unknown.
     Conflict,
     Throttled,
-    /// We did not send it: our own line or a tenant's rate is exhausted.
+    /// Not sent: the queue of the lane is full, or the tenant's rate is exhausted.
     Busy,
     Unavailable,
-    /// The bucket itself is missing: nothing that passes by itself.
+    /// The bucket does not exist; a retry does not help.
     NoBucket,
     Timeout(Duration),
     Denied,
     Full,
-    /// The process or its machine has no file descriptor or no memory left for now.
+    /// The process or the machine has no file descriptors or memory left at the moment.
     Short,
     ReadOnly,
     Invalid,
@@ -44,19 +44,19 @@ pub(crate) enum Cause {
         found: u64,
     },
     Device,
-    /// A file that is being written has lost its name.
+    /// A file that is being written does not have its name any more.
     Vanished,
-    /// Another directory is in the place of the store's.
+    /// The store's directory was replaced by another one.
     Replaced,
     Internal,
 }
 
-/// One attempt's failure: its meaning and its text.
+/// The failure of one attempt: its cause and its text.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub cause: Cause,
     pub reason: String,
-    /// When the store asked to be asked again.
+    /// The store's `Retry-After`.
     pub retry_after: Option<Duration>,
 }
 
@@ -69,22 +69,22 @@ impl Failure {
         Self::new(Cause::Timeout(waited), format!("no answer within {waited:?}"))
     }
 
-    /// Whether the same request may succeed when it is sent again.
+    /// Whether a retry of the same request may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self.cause, Cause::Throttled | Cause::Unavailable | Cause::Short | Cause::Timeout(_))
     }
 
-    /// Whether it says that the store has too much to do.
+    /// Whether it indicates that the store is overloaded.
     pub fn is_pressure(&self) -> bool {
         matches!(self.cause, Cause::Throttled | Cause::Timeout(_))
     }
 
-    /// Whether the store answered as it should: absent or taken is no defect of the store.
+    /// Whether the store worked as it should: "not found" and "already exists" are valid answers.
     pub fn is_answer(&self) -> bool {
         matches!(self.cause, Cause::NotFound | Cause::Conflict)
     }
 
-    /// A short name for metrics.
+    /// The name of the cause in metrics.
     pub fn label(&self) -> &'static str {
         match self.cause {
             Cause::NotFound => "not_found",
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// The error that leaves this crate.
+    /// Converts the failure to the public error.
     pub fn into_error(self, at: Place, attempts: u32) -> Error {
         let reason = self.reason;
         let named = Fault::named_in(&reason);
@@ -115,7 +115,7 @@ impl Failure {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
             Cause::Busy => Error::Busy { at, reason },
-            // A conflict is resolved by the creator; one that escapes is an unclear outcome.
+            // A create resolves conflicts; a conflict that gets here is an unclear outcome.
             Cause::Unavailable | Cause::Conflict => {
                 let remedy = named.map_or(UNREACHABLE_REMEDY, |fault| fault.remedy(&at.store));
                 Error::Unavailable { at, attempts, reason, remedy }
@@ -142,21 +142,21 @@ impl Failure {
     }
 }
 
-/// What an `object_store` error means.
+/// The failure that an `object_store` error stands for.
 pub(crate) fn classify(error: object_store::Error) -> Failure {
     use object_store::Error as E;
     let reason = readable(&error);
     if let Some(cause) = system_cause(&error) {
         return Failure::new(cause, reason);
     }
-    // A store that says "not found" because the whole bucket is missing must not look like an absent object:
-    // readers would take it for the end of the catalog.
+    // "Not found" because the bucket is missing must not look like a missing object: readers would take
+    // it for the end of the catalog.
     if let Some(fault) = Fault::named_in(&reason) {
         return Failure::new(fault.cause(), reason);
     }
     let cause = match &error {
         E::NotFound { .. } => Cause::NotFound,
-        // Moved to an archive that has to be asked to bring it back: nothing is wrong with the credentials.
+        // The object was moved to an archive and must be restored first; the credentials are fine.
         E::PermissionDenied { .. } if reason.contains("InvalidObjectState") => Cause::Invalid,
         E::AlreadyExists { .. } | E::Precondition { .. } | E::NotModified { .. } => Cause::Conflict,
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => Cause::Denied,
@@ -172,8 +172,7 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
     std::iter::successors(Some(error), |&e| e.source())
 }
 
-/// The meaning of a system error of a local directory. Errors of sockets are left to
-/// [`transport_cause`].
+/// The cause of a system error of a local directory. Errors of sockets are left to [`transport_cause`].
 fn system_cause(error: &object_store::Error) -> Option<Cause> {
     if chain(error).any(|e| e.is::<HttpError>()) {
         return None;
@@ -182,10 +181,10 @@ fn system_cause(error: &object_store::Error) -> Option<Cause> {
     Some(cause_of_io(system))
 }
 
-/// The meaning of a system error.
+/// The cause of a system error.
 pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
     use io::ErrorKind as K;
-    // Most of these have no ErrorKind. Each passes when others give back what they hold.
+    // Most of these have no ErrorKind. They end when other holders release resources.
     const PASSING: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
     if Errno::from_io_error(error).is_some_and(|errno| PASSING.contains(&errno)) {
         return Cause::Short;
@@ -204,12 +203,12 @@ pub(crate) fn cause_of_io(error: &io::Error) -> Cause {
     }
 }
 
-/// Whatever happened to the connection, it is not known how far the request came.
+/// A transport error: it is unknown how far the request got.
 fn transport_cause(error: &object_store::Error) -> Option<Cause> {
     chain(error).any(|e| e.is::<HttpError>()).then_some(Cause::Unavailable)
 }
 
-/// Statuses and error codes, in order of precedence, as they stand in the texts of error answers.
+/// Statuses and error codes in the texts of error responses, in order of precedence.
 const TEXTS: [(&str, Cause); 18] = [
     ("SlowDown", Cause::Throttled),
     ("StorageFull", Cause::Full),
@@ -231,7 +230,7 @@ const TEXTS: [(&str, Cause); 18] = [
     ("status code: 4", Cause::Invalid),
 ];
 
-/// The text without URLs and paths, in which tenants choose names: they must not look like codes.
+/// The text without URLs and paths: clients choose names of tenants, which must not be taken for codes.
 pub(crate) fn without_paths(reason: &str) -> String {
     reason.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
 }
@@ -242,13 +241,13 @@ fn text_cause(reason: &str) -> Cause {
     known.map_or(Cause::Unavailable, |(_, cause)| cause.clone())
 }
 
-/// The error's text on one line: what the store or the system said, without what we know
-/// already (our own request), bounded, and without query strings, which carry signatures.
+/// The text of an error on one line: the message of the store or the system, without the description of
+/// our own request, bounded in length, and without query strings, which contain signatures.
 fn readable(error: &object_store::Error) -> String {
     let wrapper = usize::from(matches!(error, object_store::Error::Generic { .. }));
     let texts: Vec<String> = chain(error).skip(wrapper).map(ToString::to_string).collect();
     let said = texts.iter().find_map(|text| said_by_store(text)).unwrap_or_else(|| {
-        // Outer texts repeat the inner ones: the innermost two say it all.
+        // Outer texts repeat the inner ones, so the innermost two are sufficient.
         let inner = &texts[texts.len().saturating_sub(2)..];
         match inner {
             [outer, innermost] if !outer.contains(innermost.as_str()) => format!("{outer}: {innermost}"),
@@ -263,7 +262,7 @@ fn readable(error: &object_store::Error) -> String {
     line
 }
 
-/// Status, code and message of an error answer: `status code: 403 Forbidden, AccessDenied: ..`.
+/// Status, code and message of an error response: `status code: 403 Forbidden, AccessDenied: ..`.
 fn said_by_store(text: &str) -> Option<String> {
     let status = text.split_once("status code: ").map(|(_, rest)| rest);
     let status = status.map(|rest| rest.split([':', '<']).next().unwrap_or_default().trim());
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_answers_have_meanings() {
+    fn texts_of_responses_are_classified() {
         let cases = [
             ("Server returned non-2xx status code: 503 Service Unavailable: ", Cause::Throttled),
             ("Server returned error response: <Code>SlowDown</Code>", Cause::Throttled),
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn system_errors_below_a_directory_have_meanings() {
+    fn system_errors_of_a_directory_are_classified() {
         let cases = [
             (28, Cause::Full),
             (122, Cause::Full),
@@ -360,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_short_and_carry_no_signatures() {
+    fn reasons_are_short_and_contain_no_signatures() {
         let long = "x ".repeat(5_000);
         let error = generic(&format!("GET https://host/c/b?sig=SECRET&se=1 failed {long}"));
         let reason = classify(error).reason;

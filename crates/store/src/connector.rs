@@ -1,5 +1,6 @@
-//! The HTTP client below `object_store`: the usual one, that also listens for `Retry-After`. Addresses that
-//! give a machine its credentials answer at once or not at all, so they get little time.
+//! The HTTP client below `object_store`, which also reads `Retry-After`. Requests to the metadata
+//! service of the machine, which provides credentials, have a short timeout, because it answers at once
+//! or not at all.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use object_store::client::{
 
 use crate::answer;
 
-/// Time for the address of a machine's credentials to answer.
+/// Timeout of requests to the metadata service.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Makes listening clients.
+/// Makes HTTP clients that read `Retry-After`.
 #[derive(Debug)]
 pub(crate) struct Listening;
 
@@ -27,7 +28,7 @@ struct Listener {
 
 impl HttpConnector for Listening {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        // An error says that the process has a provider already, which is as good.
+        // An error means that the process has a provider already, which serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let usual = ReqwestConnector::default().connect(options)?;
         let brief = options.clone().with_timeout(METADATA_TIMEOUT).with_connect_timeout(METADATA_TIMEOUT);
@@ -49,7 +50,8 @@ impl HttpService for Listener {
     }
 }
 
-/// Whether a host is an address within the machine's own link: no store is there, but its credentials are.
+/// Whether a host is a link-local address or the IPv6 address of the AWS metadata service. No store has
+/// such an address.
 fn is_metadata(host: Option<&str>) -> bool {
     let address = host.and_then(|host| host.trim_matches(['[', ']']).parse::<IpAddr>().ok());
     address.is_some_and(|address| match address {
@@ -64,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_the_link_get_little_time() {
+    fn only_metadata_addresses_have_a_short_timeout() {
         for near in ["169.254.169.254", "169.254.170.2", "[fd00:ec2::254]", "fd00:ec2::23"] {
             assert!(is_metadata(Some(near)), "{near}");
         }

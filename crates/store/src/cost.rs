@@ -1,4 +1,4 @@
-//! What the requests cost, projected onto a month and put into words.
+//! Projects the cost of requests to a month, and reports requests and costs.
 
 use std::fmt::Write;
 use std::sync::PoisonError;
@@ -12,21 +12,21 @@ use crate::operation::Operation;
 use crate::request::Requester;
 
 impl Requester {
-    /// Dollars of a month at the present rate.
+    /// Dollars per month at the current rate.
     pub(crate) fn dollars_per_month(&self) -> f64 {
         let now = self.env.monotonic();
         let mut trend = self.meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner);
         trend.per_month(now, self.meter.dollars())
     }
 
-    /// The same for the requests of one class.
+    /// Dollars per month of the requests of one class, at the current rate.
     pub(crate) fn dollars_per_month_of(&self, class: Class) -> f64 {
         let (now, dollars) = (self.env.monotonic(), self.meter.dollars_of(class));
         let mut trends = self.meter.gauges.trends.lock().unwrap_or_else(PoisonError::into_inner);
         trends[class.index()].per_month(now, dollars)
     }
 
-    /// What was asked of the store since it was opened and what it costs, for people.
+    /// A report of all requests since the store was opened and their cost, for operators.
     pub(crate) fn cost_report(&self) -> String {
         let open_for = self.env.monotonic().saturating_sub(self.opened_at);
         let usage = self.meter.snapshot();
@@ -59,8 +59,8 @@ fn sentence(meter: &Meter, usage: &[Usage], url: &str, open_for: Duration, month
     let (prices, ranges, (won, not_won)) = (meter.prices(), meter.ranges(), meter.hedges());
     let whole_seconds = Duration::from_secs(open_for.as_secs());
     format!(
-        "In {} {url} was asked {requests} times ({retries} retries, {} second requests for slow reads, of \
-         which {won} won); {} were read and {} written. {} wanted ranges took {} reads with {} read along. \
+        "In {} {url} got {requests} requests ({retries} retries, {} second requests for slow reads, of \
+         which {won} won); {} were read and {} written. {} requested ranges took {} reads, with {} of gaps. \
          These requests cost ${:.4}; at the rate of the last hour a month costs about ${month:.2}, by ${} \
          per million writes, ${} per million reads, ${} per million deletes and ${} per GiB read.\n",
         format_duration(whole_seconds),

@@ -1,10 +1,11 @@
-//! Verified create: the only way to write a name that others may want too.
+//! Verified create: the only way to write an object whose name other writers may use too.
 //!
-//! "Already exists" from a store means "unknown": a lost acknowledgement that was repeated below
-//! us looks exactly like a lost race. So every answer but a plain success is settled by reading
-//! the object back: equal bytes are ours (callers embed unique ids), different bytes are the
-//! winner's, absence means try again. A local file that is found is fsynced before it is reported,
-//! because the attempt that wrote it has not said that it is durable.
+//! "Already exists" from a store means that the outcome is unknown: if a layer below repeats a request
+//! whose acknowledgement was lost, the response is the same as after a lost race. So every response
+//! except a plain success is settled by reading the object. Equal bytes mean that this writer created
+//! it, since callers embed unique ids; different bytes belong to another writer; if there is no object,
+//! the create is retried. A local file that is found is fsynced before the result is reported, because
+//! the attempt that wrote it may not have made it durable.
 
 use std::sync::Arc;
 
@@ -20,16 +21,16 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::Requester;
 
-/// How a create ended.
+/// The result of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// The object holds our bytes: this call, or an earlier attempt of it, made it.
+    /// The object contains our bytes: this call, possibly an earlier attempt of it, created it.
     New,
-    /// The object holds these other bytes: another process made it.
+    /// The object contains these other bytes: another process created it.
     Exists(Bytes),
 }
 
-/// What reading back told.
+/// What was read back.
 enum Found {
     Ours,
     Theirs(Bytes),
@@ -58,7 +59,7 @@ impl Requester {
             if !is_ambiguous(&failure) {
                 return Err(failure.into_error(self.place(&call), attempts.made));
             }
-            // Until the name's state is known there is no point in writing again.
+            // Until the state of the name is known, another write would be pointless.
             loop {
                 match self.read_back(path, &bytes, intent, &attempts).await {
                     Ok(Found::Ours) => return Ok(Created::New),
@@ -84,7 +85,7 @@ impl Requester {
         let attempt = self.fetch(intent, path, None);
         match self.once(&call, attempts, attempt).await {
             Ok((found, _)) => {
-                // A caller that builds on it must not outlive it.
+                // The caller may build on the object, so the object must survive a crash.
                 self.make_durable(path).await?;
                 Ok(if found == *ours { Found::Ours } else { Found::Theirs(found) })
             }
@@ -94,7 +95,7 @@ impl Requester {
     }
 }
 
-/// Whether the object may have been written, or be another process's, after this failure.
+/// Whether the object may exist after this failure, written by us or by another process.
 fn is_ambiguous(failure: &Failure) -> bool {
     failure.cause == Cause::Conflict || failure.is_transient()
 }

@@ -1,11 +1,11 @@
-//! A local directory as a store: made durable, locked, swept and read without detours.
+//! A local directory as a store: locking, durability, clean-up and direct reads.
 //!
-//! One process holds the directory ([`Hold`]), which must stay the one that it holds: nothing is written
-//! into another one that was put in its place. The names of directories are durable before anything is put
-//! into them: `object_store` fsyncs directories that it makes, but not those that another writer made just
-//! now. At start, while no other process can be writing, staging files (`name#1`) that a crash left
-//! behind and empty directories are removed; never later, so that no directory vanishes from
-//! under a writer. On a full or read-only disk the directory opens all the same, for reading.
+//! One process holds the lock of the directory ([`Hold`]). If another directory takes its place, nothing
+//! is written to that one. The names of directories are made durable before files are created in them:
+//! `object_store` fsyncs directories that it creates, but not those that another writer created a moment
+//! before. Opening the directory removes staging files (`name#1`) that a crash left, and empty
+//! directories, while no other process can be writing. This happens only then, so that no directory
+//! disappears while a writer uses it. On a full or read-only disk the directory opens for reading.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -22,23 +22,23 @@ use crate::operation::Operation;
 use crate::reserve::{RESERVE_NAME, Reserve};
 use bytes::Bytes;
 
-/// A directory that holds a store. Dropping it frees the lock.
+/// A directory that contains a store. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
     root: PathBuf,
-    /// None when it is open for reading alone.
+    /// `None` when the directory is open for reading only.
     hold: Option<Hold>,
-    /// Space for the catalog on a full disk.
+    /// Reserved space for the catalog on a full disk.
     pub reserve: Reserve,
-    /// Directories whose names are known to be durable, so that only new ones cost an fsync.
+    /// Directories whose names are durable, so that only new ones need an fsync.
     durable: Mutex<HashSet<PathBuf>>,
 }
 
-/// Most directories that are remembered to be durable; beyond, all are found out anew.
+/// The most directories that are remembered as durable; beyond it all are forgotten.
 const DURABLE_MAX: usize = 65_536;
 
 impl Directory {
-    /// Makes the directory where it is missing, locks it, sweeps it, and takes the reserve. Blocks.
+    /// Creates the directory if it is missing, locks it, cleans it up, and takes the reserve. Blocks.
     pub fn open_exclusive(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
         let failed = |error: io::Error| open_failure(&error, url);
         create_dir_durably(root).map_err(failed)?;
@@ -60,7 +60,7 @@ impl Directory {
         Ok(Self { root, hold: Some(hold), reserve, durable: Mutex::default() })
     }
 
-    /// Opens an existing directory for reading, also while another process holds it. Blocks.
+    /// Opens an existing directory for reading, even while another process holds it. Blocks.
     pub fn open_shared(root: &Path, url: &Arc<str>) -> Result<Self, Error> {
         let root = fs::canonicalize(root).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
@@ -70,39 +70,39 @@ impl Directory {
         Ok(Self { root, hold: None, reserve, durable: Mutex::default() })
     }
 
-    /// The directory's absolute path.
+    /// The absolute path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The file that holds an object.
+    /// The path of the file of an object.
     pub fn file_of(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// Whether the directories above a file are known to be there, durably. Never waits.
+    /// Whether the directories above a file are known to exist durably. Never blocks.
     pub fn is_prepared(&self, file: &Path) -> bool {
         self.durable.try_lock().is_ok_and(|durable| file.parent().is_some_and(|d| durable.contains(d)))
     }
 
-    /// Whether a listing may show this path: the directory's own files are no objects.
+    /// Whether a path is that of an object; the directory's own files are not.
     pub fn is_object(path: &str) -> bool {
         path != LOCK_NAME && path != RESERVE_NAME
     }
 
-    /// Fails when the directory that is held is not in its place any more. Blocks.
+    /// Fails when the locked directory was removed or replaced. Blocks.
     pub fn check_place(&self) -> io::Result<()> {
         self.hold.as_ref().map_or(Ok(()), Hold::check)
     }
 
-    /// Forgets which directories are there: one was removed.
+    /// Forgets which directories exist, because one was removed.
     pub fn forget(&self) {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Makes the directories above a file, and fsyncs what names them. Also directories that are
-    /// there already: their maker may not have got so far. Directories are never removed
-    /// while a store is open, which is what makes this hold. Blocks.
+    /// Creates the directories above a file and fsyncs their parents. Also fsyncs the parents of
+    /// existing directories, because the process that created them may have crashed before its fsync.
+    /// The result stays valid because directories are never removed while a store is open. Blocks.
     pub fn prepare(&self, file: &Path) -> io::Result<()> {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if durable.len() > DURABLE_MAX {
@@ -121,7 +121,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The directories directly below a prefix that have files somewhere below them. Blocks.
+    /// The names of the directories directly below a prefix that contain files at any depth. Blocks.
     pub fn names(&self, prefix: &str) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(self.root.join(prefix)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -137,10 +137,10 @@ impl Directory {
         Ok(names)
     }
 
-    /// Reads ranges of a file, or all of it for `None`. Blocks.
+    /// Reads ranges of a file, or the complete file for `None`. Blocks.
     pub fn read(file: &Path, ranges: Option<&[Range<u64>]>) -> Result<Vec<Bytes>, Failure> {
         let failed = |error: io::Error| Failure::new(cause_of_io(&error), error.to_string());
-        // Without waiting: opening a named pipe would wait for its writer.
+        // Non-blocking, because opening a named pipe would wait for its writer.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(file).map_err(failed)?;
         let meta = opened.metadata().map_err(failed)?;
@@ -152,15 +152,15 @@ impl Directory {
         ranges.iter().map(|range| read_range(&opened, range, meta.len())).collect()
     }
 
-    /// Replaces a file that holds `before` by `bytes`, atomically and durably; otherwise gives
-    /// what it holds. One caller at a time. Blocks.
+    /// Atomically and durably replaces the contents of a file by `bytes` if they equal `before`;
+    /// otherwise returns the contents. Must not be called concurrently. Blocks.
     pub fn replace(&self, file: &Path, before: &Bytes, bytes: &Bytes) -> Result<Option<Bytes>, Failure> {
         let now = Self::read(file, None)?.pop().unwrap_or_default();
         if now != *before {
             return Ok(Some(now));
         }
         let mut staging = file.as_os_str().to_owned();
-        // Other writers' staging files are numbered from 1.
+        // Staging files of `object_store` are numbered from 1.
         staging.push("#0");
         let written = File::create(&staging).and_then(|mut staged| {
             staged.write_all(bytes)?;
@@ -171,7 +171,7 @@ impl Directory {
         written.map(|()| None).map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
     }
 
-    /// Makes a file and the names that lead to it durable. Blocks.
+    /// Makes a file and the directories above it durable. Blocks.
     pub fn sync(&self, file: &Path) -> io::Result<()> {
         File::open(file)?.sync_all()?;
         for directory in file.ancestors().skip(1) {
@@ -204,7 +204,7 @@ fn read_range(file: &File, range: &Range<u64>, size: u64) -> Result<Bytes, Failu
 fn open_failure(error: &io::Error, url: &Arc<str>) -> Error {
     let at = Place { store: Arc::clone(url), operation: Operation::Open, path: String::new() };
     match cause_of_io(error) {
-        // Names that are files, loops of links and the like.
+        // For example, a part of the path is a file, or there is a loop of links.
         Cause::Invalid | Cause::Conflict | Cause::NotFound => {
             Error::invalid(format!("{url} cannot be a store directory: {error}; give another --store"))
         }
@@ -212,7 +212,7 @@ fn open_failure(error: &io::Error, url: &Arc<str>) -> Error {
     }
 }
 
-/// Makes a directory and its missing parents, and fsyncs every directory that changed. Blocks.
+/// Creates a directory and its missing parents, and fsyncs each directory that changed. Blocks.
 fn create_dir_durably(directory: &Path) -> io::Result<()> {
     if directory.is_dir() {
         return Ok(());
@@ -225,13 +225,13 @@ fn create_dir_durably(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => {}
         Err(error) => return Err(error),
     }
-    // Also when another process made it meanwhile: their fsync may not have happened yet.
+    // Also if another process created it meanwhile, since that process may not have fsynced yet.
     let parent = directory.parent().filter(|p| !p.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes what is not needed: files that interrupted writes left, whose names end in `#` and
-/// digits, and directories that deletes left empty.
+/// Removes staging files of interrupted writes, whose names end in `#` and digits, and empty directories
+/// that deletes left.
 fn sweep(root: &Path) -> io::Result<()> {
     let mut unseen = vec![root.to_owned()];
     let mut directories = Vec::new();
@@ -239,17 +239,17 @@ fn sweep(root: &Path) -> io::Result<()> {
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             let (kind, name) = (entry.file_type()?, entry.file_name());
-            // The file system's own directory, where the store is a mount point.
+            // `lost+found` belongs to the file system, if the store is a mount point.
             if kind.is_dir() && name != "lost+found" {
                 unseen.push(entry.path());
                 directories.push(entry.path());
             } else if kind.is_file() && is_staging_name(&name.to_string_lossy()) {
-                tracing::info!(file = %entry.path().display(), "removing the rest of an interrupted write");
+                tracing::info!(file = %entry.path().display(), "removing a leftover staging file");
                 fs::remove_file(entry.path())?;
             }
         }
     }
-    // Children stand behind their parents. Those that are not empty stay.
+    // Children come after their parents. Removing a directory that is not empty fails, as intended.
     for directory in directories.iter().rev() {
         let _ = fs::remove_dir(directory);
     }
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_holder_is_told_who_holds_the_directory() {
+    fn a_second_open_fails_and_names_the_holding_process() {
         let dir = tempfile::tempdir().unwrap();
         let first = Directory::open_exclusive(dir.path(), &url()).unwrap();
         let refusal = Directory::open_exclusive(dir.path(), &url()).unwrap_err().to_string();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn staging_files_and_empty_directories_are_swept_and_objects_stay() {
+    fn opening_removes_staging_files_and_empty_directories_and_keeps_objects() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("blocks/t")).unwrap();
         fs::create_dir_all(dir.path().join("blocks/u/empty")).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_way_and_a_missing_directory_are_named() {
+    fn a_file_in_the_path_and_a_missing_directory_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, b"x").unwrap();

@@ -1,8 +1,8 @@
-//! What can go wrong with a store, as types.
+//! The errors of a store.
 //!
-//! Every message names the store, the operation and the object, and what to do. No variant says
-//! "already exists": the creator learns what exists ([`crate::Created`]). Messages never carry
-//! credentials: query strings of URLs are cut off before a reason is kept.
+//! Every message names the store, the operation, the object and the remedy. There is no variant for
+//! "already exists": the creator gets the existing contents ([`crate::Created`]). Messages never contain
+//! credentials: query strings of URLs are removed.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use sandur_base::ErrorKind;
 use crate::advice::Fault;
 use crate::operation::Operation;
 
-/// Where a failure happened: which operation on which object of which store.
+/// Where a failure happened: the operation, the object and the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The store's URL, without secrets.
     pub store: Arc<str>,
-    /// What was being done.
+    /// The operation.
     pub operation: Operation,
-    /// The object's path below the store's URL; empty for the store as a whole.
+    /// The object's path below the store's URL; empty for the complete store.
     pub path: String,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// The operation and the object, without the store.
+    /// The operation and the object, as text.
     fn what(&self) -> String {
         if self.path.is_empty() {
             return self.operation.to_string();
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-/// A store's failure.
+/// A failure of a store.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -51,59 +51,59 @@ pub enum Error {
         /// Where.
         at: Place,
     },
-    /// The store could not be reached or failed; the effect of a write is unknown.
+    /// The store could not be reached, or it failed; the effect of a write is unknown.
     #[error("{at} failed after {attempts} attempt(s): {reason}; {remedy}")]
     Unavailable {
         /// Where.
         at: Place,
-        /// Requests that were sent.
+        /// Number of requests that were sent.
         attempts: u32,
-        /// What the last attempt met.
+        /// Why the last attempt failed.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// Too many requests wait for the store already, or a tenant asks for too much of it.
-    #[error("{at} was not sent: {reason}; ask for less at a time or raise the limit")]
+    /// Too many requests are waiting for the store, or a tenant exceeds its rate.
+    #[error("{at} was not sent: {reason}; request less at a time or raise the limit")]
     Busy {
         /// Where.
         at: Place,
-        /// Which limit.
+        /// The limit that was exceeded.
         reason: String,
     },
-    /// The store asks for fewer requests.
+    /// The store throttles requests.
     #[error(
         "{at} was throttled, {attempts} attempt(s): {reason}; lower the load or raise the store's limits"
     )]
     Throttled {
         /// Where.
         at: Place,
-        /// Requests that were sent.
+        /// Number of requests that were sent.
         attempts: u32,
-        /// What the last attempt met.
+        /// Why the last attempt failed.
         reason: String,
     },
-    /// No answer in time; the effect of a write is unknown.
+    /// No response in time; the effect of a write is unknown.
     #[error(
         "{at} had no answer within {waited:?}, {attempts} attempt(s); check the network and the store's load"
     )]
     Timeout {
         /// Where.
         at: Place,
-        /// Requests that were sent.
+        /// Number of requests that were sent.
         attempts: u32,
         /// How long the last attempt waited.
         waited: Duration,
     },
-    /// The store refuses requests of ours: the credentials are missing, wrong or not sufficient, or its
-    /// place, its account or this machine's clock is not as it must be.
+    /// The store refuses our requests: the credentials are missing, wrong or not sufficient, or the
+    /// network, the account or this machine's clock prevents access.
     #[error("{at} was denied: {reason}; {remedy}")]
     Denied {
         /// Where.
         at: Place,
-        /// What the store said.
+        /// The store's message.
         reason: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
     /// The device or the quota is full.
@@ -114,51 +114,51 @@ pub enum Error {
     Full {
         /// Where.
         at: Place,
-        /// What the store said.
+        /// The message of the store or the system.
         reason: String,
     },
-    /// The process or its machine has no file descriptor or no memory left for now.
+    /// The process or the machine has no file descriptors or memory left at the moment.
     #[error(
-        "{at} failed because open files or memory are short ({reason}); it is tried again, and goes on when \
-         others are closed: raise the limit of open files (ulimit -n, LimitNOFILE) or add memory"
+        "{at} failed because open files or memory are short ({reason}); it is retried and succeeds when \
+         other files are closed: raise the limit of open files (ulimit -n, LimitNOFILE) or add memory"
     )]
     Short {
         /// Where.
         at: Place,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
-    /// The store takes no writes.
+    /// The store does not accept writes.
     #[error("{} is read-only: {} refused; make it writable or give another --store", .at.store, .at.what())]
     ReadOnly {
         /// Where.
         at: Place,
     },
-    /// A URL, a path or a request that can never succeed.
+    /// The URL, path or request can never succeed.
     #[error("{reason}")]
     Invalid {
-        /// What is wrong and how to write it.
+        /// What is wrong and how to correct it.
         reason: String,
     },
-    /// The store answered with another number of bytes than was asked for.
+    /// The store returned more or fewer bytes than requested.
     #[error(
-        "{at} gave {found} bytes instead of {expected}: the object is truncated or was overwritten; \
+        "{at} returned {found} bytes instead of {expected}: the object is truncated or was overwritten; \
          run `sandur check`"
     )]
     Length {
         /// Where.
         at: Place,
-        /// Bytes that were asked for.
+        /// Number of bytes that were requested.
         expected: u64,
-        /// Bytes that came.
+        /// Number of bytes that were received.
         found: u64,
     },
-    /// The device below a local directory reported an error; it is not tried again.
+    /// The device of a local directory reported an error; there is no retry.
     #[error("{at} met a device error: {reason}; check the disk and its file system")]
     Device {
         /// Where.
         at: Place,
-        /// What the system said.
+        /// The system's message.
         reason: String,
     },
     /// A file that is being written was removed or replaced.
@@ -171,7 +171,7 @@ pub enum Error {
         /// What was found in its place.
         reason: String,
     },
-    /// The store's directory is not in its place any more.
+    /// The store's directory was removed or replaced.
     #[error(
         "{at} refused: the store's directory was removed or replaced while it was in use ({reason}); put it \
          back and restart this process"
@@ -182,7 +182,7 @@ pub enum Error {
         /// What was found in its place.
         reason: String,
     },
-    /// Another process holds the directory.
+    /// Another process holds the lock of the directory.
     #[error(
         "directory {} is in use by process {process}; stop it or give another --store",
         .directory.display()
@@ -190,7 +190,7 @@ pub enum Error {
     InUse {
         /// The directory.
         directory: PathBuf,
-        /// The process id as it wrote it down, or "unknown".
+        /// The process id in the lock file, or "unknown".
         process: String,
     },
     /// The store lacks a capability without which data would be lost.
@@ -198,39 +198,39 @@ pub enum Error {
     Unsuitable {
         /// The store's URL, without secrets.
         store: Arc<str>,
-        /// The capability that is missing.
+        /// The missing capability.
         missing: String,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// An earlier write or fsync of this file failed, so nothing may be appended any more.
-    #[error("{at} refused: an earlier write failed ({reason}); the file must be left and a new one begun")]
+    /// An earlier write or fsync of this file failed, so it accepts no more appends.
+    #[error("{at} refused: an earlier write failed ({reason}); write to a new file")]
     Poisoned {
         /// Where.
         at: Place,
         /// The earlier failure.
         reason: String,
     },
-    /// More objects than one call may return.
-    #[error("{at} found more than {limit} objects; ask for a narrower prefix")]
+    /// There are more objects than one call may return.
+    #[error("{at} found more than {limit} objects; use a narrower prefix")]
     TooMany {
         /// Where.
         at: Place,
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
-    /// A defect of ours.
-    #[error("{at} failed by a defect: {reason}; please report it")]
+    /// A bug in Sandur.
+    #[error("{at} failed because of a bug: {reason}; please report it")]
     Internal {
         /// Where.
         at: Place,
-        /// What happened.
+        /// Description of the failure.
         reason: String,
     },
 }
 
 impl Error {
-    /// The same, where it may be the credentials: with what became of each place that they could come from.
+    /// Adds the sources of credentials that were tried, if the credentials may be the cause.
     pub(crate) fn with_credentials(mut self, tried: &str) -> Self {
         if let Self::Denied { reason, .. } | Self::Unavailable { reason, .. } = &mut self
             && Fault::named_in(reason).is_none_or(Fault::is_of_credentials)
@@ -258,18 +258,18 @@ impl Error {
         }
     }
 
-    /// Whether the object simply does not exist.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether it is this object that cannot be read, while the store answers: it is missing or shorter than
-    /// it should be, something else bears its name, this user may not read the file, or the disk has a bad
-    /// place there. Other objects may well be read.
+    /// Whether the failure concerns only this object, while the store itself works: the object is
+    /// missing or too short, its path is not a file, this user may not read the file, or the disk has a
+    /// bad sector there. Other objects may be readable.
     pub fn is_of_object(&self) -> bool {
         match self {
             Self::NotFound { .. } | Self::Length { .. } | Self::Invalid { .. } => true,
-            // A bucket that denies an object denies them all: the credentials are wrong.
+            // A bucket that denies access to one object denies access to all: the credentials are wrong.
             Self::Denied { at, .. } | Self::Device { at, .. } => at.store.starts_with("file:"),
             _ => false,
         }

@@ -1,11 +1,11 @@
-//! How many requests of a lane may be under way at once, and who is next.
+//! Limits the concurrent requests of each lane, and queues the others.
 //!
-//! Every lane has slots of its own, so a storm of queries can never take those of the WAL or the catalog. How
-//! many there are follows the store's answers ([`Window`]); below the smallest window requests are spaced out
-//! ([`Pace`]), and those of all small lanes together ([`CommonPace`]). A slot is held for one attempt only,
-//! never across a pause between attempts, and no request holds one slot while it waits for another: no
-//! deadlock. The line is bounded, and tenants take turns in it ([`Turns`]). A waiter that goes away leaves
-//! the line or gives its slot on.
+//! Every lane has its own slots, so that many queries cannot take those of the WAL or the catalog. The
+//! number of slots follows the responses of the store ([`Window`]). Below the smallest window, requests
+//! of the lane are spaced out ([`Pace`]), and so are those of all small lanes together ([`CommonPace`]).
+//! A slot is held for one attempt, never during a pause between attempts, and no request holds one slot
+//! while it waits for another, so there is no deadlock. The queue is bounded, and is served round-robin
+//! over tenants ([`Turns`]). A waiting request that is dropped leaves the queue, or passes its slot on.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::request_limits::RequestLimits;
 use crate::turns::{Turns, Whose};
 use crate::window::{Bounds, Cut, Window};
 
-/// How long after the last sign of trouble a lane still counts as troubled.
+/// A lane counts as troubled until this long after the last throttled request or timeout.
 const CALM_AFTER: Duration = Duration::from_secs(10);
 
 /// The slots of all lanes.
@@ -33,7 +33,7 @@ struct LaneGate {
     lane: Lane,
     waiting_max: usize,
     state: Mutex<State>,
-    /// The pace of the lanes that keep it.
+    /// The pace shared by all lanes except that of block reads.
     common: Common,
 }
 
@@ -44,12 +44,12 @@ struct State {
     turns: Turns<oneshot::Sender<()>>,
 }
 
-/// What a lane looks like now, for gauges.
+/// The state of a lane, for gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LaneView {
-    /// Requests that may be under way.
+    /// Size of the window: the most requests in progress.
     pub window: u32,
-    /// Requests that are.
+    /// Requests in progress.
     pub under_way: u32,
     /// Requests that wait for a slot.
     pub waiting: usize,
@@ -57,14 +57,14 @@ pub(crate) struct LaneView {
     pub spacing: Duration,
 }
 
-/// The right to have one request under way. Dropping it frees the slot.
+/// The right to have one request in progress. Dropping it frees the slot.
 pub(crate) struct Slot {
     lane: Arc<LaneGate>,
     began: Duration,
 }
 
 impl Gate {
-    /// Slots for a store over a network, where latency wants many requests in flight.
+    /// Slots for a store over a network, whose latency requires many concurrent requests.
     pub fn bucket(env: &Env, request_limits: &RequestLimits) -> Self {
         Self::with(env, request_limits, |lane| match lane {
             Lane::Wal => Bounds { floor: 8, start: 16, ceiling: 32 },
@@ -77,7 +77,7 @@ impl Gate {
         })
     }
 
-    /// Slots for a local directory, where each request occupies a thread and nothing is refused.
+    /// Slots for a local directory, where each request occupies a thread and none is throttled.
     pub fn local(env: &Env, request_limits: &RequestLimits) -> Self {
         Self::with(env, request_limits, |lane| match lane {
             Lane::Read => Bounds::fixed(32),
@@ -96,7 +96,7 @@ impl Gate {
         }))
     }
 
-    /// Waits for a slot, for a repeated request in front of the others of its tenant.
+    /// Waits for a slot; a retry precedes the other requests of its tenant.
     pub async fn enter(&self, lane: Lane, whose: &Whose, is_repeated: bool) -> Result<Slot, Failure> {
         let lane = &self.0[lane.index()];
         if let Some(waiting) = lane.line_up(whose, is_repeated)? {
@@ -113,14 +113,14 @@ impl Gate {
         Ok(slot)
     }
 
-    /// A slot if one is free and no request waits.
+    /// A slot, if one is free and no request waits.
     pub fn try_enter(&self, lane: Lane) -> Option<Slot> {
         let lane = &self.0[lane.index()];
         let began = lane.env.monotonic();
         lane.state().take().then(|| Slot { lane: Arc::clone(lane), began })
     }
 
-    /// Whether the store has not asked for less in the last while.
+    /// Whether the store has not throttled the lane recently.
     pub fn is_calm(&self, lane: Lane) -> bool {
         let lane = &self.0[lane.index()];
         let now = lane.env.monotonic();
@@ -128,7 +128,7 @@ impl Gate {
         state.pace.spacing().is_zero() && state.window.cut_at().is_none_or(|at| at + CALM_AFTER < now)
     }
 
-    /// The lane now.
+    /// The state of a lane.
     pub fn view(&self, lane: Lane) -> LaneView {
         let state = self.0[lane.index()].state();
         let (window, spacing) = (state.window.slots(), state.pace.spacing());
@@ -136,7 +136,7 @@ impl Gate {
     }
 }
 
-/// From a few slots to `ceiling`, beginning at `start`.
+/// Bounds of a window from a few slots to `ceiling`.
 fn adaptive(ceiling: u32, start: u32) -> Bounds {
     let ceiling = ceiling.max(1);
     Bounds { floor: ceiling.min(4), start: ceiling.min(start), ceiling }
@@ -147,13 +147,14 @@ impl LaneGate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The common pace, if the lane keeps it: reads of blocks are many enough to find their own.
+    /// The common pace, if it applies to the lane. Block reads are frequent enough to find their own
+    /// pace.
     fn common(&self) -> Option<MutexGuard<'_, CommonPace>> {
         let keeps = self.lane != Lane::Read;
         keeps.then(|| self.common.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes a slot at once (nothing to wait for), or a place in the line.
+    /// Takes a slot (`None`: no need to wait), or a place in the queue.
     fn line_up(self: &Arc<Self>, whose: &Whose, is_repeated: bool) -> Result<Option<Waiting>, Failure> {
         let mut state = self.state();
         if state.take() {
@@ -161,7 +162,7 @@ impl LaneGate {
         }
         if state.turns.len() >= self.waiting_max {
             let reason = format!(
-                "{} requests of lane {} wait already (storage.max_waiting)",
+                "{} requests of lane {} are waiting (storage.max_waiting)",
                 self.waiting_max,
                 self.lane.name()
             );
@@ -186,17 +187,17 @@ impl State {
         is_free
     }
 
-    /// Gives free slots to those who wait.
+    /// Gives free slots to waiting requests.
     fn grant(&mut self) {
         while self.under_way < self.window.slots() {
             let Some(next) = self.turns.pop() else { return };
-            // Who went away has left the line; a grant that is not taken is given back.
+            // A dropped request has left the queue; a grant that is not received is taken back.
             self.under_way += u32::from(next.send(()).is_ok());
         }
     }
 }
 
-/// A place in the line. Dropped, it leaves the line, or gives back what was granted meanwhile.
+/// A place in the queue. Dropping it leaves the queue, or gives back a slot that was granted meanwhile.
 struct Waiting {
     lane: Arc<LaneGate>,
     whose: Whose,
@@ -208,7 +209,7 @@ impl Waiting {
     async fn until_granted(mut self) {
         if let Some(granted) = &mut self.granted {
             let grant = granted.await;
-            debug_assert!(grant.is_ok(), "only whoever leaves takes a grant out of the line");
+            debug_assert!(grant.is_ok(), "only a request that leaves removes its own grant from the queue");
         }
         self.granted = None;
     }
@@ -226,7 +227,7 @@ impl Drop for Waiting {
 }
 
 impl Slot {
-    /// The attempt ended: by success, or by this failure. `retry_after`: what the store asked for.
+    /// Ends the attempt, with success or with this failure, and adjusts window and pace.
     pub fn finish(self, failure: Option<&Failure>) {
         let now = self.lane.env.monotonic();
         let mut state = self.lane.state();
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn urgent_lanes_keep_their_reserved_slots_and_have_no_spacing_of_their_own() {
+    async fn urgent_lanes_keep_their_reserved_slots_and_are_not_spaced_out() {
         let (env, gate) = gate(RequestLimits::default());
         for lane in [Lane::Wal, Lane::Catalog, Lane::Read, Lane::Write, Lane::Gc] {
             for _ in 0..50 {
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_line_is_bounded_and_the_refusal_names_the_limit() {
+    async fn the_queue_is_bounded_and_the_error_names_the_limit() {
         let (env, gate) = gate(RequestLimits { waiting_max: 10, ..RequestLimits::default() });
         let held = fill(&gate, Lane::Read).await;
         assert!(gate.try_enter(Lane::Read).is_none());
@@ -323,7 +324,7 @@ mod tests {
         env.sleep(Duration::from_millis(1)).await;
         let refused = gate.enter(Lane::Read, &None, false).await.err().unwrap();
         assert!(refused.cause == Cause::Busy && refused.reason.contains("storage.max_waiting"));
-        assert!(gate.enter(Lane::Wal, &None, false).await.is_ok(), "another lane has its own line");
+        assert!(gate.enter(Lane::Wal, &None, false).await.is_ok(), "another lane has its own queue");
         drop(held);
         for waiter in waiting {
             waiter.join().await.unwrap().unwrap();
@@ -331,9 +332,9 @@ mod tests {
         assert_eq!((gate.view(Lane::Read).under_way, gate.view(Lane::Read).waiting), (0, 0));
     }
 
-    /// Goal: no slot is lost and none is made up, whenever waiters go away.
+    /// Goal: no slot is lost or duplicated, whenever waiting requests are dropped.
     #[tokio::test(start_paused = true)]
-    async fn slots_survive_waiters_that_go_away() {
+    async fn slots_are_neither_lost_nor_duplicated_when_waiters_are_dropped() {
         for seed in 0..50 {
             let env = Env::simulated(seed, 0);
             let gate = Arc::new(Gate::bucket(&env, &RequestLimits::default()));
@@ -369,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn retry_after_holds_the_lanes_that_can_wait() {
+    async fn retry_after_holds_lanes_that_are_not_urgent() {
         let (env, gate) = gate(RequestLimits::default());
         let asked = Failure { retry_after: Some(Duration::from_secs(2)), ..throttled() };
         for lane in [Lane::Read, Lane::Wal] {
@@ -377,7 +378,7 @@ mod tests {
         }
         let began = env.monotonic();
         drop(gate.enter(Lane::Wal, &None, false).await.unwrap());
-        assert!(env.monotonic() < began + Duration::from_millis(10), "only the common pace");
+        assert!(env.monotonic() < began + Duration::from_millis(10), "only the common pace delays it");
         drop(gate.enter(Lane::Read, &None, false).await.unwrap());
         assert_eq!(env.monotonic(), began + Duration::from_secs(2));
     }

@@ -1,6 +1,6 @@
-//! Gauges of a store: how its lanes look now, and what a month would cost.
+//! Gauges of a store: the state of its lanes, and the projected cost of a month.
 //!
-//! They are set when the meter is read.
+//! They are updated when the meter is read.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -22,7 +22,7 @@ struct Labels {
 
 type Fraction = Gauge<f64, AtomicU64>;
 
-/// The gauges.
+/// The gauges of one store.
 #[derive(Default)]
 pub(crate) struct Gauges {
     window: Family<Labels, Gauge>,
@@ -31,14 +31,14 @@ pub(crate) struct Gauges {
     spacing: Family<Labels, Fraction>,
     dollars_per_month: Fraction,
     pub trend: Mutex<Trend>,
-    /// The same for each class.
+    /// The trend of each class.
     pub trends: Mutex<[Trend; Class::ALL.len()]>,
 }
 
 impl Gauges {
     pub fn register(&self, store: &mut Registry) {
-        store.register("lane_window", "Requests that may be under way", self.window.clone());
-        store.register("lane_under_way", "Requests that are under way", self.under_way.clone());
+        store.register("lane_window", "Limit on concurrent requests", self.window.clone());
+        store.register("lane_under_way", "Requests in progress", self.under_way.clone());
         store.register("lane_waiting", "Requests that wait for a slot", self.waiting.clone());
         let spacing = self.spacing.clone();
         store.register(

@@ -1,5 +1,5 @@
-//! What is known of how long reads take, and the budget of second requests for slow ones: a token bucket that
-//! earns its percentage with each read.
+//! Decides when a read is slow enough for a second request, and bounds second requests by a token bucket
+//! that earns a percentage of the reads.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::latency::{Latencies, SIZE_CLASSES, size_class};
 use crate::request_limits::RequestLimits;
 
-/// Hundredths of a second request that can be saved up: 16 requests.
+/// The most tokens, in hundredths of a second request: 16 requests.
 const SAVED_MAX: u32 = 1_600;
 
-/// What is known about reads, and what may still be spent.
+/// Latencies of reads, and the budget of second requests.
 pub(crate) struct Hedges {
     percent: u32,
     after_min: Duration,
@@ -20,7 +20,7 @@ pub(crate) struct Hedges {
 #[derive(Default)]
 struct State {
     times: [Latencies; SIZE_CLASSES],
-    /// Hundredths of a request.
+    /// Tokens, in hundredths of a second request.
     saved: u32,
 }
 
@@ -34,7 +34,7 @@ impl Hedges {
         Self::new(&RequestLimits { hedge_percent: 0, ..RequestLimits::default() })
     }
 
-    /// A read begins; after how long it is slow.
+    /// Counts a read; returns the time after which it counts as slow.
     pub fn begin(&self, bytes: u64) -> Option<Duration> {
         if self.percent == 0 {
             return None;
@@ -44,12 +44,12 @@ impl Hedges {
         state.times[size_class(bytes)].usual().map(|usual| usual.max(self.after_min))
     }
 
-    /// A read took so long.
+    /// Adds the latency of a read.
     pub fn observe(&self, bytes: u64, took: Duration) {
         self.state().times[size_class(bytes)].observe(took);
     }
 
-    /// Pays for a second request, if it can be paid.
+    /// Pays for a second request; returns whether there were enough tokens.
     pub fn pay(&self) -> bool {
         let mut state = self.state();
         let can_pay = state.saved >= 100;

@@ -1,10 +1,11 @@
-//! A second request for a read that takes unusually long: the first answer wins, the other is dropped.
+//! Hedged reads: a second request for an unusually slow read. The first response wins, and the other
+//! request is dropped.
 //!
-//! Stores answer a few requests in a hundred from a slow disk or a slow machine; asking again usually
-//! meets another one (Dean and Barroso, "The tail at scale", 2013). It is only done for block reads, which
-//! change nothing and may be answered by anyone; when the read took longer than 97 of 100 of its size; when
-//! a slot is free; when the store did not ask for less lately; and within a budget
-//! ([`Hedges`](crate::hedge::Hedges)).
+//! A few percent of a store's responses come from a slow disk or machine; a second request usually
+//! reaches another one (Dean and Barroso, "The tail at scale", 2013). Only block reads are hedged,
+//! because they change nothing and any machine of the store may answer them. Further conditions: the
+//! read has taken longer than 97 % of the reads of its size, a slot is free, the store has not throttled
+//! recently, and the budget permits it ([`Hedges`](crate::hedge::Hedges)).
 
 use std::time::Duration;
 
@@ -17,12 +18,13 @@ use crate::meter::HedgeOutcome;
 use crate::request::Requester;
 
 impl Requester {
-    /// One attempt of a block read, with a second request when the first is slow.
+    /// One attempt of a block read, with a second request if the first is slow.
     pub async fn hedged<T, F>(&self, call: &Call<'_>, read: impl Fn() -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        // Boxed: two reads by value, each in several layers, would make the futures of all callers large.
+        // Boxed, because two reads by value, each in several layers, would make the futures of all
+        // callers large.
         let first = Box::pin(self.timed(call, Box::pin(read())));
         let Some(patience) = self.hedges.begin(call.bytes) else { return first.await };
         let first = match select(first, std::pin::pin!(self.env.sleep(patience))).await {
@@ -64,8 +66,8 @@ impl Requester {
         self.hedges.pay().then_some(slot)
     }
 
-    /// Runs a read and remembers its time. One that is dropped took at least as long as it was run: else
-    /// slow reads would vanish from the picture as soon as they are hedged.
+    /// Runs a read and records its latency. A dropped read counts with the time until the drop, because
+    /// otherwise slow reads would disappear from the statistics as soon as they are hedged.
     async fn timed<T>(
         &self,
         call: &Call<'_>,
@@ -74,7 +76,7 @@ impl Requester {
         let began = self.env.monotonic();
         let mut timing = Timing { requester: self, bytes: call.bytes, began, counts: true };
         let outcome = read.await;
-        // A refusal comes quickly and says nothing about reads.
+        // An error returns quickly and is not representative of reads.
         timing.counts = outcome.is_ok();
         outcome
     }

@@ -1,8 +1,8 @@
-//! The exclusive hold on a local directory, and whether the directory is still the one that is held.
+//! The exclusive lock of a local directory, and the check that the directory is still the locked one.
 //!
-//! The lock is advisory and the kernel frees it when the process dies. It is on the directory itself and on
-//! the file `LOCK` in it: the file tells others who holds it, and the directory can be locked on a full or
-//! read-only disk, too. Some network file systems lock files only.
+//! The lock is advisory, and the kernel releases it when the process dies. Both the directory itself and
+//! the file `LOCK` in it are locked. The file shows other processes who holds the lock. The directory
+//! can be locked even on a full or read-only disk. Some network file systems lock only files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,7 +17,7 @@ use crate::error::Error;
 /// The name of the lock file in the store's root; never listed.
 pub(crate) const LOCK_NAME: &str = "LOCK";
 
-/// A directory that is held. Dropping it frees it.
+/// The lock of a directory. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Hold {
     path: PathBuf,
@@ -26,12 +26,12 @@ pub(crate) struct Hold {
     file: Option<File>,
 }
 
-/// Why a directory cannot be held.
+/// Why a directory could not be locked.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// Another process holds it.
+    /// Another process holds the lock.
     InUse(Error),
-    /// It cannot be locked.
+    /// Locking failed.
     Failed(io::Error),
 }
 
@@ -42,7 +42,7 @@ impl From<io::Error> for Refusal {
 }
 
 impl Hold {
-    /// Takes the lock of an existing directory. Blocks.
+    /// Locks an existing directory. Blocks.
     pub fn take(root: &Path) -> Result<Self, Refusal> {
         let directory = File::open(root)?;
         let directory_locked = match lock(&directory) {
@@ -60,7 +60,7 @@ impl Hold {
         Ok(Self { path: root.to_owned(), directory, file })
     }
 
-    /// Fails when another directory bears the name of the one that is held, or none does. Blocks.
+    /// Fails when the locked directory was removed or replaced. Blocks.
     pub fn check(&self) -> io::Result<()> {
         let held = self.directory.metadata()?;
         let (named, reason) = match fs::metadata(&self.path) {
@@ -92,7 +92,8 @@ fn lock_file(root: &Path) -> Result<File, Refusal> {
         Err(errno) => return Err(Refusal::Failed(errno.into())),
     }
     let text = format!("{}\n", std::process::id());
-    // Over what is there: a full disk has room for that. Others read it for their message only.
+    // Overwrites the old contents in place, for which a full disk has space. Other processes read the
+    // file only for their error message.
     let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
     if let Err(error) = written {
         tracing::warn!(file = %path.display(), %error, "the lock file does not name this process");
@@ -109,10 +110,10 @@ fn in_use(root: &Path) -> Refusal {
     Refusal::InUse(Error::InUse { directory: root.to_owned(), process })
 }
 
-/// Whether nothing can be written there now: a full or a read-only disk.
+/// Whether the error means that the disk cannot be written: it is full or read-only.
 pub(crate) fn is_unwritable(error: &io::Error) -> bool {
     use io::ErrorKind as K;
-    // A lock file that is not there cannot be made on a read-only disk.
+    // A lock file that does not exist cannot be created on a read-only disk.
     matches!(error.kind(), K::ReadOnlyFilesystem | K::StorageFull | K::QuotaExceeded | K::NotFound)
 }
 
@@ -121,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_was_replaced_is_not_the_one_that_is_held() {
+    fn a_removed_or_replaced_directory_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("store");
         fs::create_dir(&root).unwrap();
         let hold = Hold::take(&root).unwrap();
         hold.check().unwrap();
         fs::rename(&root, dir.path().join("elsewhere")).unwrap();
-        assert!(hold.check().is_err(), "it is gone");
+        assert!(hold.check().is_err(), "it was removed");
         fs::create_dir(&root).unwrap();
         assert!(hold.check().unwrap_err().to_string().contains("another directory"));
         fs::remove_dir(&root).unwrap();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn either_lock_keeps_others_out() {
+    fn either_lock_excludes_other_processes() {
         let dir = tempfile::tempdir().unwrap();
         let held = Hold::take(dir.path()).unwrap();
         fs::remove_file(dir.path().join(LOCK_NAME)).unwrap();

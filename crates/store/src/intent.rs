@@ -1,7 +1,8 @@
-//! Why and for whom a request is made, and what that means for its timeouts and its retries.
+//! The purpose of a request and the tenant it serves; determines its timeouts and retries.
 //!
-//! Timeouts are per attempt and grow with the bytes to move; the deadline bounds all attempts
-//! together. Local directories have long timeouts: a slow disk does not get faster by asking again.
+//! Timeouts are per attempt and grow with the bytes to transfer; the deadline bounds all attempts
+//! together. Local directories have long timeouts, because repeating a request does not make a slow disk
+//! faster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,15 @@ use std::time::Duration;
 use sandur_base::Backoff;
 use sandur_base::units::{KIB, MIB};
 
-/// What a request is for: decides its timeouts, and with the operation its lane ([`crate::Lane`]).
+/// The purpose of a request: determines its timeouts and, with the operation, its lane
+/// ([`crate::Lane`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// WAL segments: a client waits for the acknowledgement.
+    /// WAL segments: clients wait for the acknowledgement.
     Wal,
     /// Blocks: flush, compaction and queries.
     Block,
-    /// The catalog's numbered log, checkpoints and boundary. Never shared between callers.
+    /// The catalog's log, checkpoints and boundary. Never shared between callers.
     Catalog,
     /// Garbage collection: listings and deletes.
     Gc,
@@ -48,13 +50,13 @@ impl Class {
     }
 }
 
-/// Why a request is made, and for whom.
+/// The purpose of a request, and the tenant it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// What the request is for.
+    /// The purpose of the request.
     pub class: Class,
-    /// Whose query it serves: its rates apply, and waiting requests of tenants take turns. No tenant's
-    /// for work of the database itself.
+    /// The tenant whose query the request serves: its rate limits apply, and waiting requests are served
+    /// round-robin over tenants. `None` for work of the database itself.
     pub tenant: Option<Arc<str>>,
 }
 
@@ -93,7 +95,7 @@ impl Intent {
         Self::of(Class::Probe)
     }
 
-    /// The same on behalf of a tenant.
+    /// The same for a tenant.
     pub fn for_tenant(self, tenant: &str) -> Self {
         Self { tenant: Some(tenant.into()), ..self }
     }
@@ -102,15 +104,15 @@ impl Intent {
 /// Timeouts and retries of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// How long the first byte of an answer may take.
+    /// Timeout of the first byte of a response.
     pub first_byte: Duration,
-    /// The slowest transfer that is still worth waiting for, in bytes per second.
+    /// The slowest acceptable transfer, in bytes per second.
     pub bytes_per_second_min: u64,
     /// No attempt begins later than this after the first one.
     pub deadline: Duration,
-    /// Attempts in all.
+    /// The most attempts, including the first.
     pub attempts_max: u32,
-    /// The largest pauses between attempts.
+    /// The pauses between attempts, before jitter.
     pub backoff: Backoff,
 }
 
@@ -125,7 +127,7 @@ impl Policy {
             Class::Member => (3, 10),
             Class::Probe => (5, 10),
         };
-        // Pushes are refused until a segment of the WAL is written, so that is tried more often.
+        // Pushes are refused until a WAL segment is written, so it is retried more often.
         let (attempts_max, longest_pause_s) = if class == Class::Wal { (60, 2) } else { (20, 5) };
         Self {
             first_byte: Duration::from_secs(first_byte_s),
@@ -142,12 +144,12 @@ impl Policy {
         Self { first_byte: Duration::from_secs(120), bytes_per_second_min: MIB, attempts_max: 10, ..bucket }
     }
 
-    /// How long one attempt that moves `bytes` may take.
+    /// Timeout of one attempt that transfers `bytes`.
     pub fn attempt_timeout(&self, bytes: u64) -> Duration {
         self.first_byte + self.transfer(bytes)
     }
 
-    /// How long moving `bytes` may take, without the wait for the first one.
+    /// Time for the transfer of `bytes`, without the wait for the first one.
     pub fn transfer(&self, bytes: u64) -> Duration {
         Duration::from_millis(bytes.saturating_mul(1_000) / self.bytes_per_second_min)
     }

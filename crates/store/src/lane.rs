@@ -1,17 +1,17 @@
-//! Lanes: what shares slots, a window, a pace and a retry budget.
+//! Lanes: groups of requests that share slots, a window, a pace and a retry budget.
 //!
-//! A lane follows from the class and the operation of a request. Reads and writes of blocks have lanes
-//! of their own, so that a storm of queries holds up neither the WAL nor the flushes behind it.
+//! The class and the operation of a request determine its lane. Reads and writes of blocks have separate
+//! lanes, so that many queries delay neither the WAL nor flushes.
 
 use crate::intent::Class;
 use crate::operation::Operation;
 
-/// A kind of requests that share slots.
+/// A group of requests that share slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Writes of the WAL: a client waits for the acknowledgement.
+    /// Writes of the WAL: clients wait for the acknowledgement.
     Wal,
-    /// Reads of the WAL: news of other writers, and the adoption of dead ones.
+    /// Reads of the WAL: following other writers, and adopting dead ones.
     Follow,
     /// The catalog, without which nothing becomes visible.
     Catalog,
@@ -60,8 +60,8 @@ impl Lane {
         }
     }
 
-    /// Whether acknowledgements wait for it: it keeps its reserved slots in a storm, and only the pace
-    /// that it shares with other small lanes spaces it out.
+    /// Whether acknowledgements depend on it. Such a lane keeps its reserved slots while the store
+    /// throttles, and only the common pace of small lanes delays it.
     pub fn is_urgent(self) -> bool {
         matches!(self, Self::Wal | Self::Catalog)
     }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lanes_are_numbered_in_order_and_ingest_is_apart_from_queries() {
+    fn lanes_are_numbered_in_order_and_ingest_does_not_share_lanes_with_queries() {
         for (index, lane) in Lane::ALL.into_iter().enumerate() {
             assert_eq!(lane.index(), index);
         }

@@ -1,25 +1,26 @@
-//! How long reads of a size take: a histogram that forgets.
+//! Histograms of read latencies by size, in which old observations lose weight.
 //!
 //! Bins grow by a quarter of an octave (19 %), so a quantile is at most that much too large. When a
-//! histogram holds [`KEPT`] observations all counts are halved: the last few thousand reads decide.
+//! histogram has [`KEPT`] observations, all counts are halved, so that the last few thousand reads
+//! determine the quantiles.
 
 use std::time::Duration;
 
 use sandur_base::units::{KIB, MIB};
 
-/// Bins: 1 ms x 2^(64/4) is 65 s.
+/// Number of bins: 1 ms x 2^(64/4) is 65 s.
 const BINS: usize = 64;
-/// Observations after which old ones lose half their weight.
+/// Number of observations at which all counts are halved.
 const KEPT: u32 = 2_048;
-/// Fewer observations than this say nothing.
+/// The fewest observations for a quantile.
 const ENOUGH: u32 = 100;
-/// The share of reads that is not slow, in percent: a slow read is one of the slowest three.
+/// The percentage of reads that are not slow: a slow read is among the slowest 3 %.
 const USUAL_PERCENT: u32 = 97;
 
-/// Sizes that are compared with one another.
+/// Number of size classes; reads are compared within their class.
 pub(crate) const SIZE_CLASSES: usize = 5;
 
-/// The class of a read of `bytes`; 0 is for reads whose size is not known before.
+/// The size class of a read of `bytes`; 0 is for reads whose size is unknown in advance.
 pub(crate) fn size_class(bytes: u64) -> usize {
     match bytes {
         0 => 0,
@@ -30,7 +31,7 @@ pub(crate) fn size_class(bytes: u64) -> usize {
     }
 }
 
-/// The times of one size class.
+/// The latencies of one size class.
 #[derive(Debug)]
 pub(crate) struct Latencies {
     bins: [u32; BINS],
@@ -44,7 +45,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// A read took this long, or was given up after it.
+    /// Adds the latency of a read, or the time after which it was dropped.
     pub fn observe(&mut self, took: Duration) {
         let octaves = (took.as_secs_f64() * 1_000.0).max(1.0).log2();
         let bin = ((octaves * 4.0) as usize).min(BINS - 1);
@@ -56,7 +57,7 @@ impl Latencies {
         }
     }
 
-    /// The time within which usual reads end; nothing before enough were seen.
+    /// The latency below which a read is not slow; `None` before there are enough observations.
     pub fn usual(&self) -> Option<Duration> {
         if self.total < ENOUGH {
             return None;
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_reads_stand_out_and_old_ones_are_forgotten() {
+    fn quantiles_ignore_rare_slow_reads_and_forget_old_ones() {
         let mut times = Latencies::default();
         (0..99).for_each(|_| times.observe(Duration::from_millis(30)));
         assert_eq!(times.usual(), None);

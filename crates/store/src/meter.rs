@@ -1,8 +1,8 @@
-//! What the store costs: requests, failures, retries, bytes, time and dollars, by class and operation.
+//! Counts requests, failures, retries, bytes, time and dollars, by class and operation.
 //!
-//! Every attempt counts as a request when it is sent, because that is what a bucket bills, also when
-//! no caller waits for its answer any more. Handles are resolved once: counting is a few atomic additions.
-//! Time is measured through the `Env`.
+//! Every attempt counts as a request when it is sent, because a bucket bills it, even if its caller
+//! stops waiting for the response. Counter handles are resolved once, so counting costs a few atomic
+//! additions. Time is measured through the `Env`.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,7 @@ use crate::intent::Class;
 use crate::operation::Operation;
 use crate::prices::Prices;
 
-/// Objects on one page of a listing: S3's, GCS's and the fewest of all.
+/// Objects on one page of a listing: the page size of S3 and GCS, and the smallest of all stores.
 const LISTED_PER_PAGE: u64 = 1_000;
 
 type Dollars = Counter<f64, AtomicU64>;
@@ -44,16 +44,16 @@ struct HedgeLabels {
     outcome: &'static str,
 }
 
-/// What became of a second request for a slow read.
+/// The outcome of a second request for a slow read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HedgeOutcome {
-    /// It answered first.
+    /// It was answered first.
     Won,
-    /// The first request answered first.
+    /// The first request was answered first.
     Lost,
-    /// It failed.
+    /// The second request failed.
     Failed,
-    /// It was not made: no budget, no slot, or the store had asked for less.
+    /// It was not sent: no budget, no free slot, or the store had throttled recently.
     Withheld,
 }
 
@@ -68,7 +68,7 @@ impl HedgeOutcome {
     }
 }
 
-/// 1 ms to 131 s, doubling.
+/// Bins from 1 ms to 131 s, doubling.
 fn latency_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 18))
 }
@@ -90,11 +90,11 @@ pub struct Meter {
     pub(crate) tenant_wait_seconds: Dollars,
     pub(crate) gauges: Gauges,
     prices: Prices,
-    /// By class and operation; made at first use, so that what never happens has no series.
+    /// Handles by class and operation; made at first use, so that unused pairs have no series.
     cells: Vec<OnceLock<Cell>>,
 }
 
-/// The handles of one class and operation.
+/// The counter handles of one class and operation.
 struct Cell {
     requests: Counter,
     retries: Counter,
@@ -105,40 +105,40 @@ struct Cell {
     dollars: Dollars,
 }
 
-/// What one class did with one operation since the store was opened.
+/// The requests of one class and operation since the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What for.
+    /// The purpose of the requests.
     pub class: Class,
-    /// What was done.
+    /// The operation of the requests.
     pub operation: Operation,
-    /// Requests, retries and second requests included.
+    /// Number of requests, including retries and second requests.
     pub requests: u64,
-    /// Requests that were repetitions.
+    /// Number of retries.
     pub retries: u64,
-    /// Requests that failed; "not found" and "already exists" are answers, not failures.
+    /// Number of failed requests; "not found" and "already exists" are not failures.
     pub errors: u64,
-    /// Requests whose answer was no longer waited for.
+    /// Number of requests whose caller stopped waiting for the response.
     pub cancelled: u64,
     /// Bytes sent and received in bodies.
     pub bytes: u64,
 }
 
 impl Usage {
-    /// Nothing yet.
+    /// No requests.
     pub fn none(class: Class, operation: Operation) -> Self {
         Self { class, operation, requests: 0, retries: 0, errors: 0, cancelled: 0, bytes: 0 }
     }
 }
 
-/// Ranges that were read so far by calls for many ranges.
+/// The reads of calls for several ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RangeUsage {
-    /// Ranges that callers wanted.
+    /// Number of ranges that callers requested.
     pub wanted: u64,
-    /// Requests that were planned for them.
+    /// Number of requests that were planned for them.
     pub read: u64,
-    /// Bytes of these requests that were not asked for: gaps between ranges.
+    /// Bytes of these requests that were not requested: gaps between ranges.
     pub extra_bytes: u64,
 }
 
@@ -164,29 +164,29 @@ impl Meter {
         }
     }
 
-    /// Adds the counters to a registry.
+    /// Registers the counters.
     pub fn register(&self, registry: &mut Registry) {
         let store = registry.sub_registry_with_prefix("sandur_store");
         store.register("requests", "Requests to the store, retries included", self.requests.clone());
         store.register("retries", "Requests that repeated a failed one", self.retries.clone());
         store.register("errors", "Failed requests by reason", self.errors.clone());
-        store.register("cancelled", "Requests whose answer nobody waited for", self.cancelled.clone());
+        store.register("cancelled", "Requests whose caller stopped waiting", self.cancelled.clone());
         store.register("transferred_bytes", "Bytes in bodies, both ways", self.bytes.clone());
         store.register("request_seconds", "Time of a request, its body included", self.seconds.clone());
         store.register("cost_dollars", "Cost of requests by the price table", self.dollars.clone());
         store.register("hedges", "Second requests for slow reads by outcome", self.hedges.clone());
-        store.register("ranges_wanted", "Ranges of objects that were wanted", self.ranges_wanted.clone());
-        store.register("ranges_read", "Requests that were planned for them", self.ranges_read.clone());
+        store.register("ranges_wanted", "Ranges of objects that were requested", self.ranges_wanted.clone());
+        store.register("ranges_read", "Requests planned for these ranges", self.ranges_read.clone());
         let extra = self.ranges_extra_bytes.clone();
-        store.register("ranges_extra_bytes", "Bytes that were read along between ranges", extra);
+        store.register("ranges_extra_bytes", "Bytes read in the gaps between ranges", extra);
         let delayed = self.tenant_delayed.clone();
-        store.register("tenant_delayed", "Requests that waited for their tenant's rate", delayed);
+        store.register("tenant_delayed", "Requests that the rate limit of their tenant delayed", delayed);
         let waited = self.tenant_wait_seconds.clone();
-        store.register("tenant_wait_seconds", "Time that they waited", waited);
+        store.register("tenant_wait_seconds", "Time that these requests waited", waited);
         self.gauges.register(store);
     }
 
-    /// What was used so far, without the pairs that were never used.
+    /// The usage of each class and operation that had requests.
     pub fn snapshot(&self) -> Vec<Usage> {
         let pairs = Class::ALL.into_iter().flat_map(|c| Operation::ALL.map(|o| (c, o)));
         let usage = pairs.zip(&self.cells).filter_map(|((class, operation), cell)| {
@@ -204,7 +204,7 @@ impl Meter {
         usage.filter(|u| u.requests > 0).collect()
     }
 
-    /// How calls for many ranges were served.
+    /// The reads of calls for several ranges.
     pub fn ranges(&self) -> RangeUsage {
         RangeUsage {
             wanted: self.ranges_wanted.get(),
@@ -213,30 +213,30 @@ impl Meter {
         }
     }
 
-    /// Second requests that were made: those that won, and those that did not.
+    /// The number of second requests that won, and of those that did not.
     pub fn hedges(&self) -> (u64, u64) {
         let count = |outcome: HedgeOutcome| self.hedge_counter(outcome).get();
         (count(HedgeOutcome::Won), count(HedgeOutcome::Lost) + count(HedgeOutcome::Failed))
     }
 
-    /// What the requests so far cost.
+    /// The cost of all requests so far, in dollars.
     pub fn dollars(&self) -> f64 {
         self.cells.iter().filter_map(OnceLock::get).map(|cell| cell.dollars.get()).sum()
     }
 
-    /// What the requests of a class so far cost.
+    /// The cost of the requests of a class so far, in dollars.
     pub fn dollars_of(&self, class: Class) -> f64 {
         let operations = Operation::ALL.len();
         let cells = &self.cells[class.index() * operations..][..operations];
         cells.iter().filter_map(OnceLock::get).map(|cell| cell.dollars.get()).sum()
     }
 
-    /// What requests cost by the price table.
+    /// The price table.
     pub fn prices(&self) -> &Prices {
         &self.prices
     }
 
-    /// A request is sent.
+    /// Counts a request that is being sent.
     pub(crate) fn sent(&self, call: &Call<'_>) -> Sent<'_> {
         let cell = self.cell(call.intent.class, call.operation);
         cell.requests.inc();
@@ -255,7 +255,7 @@ impl Meter {
         cell.dollars.inc_by(self.prices.of_bytes(operation, bytes));
     }
 
-    /// A listing that counted as one request had this many objects, which come in pages.
+    /// Counts the further pages of a listing that counted as one request and returned `objects` objects.
     pub(crate) fn listed(&self, class: Class, objects: u64) {
         let more = objects.div_ceil(LISTED_PER_PAGE).saturating_sub(1);
         let cell = self.cell(class, Operation::List);
@@ -294,7 +294,7 @@ impl Meter {
     }
 }
 
-/// A request under way. Dropped without an answer, it counts as cancelled.
+/// A request in progress. Dropped without a response, it counts as cancelled.
 pub(crate) struct Sent<'a> {
     meter: &'a Meter,
     class: Class,
@@ -303,7 +303,7 @@ pub(crate) struct Sent<'a> {
 }
 
 impl Sent<'_> {
-    /// The answer came, or what came instead.
+    /// Records the response, or the failure.
     pub fn answered(mut self, took: Duration, failure: Option<&Failure>) {
         self.is_answered = true;
         let cell = self.meter.cell(self.class, self.operation);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_listings_are_billed_one_by_one() {
+    fn each_page_of_a_listing_is_billed() {
         let (meter, gc) = (Meter::new(Prices::default()), Intent::gc());
         let call = Call { intent: &gc, operation: Operation::List, path: "wal", bytes: 0 };
         meter.sent(&call).answered(Duration::ZERO, None);

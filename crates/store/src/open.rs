@@ -1,8 +1,9 @@
-//! From a store URL to a store that is known to work.
+//! Opens the store of a URL and checks that it works.
 //!
-//! `object_store` is told not to retry and not to time out by itself (but for a backstop): both
-//! are ours. Credentials come from the environment variables of each service, from key files and
-//! from the machine's role, by the rules of its builders; those of S3 by [`crate::aws_chain`].
+//! Retries and timeouts of `object_store` are disabled, except for a last timeout, because this crate
+//! implements both. Credentials come from the environment variables of each service, from key files and
+//! from the machine's role, by the rules of `object_store`'s builders; those of S3 by
+//! [`crate::aws_chain`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +31,10 @@ use crate::request::{Multipart, Requester};
 use crate::store::{Store, StoreKind};
 use crate::url::{Location, Service, Settings};
 
-/// Ends requests that slipped through every limit of ours.
+/// Ends requests that no other timeout has ended.
 const BACKSTOP: Duration = Duration::from_secs(300);
 
-/// Opens the store at `url`: parses, connects, locks and probes.
+/// Opens the store at `url`: parses the URL, connects, locks a directory, and probes the store.
 pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
     let location = Location::parse(url)?;
     let shown: Arc<str> = location.url().into();
@@ -67,7 +68,7 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
     let requester = Arc::new(requester);
     if options.probe && options.access == Access::ReadWrite {
         match probe(&requester).await {
-            // What is there can be read; writes are tried when there are some.
+            // What exists can be read; writes are attempted when there are some.
             Err(error @ (Error::Full { .. } | Error::ReadOnly { .. })) if requester.directory.is_some() => {
                 tracing::error!(%error, "the store can only be read now");
             }
@@ -83,7 +84,7 @@ pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<S
     Ok(Store::over(requester, kind, options))
 }
 
-/// Where the credentials of S3 come from. The other services have files and roles of their own.
+/// Finds the credentials of S3. The builders of the other services find their own.
 async fn credentials(
     env: &Env,
     service: Service,
@@ -137,7 +138,7 @@ fn client(settings: &Settings, allow_http_variable: &str) -> ClientOptions {
         .with_pool_max_idle_per_host(128)
 }
 
-/// One client, as its two interfaces.
+/// One client with its two interfaces.
 struct Connected {
     objects: Arc<dyn ObjectStore>,
     parts: Arc<dyn MultipartStore>,
@@ -172,7 +173,8 @@ fn connect_s3(
         .with_bucket_name(bucket)
         .with_client_options(client(settings, "AWS_ALLOW_HTTP"))
         .with_http_connector(Listening)
-        // One object each: a DELETE costs nothing, and not every server has the POST that removes several.
+        // One request per object: a DELETE is free, and not every server supports the POST that deletes
+        // several.
         .with_disable_bulk_delete(true)
         .with_retry(no_retries());
     if let Some(keys) = chain.and_then(|chain| chain.keys.clone()) {

@@ -1,25 +1,25 @@
-//! What can be done to an object.
+//! The operations on objects.
 
 use std::fmt;
 
-/// What is done to an object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Read, whole or in part.
+    /// Read an object, completely or in part.
     Get,
-    /// Read the size and time.
+    /// Read size and time of an object.
     Head,
-    /// Write, overwriting.
+    /// Write an object, replacing an existing one.
     Put,
-    /// Write if absent.
+    /// Write an object if it does not exist.
     Create,
-    /// Write if unchanged.
+    /// Write an object if it has not changed.
     Update,
-    /// Begin, continue or finish an upload in parts.
+    /// Begin, continue, complete or abort a multipart upload.
     Upload,
-    /// Enumerate.
+    /// List objects.
     List,
-    /// Remove.
+    /// Delete an object.
     Delete,
     /// Append to a local file.
     Append,

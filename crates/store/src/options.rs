@@ -1,25 +1,25 @@
-//! How a store is opened.
+//! The options for opening a store.
 
 use crate::request_limits::RequestLimits;
 
-/// What may be done with a store.
+/// The permitted operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Access {
-    /// Everything; a local directory is locked.
+    /// Reads and writes; a local directory is locked.
     #[default]
     ReadWrite,
-    /// Reads only, also while another process holds the directory.
+    /// Only reads, even while another process holds the lock of the directory.
     ReadOnly,
 }
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// What may be done with it. Default: everything.
+    /// The permitted operations. Default: reads and writes.
     pub access: Access,
     /// Whether to check at start that conditional creates work. Default: true.
     pub probe: bool,
-    /// How the client behaves towards a store that others use too.
+    /// Limits of the client, since the store has other users too.
     pub request_limits: RequestLimits,
 }
 

@@ -1,29 +1,30 @@
-//! Spacing of requests when even the smallest window is too much for the store.
+//! Spaces out requests when even the smallest window is too much for the store.
 //!
-//! A window has at least a few slots, and a store that answers "slow down" within milliseconds would
-//! have them all back at once. So trouble at the floor doubles the time between two requests, and each
-//! good answer takes a 24th of it away: one refusal is balanced by ln 2 / ln(24/23) = 16 good answers,
-//! so about 6 % of the requests are refused whatever the store's limit is, fewer than there are
-//! retries for. `Retry-After` holds the whole lane until then. Pure arithmetic.
+//! A window has at least a few slots, and a store that answers "slow down" within milliseconds would get
+//! all of these requests again at once. So a refusal at the smallest window doubles the time between two
+//! requests, and each success reduces it by 1/24. One refusal is balanced by ln 2 / ln(24/23) = 16
+//! successes, so about 6 % of the requests are refused, whatever the store's limit is, and that is less
+//! than the retry budget. `Retry-After` stops the lane for that time. This module is pure arithmetic.
 
 use std::time::Duration;
 
-/// The first spacing. Shorter than any round trip to a bucket.
+/// The first spacing; shorter than any round trip to a bucket.
 const FIRST: Duration = Duration::from_millis(4);
-/// The longest spacing: how often a lane asks whether the storm is over.
+/// The longest spacing; a lane tests this often whether the store accepts requests again.
 const LONGEST: Duration = Duration::from_millis(500);
-/// The longest time that `Retry-After` may hold a lane.
+/// The longest time that `Retry-After` may stop a lane.
 const HELD_MAX: Duration = Duration::from_secs(60);
-/// The part of the spacing that a good answer takes away.
+/// A success reduces the spacing by one part in this many.
 const EASE: u32 = 24;
-/// The longest common spacing. It takes bursts apart; a store that refuses what comes thirty times a second,
-/// or at random, is not helped by waiting longer, and news of other writers would be late.
+/// The longest common spacing. It spreads bursts. A store that refuses even 30 requests per second, or
+/// refuses at random, does not benefit from longer spacing, which would only delay news of other
+/// writers.
 const COMMON_LONGEST: Duration = Duration::from_millis(32);
-/// How long the common spacing stays as it is before half of it is tried. Few requests pass in the time of
-/// a burst, so answers would ease it too early: each try costs the refusals of a burst.
+/// How long the common spacing stays unchanged before half of it is tried. Few requests pass during a
+/// burst, so successes would reduce it too early, and each attempt costs the refusals of a burst.
 const TRIED_EVERY: Duration = Duration::from_secs(8);
 
-/// The pace of a lane. Unspaced at first.
+/// The pace of a lane; not spaced out at first.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     spacing: Duration,
@@ -31,22 +32,22 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Time between two requests; zero when they are not spaced.
+    /// Time between two requests; zero when they are not spaced out.
     pub fn spacing(&self) -> Duration {
         self.spacing
     }
 
-    /// The store refused although the window is as small as it may be.
+    /// Notes a refusal while the window is the smallest.
     pub fn slow_down(&mut self) {
         self.slow_down_to(LONGEST);
     }
 
-    /// Doubles the spacing, up to the longest.
+    /// Doubles the spacing, up to `longest`.
     fn slow_down_to(&mut self, longest: Duration) {
         self.spacing = (self.spacing * 2).clamp(FIRST, longest);
     }
 
-    /// A good answer came.
+    /// Notes a success.
     pub fn ease(&mut self) {
         self.spacing -= self.spacing / EASE;
         if self.spacing < FIRST / 2 {
@@ -54,17 +55,17 @@ impl Pace {
         }
     }
 
-    /// Tries half the spacing.
+    /// Halves the spacing.
     fn halve(&mut self) {
         self.spacing = if self.spacing > FIRST { self.spacing / 2 } else { Duration::ZERO };
     }
 
-    /// Nothing may be sent for `held`.
+    /// Sends nothing for `held`, at most [`HELD_MAX`].
     pub fn hold(&mut self, now: Duration, held: Duration) {
         self.next_at = self.next_at.max(now + held.min(HELD_MAX));
     }
 
-    /// Gives the next request its time.
+    /// The time at which the next request may begin.
     pub fn next(&mut self, now: Duration) -> Duration {
         let at = self.next_at.max(now);
         self.next_at = at + self.spacing;
@@ -72,19 +73,19 @@ impl Pace {
     }
 }
 
-/// The pace of all lanes together, reads of blocks aside. A store counts the requests of all of them: each
-/// lane alone may ask for little and the moment at which they all do is refused. Urgent requests have a line
-/// of their own and push the others back.
+/// The common pace of all lanes except that of block reads. The store counts the requests of all lanes,
+/// so requests can be refused if all lanes send at the same moment, even if each sends little. Urgent
+/// requests have their own schedule and delay the others.
 #[derive(Debug, Default)]
 pub(crate) struct CommonPace {
     pace: Pace,
     urgent_at: Duration,
-    /// When it was last made longer or shorter.
+    /// When the spacing was changed last.
     changed_at: Duration,
 }
 
 impl CommonPace {
-    /// Gives the next request its time.
+    /// The time at which the next request may begin.
     pub fn next(&mut self, now: Duration, is_urgent: bool) -> Duration {
         let at = self.pace.next(now);
         if !is_urgent {
@@ -95,7 +96,8 @@ impl CommonPace {
         at
     }
 
-    /// The store refused a request that began at `began`. Those refused together count once.
+    /// Notes the refusal of a request that began at `began`. Requests that were refused together count
+    /// once.
     pub fn slow_down(&mut self, began: Duration, now: Duration) {
         if began >= self.changed_at {
             self.pace.slow_down_to(COMMON_LONGEST);
@@ -103,7 +105,7 @@ impl CommonPace {
         }
     }
 
-    /// A good answer came.
+    /// Notes a success.
     pub fn ease(&mut self, now: Duration) {
         if now >= self.changed_at + TRIED_EVERY {
             self.changed_at = now;
@@ -116,10 +118,10 @@ impl CommonPace {
 mod tests {
     use super::*;
 
-    /// A store that takes one request per 50 ms and refuses what comes sooner; how many of a
-    /// thousand it refuses.
+    /// Method: a store accepts one request per interval and refuses earlier ones; counts the refusals
+    /// among a thousand requests.
     #[test]
-    fn few_requests_are_refused_whatever_the_limit_is() {
+    fn few_requests_are_refused_for_any_limit() {
         for limit_ms in [5, 50, 300] {
             let (mut pace, mut now, mut free_at) = (Pace::default(), Duration::ZERO, Duration::ZERO);
             let mut refused = 0;
@@ -139,10 +141,10 @@ mod tests {
         }
     }
 
-    /// A store that takes forty requests per second and four at once, and lanes that all ask at the full
-    /// second: what they are refused is far less than a tenth, and no request waits for long.
+    /// Method: a store accepts forty requests per second and bursts of four, and all lanes send at each
+    /// full second. Goal: far less than a tenth is refused, and no request waits for long.
     #[test]
-    fn lanes_that_ask_together_are_spread_out() {
+    fn simultaneous_requests_of_lanes_are_spread_out() {
         let (mut pace, mut allowance, mut checked) = (CommonPace::default(), 4.0_f64, Duration::ZERO);
         let (mut asked, mut refused, mut latest) = (0, 0, Duration::ZERO);
         for second in 0..300 {
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn it_recovers_and_holds() {
+    fn the_pace_recovers_and_obeys_retry_after() {
         let mut pace = Pace::default();
         (0..20).for_each(|_| pace.slow_down());
         assert_eq!(pace.spacing(), LONGEST);

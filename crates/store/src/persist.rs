@@ -1,4 +1,4 @@
-//! One loop for all repetition: `object_store` itself never tries again.
+//! The retry loop of all requests. `object_store` itself never retries.
 
 use crate::attempts::Attempts;
 use crate::call::Call;
@@ -8,12 +8,12 @@ use crate::intent::Class;
 use crate::request::Requester;
 
 impl Requester {
-    /// The attempts of an operation that moves `bytes` with each. The first one is begun.
+    /// The schedule of an operation that transfers `bytes` per attempt. Counts the first attempt.
     pub fn attempts(&self, call: &Call<'_>, bytes: u64) -> Attempts<'_> {
         Attempts::begin(&self.env, &self.budgets, self.policy(call.intent.class), call.lane(), bytes)
     }
 
-    /// Runs `attempt` until it succeeds, fails for good, or the class's deadline is over.
+    /// Runs `attempt` until it succeeds, fails permanently, or the deadline of the class has passed.
     pub async fn persist<T, F>(&self, call: Call<'_>, attempt: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -31,7 +31,7 @@ impl Requester {
         }
     }
 
-    /// Waits for the next attempt, or gives up with the last failure.
+    /// Waits until the next attempt may begin, or returns the last failure as an error.
     pub async fn next_attempt(
         &self,
         call: &Call<'_>,
@@ -39,11 +39,11 @@ impl Requester {
         failure: Failure,
     ) -> Result<(), Error> {
         let (place, reason) = (self.place(call), failure.reason.as_str());
-        // At start a person waits in front of the screen.
+        // The probe runs at start, when an operator may be watching the log.
         if call.intent.class == Class::Probe && attempts.made == 1 {
-            tracing::warn!(%place, reason, "the store does not answer yet, trying again");
+            tracing::warn!(%place, reason, "the store does not answer yet, retrying");
         } else {
-            tracing::debug!(%place, reason, attempt = attempts.made, "trying again");
+            tracing::debug!(%place, reason, attempt = attempts.made, "retrying");
         }
         if attempts.next(failure.retry_after).await {
             self.meter.retry(call);

@@ -1,9 +1,9 @@
-//! The start-up probe: can this store do what the protocol needs?
+//! Checks at start that the store can do what the protocol requires.
 //!
-//! Two creates of one random name: the second must not win. A store that ignores
-//! `If-None-Match: *` would let two writers believe that each made the same catalog entry, so such
-//! a store is refused before anything is written. The probe also finds a read-only store, missing
-//! permissions and a missing bucket, and it removes what it wrote.
+//! The probe creates one random name twice; the second create must fail. A store that ignores
+//! `If-None-Match: *` would let two writers believe that each created the same catalog entry, so it is
+//! rejected before anything is written. The probe also detects a read-only store, missing permissions
+//! and a missing bucket. It deletes what it wrote.
 
 use std::sync::Arc;
 
@@ -18,8 +18,7 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::Requester;
 
-/// Makes sure that the store has conditional creates that work, and that it can be read, written
-/// and deleted from.
+/// Checks that conditional creates work, and that objects can be read, written and deleted.
 pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
     let intent = &Intent::probe();
     let path = Path::from(format!("probe/{}", requester.env.new_id()));
@@ -34,7 +33,7 @@ pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
             requester.persist(call, || requester.remove(intent.class, &path)).await
         }
         _ => {
-            // Best effort: what counts is the refusal.
+            // Best effort, because the error below matters more.
             let _ = requester.remove(intent.class, &path).await;
             Err(Error::Unsuitable {
                 store: Arc::clone(&requester.url),
@@ -48,7 +47,8 @@ pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
     }
 }
 
-/// Errors of the very first request say more about the set-up than about the object.
+/// Replaces errors of the first request by errors about the store, because they usually concern its
+/// set-up.
 fn explain(requester: &Requester, error: Error) -> Error {
     let store = Arc::clone(&requester.url);
     match &error {
@@ -62,7 +62,7 @@ fn explain(requester: &Requester, error: Error) -> Error {
             missing: format!("it refuses to create an object: {reason}"),
             remedy: "correct what it names in --store or in its settings",
         },
-        // link(2) answers EPERM where the file system has no hard links.
+        // link(2) fails with EPERM if the file system has no hard links.
         Error::Denied { reason, .. } if reason.contains("os error 1)") => Error::Unsuitable {
             store,
             missing: format!("its file system has no hard links, which atomic creates need: {reason}"),
@@ -76,7 +76,7 @@ fn explain(requester: &Requester, error: Error) -> Error {
     }
 }
 
-/// Whether a refusal is about the condition of the create, and not about the rest of the request.
+/// Whether the store refused the condition of the create, rather than another part of the request.
 fn names_the_condition(reason: &str) -> bool {
     let words = ["If-None-Match", "NotImplemented", "status code: 501", "not implemented", "not supported"];
     words.iter().any(|word| reason.contains(word))

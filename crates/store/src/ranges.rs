@@ -1,8 +1,8 @@
-//! Which requests to send for a set of wanted ranges.
+//! Plans the requests for a set of ranges.
 //!
-//! A gap between two ranges is read too when that costs less than a second request would. Requests
-//! are bounded in size, so a long range becomes several that run side by side. When most of an
-//! object is wanted, all of it is read. Pure functions: the fetching is done elsewhere.
+//! The gap between two ranges is read too if that costs less than a second request. Requests are bounded
+//! in size, so a long range is split into several that run concurrently. If most of an object is
+//! requested, it is read completely. The functions are pure; other modules send the requests.
 
 use std::ops::Range;
 
@@ -12,17 +12,17 @@ use sandur_base::units::{KIB, MIB};
 use crate::meter::RangeUsage;
 use crate::request_limits::RequestLimits;
 
-/// What a request costs compared with bytes.
+/// The cost of a request compared to that of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planner {
-    /// The largest gap in bytes that is read along.
+    /// The largest gap, in bytes, that is read together with its neighbours.
     pub gap_max: u64,
-    /// The largest request in bytes.
+    /// The largest request, in bytes.
     pub request_max: u64,
 }
 
 impl Planner {
-    /// For a local disk: a read costs little more than its bytes.
+    /// For a local disk, where a read costs little more than its bytes.
     pub const LOCAL: Self = Self { gap_max: 256 * KIB, request_max: 16 * MIB };
 
     /// For a store over a network.
@@ -30,7 +30,8 @@ impl Planner {
         Self { gap_max: request_limits.range_gap_max, request_max: request_limits.range_request_max.max(1) }
     }
 
-    /// The requests that cover `wanted`: sorted, disjoint, none empty. `size` is the object's.
+    /// The requests that cover `wanted`: sorted, disjoint and not empty. `size` is the size of the
+    /// object in bytes, if known.
     pub fn plan(&self, wanted: &[Range<u64>], size: Option<u64>) -> Vec<Range<u64>> {
         let mut sorted: Vec<Range<u64>> = wanted.iter().filter(|r| r.start < r.end).cloned().collect();
         sorted.sort_unstable_by_key(|r| (r.start, r.end));
@@ -58,7 +59,7 @@ impl Planner {
         gap <= self.gap_max && length <= self.request_max
     }
 
-    /// Cuts a span into requests of at most the largest size.
+    /// Splits a span into requests of at most the largest size.
     fn split(&self, span: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
         let step = self.request_max;
         let count = (span.end - span.start).div_ceil(step);
@@ -69,13 +70,13 @@ impl Planner {
     }
 }
 
-/// Whether the sorted ranges cover more than 60 % of the object and end within it.
+/// Whether the sorted ranges cover more than 60 % of the object, and none extends beyond its end.
 fn wants_most(sorted: &[Range<u64>], size: u64) -> bool {
     let end = sorted.iter().map(|range| range.end).max().unwrap_or(0);
     end <= size && covered(sorted) * 10 > size * 6
 }
 
-/// Bytes that are in at least one of the sorted ranges.
+/// The number of bytes that at least one of the sorted ranges contains.
 fn covered(sorted: &[Range<u64>]) -> u64 {
     let (mut covered, mut end) = (0, 0);
     for range in sorted {
@@ -86,7 +87,7 @@ fn covered(sorted: &[Range<u64>]) -> u64 {
     covered
 }
 
-/// What a plan makes of the wanted ranges.
+/// The figures of a plan.
 pub(crate) fn usage(wanted: &[Range<u64>], requests: &[Range<u64>]) -> RangeUsage {
     let mut sorted: Vec<Range<u64>> = wanted.iter().filter(|r| r.start < r.end).cloned().collect();
     sorted.sort_unstable_by_key(|r| r.start);
@@ -94,8 +95,8 @@ pub(crate) fn usage(wanted: &[Range<u64>], requests: &[Range<u64>]) -> RangeUsag
     RangeUsage { wanted: sorted.len() as u64, read: requests.len() as u64, extra_bytes }
 }
 
-/// The bytes of `wanted` out of the bodies of the planned requests. A slice of one body where
-/// possible; a copy where the range was split.
+/// The bytes of `wanted` from the bodies of the planned requests: a slice of one body if possible, a
+/// copy if the range was split.
 pub(crate) fn assemble(wanted: &Range<u64>, requests: &[Range<u64>], bodies: &[Bytes]) -> Bytes {
     if wanted.start >= wanted.end {
         return Bytes::new();
@@ -126,7 +127,7 @@ mod tests {
     const SMALL: Planner = Planner { gap_max: 10, request_max: 100 };
 
     #[test]
-    fn gaps_are_read_along_when_they_are_small() {
+    fn small_gaps_are_read_too() {
         assert_eq!(SMALL.plan(&[0..5, 15..20], None), vec![0..20]);
         assert_eq!(SMALL.plan(&[0..5, 16..20], None), vec![0..5, 16..20]);
         assert_eq!(SMALL.plan(&[50..60, 0..5, 3..9], None), vec![0..9, 50..60]);
@@ -140,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn most_of_an_object_is_read_whole() {
+    fn an_object_is_read_completely_if_most_of_it_is_requested() {
         assert_eq!(SMALL.plan(&[0..40, 55..80], Some(100)), vec![0..100]);
         assert_eq!(SMALL.plan(&[0..30, 55..80], Some(100)), vec![0..30, 55..80]);
         assert_eq!(SMALL.plan(&[0..90, 95..120], Some(100)), vec![0..90, 95..120]);
     }
 
     #[test]
-    fn what_is_read_along_is_counted() {
+    fn bytes_of_gaps_are_counted() {
         let wanted = [50..60, 0..5, 3..9, 12..20, 7..7];
         let plan = SMALL.plan(&wanted, None);
         assert_eq!(plan, vec![0..20, 50..60]);
@@ -157,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_wanted_byte_is_fetched_once_and_comes_back(
+        fn every_requested_byte_is_fetched_once_and_returned(
             wanted in proptest::collection::vec((0u64..900, 0u64..200), 0..12),
             gap_max in 0u64..50, request_max in 1u64..300, sized: bool,
         ) {

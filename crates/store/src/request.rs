@@ -1,8 +1,9 @@
-//! One request: its tenant's tokens, a slot of its lane, a timeout, a meaning for its failure, its cost.
+//! Sends one request: waits for tokens of the tenant and a slot of the lane, applies a timeout,
+//! classifies the failure and meters the cost.
 //!
-//! Everything that talks to the object store goes through [`Requester::once`] (and second requests for
-//! slow reads through its second half), so nothing is unmetered, unbounded in time, or outside its
-//! lane's slots.
+//! All communication with the object store goes through [`Requester::once`] (second requests for slow
+//! reads through [`Requester::once_in`]), so every request is metered, bounded in time, and within the
+//! slots of its lane.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -37,48 +38,48 @@ use crate::retry_budgets::RetryBudgets;
 use crate::tenants::Tenants;
 use crate::troubles::Troubles;
 
-/// Most objects that one listing returns: 1 million names are about 100 MB.
+/// The most objects that one listing returns: a million names use about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
 
-/// The way to send an object in parts that we number; it knows nothing of the store's prefix.
+/// Sends objects in parts that this crate numbers. It does not apply the prefix of the store.
 pub(crate) struct Multipart {
     pub store: Arc<dyn MultipartStore>,
     pub prefix: Path,
 }
 
 impl Multipart {
-    /// The path as it is in the bucket.
+    /// The path in the bucket, with the prefix of the store.
     pub fn full_path(&self, path: &Path) -> Path {
         self.prefix.parts().chain(path.parts()).collect()
     }
 }
 
-/// The way to the object store, shared by everything that makes requests.
+/// Access to the object store, shared by everything that sends requests.
 pub(crate) struct Requester {
     pub objects: Arc<dyn ObjectStore>,
     pub multipart: Option<Multipart>,
     pub env: Env,
     pub url: Arc<str>,
-    /// The directory below a local store, held while anyone can make requests.
+    /// The directory of a local store; its lock is held as long as requests are possible.
     pub directory: Option<Directory>,
     pub gate: Gate,
     pub meter: Meter,
     pub budgets: RetryBudgets,
     pub troubles: Troubles,
     pub hedges: Hedges,
-    /// Rates of tenants; none for a local directory, which belongs to this process alone.
+    /// Rate limits of tenants; `None` for a local directory, which only this process uses.
     pub tenants: Option<Tenants>,
     /// When the store was opened.
     pub opened_at: Duration,
-    /// Largest object that is not sent in parts.
+    /// The largest object, in bytes, that is sent in one request.
     pub whole_upload_max: usize,
-    /// Whose turn it is to update an object of a local directory.
+    /// Serialises updates of objects of a local directory.
     pub updating: Arc<tokio::sync::Mutex<()>>,
     leftovers: Mutex<Vec<Task<()>>>,
 }
 
 impl Requester {
-    /// The way to a bucket or a memory, within the limits.
+    /// For a bucket or a store in memory, with all limits.
     pub fn new(
         objects: Arc<dyn ObjectStore>,
         env: Env,
@@ -91,7 +92,7 @@ impl Requester {
         Self { hedges: Hedges::new(request_limits), tenants: Some(tenants), ..requester }
     }
 
-    /// The way to a directory, which refuses nothing, costs nothing and has no other users.
+    /// For a directory, which does not throttle, is free, and has no other users.
     pub fn local(
         directory: Directory,
         objects: Arc<dyn ObjectStore>,
@@ -137,31 +138,31 @@ impl Requester {
         }
     }
 
-    /// The same, sending objects in parts that we number.
+    /// Adds multipart uploads whose parts this crate numbers.
     pub fn with_multipart(self, multipart: Multipart) -> Self {
         Self { multipart: Some(multipart), ..self }
     }
 
-    /// The timeouts and retries of a class on this store.
+    /// Timeouts and retries of a class.
     pub fn policy(&self, class: Class) -> Policy {
         if self.directory.is_some() { Policy::local(class) } else { Policy::bucket(class) }
     }
 
-    /// Names the place of a failure.
+    /// The place of a call, for errors.
     pub fn place(&self, call: &Call<'_>) -> Place {
         let store = Arc::clone(&self.url);
         Place { store, operation: call.operation, path: call.path.to_owned() }
     }
 
-    /// Keeps a task alive that cleans up what its owner left behind. There are never more than
-    /// uploads were under way within the last few minutes: a task ends with its deadlines.
+    /// Keeps a task that cleans up after a dropped upload. Their number is bounded by the uploads of the
+    /// last few minutes, because each task ends by its deadlines.
     pub fn adopt(&self, task: Task<()>) {
         let mut leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner);
         leftovers.retain(|t| !t.is_finished());
         leftovers.push(task);
     }
 
-    /// Makes one attempt in a slot of its lane, when its tenant may make one.
+    /// Makes one attempt, after waiting for the tenant's tokens and a slot of the lane.
     pub async fn once<T>(
         &self,
         call: &Call<'_>,
@@ -176,11 +177,11 @@ impl Requester {
             let reason = format!("no free request slot of lane {lane} within {patience:.1?}");
             return Err(Failure::new(Cause::Busy, reason));
         };
-        // Boxed: each layer around a future by value keeps it twice, and there are several.
+        // Boxed: each layer that wraps a future by value stores it twice, and there are several layers.
         self.once_in(slot?, call, Box::pin(attempt)).await
     }
 
-    /// Makes one attempt in this slot.
+    /// Makes one attempt in `slot`.
     pub async fn once_in<T>(
         &self,
         slot: Slot,
@@ -199,7 +200,7 @@ impl Requester {
         outcome
     }
 
-    /// Waits for the tokens of the call's tenant.
+    /// Waits for tokens of the call's tenant.
     async fn admit(&self, call: &Call<'_>, patience: Duration) -> Result<(), Failure> {
         let (Some(tenants), Some(tenant)) = (&self.tenants, &call.intent.tenant) else { return Ok(()) };
         let waited = tenants.admit(tenant, call.bytes, patience).await?;
@@ -210,7 +211,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Brings the gauges up to date.
+    /// Updates the gauges.
     pub fn observe(&self) {
         for lane in Lane::ALL {
             self.meter.gauges.show_lane(lane, self.gate.view(lane));
@@ -221,7 +222,7 @@ impl Requester {
         }
     }
 
-    /// Waits for `work` at most `limit`.
+    /// Awaits `work` for at most `limit`.
     pub async fn limited<T>(
         &self,
         limit: Duration,
@@ -233,7 +234,7 @@ impl Requester {
         }
     }
 
-    /// One attempt to read an object or a range of it, with its version.
+    /// One attempt to read an object or a range of it; also returns its version.
     pub async fn fetch(
         &self,
         intent: &Intent,
@@ -245,7 +246,7 @@ impl Requester {
             let file = directory.file_of(path.as_ref());
             let ranges = range.map(|r| vec![r]);
             let mut bodies = self.read_file(class, file, ranges).await?;
-            let body = bodies.pop().expect("one range gives one body");
+            let body = bodies.pop().expect("there is one body per range");
             return Ok((body, UpdateVersion { e_tag: None, version: None }));
         }
         let policy = self.policy(class);
@@ -271,15 +272,15 @@ impl Requester {
         Ok((body, UpdateVersion { e_tag, version }))
     }
 
-    /// One attempt to read ranges of a local file, or all of it: at once where the kernel has them in memory,
-    /// else in one visit off the I/O threads.
+    /// One attempt to read ranges of a local file, or the complete file: in the calling thread if the
+    /// kernel has them in memory, else in one blocking job.
     pub async fn read_file(
         &self,
         class: Class,
         file: PathBuf,
         ranges: Option<Vec<Range<u64>>>,
     ) -> Result<Vec<Bytes>, Failure> {
-        // Who asks pays by what it reserves, wherever the bytes are read.
+        // The caller accounts for the memory with its reservation, on both paths.
         let at_once = Account::run_on(None, || in_memory::read(&file, ranges.as_deref()?));
         let job = move || Directory::read(&file, ranges.as_deref());
         let bodies = match at_once {
@@ -291,7 +292,7 @@ impl Requester {
         Ok(bodies)
     }
 
-    /// Fsyncs a local object whose writer did not say that it is durable; a bucket's object is.
+    /// Fsyncs a local object whose writer may not have made it durable; objects of a bucket are durable.
     pub async fn make_durable(self: &Arc<Self>, path: &Path) -> Result<(), Failure> {
         if self.directory.is_none() {
             return Ok(());
@@ -324,8 +325,8 @@ impl Requester {
         }
     }
 
-    /// Gives the space that is kept back on a full disk to a write of the catalog; false when there is none
-    /// or the write is for something else.
+    /// Releases the reserve of a full disk for a write of the catalog; returns false if it was released
+    /// before or the write is for something else.
     async fn release_reserve(self: &Arc<Self>, call: &Call<'_>) -> bool {
         if self.directory.is_none() || call.intent.class != Class::Catalog {
             return false;
@@ -336,9 +337,9 @@ impl Requester {
         self.env.run_blocking(release).await
     }
 
-    /// Makes the directories above a local object, durably, before something is put there. Fails when the
-    /// store's directory was replaced, and on a full disk unless the write is for the catalog, whose space is
-    /// kept back.
+    /// Durably creates the directories above a local object before it is written. Fails when the store's
+    /// directory was replaced, and on a full disk, except for writes of the catalog, for which the
+    /// reserve exists.
     pub async fn prepare(self: &Arc<Self>, call: &Call<'_>, path: &Path) -> Result<(), Failure> {
         if self.directory.is_none() {
             return Ok(());
@@ -358,7 +359,7 @@ impl Requester {
         made.map_err(|error| Failure::new(cause_of_io(&error), error.to_string()))
     }
 
-    /// One attempt to read an object's size and time; `None` when it is absent.
+    /// One attempt to read size and time of an object; `None` when it does not exist.
     pub async fn inspect(&self, class: Class, path: &Path) -> Result<Option<ObjectMeta>, Failure> {
         match self.limited(self.policy(class).first_byte, self.objects.head(path)).await {
             Ok(meta) => Ok(Some(meta)),
@@ -367,8 +368,8 @@ impl Requester {
         }
     }
 
-    /// One attempt to enumerate everything below `prefix`, in whatever order. One object more
-    /// than [`LISTED_MAX`] at most.
+    /// One attempt to list everything below `prefix`, in any order; at most one object more than
+    /// [`LISTED_MAX`].
     pub async fn enumerate(&self, class: Class, prefix: Option<&Path>) -> Result<Vec<ObjectMeta>, Failure> {
         let limit = self.policy(class).first_byte;
         let mut listing = self.objects.list(prefix);
@@ -390,7 +391,7 @@ impl Requester {
         Ok(found)
     }
 
-    /// One attempt to find the directories with files directly below a prefix of a local store.
+    /// One attempt to list the directories with files directly below a prefix of a local store.
     pub async fn names(self: &Arc<Self>, prefix: Option<&Path>) -> Result<Vec<String>, Failure> {
         let (requester, prefix) = (Arc::clone(self), prefix.map_or(String::new(), Path::to_string));
         let find = move || requester.directory.as_ref().map_or(Ok(Vec::new()), |d| d.names(&prefix));
@@ -400,7 +401,7 @@ impl Requester {
         Ok(names)
     }
 
-    /// One attempt to remove an object; an absent one is fine.
+    /// One attempt to delete an object; succeeds if it does not exist.
     pub async fn remove(&self, class: Class, path: &Path) -> Result<(), Failure> {
         match self.limited(self.policy(class).first_byte, self.objects.delete(path)).await {
             Err(failure) if failure.cause != Cause::NotFound => Err(failure),
@@ -409,7 +410,7 @@ impl Requester {
     }
 }
 
-/// A write finds nothing missing but the bucket, or the whole directory.
+/// Converts "not found" of a write: only the bucket or the complete directory can be missing.
 pub(crate) fn nowhere(failure: Failure) -> Failure {
     match failure.cause {
         Cause::NotFound => Failure { cause: Cause::NoBucket, ..failure },
@@ -417,7 +418,8 @@ pub(crate) fn nowhere(failure: Failure) -> Failure {
     }
 }
 
-/// A range that begins behind the object's end is refused in different words by every store.
+/// Converts the refusal of a range that begins beyond the end of the object; every store words it
+/// differently.
 fn out_of_bounds(failure: Failure, range: Option<&Range<u64>>) -> Failure {
     let texts = ["status code: 416", "InvalidRange", "but object was only", "range was invalid"];
     match range {
@@ -429,7 +431,7 @@ fn out_of_bounds(failure: Failure, range: Option<&Range<u64>>) -> Failure {
     }
 }
 
-/// Reads a path as callers write it: `a/b/c`, no empty parts.
+/// Parses an object path: `a/b/c` without empty parts.
 pub(crate) fn parse_path(path: &str) -> Result<Path, Error> {
     let parsed = Path::parse(path).map_err(|error| {
         Error::invalid(format!("'{path}' is not an object path ({error}): write it like 'wal/01ABC/00042'"))
@@ -440,7 +442,7 @@ pub(crate) fn parse_path(path: &str) -> Result<Path, Error> {
     Ok(parsed)
 }
 
-/// Reads a prefix: like a path, but may be empty for the whole store.
+/// Parses a prefix: like a path, but empty for the complete store.
 pub(crate) fn parse_prefix(prefix: &str) -> Result<Option<Path>, Error> {
     let trimmed = prefix.trim_end_matches('/');
     if trimmed.is_empty() { Ok(None) } else { parse_path(trimmed).map(Some) }

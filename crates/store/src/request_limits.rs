@@ -1,6 +1,6 @@
-//! How the client behaves towards a store that others use too: every bound in one place.
+//! All limits of the client. They protect a store that has other users too.
 //!
-//! The defaults suit S3, GCS and Azure. Local directories keep only the bound of the line.
+//! The defaults suit S3, GCS and Azure. For local directories only the bound of the queue applies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,25 +10,26 @@ use sandur_base::units::{GIB, MIB};
 
 use crate::prices::Prices;
 
-/// Bytes of the smallest part: saturates a connection, and 10,000 of them are 80 GiB. Parts are half of what
-/// may be sent in one request, so that an upload holds a known multiple of it.
+/// The smallest part in bytes: it saturates a connection, and 10,000 parts are 80 GiB. A part is half of
+/// the largest object that is sent in one request, so that the memory of an upload is a known multiple
+/// of it.
 pub(crate) const PART_BYTES_MIN: usize = 8 * MIB as usize;
 
-/// What a tenant's queries may ask of the store. 0: no limit.
+/// Rate limits of a tenant's queries. 0: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TenantRates {
     /// Requests per second.
     pub requests_per_second: u64,
-    /// Requests that may exceed the rate at once.
+    /// Requests by which a burst may exceed the rate.
     pub requests_burst: u64,
     /// Bytes per second.
     pub bytes_per_second: u64,
-    /// Bytes that may exceed the rate at once.
+    /// Bytes by which a burst may exceed the rate.
     pub bytes_burst: u64,
 }
 
 impl Default for TenantRates {
-    /// About half of what one partition of S3 answers (5,500 GET/s), and a 16 Gbit/s network.
+    /// About half of what one partition of S3 answers (5,500 GET/s), and 16 Gbit/s.
     fn default() -> Self {
         Self {
             requests_per_second: 3_000,
@@ -39,34 +40,35 @@ impl Default for TenantRates {
     }
 }
 
-/// The rates of a tenant now; asked at each of its requests.
+/// Returns the current rate limits of a tenant; called for each of its requests.
 pub type RatesOf = Arc<dyn Fn(&str) -> TenantRates + Send + Sync>;
 
-/// How the client behaves.
+/// Limits of the client.
 #[derive(Clone)]
 pub struct RequestLimits {
-    /// Largest window of block reads: requests under way at once.
+    /// The largest window of block reads: requests in progress at once.
     pub concurrent_reads_max: u32,
-    /// Largest window of block writes.
+    /// The largest window of block writes.
     pub concurrent_writes_max: u32,
-    /// Requests of a lane that may wait for a slot; more are refused.
+    /// The most requests of a lane that may wait for a slot; further ones are refused.
     pub waiting_max: usize,
     /// Second requests for slow reads, in percent of reads. 0: none.
     pub hedge_percent: u32,
-    /// No second request is made earlier than this.
+    /// The earliest time after which a second request is sent.
     pub hedge_after_min: Duration,
     /// Retries in percent of requests.
     pub retry_percent: u32,
-    /// The largest gap in bytes between two ranges that are read together.
+    /// The largest gap, in bytes, between two ranges that are read together.
     pub range_gap_max: u64,
-    /// The largest read in bytes.
+    /// The largest read, in bytes.
     pub range_request_max: u64,
-    /// Largest object that an upload sends in one request, and holds in memory until then; larger ones are
-    /// sent in parts of half of it, which take two requests more and up to five parts of memory.
+    /// The largest object, in bytes, that an upload sends in one request and buffers in memory. Larger
+    /// objects are sent in parts of half of it, which needs two more requests and memory of up to five
+    /// parts.
     pub whole_upload_max: usize,
-    /// What tenants' queries may ask.
+    /// Rate limits of tenants' queries.
     pub rates_of: RatesOf,
-    /// What requests cost.
+    /// Prices of requests.
     pub prices: Prices,
 }
 
@@ -79,9 +81,9 @@ impl Default for RequestLimits {
             hedge_percent: 5,
             hedge_after_min: Duration::from_millis(50),
             retry_percent: 10,
-            // A round trip of ~20 ms at ~50 MB/s is worth 1 MiB.
+            // 1 MiB takes about as long as a round trip: 20 ms at 50 MB/s.
             range_gap_max: MIB,
-            // Saturates a connection at the least cost per byte.
+            // Large enough to saturate a connection.
             range_request_max: 16 * MIB,
             whole_upload_max: 16 * MIB as usize,
             rates_of: Arc::new(|_| TenantRates::default()),

@@ -1,10 +1,11 @@
-//! A little space of a local directory that is kept back for the catalog.
+//! Reserves a little space of a local directory for the catalog.
 //!
-//! On a full disk nothing can be deleted without writing first what is deleted: a catalog entry. So a file of
-//! [`RESERVE_BYTES`] holds space from the start. When a catalog entry finds no space the file is emptied and
-//! the entry is written again. Until the space can be taken back nothing else is written: the WAL and blocks
-//! would eat what garbage collection needs to free some. A writer of those tries to take it back
-//! first, so that writing goes on by itself.
+//! On a full disk nothing can be deleted before the delete is recorded in a catalog entry, which must be
+//! written. So a file of [`RESERVE_BYTES`] reserves space from the start. When there is no space for a
+//! catalog entry, the file is truncated and the entry is written again. Until the reserve can be taken
+//! back, nothing else is written, because the WAL and blocks would use the space that garbage collection
+//! needs. Each writer of those first tries to take the reserve back, so that writing resumes
+//! automatically.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,10 +17,10 @@ use rustix::fs::FallocateFlags;
 /// The name of the file in the store's root; never listed.
 pub(crate) const RESERVE_NAME: &str = "RESERVE";
 
-/// Bytes that are kept back: some hundred catalog entries.
+/// Size of the reserve in bytes: a few hundred catalog entries.
 pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
 
-/// The space that is kept back in a directory.
+/// The reserved space of a directory.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     file: PathBuf,
@@ -27,17 +28,17 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of a store's directory; not held yet.
+    /// The reserve of a store's directory, not taken yet.
     pub fn of(root: &Path) -> Self {
         Self { file: root.join(RESERVE_NAME), is_held: Mutex::new(false) }
     }
 
-    /// Whether it was held at the last look. Never waits.
+    /// Whether the reserve was taken when this was last known. Never blocks.
     pub fn is_held(&self) -> bool {
         self.is_held.try_lock().is_ok_and(|held| *held)
     }
 
-    /// Takes the space, if it is not held; fails when there is none. Blocks.
+    /// Takes the reserve if it is not taken; fails without space. Blocks.
     pub fn hold(&self) -> io::Result<()> {
         let mut held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
         if !*held {
@@ -47,7 +48,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives the space to the next write; false when it was given away before. Blocks.
+    /// Frees the reserve for the next write; returns false if it was free already. Blocks.
     pub fn release(&self) -> io::Result<bool> {
         let mut held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::take(&mut *held) {
@@ -68,10 +69,10 @@ fn take_space(path: &Path) -> io::Result<()> {
     let mut file = options.create(true).write(true).truncate(false).open(path)?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
         Ok(()) => {}
-        // Not every file system can: then bytes are written.
+        // Without support for fallocate, writes the bytes.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => fill(&mut file)?,
         Err(errno) => {
-            // What it got before it failed belongs to others.
+            // Frees what was allocated before the failure.
             let _ = file.set_len(0);
             return Err(errno.into());
         }
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_space_is_taken_given_away_once_and_taken_back() {
+    fn the_reserve_is_taken_released_once_and_taken_back() {
         let dir = tempfile::tempdir().unwrap();
         let reserve = Reserve::of(dir.path());
         let bytes = || std::fs::metadata(dir.path().join(RESERVE_NAME)).unwrap().len();
@@ -106,7 +107,7 @@ mod tests {
         reserve.hold().unwrap();
         assert!(reserve.is_held() && bytes() == RESERVE_BYTES);
         assert!(reserve.release().unwrap() && !reserve.is_held() && bytes() == 0);
-        assert!(!reserve.release().unwrap(), "there is nothing left to give");
+        assert!(!reserve.release().unwrap(), "the reserve is free already");
         reserve.hold().unwrap();
         reserve.hold().unwrap();
         assert!(reserve.is_held() && bytes() == RESERVE_BYTES);

@@ -1,14 +1,14 @@
-//! What may be spent on retries: one per ten requests, plus a trickle that lets a quiet store recover. A
-//! store in trouble sees at most 10 % more requests than without retries.
+//! Bounds retries: one per ten requests, plus a small constant rate that lets an idle store recover. A
+//! store with problems gets at most 10 % more requests than without retries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::lane::Lane;
 
-/// Millionths of a retry.
+/// One retry, in millionths.
 const ONE: u64 = 1_000_000;
-/// The most that can be saved up: 32 retries.
+/// The most that can be saved: 32 retries.
 const SAVED_MAX: u64 = 32 * ONE;
 
 /// The budgets of all lanes.
@@ -23,26 +23,26 @@ struct Account {
     refilled_at: Duration,
 }
 
-/// Millionths of a retry that a lane earns per millisecond: one retry per second, and four where a client
-/// waits for an acknowledgement and there are few requests to earn from.
+/// Millionths of a retry that a lane earns per millisecond: one retry per second, and four for urgent
+/// lanes, where clients wait for acknowledgements and few requests earn retries.
 fn earned_per_ms(lane: Lane) -> u64 {
     if lane.is_urgent() { 4_000 } else { 1_000 }
 }
 
 impl RetryBudgets {
-    /// Budgets of so many retries in a hundred requests.
+    /// Budgets of `percent` retries per hundred requests.
     pub fn new(now: Duration, percent: u32) -> Self {
         let account = || Mutex::new(Account { saved: SAVED_MAX, refilled_at: now });
         Self { earned_per_request: u64::from(percent) * ONE / 100, accounts: Lane::ALL.map(|_| account()) }
     }
 
-    /// A request (not a retry) is made.
+    /// Counts a request that is not a retry.
     pub fn earn(&self, lane: Lane) {
         let mut account = self.account(lane);
         account.saved = (account.saved + self.earned_per_request).min(SAVED_MAX);
     }
 
-    /// Pays for one retry, if it can be paid.
+    /// Pays for one retry; returns whether the budget permits it.
     pub fn pay(&self, lane: Lane, now: Duration) -> bool {
         let mut account = self.account(lane);
         let elapsed_ms = now.saturating_sub(account.refilled_at).as_millis() as u64;
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retries_are_a_tenth_of_the_requests_plus_a_trickle() {
+    fn retries_are_a_tenth_of_the_requests_plus_a_constant_rate() {
         let budgets = RetryBudgets::new(Duration::ZERO, 10);
         let paid = |lane, at_s| (0..1_000).filter(|_| budgets.pay(lane, Duration::from_secs(at_s))).count();
         assert_eq!(paid(Lane::Read, 0), 32);
         (0..100).for_each(|_| budgets.earn(Lane::Read));
         assert_eq!(paid(Lane::Read, 0), 10);
         assert_eq!(paid(Lane::Read, 3), 3);
-        assert_eq!(paid(Lane::Wal, 0), 32, "another lane has its own");
-        assert_eq!(paid(Lane::Wal, 3), 12, "acknowledgements are waited for");
+        assert_eq!(paid(Lane::Wal, 0), 32, "another lane has its own budget");
+        assert_eq!(paid(Lane::Wal, 3), 12, "urgent lanes earn more");
     }
 }

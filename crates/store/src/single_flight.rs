@@ -1,9 +1,9 @@
-//! Callers who want the same range of the same block at the same time share one request.
+//! Concurrent reads of the same range of the same block share one request.
 //!
-//! Only for blocks: they never change, so an answer to a request that began earlier is still
-//! right. Catalog and WAL reads must see everything that happened before they were asked, so they
-//! are never shared. The request runs in a task of its own: a caller who goes away, or who does
-//! not poll, never holds up the others; when the last caller is gone, the request is aborted.
+//! This applies only to blocks: they never change, so the response to an earlier request is still
+//! correct. Reads of the catalog and the WAL must see everything that happened before they began, so
+//! they are never shared. The request runs in its own task, so a caller that goes away or does not poll
+//! does not delay the others. When the last caller is gone, the request is aborted.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::error::{Error, Place};
 
 type Outcome = Result<Bytes, Error>;
 
-/// The requests under way.
+/// The requests in progress.
 #[derive(Default)]
 pub(crate) struct Flights(SingleFlight<(String, Option<(u64, u64)>), Outcome>);
 
 impl Flights {
-    /// Joins the flight for this object and range, or begins it with `request`.
+    /// Waits for the request for this object and range, or starts it with `request`.
     pub async fn join<F>(&self, env: &Env, at: Place, range: Option<Range<u64>>, request: F) -> Outcome
     where
         F: Future<Output = Outcome> + Send + 'static,
@@ -37,7 +37,7 @@ impl Flights {
     }
 }
 
-/// What the request answered; a panic is an error to all who wait.
+/// The result of the request; a panic becomes an error for all callers.
 async fn ended(request: Task<Outcome>, at: Place) -> Outcome {
     let joined = request.join().await;
     joined.unwrap_or_else(|error| Err(Error::Internal { at, reason: error.to_string() }))

@@ -1,8 +1,8 @@
-//! The handle that everyone uses: one method per thing one can do with objects.
+//! The public handle of a store, with one method per operation.
 //!
-//! Methods only choose the operation, the planner and the sharing; slots, timeouts, retries and
-//! metering happen below, in [`crate::request`] and [`crate::attempts`]. Dropping any of the futures
-//! leaves the store as if the request had been lost on the way, or as if its answer had been.
+//! The methods choose the operation, the planner and whether requests are shared. Slots, timeouts,
+//! retries and metering are in [`crate::request`] and [`crate::attempts`]. Dropping one of the futures
+//! has the same effect as losing the request or its response.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -30,13 +30,13 @@ use crate::update::{Updated, Version};
 use crate::upload::Upload;
 use crate::url::Location;
 
-/// Requests that one call for many ranges has under way at once.
+/// The most requests in progress of one call for several ranges.
 const RANGES_IN_FLIGHT_MAX: usize = 8;
 
-/// Where objects are kept.
+/// The place where objects are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreKind {
-    /// A directory of this machine, held by this process alone.
+    /// A local directory that only this process uses.
     Local {
         /// Its absolute path.
         root: PathBuf,
@@ -50,11 +50,11 @@ pub enum StoreKind {
 /// One object of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectInfo {
-    /// Its path below the store's URL.
+    /// The path of the object below the store's URL.
     pub path: String,
-    /// Its size in bytes.
+    /// The size of the object in bytes.
     pub size: u64,
-    /// When it was last written, in milliseconds since the epoch, by the store's clock.
+    /// The time of the last write, in milliseconds since the epoch, by the store's clock.
     pub modified_ms: i64,
 }
 
@@ -84,13 +84,13 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store at `url` (see the crate's documentation for the forms), takes a local
-    /// directory's lock, and checks that the store can do what is needed.
+    /// Opens the store at `url` (see the crate's documentation for the forms), locks a local directory,
+    /// and checks that the store has the necessary capabilities.
     pub async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
         crate::open::open(url, env, options).await
     }
 
-    /// The directory that a store's URL names, whether it is there or not; `None` for stores of other kinds.
+    /// The directory that a store URL names, which need not exist; `None` for other kinds of stores.
     pub fn directory_of(url: &str) -> Result<Option<PathBuf>, Error> {
         match Location::parse(url)? {
             Location::Directory(path) => Ok(Some(path)),
@@ -98,14 +98,14 @@ impl Store {
         }
     }
 
-    /// A store over an object store that exists already: memory, or a simulation.
+    /// A store over an existing object store: memory, or a simulation.
     pub fn from_object_store(inner: Arc<dyn ObjectStore>, env: Env, options: StoreOptions) -> Store {
         let requester = Requester::new(inner, env, "memory://".into(), &options.request_limits);
         Self::over(Arc::new(requester), StoreKind::Memory, options)
     }
 
-    /// A store over the fault-injecting twin. Unlike [`Store::from_object_store`] it sends large
-    /// objects in parts that it repeats, as it does over a bucket.
+    /// A store over the fault-injecting twin. Unlike [`Store::from_object_store`], it numbers and
+    /// repeats the parts of large objects, as over a bucket.
     #[cfg(feature = "fault")]
     pub fn from_fault_store(inner: crate::fault::FaultStore, env: Env, options: StoreOptions) -> Store {
         let parts = crate::request::Multipart { store: Arc::new(inner.clone()), prefix: Path::default() };
@@ -122,7 +122,7 @@ impl Store {
         Store(Arc::new(Inner { requester, kind, access, planner, flights }))
     }
 
-    /// Where the objects are.
+    /// The kind of the store.
     pub fn kind(&self) -> &StoreKind {
         &self.0.kind
     }
@@ -132,34 +132,34 @@ impl Store {
         &self.0.requester.url
     }
 
-    /// What was requested so far, and the counters for `/metrics`. Its gauges show this moment.
+    /// The counters of requests so far, for `/metrics`; updates the gauges first.
     pub fn meter(&self) -> &Meter {
         self.0.requester.observe();
         &self.0.requester.meter
     }
 
-    /// What was requested so far and what it costs, also per month, in words and a table.
+    /// A report of the requests so far and their cost, also projected to a month.
     pub fn cost_report(&self) -> String {
         self.0.requester.cost_report()
     }
 
-    /// What a class of requests would cost in a month at the rate of the last hour.
+    /// Dollars per month of a class of requests, at the rate of the last hour.
     pub fn dollars_per_month_of(&self, class: Class) -> f64 {
         self.0.requester.dollars_per_month_of(class)
     }
 
-    /// Why the latest request of a class failed, also while it is tried again; nothing when none has failed
-    /// since its operation succeeded.
+    /// Why the last request of a class failed, even while it is being retried; `None` if there was no
+    /// failure since its operation last succeeded.
     pub fn latest_failure(&self, class: Class) -> Option<String> {
         self.0.requester.troubles.of(class)
     }
 
-    /// Reads a whole object.
+    /// Reads a complete object.
     pub async fn get(&self, path: &str, intent: Intent) -> Result<Bytes, Error> {
         self.get_shared(path, None, intent).await
     }
 
-    /// Reads a range of an object. A range that ends behind the object is [`Error::Length`].
+    /// Reads a range of an object. A range that extends beyond the object is [`Error::Length`].
     pub async fn get_range(&self, path: &str, range: Range<u64>, intent: Intent) -> Result<Bytes, Error> {
         if range.start >= range.end {
             return Ok(Bytes::new());
@@ -167,8 +167,8 @@ impl Store {
         self.get_shared(path, Some(range), intent).await
     }
 
-    /// Reads ranges of an object with as few requests as is sensible; one `Bytes` per range, in
-    /// order. Ranges that were read together share memory.
+    /// Reads ranges of an object with few requests; returns one `Bytes` per range, in order. Ranges that
+    /// were read together share memory.
     pub async fn get_ranges(
         &self,
         path: &str,
@@ -178,8 +178,8 @@ impl Store {
         self.get_planned(path, None, ranges, intent).await
     }
 
-    /// Like [`Store::get_ranges`] for an object of known size in bytes: when most of it is wanted,
-    /// all of it is read.
+    /// Like [`Store::get_ranges`] for an object of known size in bytes: if most of it is requested, it
+    /// is read completely.
     pub async fn get_ranges_sized(
         &self,
         path: &str,
@@ -202,7 +202,7 @@ impl Store {
         if !matches!(read, Err(Error::Length { .. })) {
             return read;
         }
-        // The object is shorter than its size says: what is wanted may still lie before its end.
+        // The object is shorter than `size`: the requested ranges may still be before its end.
         let narrow = self.0.planner.plan(ranges, None);
         if narrow == requests { read } else { self.get_requests(path, ranges, &narrow, &intent).await }
     }
@@ -218,7 +218,8 @@ impl Store {
         let bodies = match &self.0.requester.directory {
             Some(_) => self.get_local(path, requests.to_vec(), intent).await?,
             None => {
-                // A list instead of a mapping: a closure that borrows makes callers' futures not `Send`.
+                // A list instead of `map`, because a closure that borrows makes the futures of callers
+                // not `Send`.
                 let mut gets = Vec::with_capacity(requests.len());
                 for range in requests {
                     gets.push(self.get_range(path, range.clone(), intent.clone()));
@@ -230,7 +231,7 @@ impl Store {
         Ok(ranges.iter().map(|range| assemble(range, requests, &bodies)).collect())
     }
 
-    /// All ranges of a local file in one visit.
+    /// Reads all ranges of a local file in one job.
     async fn get_local(
         &self,
         path: &str,
@@ -239,7 +240,7 @@ impl Store {
     ) -> Result<Vec<Bytes>, Error> {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
-        let directory = requester.directory.as_ref().expect("only local stores come here");
+        let directory = requester.directory.as_ref().expect("the caller has checked that the store is local");
         let file = directory.file_of(path.as_ref());
         let call = call(Operation::Get, &path, intent, 0);
         let attempt = || requester.read_file(intent.class, file.clone(), Some(ranges.clone()));
@@ -272,7 +273,7 @@ impl Store {
         }
     }
 
-    /// Reads a whole object together with its version, for [`Store::update`]. Never shared.
+    /// Reads a complete object and its version, for [`Store::update`]. Never shared.
     pub async fn get_versioned(&self, path: &str, intent: Intent) -> Result<(Bytes, Version), Error> {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
@@ -280,16 +281,16 @@ impl Store {
         requester.persist(call(Operation::Get, &path, &intent, 0), attempt).await
     }
 
-    /// Creates an object unless it exists. The bytes must contain something unique to the caller:
-    /// finding equal bytes means that it was this caller who wrote them. After an error the
+    /// Creates an object unless it exists. The bytes must contain something unique to the caller,
+    /// because an existing object with equal bytes counts as written by this caller. After an error the
     /// outcome is unknown, and may still change.
     pub async fn create(&self, path: &str, bytes: Bytes, intent: Intent) -> Result<Created, Error> {
         let path = self.writable(path, Operation::Create, &intent)?;
         self.0.requester.create(&path, bytes, &intent).await
     }
 
-    /// Replaces an object if it is still what `expected` was read with. After an error the outcome
-    /// is unknown, but it can no longer undo a later update.
+    /// Replaces an object if it still has the version `expected`. After an error the outcome is unknown,
+    /// but it can no longer undo a later update.
     pub async fn update(
         &self,
         path: &str,
@@ -301,8 +302,8 @@ impl Store {
         self.0.requester.update(&path, bytes, expected, &intent).await
     }
 
-    /// Writes an object, whatever was there. For unique names and for names whose writes do not
-    /// race: after an error the write may still happen later.
+    /// Writes an object, replacing an existing one. For unique names, and for names whose writes do not
+    /// race: after an error the write may still be applied later.
     pub async fn put(&self, path: &str, bytes: Bytes, intent: Intent) -> Result<(), Error> {
         let path = self.writable(path, Operation::Put, &intent)?;
         let requester = &self.0.requester;
@@ -314,13 +315,13 @@ impl Store {
         requester.persist(call, attempt).await.map(|_| ())
     }
 
-    /// Begins an object that is written piece by piece, under a unique name.
+    /// Begins an object that is written in pieces, under a unique name.
     pub async fn upload(&self, path: &str, intent: Intent) -> Result<Upload, Error> {
         let path = self.writable(path, Operation::Upload, &intent)?;
         Ok(Upload::begin(&self.0.requester, path, intent))
     }
 
-    /// Everything below a prefix, sorted by path. At most a million objects.
+    /// All objects below a prefix, sorted by path; at most a million.
     pub async fn list(&self, prefix: &str, intent: Intent) -> Result<Vec<ObjectInfo>, Error> {
         let below = parse_prefix(prefix)?;
         let requester = &self.0.requester;
@@ -337,7 +338,7 @@ impl Store {
         Ok(objects)
     }
 
-    /// The names directly below a prefix that have objects below them, sorted: `wal` gives the
+    /// The names directly below a prefix that have objects below them, sorted: `wal` returns the
     /// incarnations.
     pub async fn list_prefixes(&self, prefix: &str, intent: Intent) -> Result<Vec<String>, Error> {
         let below = parse_prefix(prefix)?;
@@ -356,7 +357,7 @@ impl Store {
         Ok(names)
     }
 
-    /// An object's size and time; `None` when it does not exist.
+    /// Size and time of an object; `None` when it does not exist.
     pub async fn head(&self, path: &str, intent: Intent) -> Result<Option<ObjectInfo>, Error> {
         let path = parse_path(path)?;
         let requester = &self.0.requester;
@@ -365,7 +366,7 @@ impl Store {
         Ok(meta.map(ObjectInfo::from))
     }
 
-    /// Removes an object; an absent one is fine.
+    /// Deletes an object; succeeds if it does not exist.
     pub async fn delete(&self, path: &str, intent: Intent) -> Result<(), Error> {
         let path = self.writable(path, Operation::Delete, &intent)?;
         let requester = &self.0.requester;
@@ -373,7 +374,7 @@ impl Store {
         requester.persist(call(Operation::Delete, &path, &intent, 0), attempt).await
     }
 
-    /// Makes a file that is appended to, durable with every append. Local stores only.
+    /// Creates a file for appends, each of which is durable. Local stores only.
     pub async fn append_file(&self, path: &str) -> Result<AppendFile, Error> {
         let path = self.writable(path, Operation::Append, &Intent::wal())?;
         let requester = &self.0.requester;
@@ -392,7 +393,7 @@ impl Store {
             AppendFile::begin(Arc::clone(requester), path.as_ref(), file.clone()).await
         };
         match begin().await {
-            // The directory above it was removed: it is made anew.
+            // The directory above was removed: create it again.
             Err(Error::NotFound { .. }) => {
                 directory.forget();
                 begin().await

@@ -1,10 +1,10 @@
-//! Token buckets of tenants: how fast one tenant's queries may use the store.
+//! Limits the rate at which the queries of a tenant may use the store, with token buckets.
 //!
-//! A bucket is one number: when it would be full again (the generic cell rate algorithm). A request
-//! takes its tokens when it comes and is told how long to wait for them, so requests of a tenant pass
-//! in the order in which they came and none polls. A request that is larger than the burst waits for
-//! a full bucket and leaves it in debt. Bytes that were not known before are taken afterwards. A full
-//! bucket is as good as none, so full ones are forgotten.
+//! A bucket stores one number: the time at which it would be full again (the generic cell rate
+//! algorithm). A request takes its tokens when it arrives and learns how long to wait for them, so
+//! requests of a tenant proceed in the order of their arrival, and none polls. A request that is larger
+//! than the burst waits for a full bucket and leaves it in debt. Bytes whose number was unknown are
+//! charged afterwards. A full bucket has the same effect as no bucket, so full buckets are removed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use sandur_base::units::ByteSize;
 use crate::classify::{Cause, Failure};
 use crate::request_limits::{RatesOf, TenantRates};
 
-/// From this many buckets on full ones are looked for.
+/// Number of buckets from which on full ones are removed.
 const FORGET_FROM: usize = 256;
 
 /// The buckets of all tenants of a store.
@@ -32,19 +32,19 @@ struct Buckets {
     forget_at: usize,
 }
 
-/// A tenant's buckets.
+/// The two buckets of a tenant.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     requests: Bucket,
     bytes: Bucket,
 }
 
-/// When the bucket is full again.
+/// The time at which the bucket is full again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket(Duration);
 
 impl Bucket {
-    /// Takes tokens; the time until they are there.
+    /// Takes tokens; returns the time until they are available.
     fn take(&mut self, now: Duration, tokens: u64, rate: u64, burst: u64) -> Duration {
         if rate == 0 || tokens == 0 {
             return Duration::ZERO;
@@ -64,7 +64,7 @@ impl Bucket {
 
 fn time_of(tokens: u64, rate: u64) -> Duration {
     let nanos = u128::from(tokens) * 1_000_000_000 / u128::from(rate);
-    // A year: longer than anyone waits, and far from any overflow.
+    // A year: longer than any wait, and far below an overflow.
     Duration::from_nanos(nanos.min(365 * 86_400 * 1_000_000_000) as u64)
 }
 
@@ -74,7 +74,8 @@ impl Tenants {
         Self { env, rates_of, buckets }
     }
 
-    /// Waits until the tenant may make a request for `bytes`, at most `patience`; how long it waited.
+    /// Waits until the tenant may send a request for `bytes`, at most `patience`; returns the time
+    /// waited.
     pub async fn admit(
         &self,
         tenant: &Arc<str>,
@@ -95,7 +96,7 @@ impl Tenants {
         Ok(wait)
     }
 
-    /// Takes tokens for bytes that came without having been announced.
+    /// Charges bytes that were received without prior admission.
     pub fn charge(&self, tenant: &Arc<str>, bytes: u64) {
         let (now, rates) = (self.env.monotonic(), (self.rates_of)(tenant));
         self.take(tenant, now, 0, bytes, &rates);
@@ -125,7 +126,7 @@ impl Tenants {
     }
 }
 
-/// Tokens of a request that may still not be made; dropped, they go back.
+/// Tokens of a request that has not been sent; dropping it returns them.
 struct Taken<'a> {
     tenants: &'a Tenants,
     tenant: &'a Arc<str>,
@@ -154,7 +155,7 @@ impl Drop for Taken<'_> {
 
 fn too_long(tenant: &str, rates: &TenantRates, wait: Duration) -> Failure {
     let reason = format!(
-        "tenant '{tenant}' would wait {wait:.1?} for its turn: its queries may make {} requests \
+        "tenant '{tenant}' exceeds its rate and would wait {wait:.1?}: its queries may send {} requests \
          (limits.store_request_rate) and read {} (limits.store_read_rate) per second",
         rates.requests_per_second,
         ByteSize(rates.bytes_per_second)
@@ -178,7 +179,7 @@ mod tests {
         bytes_burst: 2_000,
     };
 
-    /// How long `count` requests of `bytes` take.
+    /// The seconds that `count` requests of `bytes` take.
     async fn time(env: &Env, tenants: &Tenants, name: &str, count: u32, bytes: u64) -> f64 {
         let (began, name) = (env.monotonic(), name.into());
         for _ in 0..count {
@@ -188,17 +189,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_then_the_rate_holds_for_each_tenant_alone() {
+    async fn after_a_burst_the_rate_applies_to_each_tenant_separately() {
         let (env, tenants) = tenants(TEN);
         assert!((time(&env, &tenants, "a", 5, 0).await) < 0.001);
         assert!((time(&env, &tenants, "a", 20, 0).await - 2.0).abs() < 0.01);
-        assert!((time(&env, &tenants, "b", 5, 0).await) < 0.001, "b has its own");
+        assert!((time(&env, &tenants, "b", 5, 0).await) < 0.001, "b has its own bucket");
         env.sleep(Duration::from_secs(10)).await;
         assert!((time(&env, &tenants, "a", 3, 2_000).await - 4.0).abs() < 0.01, "bytes count too");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_larger_than_the_burst_pass_and_are_paid_by_the_next() {
+    async fn requests_larger_than_the_burst_pass_and_delay_the_next() {
         let (env, tenants) = tenants(TEN);
         assert!((time(&env, &tenants, "a", 1, 10_000).await) < 0.001);
         assert!((time(&env, &tenants, "a", 1, 1).await - 8.001).abs() < 0.01);
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_cannot_wait_is_told_the_limit_and_pays_nothing() {
+    async fn a_refused_or_dropped_request_costs_no_tokens() {
         let (env, tenants) = tenants(TEN);
         let name: Arc<str> = "a".into();
         time(&env, &tenants, "a", 5, 0).await;
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_limit_means_none_and_full_buckets_are_forgotten() {
+    async fn a_rate_of_zero_is_unlimited_and_full_buckets_are_removed() {
         let none =
             TenantRates { requests_per_second: 0, requests_burst: 0, bytes_per_second: 0, bytes_burst: 0 };
         let (env, unlimited) = tenants(none);

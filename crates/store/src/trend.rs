@@ -1,16 +1,16 @@
-//! The rate of costs, projected onto a month.
+//! Projects the cost of the last hour to a month.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The past that the projection is made from.
+/// The period from which the cost is projected.
 const WINDOW: Duration = Duration::from_secs(3_600);
-/// Looks that are closer together than this count as one.
+/// The shortest time between two recorded costs.
 const APART: Duration = Duration::from_secs(60);
 /// 30 days.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-/// Costs at earlier looks: at most one per minute of the last hour, and one before.
+/// Costs at earlier times: at most one per minute of the last hour, and one before.
 #[derive(Debug)]
 pub(crate) struct Trend(VecDeque<(Duration, f64)>);
 
@@ -21,12 +21,12 @@ impl Default for Trend {
 }
 
 impl Trend {
-    /// When the store was opened.
+    /// Sets the time when the store was opened.
     pub fn start(&mut self, now: Duration) {
         self.0 = VecDeque::from([(now, 0.0)]);
     }
 
-    /// Dollars of a month at the rate of the last hour, or since the store was opened.
+    /// Dollars per month at the rate of the last hour, or since the store was opened.
     pub fn per_month(&mut self, now: Duration, dollars: f64) -> f64 {
         while self.0.get(1).is_some_and(|(at, _)| *at + WINDOW <= now) {
             self.0.pop_front();
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_look_long_after_the_start_shows_the_mean() {
+    fn a_first_call_long_after_the_start_returns_the_mean() {
         let mut trend = Trend::default();
         trend.start(minutes(60));
         let month = trend.per_month(minutes(660), 10.0);

@@ -1,7 +1,7 @@
-//! The failure of the latest request of each class: why work waits for the store.
+//! The last failure of each class of requests: explains why work waits for the store.
 //!
-//! A request that is tried again returns its failure only when it is given up, which takes up to minutes.
-//! Until then its failures are found here.
+//! A request that is retried returns its failure only when it gives up, which can take minutes. Until
+//! then its failures are available here.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::classify::Failure;
 use crate::intent::Class;
 use crate::operation::Operation;
 
-/// The latest failures of one store.
+/// The last failures of one store.
 #[derive(Default)]
 pub(crate) struct Troubles(Mutex<[Option<(Operation, String)>; Class::ALL.len()]>);
 
@@ -19,8 +19,8 @@ impl Troubles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how a request ended. A success ends the trouble of its operation: reads may succeed while writes
-    /// fail.
+    /// Records how a request ended. A success clears the failure of its own operation only, because
+    /// reads may succeed while writes fail.
     pub fn note(&self, call: &Call<'_>, failure: Option<&Failure>) {
         let trouble = &mut self.all()[call.intent.class.index()];
         match failure.filter(|failure| !failure.is_answer()) {
@@ -32,7 +32,8 @@ impl Troubles {
         }
     }
 
-    /// Why the latest request of a class failed; nothing when none has failed since its operation succeeded.
+    /// Why the last request of a class failed; `None` if there was no failure since its operation last
+    /// succeeded.
     pub fn of(&self, class: Class) -> Option<String> {
         self.all()[class.index()].as_ref().map(|(_, reason)| reason.clone())
     }
@@ -45,7 +46,7 @@ mod tests {
     use crate::intent::Intent;
 
     #[test]
-    fn reads_that_succeed_do_not_hide_that_writes_fail() {
+    fn successful_reads_do_not_clear_the_failure_of_writes() {
         let troubles = Troubles::default();
         let wal = Intent::wal();
         let call = |operation| Call { intent: &wal, operation, path: "wal/1", bytes: 0 };

@@ -1,19 +1,19 @@
-//! A bounded line in which tenants take turns.
+//! A queue that is served round-robin over tenants.
 //!
-//! Within a tenant the order is that of arrival; between tenants each in turn lets one pass. Who
-//! repeats a request stands at the front of its tenant's line: it has waited already. Pure data.
+//! Requests of one tenant are in the order of their arrival, except that a retry goes to the front,
+//! because it has waited before. This module is pure data.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Whose turn it is: a tenant's, or the database's own.
+/// The tenant of a request; `None` for the database itself.
 pub(crate) type Whose = Option<Arc<str>>;
 
-/// A line of waiting `T`, each with a number.
+/// A queue of `T`; each element has a number.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     lines: HashMap<Whose, VecDeque<(u64, T)>>,
-    /// Tenants with waiting requests, in the order of their turns.
+    /// Tenants with waiting requests, in round-robin order.
     order: VecDeque<Whose>,
     waiting: usize,
     numbered: u64,
@@ -26,12 +26,12 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// How many wait.
+    /// The number of waiting elements.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Lines up; the number is for leaving early.
+    /// Adds an element; returns its number, for [`Turns::leave`].
     pub fn push(&mut self, whose: Whose, is_repeated: bool, item: T) -> u64 {
         self.numbered += 1;
         self.waiting += 1;
@@ -48,11 +48,11 @@ impl<T> Turns<T> {
         number
     }
 
-    /// The next one.
+    /// Removes the next element.
     pub fn pop(&mut self) -> Option<T> {
         let whose = self.order.pop_front()?;
-        let line = self.lines.get_mut(&whose).expect("whoever has a turn has a line");
-        let (_, item) = line.pop_front().expect("a line with a turn is not empty");
+        let line = self.lines.get_mut(&whose).expect("every tenant in the order has a queue");
+        let (_, item) = line.pop_front().expect("the queue of a tenant in the order is not empty");
         self.waiting -= 1;
         if line.is_empty() {
             self.lines.remove(&whose);
@@ -62,7 +62,7 @@ impl<T> Turns<T> {
         Some(item)
     }
 
-    /// Leaves the line; nothing when its turn has come already.
+    /// Removes an element; has no effect if it was removed already.
     pub fn leave(&mut self, whose: &Whose, number: u64) {
         let Some(line) = self.lines.get_mut(whose) else { return };
         let Some(at) = line.iter().position(|(n, _)| *n == number) else { return };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_take_turns_and_repeated_requests_go_first() {
+    fn tenants_are_served_round_robin_and_retries_go_first() {
         let mut turns = Turns::default();
         for n in 0..3 {
             turns.push(whose("a"), false, format!("a{n}"));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_is_forgotten() {
+    fn an_element_that_leaves_is_removed() {
         let mut turns = Turns::default();
         let first = turns.push(whose("a"), false, 1);
         let second = turns.push(whose("a"), false, 2);
@@ -106,7 +106,7 @@ mod tests {
         turns.leave(&whose("a"), first);
         turns.leave(&whose("a"), first);
         turns.leave(&None, other);
-        turns.leave(&whose("nobody"), 9);
+        turns.leave(&whose("absent"), 9);
         assert_eq!((turns.len(), turns.pop(), turns.pop()), (1, Some(2), None));
         turns.leave(&whose("a"), second);
         assert_eq!(turns.len(), 0);

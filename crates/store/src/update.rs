@@ -1,8 +1,9 @@
-//! Verified update: replaces an object only if it is still what the caller saw.
+//! Verified update: replaces an object only if it has not changed since the caller read it.
 //!
-//! For the few objects that change, such as the catalog's boundary. A plain put could land late
-//! and undo a newer one; an update that lands late fails. As with creates, an unclear answer is
-//! settled by reading back. A local directory has one process, whose updates go one by one.
+//! For the few objects that change, such as the catalog's boundary. A plain put that is applied late
+//! could undo a newer one; an update that is applied late fails. As with creates, an unclear outcome is
+//! settled by reading the object. A local directory belongs to one process, which serialises its
+//! updates.
 
 use std::sync::Arc;
 
@@ -17,30 +18,30 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::Requester;
 
-/// Which state of an object was read: opaque.
+/// The state of an object when it was read; opaque.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(pub(crate) Seen);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// What the store calls this state.
+    /// The store's tag of the state.
     Tag(UpdateVersion),
-    /// A local file has no reliable tag: its bytes are the state.
+    /// The contents, because a local file has no reliable tag.
     Bytes(Bytes),
 }
 
-/// How an update ended.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Updated {
-    /// The object holds our bytes.
+    /// The object contains our bytes.
     Done,
-    /// Another process changed or removed the object; this is what it holds now, if anything. Ours
-    /// may have been there in between: when our answer was lost, others may have built on it.
+    /// Another process changed or deleted the object; these are its contents, if it exists. Our bytes
+    /// may have been there before: if our response was lost, others may have built on them.
     Changed(Option<(Bytes, Version)>),
 }
 
 impl Requester {
-    /// One attempt to read an object with its version.
+    /// One attempt to read an object and its version.
     pub(crate) async fn fetch_version(
         &self,
         path: &Path,
@@ -54,7 +55,7 @@ impl Requester {
         Ok((bytes, Version(seen)))
     }
 
-    /// Replaces the object with `bytes` if its state is `expected`.
+    /// Replaces the contents of the object by `bytes` if its version is `expected`.
     pub(crate) async fn update(
         self: &Arc<Self>,
         path: &Path,
@@ -78,10 +79,10 @@ impl Requester {
         let turn = Arc::clone(&self.updating).lock_owned().await;
         let (requester, name, before) = (Arc::clone(self), path.to_string(), before.clone());
         let call = update_call(path, &bytes, intent);
-        // The turn goes with the job, which runs to its end even when this future is dropped.
+        // The job owns the lock and runs to its end, even when this future is dropped.
         let job = move || {
             let _turn = turn;
-            let directory = requester.directory.as_ref().expect("only local objects have bytes as versions");
+            let directory = requester.directory.as_ref().expect("only directories have contents as versions");
             directory.replace(&directory.file_of(&name), &before, &bytes)
         };
         let attempts = self.attempts(&call, call.bytes);

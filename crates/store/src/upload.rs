@@ -1,12 +1,13 @@
-//! Objects that are written as they are made: parts of 8 MiB, a few in flight; up to 16 MiB as a whole.
+//! Writes objects whose contents arrive in pieces. An object of up to 16 MiB is sent in one request;
+//! larger ones are sent in parts of 8 MiB, a few at a time.
 //!
-//! Nothing is visible before [`Upload::finish`] returns, and then it is durable and its length was
-//! checked. A task of its own does the sending; the writer only fills a buffer, so memory is bounded
-//! by the parts in flight. An upload that is dropped or fails is aborted by its task, so that no
-//! parts are left to be billed. Names must be unique: an upload overwrites.
+//! Nothing is visible before [`Upload::finish`] returns; then the object is durable and its length was
+//! checked. A separate task sends the parts, and the writer only fills a buffer, so the parts in flight
+//! bound the memory. The task aborts an upload that is dropped or fails, so that no parts remain to be
+//! billed. Names must be unique, because an upload overwrites.
 //!
-//! Over a bucket we number the parts ourselves, so that one failed part or a failed completion is
-//! repeated by our loop instead of costing the whole object.
+//! Over a bucket this crate numbers the parts itself, so that a failed part or a failed completion is
+//! retried instead of failing the object.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::{Requester, nowhere};
 
-/// Parts being sent at once, beside the one being filled and the one waiting.
+/// Parts in flight, in addition to the one being filled and the one waiting.
 const PARTS_IN_FLIGHT_MAX: usize = 3;
 
-/// An object being written. Dropping it aborts it.
+/// An object that is being written. Dropping it aborts the upload.
 pub struct Upload {
     requester: Arc<Requester>,
     at: Place,
@@ -43,7 +44,7 @@ pub struct Upload {
 
 enum Message {
     Part(PutPayload),
-    /// The rest, after which the object is complete.
+    /// The last part, which completes the object.
     Finish(PutPayload),
 }
 
@@ -55,7 +56,7 @@ impl Upload {
         let (tell, outcome) = oneshot::channel();
         let sending = Arc::new(Sending { requester: Arc::clone(requester), path, intent });
         let task = requester.env.spawn("store-upload", async move {
-            // The writer may have gone away; then the outcome is not needed.
+            // The writer may have gone away.
             let _ = tell.send(sending.run(messages).await);
         });
         Self {
@@ -71,8 +72,8 @@ impl Upload {
         }
     }
 
-    /// Adds bytes. Waits while all parts in flight are busy. After an error nothing was written
-    /// and the upload is over.
+    /// Adds bytes. Waits while all parts in flight are busy. After an error nothing was written, and the
+    /// upload has ended.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.buffered += bytes.len();
         self.pieces.push_back(bytes);
@@ -81,7 +82,7 @@ impl Upload {
         while self.buffered > if self.is_in_parts { part_bytes } else { whole_max } {
             self.is_in_parts = true;
             self.check()?;
-            let sender = self.sender.as_ref().expect("the sender leaves with the upload");
+            let sender = self.sender.as_ref().expect("only `finish` and `abort` take the sender");
             let Ok(place) = sender.reserve().await else {
                 return Err(self.learn_failure().await);
             };
@@ -92,25 +93,25 @@ impl Upload {
         self.check()
     }
 
-    /// Completes the object and gives its length in bytes. Durable when this returns.
+    /// Completes the object; returns its length in bytes. The object is durable when this returns.
     pub async fn finish(mut self) -> Result<u64, Error> {
         self.check()?;
         let rest = cut(&mut self.pieces, self.buffered);
-        let sender = self.sender.take().expect("the sender leaves with the upload");
+        let sender = self.sender.take().expect("only `finish` and `abort` take the sender");
         if sender.send(Message::Finish(rest)).await.is_err() {
             return Err(self.learn_failure().await);
         }
         drop(sender);
         let outcome = self.await_outcome().await;
-        // Ended: there is nothing left to take over.
+        // The task has ended, so no clean-up is needed.
         self.sending = None;
         outcome
     }
 
-    /// Gives the object up and removes what was sent.
+    /// Aborts the upload and removes the parts that were sent.
     pub async fn abort(mut self) -> Result<(), Error> {
         self.sender = None;
-        // Its outcome is that it was given up, which is what was asked for.
+        // The outcome is the error "the upload was given up", which is expected.
         let _ = self.await_outcome().await;
         self.sending = None;
         Ok(())
@@ -138,7 +139,7 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // The task sees that the writer is gone, and cleans up.
+        // The task notices that the sender is gone, and cleans up.
         self.sender = None;
         if let Some(task) = self.sending.take() {
             self.requester.adopt(task);
@@ -146,11 +147,11 @@ impl Drop for Upload {
     }
 }
 
-/// Takes `length` bytes from the front of the pieces, without copying.
+/// Removes `length` bytes from the front of the pieces, without copying.
 fn cut(pieces: &mut VecDeque<Bytes>, length: usize) -> PutPayload {
     let (mut part, mut missing) = (Vec::new(), length);
     while missing > 0 {
-        let mut piece = pieces.pop_front().expect("the pieces hold what was counted");
+        let mut piece = pieces.pop_front().expect("the pieces contain the counted bytes");
         if piece.len() > missing {
             let rest = piece.split_off(missing);
             pieces.push_front(rest);
@@ -161,18 +162,19 @@ fn cut(pieces: &mut VecDeque<Bytes>, length: usize) -> PutPayload {
     PutPayload::from_iter(part)
 }
 
-/// The task's side.
+/// The state of the sending task.
 struct Sending {
     requester: Arc<Requester>,
     path: Path,
     intent: Intent,
 }
 
-/// The parts of one object, in whichever way the store takes them.
+/// The parts of an upload, for the interface of the store.
 enum Parts {
-    /// Numbered by us, so that a part and the completion can be repeated.
+    /// Numbered by this crate, so that parts and completion can be retried.
     Numbered { store: Arc<dyn MultipartStore>, at: Path, id: MultipartId, sent: Vec<PartId> },
-    /// Numbered below us: each is sent once. Local directories and stores that are given to us.
+    /// Numbered by `object_store`, so that each is sent once: local directories and stores that the
+    /// caller provides.
     Plain(Box<dyn MultipartUpload>),
 }
 
@@ -199,7 +201,7 @@ impl Sending {
         }
     }
 
-    /// An object of at most one part is one plain put.
+    /// Sends an object that fits in one request.
     async fn put(&self, whole: PutPayload) -> Result<u64, Error> {
         let bytes = whole.content_length() as u64;
         let call = Call { operation: Operation::Put, ..self.call(bytes) };
@@ -240,7 +242,7 @@ impl Sending {
         Ok(Parts::Numbered { store, at, id, sent: Vec::new() })
     }
 
-    /// Best effort: the lifecycle rule of the bucket removes what this cannot.
+    /// Best effort: the lifecycle rule of the bucket removes parts that remain.
     async fn abort(&self, mut parts: Parts) {
         let (requester, call) = (&self.requester, self.call(0));
         let limit = requester.policy(self.intent.class).first_byte;
@@ -321,7 +323,7 @@ impl Sending {
         }
     }
 
-    /// Waits for the oldest part. Parts land in the order of their numbers.
+    /// Waits for the oldest part. Parts are collected in the order of their numbers.
     async fn land(&self, parts: &mut Parts, part: Option<Task<Landed>>) -> Result<(), Error> {
         let Some(part) = part else { return Ok(()) };
         let landed = part.join().await;
@@ -332,8 +334,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Completes the object, and believes it only when the store shows the right length: the
-    /// answer to a completion may be lost, and names are unique, so what is there is ours.
+    /// Completes the object, and succeeds only if the store reports the correct length: the response to
+    /// a completion may be lost, and names are unique, so an object of that name is ours.
     async fn complete(&self, parts: &mut Parts, total: u64) -> Result<(), Error> {
         let (requester, call) = (&self.requester, self.call(0));
         let limit = requester.policy(self.intent.class).attempt_timeout(total);
@@ -359,7 +361,7 @@ impl Sending {
                     return Err(Error::Length { at: requester.place(&call), expected: total, found });
                 }
             };
-            // Parts that are numbered below us are gone after the first try.
+            // Parts that `object_store` numbers are gone after the first attempt.
             if !failure.is_transient() || matches!(parts, Parts::Plain(_)) {
                 return Err(self.failed(failure));
             }

@@ -1,7 +1,7 @@
-//! Where a store is: `file://` and bare paths, `s3://`, `gs://`, `az://`, `memory://`.
+//! Parses store URLs: `file://` and bare paths, `s3://`, `gs://`, `az://`, `memory://`.
 //!
-//! A URL never holds credentials: they come from the environment or the machine's role. What is
-//! wrong with a URL is said without repeating anything that could be a secret.
+//! A URL must not contain credentials: they come from the environment or the machine's role. Error
+//! messages about URLs do not repeat anything that could be a secret.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use crate::error::Error;
 /// A parsed store URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// A local directory, absolute.
+    /// An absolute path of a local directory.
     Directory(PathBuf),
-    /// A bucket or container of a service.
+    /// A bucket or container of a service, with a prefix.
     Bucket { service: Service, bucket: String, prefix: String, settings: Settings },
     /// A store in memory, for tests.
     Memory,
 }
 
-/// The services that have buckets.
+/// The services with buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     S3,
@@ -28,7 +28,7 @@ pub(crate) enum Service {
     Azure,
 }
 
-/// What the query of a bucket's URL may set.
+/// The settings in the query of a bucket URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub region: Option<String>,
@@ -53,7 +53,7 @@ impl Service {
         }
     }
 
-    /// The settings that the service knows.
+    /// The names of the settings that the service supports.
     fn settings(self) -> &'static [&'static str] {
         match self {
             Self::S3 => &[
@@ -80,7 +80,7 @@ impl Service {
 }
 
 impl Location {
-    /// Reads a store URL or a bare path.
+    /// Parses a store URL or a bare path.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return directory(text);
@@ -95,7 +95,7 @@ impl Location {
         }
     }
 
-    /// The canonical URL, which holds no secrets.
+    /// The canonical URL, without secrets.
     pub fn url(&self) -> String {
         match self {
             Self::Directory(path) => format!("file://{}", path.display()),
@@ -116,7 +116,7 @@ impl Location {
     }
 }
 
-/// The part of a `file://` URL behind the slashes.
+/// Parses the part of a URL after `file://`.
 fn file(rest: &str) -> Result<Location, Error> {
     let path = rest.strip_prefix("localhost/").map_or(rest.to_owned(), |p| format!("/{p}"));
     if !path.starts_with(['/', '.']) {
@@ -130,7 +130,7 @@ fn file(rest: &str) -> Result<Location, Error> {
 
 fn directory(path: &str) -> Result<Location, Error> {
     if path.is_empty() {
-        return Err(Error::invalid(format!("a store needs a place: {FORMS}")));
+        return Err(Error::invalid(format!("a store needs a location: {FORMS}")));
     }
     if path.starts_with('~') {
         let reason = format!("'{path}' is not expanded here: write the home directory in full");
@@ -142,7 +142,7 @@ fn directory(path: &str) -> Result<Location, Error> {
     Ok(Location::Directory(without_dots(&absolute)))
 }
 
-/// Removes `.` and resolves `..` by name, so that messages show the place plainly.
+/// Removes `.` and resolves `..` without accessing the file system, so that messages show a plain path.
 fn without_dots(path: &std::path::Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -157,7 +157,7 @@ fn without_dots(path: &std::path::Path) -> PathBuf {
     plain
 }
 
-/// The text with its %-escapes decoded; `part` of the URL is named where one is broken, and not repeated.
+/// Decodes %-escapes. An error names the part of the URL (`part`) and does not repeat its text.
 fn percent_decoded(part: &str, text: &str) -> Result<String, Error> {
     let bad = || {
         Error::invalid(format!(
@@ -195,7 +195,7 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
     }
     if parsed.port().is_some() {
         let reason = format!(
-            "'{bucket}' is taken for a bucket, and buckets have no port: give the server as \
+            "'{bucket}' is taken as the bucket, and buckets have no port: name the server with \
              ?endpoint=http://host:port"
         );
         return Err(Error::invalid(reason));
@@ -209,7 +209,7 @@ fn bucket(service: Service, text: &str) -> Result<Location, Error> {
     for (name, value) in parsed.query_pairs() {
         set(service, &mut settings, &name, value.into_owned())?;
     }
-    // An endpoint with http:// allows it.
+    // An endpoint with http:// implies allow_http.
     let is_http = settings.endpoint.as_ref().is_some_and(|e| e.starts_with("http://"));
     if is_http && settings.allow_http == Some(false) {
         return Err(Error::invalid("endpoint=http://.. contradicts allow_http=false: remove one of them"));
@@ -243,7 +243,7 @@ fn set(service: Service, settings: &mut Settings, name: &str, value: String) -> 
         "unsigned_payload" => settings.unsigned_payload = Some(switch(name, &value)?),
         "skip_signature" => settings.skip_signature = Some(switch(name, &value)?),
         "bulk_delete" => settings.bulk_delete = Some(switch(name, &value)?),
-        _ => unreachable!("every known setting has a line"),
+        _ => unreachable!("every supported setting has an arm"),
     }
     Ok(())
 }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_written_in_many_ways() {
+    fn directories_have_several_forms() {
         let here = std::path::absolute(".").unwrap();
         let relative = Location::Directory(here.join("sandur-data"));
         for text in ["file://./sandur-data", "./sandur-data", "sandur-data", "file://./x/../sandur-data/"] {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_have_prefixes_and_settings() {
+    fn bucket_urls_have_prefixes_and_settings() {
         let location = parse("s3://logs/a/b/?region=eu-west-1&endpoint=http://127.0.0.1:9000/");
         let Location::Bucket { service, bucket, prefix, settings } = &location else { panic!() };
         assert_eq!((*service, bucket.as_str(), prefix.as_str()), (Service::S3, "logs", "a/b"));
@@ -308,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_write_and_repeat_no_secret() {
+    fn errors_name_the_correct_form_and_repeat_no_secret() {
         let cases = [
             ("file://var/lib", "file:///var/lib (absolute)"),
             ("file://", "names a host"),
-            ("", "a store needs a place"),
+            ("", "a store needs a location"),
             ("~/data", "home directory in full"),
             ("ftp://host/x", "cannot be 'ftp://'"),
             ("s3:///prefix", "write"),

@@ -1,22 +1,22 @@
-//! How many requests of a lane may be under way: grows slowly while answers are good, is halved when
-//! the store asks for less.
+//! The number of concurrent requests of a lane: grows slowly while requests succeed, and is halved when
+//! the store throttles.
 //!
-//! Additive increase, multiplicative decrease (Chiu and Jain 1989): a full window of good answers makes
-//! it larger by one slot; a 503, a 429, a "slow down" or a time-out halves it. Answers to requests that
-//! began before the last cut belong to the same trouble and do not cut again, as TCP counts a round
-//! trip once. A window that is not used does not grow. The floor is the lane's reservation. Pure
-//! arithmetic.
+//! Additive increase, multiplicative decrease (Chiu and Jain, 1989). The successes of a full window
+//! enlarge it by one slot; a 503, a 429, a "slow down" or a timeout halves it. A failure of a request
+//! that began before the last cut belongs to the same incident and does not cut again, as TCP reacts
+//! once per round trip. A window that is not used does not grow. The floor is the reservation of the
+//! lane. This module is pure arithmetic.
 
 use std::time::Duration;
 
-/// How small and how large a window may be. Equal bounds make it fixed.
+/// The bounds of a window. Equal bounds make it fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// Reserved slots: the window is never smaller.
+    /// Reserved slots: the smallest window.
     pub floor: u32,
-    /// Slots at the beginning.
+    /// The initial window.
     pub start: u32,
-    /// The window is never larger.
+    /// The largest window.
     pub ceiling: u32,
 }
 
@@ -26,18 +26,18 @@ impl Bounds {
     }
 }
 
-/// What a sign of trouble did to a window.
+/// The effect of a failure on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Nothing: the window is fixed, or was cut for this trouble already.
+    /// None: the window is fixed, or was cut for this incident already.
     None,
-    /// It was halved.
+    /// The window was halved.
     Halved,
-    /// It is as small as it may be already.
+    /// The window is the smallest already.
     AtFloor,
 }
 
-/// A window.
+/// A window of concurrent requests.
 #[derive(Debug)]
 pub(crate) struct Window {
     bounds: Bounds,
@@ -50,24 +50,24 @@ impl Window {
         Self { bounds, size: f64::from(bounds.start), cut_at: None }
     }
 
-    /// Requests that may be under way.
+    /// The most requests in progress.
     pub fn slots(&self) -> u32 {
         self.size as u32
     }
 
-    /// When trouble last cut it.
+    /// The time of the last cut.
     pub fn cut_at(&self) -> Option<Duration> {
         self.cut_at
     }
 
-    /// A good answer came while `under_way` requests, this one included, were under way.
+    /// Notes a success while `under_way` requests, including this one, were in progress.
     pub fn grow(&mut self, under_way: u32) {
         if under_way * 2 > self.slots() {
             self.size = (self.size + 1.0 / self.size).min(f64::from(self.bounds.ceiling));
         }
     }
 
-    /// A request that began at `began` met trouble.
+    /// Notes that a request that began at `began` was throttled or timed out.
     pub fn cut(&mut self, began: Duration, now: Duration) -> Cut {
         let is_fixed = self.bounds.floor == self.bounds.ceiling;
         if is_fixed || self.cut_at.is_some_and(|cut_at| began < cut_at) {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_by_one_slot_per_window_of_good_answers_up_to_the_ceiling() {
+    fn the_window_grows_by_one_slot_per_window_of_successes_up_to_the_ceiling() {
         let mut window = Window::new(BOUNDS);
         (0..33).for_each(|_| window.grow(32));
         assert_eq!(window.slots(), 33);
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(window.slots(), 64);
         let mut unused = Window::new(BOUNDS);
         (0..10_000).for_each(|_| unused.grow(16));
-        assert_eq!(unused.slots(), 32, "half of it was enough");
+        assert_eq!(unused.slots(), 32, "only half of it was used");
     }
 
     #[test]
-    fn one_trouble_halves_it_once_down_to_the_floor() {
+    fn one_incident_halves_the_window_once_down_to_the_floor() {
         let mut window = Window::new(BOUNDS);
         assert_eq!(window.cut(at(10), at(20)), Cut::Halved);
         assert_eq!(window.cut(at(19), at(21)), Cut::None, "sent before the cut");

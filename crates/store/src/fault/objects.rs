@@ -1,4 +1,4 @@
-//! The object store's interface, with what the dice say.
+//! Implements the object store's interface with the drawn faults.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,13 +22,14 @@ use super::upload::FaultUpload;
 use super::world::{Fate, NEVER};
 
 impl FaultStore {
-    /// Throws the dice for a request and lets it travel to the store; errors happen on the way.
+    /// Draws the fate of a request and waits until it arrives at the store; fails if the fault prevents
+    /// that.
     pub(super) async fn travel(&self, op: Op, path: &str) -> Result<Fate> {
         let fate = self.world.decide(&self.client.name, op, path, false);
         self.arrive(fate).await
     }
 
-    /// Like [`FaultStore::travel`], but meets only scripted faults.
+    /// Like [`FaultStore::travel`], but only with scripted faults.
     pub(super) async fn travel_spared(&self, op: Op, path: &str) -> Result<Fate> {
         let fate = self.world.decide(&self.client.name, op, path, true);
         self.arrive(fate).await
@@ -59,7 +60,7 @@ impl FaultStore {
         }
     }
 
-    /// The way back of the answer.
+    /// Waits until the response arrives; fails if the fault loses it.
     pub(super) async fn answer<T>(&self, fate: Fate, outcome: Result<T>) -> Result<T> {
         self.world.env.sleep(fate.after).await;
         match fate.fault {
@@ -120,7 +121,7 @@ impl FaultStore {
         self.answer(fate, Ok(shown)).await
     }
 
-    /// The body with what the dice say about it.
+    /// The body of a response, with the drawn fault.
     fn body(&self, fault: Option<Fault>, whole: Bytes) -> GetResultPayload {
         let kept = self.world.below(whole.len() as u64) as usize;
         let pieces = match fault {
@@ -252,17 +253,17 @@ fn transport(kind: HttpErrorKind, text: &str) -> Error {
     Error::Generic { store: "FaultStore", source: Box::new(source) }
 }
 
-/// Nothing was sent.
+/// An error before anything was sent.
 fn unsent(text: &str) -> Error {
     transport(HttpErrorKind::Connect, text)
 }
 
-/// The connection broke: it is not known how far the request came.
+/// A broken connection: it is unknown how far the request got.
 pub(super) fn interrupted() -> Error {
     transport(HttpErrorKind::Interrupted, "connection reset")
 }
 
-/// The store answered with an error, worded as by real stores.
+/// An error response, with the text of real stores.
 fn answered(status: &str) -> Error {
     let text = format!("Server returned non-2xx status code: {status}");
     Error::Generic { store: "FaultStore", source: text.into() }

@@ -1,25 +1,25 @@
-//! Which faults there are, and how often they happen.
+//! The kinds of faults, and their probabilities.
 //!
-//! Probabilities are per request of an operation that the fault applies to, between 0 and 1.
+//! A probability, between 0 and 1, is that of one request of an operation to which the fault applies.
 
 use std::time::Duration;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Read an object, in whole or in part, or its size.
+    /// Read an object or its size, completely or in part.
     Get,
     /// Overwrite an object.
     Put,
-    /// Write an object if absent.
+    /// Write an object if it does not exist.
     Create,
-    /// Write an object if unchanged.
+    /// Write an object if it has not changed.
     Update,
     /// Begin, continue, complete or abort an upload in parts.
     Upload,
-    /// Enumerate.
+    /// List objects.
     List,
-    /// Remove an object.
+    /// Delete an object.
     Delete,
 }
 
@@ -45,40 +45,41 @@ impl Op {
     }
 }
 
-/// What can go wrong with one request.
+/// What goes wrong with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The connection fails before anything is sent.
     Refused,
     /// 503 SlowDown; nothing is applied.
     Throttled,
-    /// The same, with `Retry-After` in whole seconds.
+    /// Like [`Fault::Throttled`], with `Retry-After` in whole seconds.
     RetryAfter(Duration),
     /// 500; nothing is applied.
     Failed,
-    /// 403: the credentials do not allow it; nothing is applied.
+    /// 403: the credentials do not permit the request; nothing is applied.
     Denied,
-    /// Nothing is applied and no answer ever comes.
+    /// Nothing is applied, and there is no response.
     Hang,
-    /// The request takes this much longer than drawn, half of it before it is applied.
+    /// The request takes this much longer; half of the time passes before it is applied.
     Slow(Duration),
-    /// The write is applied, the answer is lost: a connection error.
+    /// The write is applied and its response is lost: a connection error.
     LostAck,
-    /// A connection error now, the write is applied this much later.
+    /// A connection error; the write is applied after this time.
     LateApply(Duration),
-    /// A layer below repeats the write after it was applied: a create is told "already exists".
+    /// A layer below repeats the write after it was applied, so that a create fails with "already
+    /// exists".
     AppliedTwice,
-    /// 409 or 412 although nothing stands in the way; nothing is applied.
+    /// 409 or 412 although the condition holds; nothing is applied.
     FalseConflict,
     /// The body ends early without an error.
     Truncated,
     /// The body ends early with an error.
     BrokenBody,
-    /// The listing lacks what was written and still has what was deleted in the last while.
+    /// The listing lacks recently written objects and contains recently deleted ones.
     StaleList,
     /// The listing ends early with an error.
     PartialList,
-    /// The delete is acknowledged now and applied this much later.
+    /// The delete is acknowledged and applied after this time.
     DelayedDelete(Duration),
 }
 
@@ -105,28 +106,29 @@ impl Fault {
     }
 }
 
-/// How often each fault happens, and how long things take.
+/// The probabilities of faults, and the latencies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultPlan {
-    /// Median time of a request; times are log-normal around it.
+    /// Median latency of a request; latencies are log-normal.
     pub latency_median: Duration,
-    /// Spread of the logarithm of the time: 0 makes all times equal, 0.5 is like S3.
+    /// Standard deviation of the logarithm of the latency: 0 makes all latencies equal, 0.5 resembles
+    /// S3.
     pub latency_sigma: f64,
-    /// Added to the time of each [`Op::Get`]: a bucket that is far away.
+    /// Added to the latency of each [`Op::Get`]: a distant bucket.
     pub get_extra: Duration,
-    /// Added to the time of each request: a bucket that is overloaded.
+    /// Added to the latency of each request: an overloaded bucket.
     pub extra: Duration,
-    /// Every request that writes or deletes is [`Fault::Denied`].
+    /// Whether every write and delete is [`Fault::Denied`].
     pub denies_writes: bool,
-    /// Every request that reads or lists is [`Fault::Denied`].
+    /// Whether every read and listing is [`Fault::Denied`].
     pub denies_reads: bool,
-    /// Requests that are answered per second; more get [`Fault::Throttled`]. 0: all are.
+    /// Requests that are accepted per second; others are [`Fault::Throttled`]. 0: no limit.
     pub requests_per_second: f64,
-    /// Requests that may exceed that rate at once.
+    /// Requests by which a burst may exceed that rate.
     pub requests_burst: f64,
     /// Probability that a request takes up to `spike_max` longer ([`Fault::Slow`]).
     pub spike: f64,
-    /// The longest spike.
+    /// The largest additional latency of `spike`.
     pub spike_max: Duration,
     /// [`Fault::Refused`].
     pub refused: f64,
@@ -144,7 +146,7 @@ pub struct FaultPlan {
     pub lost_ack: f64,
     /// [`Fault::LateApply`], writes only.
     pub late_apply: f64,
-    /// The latest late application.
+    /// The longest delay of [`Fault::LateApply`].
     pub late_max: Duration,
     /// [`Fault::AppliedTwice`], writes only.
     pub applied_twice: f64,
@@ -156,11 +158,11 @@ pub struct FaultPlan {
     pub broken_body: f64,
     /// [`Fault::StaleList`].
     pub stale_list: f64,
-    /// How far back a stale listing looks.
+    /// How far back a stale listing may be.
     pub stale_max: Duration,
     /// [`Fault::PartialList`].
     pub partial_list: f64,
-    /// Probability that a listing comes in random order.
+    /// Probability that a listing is in random order.
     pub unordered_list: f64,
     /// [`Fault::DelayedDelete`].
     pub delayed_delete: f64,
@@ -201,18 +203,19 @@ impl FaultPlan {
         }
     }
 
-    /// Every read takes 30 ms, nothing else takes any time, no faults: a cold bucket for measurements.
+    /// A distant bucket for measurements: every read takes 30 ms, everything else takes no time, and
+    /// there are no faults.
     pub fn distant() -> Self {
         Self { get_extra: Duration::from_millis(30), ..Self::none() }
     }
 
-    /// Latency like S3's, and a store that answers only so many requests per second: the storm of 503s
-    /// that a client brings upon itself.
+    /// Latency like that of S3, and a limited number of requests per second: throttling that the client
+    /// causes.
     pub fn limited(requests_per_second: f64) -> Self {
         Self { requests_per_second, requests_burst: requests_per_second / 10.0, ..Self::calm() }
     }
 
-    /// Latency like S3's, no faults.
+    /// Latency like that of S3, without faults.
     pub fn calm() -> Self {
         Self {
             latency_median: Duration::from_millis(20),
@@ -224,7 +227,7 @@ impl FaultPlan {
         }
     }
 
-    /// About 3 % of requests fail: a store on a bad day.
+    /// About 3 % of the requests fail: a store with problems.
     pub fn cloudy() -> Self {
         Self {
             spike: 0.01,
@@ -251,7 +254,7 @@ impl FaultPlan {
         }
     }
 
-    /// About every fifth request fails: what protocols must survive, if slowly.
+    /// About 20 % of the requests fail: protocols must survive this, even if slowly.
     pub fn stormy() -> Self {
         Self {
             spike: 0.05,

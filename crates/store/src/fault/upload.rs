@@ -1,9 +1,9 @@
-//! Uploads in parts under faults, in both of upstream's interfaces.
+//! Multipart uploads with faults, in both of upstream's interfaces.
 //!
-//! `MultipartStore` lets its user number the parts and repeat them, so everything meets all
-//! faults. `MultipartUpload` cannot repeat a part, and real ones repeat it below: there parts
-//! only take time, unless a fault is scripted for them. A part's path in scripts and traces is
-//! the object's with `#` and the part's number.
+//! With `MultipartStore` the caller numbers and repeats the parts, so all faults apply to everything.
+//! With `MultipartUpload` the caller cannot repeat a part, because real stores repeat it internally;
+//! there parts only have latency, unless a fault is scripted for them. In scripts and traces the path of
+//! a part is that of the object with `#` and the number of the part.
 
 use async_trait::async_trait;
 use futures_util::FutureExt;

@@ -1,7 +1,7 @@
-//! What all clients of a fault store share: the objects, the dice, the scripts and the trace.
+//! The state that all clients of a fault store share: objects, random generator, scripts and trace.
 //!
-//! Dice are thrown in a fixed order, once per request, so that a seed decides everything. Locks
-//! are never held across a wait.
+//! Random numbers are drawn in a fixed order, once per request, so that the seed determines everything.
+//! No lock is held across a wait.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,19 +14,19 @@ use sandur_base::{Env, Task};
 
 use super::plan::{Fault, FaultPlan, Op};
 
-/// Most requests that are answered: a caller that asks without a pause waits in the end, so that simulated
-/// time goes on and the deadline of the run shows the loop.
+/// The most requests that are answered. Further ones wait, so that a caller in an endless loop does not
+/// stop simulated time, and the deadline of the run reveals it.
 const REQUESTS_MAX: u64 = 200_000;
 /// Longer than any deadline.
 pub(super) const NEVER: Duration = Duration::from_secs(24 * 3_600);
-/// Most lines that a trace keeps.
+/// The most lines of a trace.
 const TRACE_MAX: usize = 1_000_000;
-/// Most deleted objects that stale listings remember.
+/// The most deleted objects that stale listings remember.
 const DELETED_MAX: usize = 10_000;
 
 pub(super) struct World {
     pub env: Env,
-    /// Clones of it share the objects.
+    /// The objects; clones share them.
     inner: std::sync::Arc<InMemory>,
     state: Mutex<State>,
 }
@@ -34,27 +34,27 @@ pub(super) struct World {
 struct State {
     plan: FaultPlan,
     is_quiet: bool,
-    /// An `Env` of its own, only for its generator: draws of others do not shift ours.
+    /// A separate `Env`, used only for its generator, so that other draws do not affect it.
     dice: Env,
     burst_until: Duration,
-    /// Requests that the limited store would still answer, and as of when.
+    /// Requests that a limited store would still accept, and the time of that number.
     allowance: (f64, Duration),
     scripts: VecDeque<(Op, String, Fault)>,
     trace: Vec<String>,
     injected: BTreeMap<&'static str, u64>,
     requests: u64,
-    /// When each object was written: monotonic, and wall clock in milliseconds.
+    /// The time when each object was written: monotonic, and wall clock in milliseconds.
     written: HashMap<Path, (Duration, i64)>,
     deleted: VecDeque<(Duration, ObjectMeta)>,
     late: Vec<Task<()>>,
 }
 
-/// What happens to one request.
+/// The fate of one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
-    /// Time before the request is applied.
+    /// Time until the request is applied.
     pub before: Duration,
-    /// Time from then to its answer.
+    /// Time from then until its response arrives.
     pub after: Duration,
     pub fault: Option<Fault>,
 }
@@ -106,7 +106,7 @@ impl World {
         self.state().trace.clone()
     }
 
-    /// Whether more requests came than are answered.
+    /// Whether there were more requests than are answered.
     pub fn is_exhausted(&self) -> bool {
         self.state().requests > REQUESTS_MAX
     }
@@ -121,7 +121,7 @@ impl World {
         !state.late.is_empty()
     }
 
-    /// Keeps a task that applies something later.
+    /// Keeps a task that applies a delayed write or delete.
     pub fn keep(&self, task: Task<()>) {
         let mut state = self.state();
         state.late.retain(|task| !task.is_finished());
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Decides what happens to a request, and notes it. Only scripted faults when it is spared.
+    /// Draws the fate of a request and adds it to the trace. If `is_spared`, only scripted faults apply.
     pub fn decide(&self, client: &str, op: Op, path: &str, is_spared: bool) -> Fate {
         let now = self.env.monotonic();
         let mut fate = self.state().throw(now, op, path, is_spared);
@@ -149,7 +149,7 @@ impl World {
         fate
     }
 
-    /// A random number below `bound`, for orders and cuts.
+    /// A random number below `bound`, for orders and truncation.
     pub fn below(&self, bound: u64) -> u64 {
         self.state().dice.random_below(bound.max(1))
     }
@@ -166,7 +166,7 @@ impl World {
         self.state().written.insert(path.clone(), (at, wall_ms));
     }
 
-    /// Applies a delete; with a tag, only if the object is still that one.
+    /// Applies a delete; with a tag, only if the object still has it.
     pub async fn apply_delete(&self, path: &Path, only: Option<&str>) -> Result<()> {
         use object_store::ObjectStoreExt;
         let Ok(meta) = self.inner.head(path).await else { return Ok(()) };
@@ -185,7 +185,7 @@ impl World {
         Ok(())
     }
 
-    /// The object's description with the time of the simulation in it.
+    /// The object's metadata with the simulated time of its write.
     pub fn dated(&self, mut meta: ObjectMeta) -> ObjectMeta {
         let written = self.state().written.get(&meta.location).copied();
         let (_, wall_ms) = written.unwrap_or_default();
@@ -194,8 +194,8 @@ impl World {
         meta
     }
 
-    /// What a listing shows: without the newest objects and with the latest deleted ones when it
-    /// is stale, shuffled when that is drawn.
+    /// The contents of a listing. A stale listing lacks the newest objects and contains recently deleted
+    /// ones; listings are shuffled with the probability of the plan.
     pub fn as_listed(&self, mut found: Vec<ObjectMeta>, prefix: &Path, is_stale: bool) -> Vec<ObjectMeta> {
         let now = self.env.monotonic();
         let state = self.state();
@@ -223,7 +223,7 @@ impl World {
 }
 
 impl State {
-    /// Counts a request; whether there were too many.
+    /// Counts a request; returns whether there were too many.
     fn count_request(&mut self) -> bool {
         self.requests += 1;
         self.requests > REQUESTS_MAX
@@ -233,7 +233,7 @@ impl State {
         self.uniform() < probability
     }
 
-    /// Between 0 (included) and 1 (excluded).
+    /// A random number from 0 (inclusive) to 1 (exclusive).
     fn uniform(&self) -> f64 {
         (self.dice.random_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -273,7 +273,7 @@ impl State {
         fate
     }
 
-    /// Log-normal around the median (Box and Muller 1958).
+    /// A log-normal latency around the median (Box and Muller, 1958).
     fn latency(&self) -> Duration {
         let (u, v) = (1.0 - self.uniform(), self.uniform());
         let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
@@ -285,7 +285,7 @@ impl State {
         if matches!(op, Op::Get | Op::List) { self.plan.denies_reads } else { self.plan.denies_writes }
     }
 
-    /// Whether a limited store has answered enough for now. Refused requests cost it nothing.
+    /// Whether a limited store refuses the request. Refused requests do not count.
     fn is_over_limit(&mut self, now: Duration) -> bool {
         let rate = self.plan.requests_per_second;
         if rate <= 0.0 {
@@ -324,7 +324,7 @@ impl State {
             (plan.partial_list, Fault::PartialList, op == Op::List),
             (plan.delayed_delete, Fault::DelayedDelete(self.up_to(plan.late_max)), op == Op::Delete),
         ];
-        // One throw for all: at most one fault, and the sum of the probabilities is their rate.
+        // One draw for all faults: at most one happens, and their probabilities add up.
         let mut thrown = self.uniform();
         for (probability, fault, applies) in candidates {
             if !applies {

@@ -1,5 +1,5 @@
-//! The contract under faults, from seeds: creates and updates stay linearizable, nothing that was
-//! acknowledged is lost, and one seed gives one trace.
+//! The contract under faults drawn from seeds: creates and updates are linearizable, no acknowledged
+//! write is lost, and one seed gives one trace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use sandur_store::{Created, Error, Intent, Store, StoreOptions, Updated};
 
 use crate::suite;
 
-/// Runs `scenario` in a world of its own, whose time is simulated.
+/// Runs `scenario` in its own world with simulated time.
 pub fn simulate<F: Future>(seed: u64, plan: FaultPlan, scenario: impl FnOnce(World) -> F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
@@ -30,12 +30,12 @@ pub struct World {
 }
 
 impl World {
-    /// A store of a process of its own.
+    /// A store as a separate process would open it.
     fn store(&self, name: &str) -> Store {
         Store::from_fault_store(self.faults.client(name), self.env.clone(), StoreOptions::default())
     }
 
-    /// The objects as they really are, once everything late has happened.
+    /// A store over the actual objects, after all delayed writes and deletes.
     async fn truth(&self) -> Store {
         self.faults.quiet(true);
         self.faults.settle().await;
@@ -48,7 +48,7 @@ fn the_contract_holds_without_faults() {
     simulate(1, FaultPlan::none(), |world| async move { suite::run(&world.store("")).await });
 }
 
-/// How one creator ended.
+/// The result of one creator.
 struct Attempt {
     bytes: Bytes,
     outcome: Result<Created, Error>,
@@ -71,10 +71,11 @@ async fn race(world: &World, path: &'static str, creators: usize) -> Vec<Attempt
     attempts
 }
 
-/// Goal: create is linearizable. Of N concurrent creators of one name, exactly one gets `New` and
-/// all others see its bytes, whatever the store does; who gets an error knows nothing.
+/// Goal: create is linearizable. Of N concurrent creators of one name exactly one gets `New`, and all
+/// others get its bytes, whatever the store does; a creator that gets an error knows nothing about the
+/// outcome.
 #[test]
-fn exactly_one_creator_wins_whatever_the_store_does() {
+fn exactly_one_creator_wins_under_any_faults() {
     let (mut failed, mut all) = (0, 0);
     for seed in 0..200 {
         simulate(seed, FaultPlan::stormy(), |world| async move {
@@ -87,7 +88,7 @@ fn exactly_one_creator_wins_whatever_the_store_does() {
                     Ok(Created::New) => assert_eq!(Some(&attempt.bytes), real.as_ref(), "seed {seed}"),
                     Ok(Created::Exists(seen)) => {
                         assert_eq!(Some(seen), real.as_ref(), "seed {seed}");
-                        assert_ne!(*seen, attempt.bytes, "seed {seed}: its own bytes are New");
+                        assert_ne!(*seen, attempt.bytes, "seed {seed}: equal bytes must be New");
                     }
                     Err(error) => {
                         assert!(error.kind().is_retryable(), "seed {seed}: {error}");
@@ -101,7 +102,7 @@ fn exactly_one_creator_wins_whatever_the_store_does() {
         })
         .into_sum(&mut failed, &mut all);
     }
-    assert!(failed * 100 <= all, "{failed} of {all} creates gave up: retries do not do their work");
+    assert!(failed * 100 <= all, "{failed} of {all} creates failed in spite of retries");
 }
 
 trait IntoSum {
@@ -137,10 +138,10 @@ fn one_seed_gives_one_trace() {
     assert_ne!(trace(1), trace(2));
 }
 
-/// Goal: updates are linearizable. No two updates that reported `Done` followed the same state,
-/// and none is undone by a late or repeated one.
+/// Goal: updates are linearizable. No two updates that returned `Done` replaced the same state, and none
+/// is undone by a delayed or repeated one.
 #[test]
-fn updates_follow_one_another_whatever_the_store_does() {
+fn updates_are_linearizable_under_any_faults() {
     for seed in 0..100 {
         simulate(seed, FaultPlan::stormy(), |world| async move {
             let path = "catalog/boundary";
@@ -168,7 +169,7 @@ fn read_count(bytes: &Bytes) -> u32 {
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Counts up, and gives the counts that it surely wrote.
+/// Counts up; returns the counts that were certainly written.
 async fn count(store: Store, writer: u32) -> Vec<u32> {
     let mut done = Vec::new();
     for round in 0..6 {
@@ -185,9 +186,9 @@ async fn count(store: Store, writer: u32) -> Vec<u32> {
     done
 }
 
-/// Goal: bodies that end early are never handed out, and large objects survive storms whole.
+/// Goal: truncated bodies are never returned, and large objects are complete in spite of many faults.
 #[test]
-fn what_was_acknowledged_is_read_whole() {
+fn acknowledged_objects_are_read_completely() {
     for seed in 0..25 {
         simulate(seed, FaultPlan::stormy(), |world| async move {
             let store = world.store("s");
@@ -215,9 +216,9 @@ fn what_was_acknowledged_is_read_whole() {
     }
 }
 
-/// Goal: whoever drops a create has at worst lost the answer.
+/// Goal: dropping a create has at most the effect of losing its response.
 #[test]
-fn dropped_creates_leave_ours_or_nothing() {
+fn dropped_creates_leave_their_own_bytes_or_nothing() {
     for seed in 0..100 {
         simulate(seed, FaultPlan::cloudy(), |world| async move {
             let (a, b) = (world.store("a"), world.store("b"));
@@ -239,9 +240,9 @@ fn dropped_creates_leave_ours_or_nothing() {
     }
 }
 
-/// The faults that one create can meet, one by one.
+/// Method: each fault that a create can meet, separately.
 #[test]
-fn a_create_settles_every_single_fault() {
+fn a_create_has_a_clear_outcome_after_any_single_fault() {
     let late = Fault::LateApply(Duration::from_secs(5));
     let faults = [
         Fault::Refused,
@@ -291,16 +292,17 @@ fn an_outage_is_bounded_in_time_and_requests() {
         assert!(world.env.monotonic() < Duration::from_secs(200));
         let usage = store.meter().snapshot();
         let blocks = usage.iter().find(|u| u.class == sandur_store::Class::Block).unwrap();
-        // 200 reads earn 20 retries, 32 were saved up, and 2 per second trickle in for 120 s.
+        // 200 reads earn 20 retries, 32 were saved, and 1 per second (rounded up to 2) is added for 120
+        // s.
         assert!(blocks.retries <= 20 + 32 + 2 * 130, "{blocks:?}");
         client.cut(false);
         store.put("wal/a/1", Bytes::from("x"), Intent::wal()).await.unwrap();
     });
 }
 
-/// Goal: a storm of queries never takes the slots of the WAL or of the catalog.
+/// Goal: block reads never take the slots of the WAL or the catalog.
 #[test]
-fn a_storm_of_block_reads_does_not_hold_up_the_wal() {
+fn many_block_reads_do_not_delay_the_wal() {
     simulate(5, FaultPlan::calm(), |world| async move {
         let store = world.store("s");
         let mut storm = Vec::new();
@@ -323,10 +325,10 @@ fn a_storm_of_block_reads_does_not_hold_up_the_wal() {
     });
 }
 
-/// Goal: one failed part, a failed completion or a lost answer to it do not cost the upload.
+/// Goal: one failed part, a failed completion or the loss of its response does not fail the upload.
 #[test]
-fn uploads_repeat_what_fails() {
-    // The beginning, three parts, the completion.
+fn uploads_retry_failed_parts_and_completions() {
+    // The start, three parts, and the completion.
     for number in 0..5 {
         for fault in [Fault::Failed, Fault::Throttled, Fault::LostAck, Fault::Hang] {
             simulate(6, FaultPlan::calm(), |world| async move {

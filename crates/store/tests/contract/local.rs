@@ -1,4 +1,4 @@
-//! What only a local directory does: locking, append files, durability of names, read-only use.
+//! Behaviour of local directories only: locking, append files, durability of names, read-only use.
 
 use bytes::Bytes;
 use sandur_base::{Env, ErrorKind};
@@ -20,7 +20,7 @@ fn a_directory_is_held_by_one_store_and_read_by_many() {
         let store = open(&url).await;
         assert_eq!(store.url(), format!("file://{url}"));
         assert_eq!(*store.kind(), StoreKind::Local { root: url.clone().into() });
-        assert_eq!(store.list("", Intent::gc()).await.unwrap(), vec![], "neither lock nor probe");
+        assert_eq!(store.list("", Intent::gc()).await.unwrap(), vec![], "no lock file, no probe");
         let refusal = Store::open(&url, Env::system(1), StoreOptions::default()).await.unwrap_err();
         assert!(matches!(&refusal, Error::InUse { .. }), "{refusal}");
         store.put("blocks/a", Bytes::from("x"), Intent::block()).await.unwrap();
@@ -54,7 +54,7 @@ fn append_files_are_objects_too() {
 }
 
 #[test]
-fn a_dropped_append_never_mixes_with_the_next() {
+fn a_dropped_append_does_not_interleave_with_the_next() {
     let dir = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let store = open(&dir.path().display().to_string()).await;

@@ -1,5 +1,5 @@
-//! The contract that every store keeps, run over memory, a local directory, the fault-injecting
-//! twin, and, when `SANDUR_TEST_S3` names one, a real S3 server.
+//! The contract of every store, tested over memory, a local directory, the fault-injecting twin, and a
+//! real S3 server if `SANDUR_TEST_S3` names one:
 //!
 //! `SANDUR_TEST_S3=s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1` with
 //! `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY` in the environment.

@@ -1,4 +1,4 @@
-//! Stores that must be refused at start, and how the refusal reads.
+//! Stores that are rejected at start, and the error messages.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,11 +9,11 @@ use sandur_store::{Error, Store, StoreOptions};
 
 use crate::runtime;
 
-/// A server on loopback that answers every request with what `answer` says to its first line.
+/// A server on loopback that responds to every request with `answer` of its first line.
 fn serve(answer: impl Fn(&str) -> &'static str + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    #[allow(clippy::disallowed_methods)] // a server beside the test, not part of the store
+    #[allow(clippy::disallowed_methods)] // a server for the test, not part of the store
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -45,7 +45,7 @@ async fn refusal(url: &str) -> Error {
 }
 
 #[test]
-fn a_store_that_ignores_conditional_creates_is_refused() {
+fn a_store_that_ignores_conditional_creates_is_rejected() {
     let ok = "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let url = serve(move |_| ok);
     let error = runtime().block_on(refusal(&url));
@@ -57,7 +57,7 @@ fn a_store_that_ignores_conditional_creates_is_refused() {
 }
 
 #[test]
-fn missing_permissions_and_buckets_are_named() {
+fn missing_permissions_and_buckets_are_reported() {
     let denied = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let error = runtime().block_on(refusal(&serve(move |_| denied)));
     assert!(error.to_string().contains("set AWS_ACCESS_KEY_ID"), "{error}");
@@ -67,10 +67,10 @@ fn missing_permissions_and_buckets_are_named() {
     assert!(error.to_string().contains("the bucket does not exist"), "{error}");
 }
 
-/// The first request of a start is a create: what is wrong with the set-up was taken for a store without
+/// The first request at start is a create, so faults of the set-up were once reported as a store without
 /// conditional creates.
 #[test]
-fn the_remedy_goes_by_the_cause_that_the_store_names() {
+fn the_remedy_depends_on_the_cause_that_the_store_names() {
     let answers = [
         (
             "HTTP/1.1 400 Bad Request\r\nContent-Length: 30\r\nConnection: close\r\n\r\n\
@@ -112,9 +112,9 @@ fn the_remedy_goes_by_the_cause_that_the_store_names() {
 }
 
 #[test]
-fn a_directory_without_permission_is_named() {
+fn a_directory_without_permission_is_reported() {
     if rustix::process::geteuid().is_root() {
-        eprintln!("skipped: root may write everywhere, so a directory without permission was NOT tried");
+        eprintln!("skipped: root may write everywhere, so a directory without permission was NOT tested");
         return;
     }
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The client's request_limits towards a store in trouble, from seeds and in simulated time: what is asked of
-//! it, who has to wait, and who has not.
+//! The limits of the client towards a store with problems, from seeds and in simulated time: how many
+//! requests it sends, which of them wait, and which do not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,14 +32,14 @@ fn retries_percent(store: &Store) -> f64 {
     100.0 * retries as f64 / requests as f64
 }
 
-/// What the readers of a load met.
+/// The results of some readers.
 #[derive(Default)]
 struct Tally {
     done: AtomicU64,
     failed: AtomicU64,
 }
 
-/// So many readers of blocks, one read after the other until `until`.
+/// `count` readers of blocks, each of which reads one range after the other until `until`.
 fn readers(
     env: &Env,
     store: &Store,
@@ -51,7 +51,7 @@ fn readers(
     let tasks = (0..count).map(|n| {
         let (env, store, tally, tenant) = (env.clone(), store.clone(), Arc::clone(&tally), tenant.to_owned());
         env.clone().spawn("reader", async move {
-            // Nobody else reads the same range: equal reads would share a request.
+            // Each reader has its own range, because equal reads would share a request.
             let range = u64::from(n)..u64::from(n) + 50 + tenant.len() as u64;
             while env.monotonic() < until {
                 let intent = Intent::block().for_tenant(&tenant);
@@ -70,7 +70,8 @@ async fn all(tasks: Vec<Task<()>>) {
     }
 }
 
-/// Puts a WAL object and a catalog entry twice a second until `until`; the longest wait, or the failure.
+/// Creates a WAL object and a catalog entry twice a second until `until`; returns the longest time of a
+/// pair, or the first error.
 fn ingest(env: &Env, store: &Store, until: Duration) -> Task<Result<Duration, Error>> {
     let (env, store) = (env.clone(), store.clone());
     env.clone().spawn("ingest", async move {
@@ -96,11 +97,11 @@ async fn filled(world: &World, request_limits: RequestLimits) -> Store {
     store
 }
 
-/// Goal: 200 readers want far more than a store gives that answers 100 requests per second and refuses
-/// the rest. Nobody fails, most of what the store can give is used, few requests are retries, and
-/// acknowledgements come.
+/// Goal: 200 readers need far more than a store provides that accepts 100 requests per second and
+/// refuses the rest. No read fails, the limit of the store is nearly used, few requests are retries, and
+/// writes are acknowledged.
 #[test]
-fn queries_slow_down_and_ingest_goes_on_when_the_store_limits_its_requests() {
+fn queries_slow_down_and_ingest_continues_when_the_store_throttles() {
     for seed in 0..3 {
         simulate(seed, FaultPlan::limited(100.0), |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
@@ -119,15 +120,15 @@ fn queries_slow_down_and_ingest_goes_on_when_the_store_limits_its_requests() {
     }
 }
 
-/// A store that takes its time, so that a simulated minute is not too many requests.
+/// A store with a high latency, so that a simulated minute does not need too many requests.
 fn leisurely() -> FaultPlan {
     FaultPlan { latency_median: Duration::from_millis(80), ..FaultPlan::calm() }
 }
 
-/// Goal: for twenty seconds the store refuses nine of ten requests, whoever asks. Reads wait for its end
-/// instead of failing, few requests are spent on finding out, and ingest goes on inside.
+/// Goal: for twenty seconds the store refuses nine of ten requests. Reads wait for the end of this time
+/// instead of failing, few requests are spent on testing the store, and ingest continues meanwhile.
 #[test]
-fn a_storm_is_waited_out() {
+fn reads_wait_until_the_store_stops_throttling() {
     for seed in 0..3 {
         simulate(seed, leisurely(), |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
@@ -145,16 +146,16 @@ fn a_storm_is_waited_out() {
             let done = tally.done.load(Ordering::Relaxed);
             assert_eq!(tally.failed.load(Ordering::Relaxed), 0, "seed {seed}");
             assert!(within < before / 20, "seed {seed}: {before} requests before, {within} within");
-            assert!(done > before * 7 / 5, "seed {seed}: it recovers: {done} in all, {before} before");
+            assert!(done > before * 7 / 5, "seed {seed}: {done} in total, {before} before");
             let percent = retries_percent(&store);
             assert!(percent <= 10.0, "seed {seed}: {percent} % retries");
         });
     }
 }
 
-/// Goal: the window finds what the store can take, from above and from below.
+/// Goal: the window adapts to the capacity of the store, from above and from below.
 #[test]
-fn windows_follow_what_the_store_can_take() {
+fn windows_adapt_to_the_capacity_of_the_store() {
     let window_after = |seed, plan: FaultPlan| {
         simulate(seed, plan, |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
@@ -169,18 +170,18 @@ fn windows_follow_what_the_store_can_take() {
         })
     };
     for seed in 0..1 {
-        assert_eq!(window_after(seed, leisurely()), 128, "seed {seed}: nothing stands in the way");
-        // 20 ms each (with a long tail): 1,000 per second are 20 to 30 at a time.
+        assert_eq!(window_after(seed, leisurely()), 128, "seed {seed}: the store has no limit");
+        // 20 ms each (with a long tail): 1,000 per second are 20 to 30 concurrent requests.
         let window = window_after(seed, FaultPlan::limited(1_000.0));
         assert!((12..=60).contains(&window), "seed {seed}: {window}");
         assert_eq!(window_after(seed, FaultPlan::limited(50.0)), 4, "seed {seed}: the floor");
     }
 }
 
-/// Goal: two reads in a hundred meet a slow machine. Second requests cut the slowest percent to about
-/// twice the usual time, and are no more than one in twenty.
+/// Goal: two of a hundred reads reach a slow machine. Second requests reduce the 99th percentile to
+/// about twice the usual time, and are at most one in twenty.
 #[test]
-fn second_requests_beat_slow_machines_within_their_budget() {
+fn second_requests_reduce_the_tail_latency_within_their_budget() {
     let slowest_percent = |seed, hedge_percent| {
         let plan = FaultPlan { spike: 0.02, spike_max: seconds(4), ..FaultPlan::calm() };
         simulate(seed, plan, |world| async move {
@@ -208,10 +209,10 @@ fn second_requests_beat_slow_machines_within_their_budget() {
     }
 }
 
-/// Goal: when every read is slow all of a sudden, second requests stay within their budget, and when
-/// the store asks for less there are none.
+/// Goal: when every read suddenly becomes slow, second requests stay within their budget; when the store
+/// throttles, there are none.
 #[test]
-fn second_requests_do_not_make_trouble_worse() {
+fn second_requests_do_not_overload_a_slow_store() {
     for seed in 0..5 {
         simulate(seed, FaultPlan::calm(), |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
@@ -230,13 +231,13 @@ fn second_requests_do_not_make_trouble_worse() {
             let before = made(&store);
             let (_, tasks) = readers(&world.env, &store, "a", 32, world.env.monotonic() + seconds(8));
             all(tasks).await;
-            assert_eq!(made(&store), before, "seed {seed}: the store had asked for less");
+            assert_eq!(made(&store), before, "seed {seed}: the store had throttled");
         });
     }
 }
 
-/// Goal: a tenant that asks a hundred times as much gets its rate and no more, and another one does not
-/// notice it.
+/// Goal: a tenant that requests a hundred times as much gets its rate and no more, and does not affect
+/// another tenant.
 #[test]
 fn a_greedy_tenant_does_not_slow_another() {
     let rates =
@@ -260,10 +261,10 @@ fn a_greedy_tenant_does_not_slow_another() {
     }
 }
 
-/// Goal: where slots are scarce, tenants take turns: one read of a tenant does not stand behind the
-/// thousand of another.
+/// Goal: with few slots, tenants are served round-robin: a single read of one tenant does not wait for
+/// the thousand of another.
 #[test]
-fn tenants_take_turns_when_slots_are_scarce() {
+fn tenants_are_served_round_robin_when_slots_are_scarce() {
     simulate(9, FaultPlan { latency_sigma: 0.0, ..FaultPlan::calm() }, |world| async move {
         let request_limits =
             RequestLimits { concurrent_reads_max: 2, hedge_percent: 0, ..RequestLimits::default() };
@@ -287,7 +288,7 @@ fn tenants_take_turns_when_slots_are_scarce() {
     });
 }
 
-/// Goal: a store that says when to come again is not asked before.
+/// Goal: after `Retry-After`, the client waits at least as long before the next request.
 #[test]
 fn retry_after_is_respected() {
     simulate(2, FaultPlan::none(), |world| async move {
@@ -304,9 +305,9 @@ fn retry_after_is_respected() {
     });
 }
 
-/// Goal: a storm under all request_limits is the same for the same seed.
+/// Goal: throttling and all limits of the client together are the same for the same seed.
 #[test]
-fn one_seed_gives_one_storm() {
+fn one_seed_gives_one_trace_with_all_limits() {
     let trace = |seed| {
         simulate(seed, FaultPlan { spike: 0.05, ..FaultPlan::limited(200.0) }, |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
@@ -322,7 +323,7 @@ fn one_seed_gives_one_storm() {
 }
 
 #[test]
-fn a_distant_store_takes_its_time_for_reads_alone() {
+fn a_distant_store_has_latency_only_for_reads() {
     simulate(1, FaultPlan::distant(), |world| async move {
         let store = Store::from_fault_store(
             FaultStore::new(world.env.clone(), 1, FaultPlan::distant()),
@@ -338,9 +339,9 @@ fn a_distant_store_takes_its_time_for_reads_alone() {
     });
 }
 
-/// Goal: what an operator reads adds up.
+/// Goal: the figures for operators are consistent.
 #[test]
-fn the_report_and_the_metrics_say_what_was_asked_and_what_it_costs() {
+fn the_report_and_the_metrics_show_requests_and_costs() {
     simulate(1, FaultPlan::distant(), |world| async move {
         let store = Store::from_fault_store(world.faults.clone(), world.env.clone(), StoreOptions::default());
         store.put("blocks/b", Bytes::from(vec![1; 5_000_000]), Intent::block()).await.unwrap();
@@ -352,8 +353,8 @@ fn the_report_and_the_metrics_say_what_was_asked_and_what_it_costs() {
         let report = store.cost_report();
         // 1 put for 5 $ and 200 gets for 0.4 $ per million, 4,320 times ten minutes in a month.
         for said in [
-            "In 10m memory:// was asked 201 times",
-            "300 wanted ranges took 200 reads with 1000B",
+            "In 10m memory:// got 201 requests",
+            "300 requested ranges took 200 reads, with 1000B",
             "cost $0.0001; ",
             "a month costs about $0.37,",
         ] {

@@ -1,4 +1,4 @@
-//! What every store does, whatever is below it.
+//! Checks that every store must pass.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,7 +8,7 @@ use sandur_store::{Created, Error, Intent, Store, Updated};
 
 const MIB: usize = 1 << 20;
 
-/// Runs every check below a prefix of its own.
+/// Runs every check, each below its own prefix.
 pub async fn run(store: &Store) {
     let env = Env::system(1);
     let root = format!("contract/{}", env.new_id());
@@ -30,7 +30,7 @@ pub async fn run(store: &Store) {
     assert!(usage.iter().all(|u| u.retries == 0), "a healthy store needs no retries: {usage:?}");
 }
 
-/// Bytes that differ at every place, so that a shifted range shows. At most 32 MiB.
+/// Bytes that differ at every position, so that a shifted range is noticed. At most 32 MiB.
 pub fn pattern(length: usize) -> Bytes {
     static WHOLE: LazyLock<Bytes> = LazyLock::new(|| {
         let words = (0..8 * MIB as u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes());
@@ -133,8 +133,8 @@ async fn racing_creates(store: &Store, env: &Env, root: &str) {
                 (_, Created::Exists(bytes)) => seen.push(bytes),
             }
         }
-        assert_eq!(winners.len(), 1, "exactly one wins");
-        assert!(seen.iter().all(|bytes| *bytes == winners[0]), "all others see the winner");
+        assert_eq!(winners.len(), 1, "exactly one create wins");
+        assert!(seen.iter().all(|bytes| *bytes == winners[0]), "all others get the winner's bytes");
     }
 }
 
@@ -179,7 +179,7 @@ async fn racing_updates(store: &Store, env: &Env, path: &str) {
         writer.join().await.unwrap();
     }
     let bytes = store.get(path, intent()).await.unwrap();
-    assert!(bytes.starts_with(b"20 by "), "every update counts once: {bytes:?}");
+    assert!(bytes.starts_with(b"20 by "), "every update is applied once: {bytes:?}");
 }
 
 async fn uploads(store: &Store, root: &str) {
