@@ -1,16 +1,17 @@
-//! A real S3 server on loopback, for the time of a test run or of a measurement.
+//! Runs a real S3 server on loopback for a test run or a measurement.
 //!
-//! **What it is.** versitygw over a directory, started and ended with a value. It must keep its metadata (no
-//! `--nometa`): without ETags it ignores `If-None-Match: *`, which is what the product relies on.
+//! **What it is.** The program versitygw over a directory, started and stopped with a value. It must
+//! store metadata (no `--nometa`): without ETags it ignores `If-None-Match: *`, on which the product
+//! relies.
 //!
-//! **What it is not.** Part of the product: only tools name it. It does not build the program; `cargo xtask
-//! rivals versitygw` does.
+//! **What it is not.** It is not part of the product: only tools depend on it. It does not build the
+//! program; `cargo xtask rivals versitygw` does.
 //!
-//! **Life of a call.** [`S3Server::start`] empties the directory, makes the bucket, starts the program on a
-//! free port and waits until it accepts connections; [`S3Server::url`] is what a store is opened with, and
-//! [`S3Server::credentials`] what the environment must say. Dropping the value ends the program.
+//! **Life of a call.** [`S3Server::start`] empties the directory, creates the bucket, starts the program
+//! on a free port and waits until it accepts connections. A store is opened with [`S3Server::url`], and
+//! its environment needs [`S3Server::credentials`]. Dropping the value kills the program.
 //!
-//! **Invariant.** No program outlives its value.
+//! **Invariant.** The program does not outlive its value.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -20,14 +21,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Credentials that protect a directory of tests and measurements, and nothing else.
+/// Credentials that protect only a directory of tests and measurements.
 const ACCESS: &str = "sandur-loopback";
 const SECRET: &str = "sandur-loopback-secret";
 const BUCKET: &str = "sandur";
-/// Longest wait for the server.
+/// The longest wait for the server to accept connections.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A running server; it ends when this is dropped.
+/// A running server; dropping it kills the server.
 pub struct S3Server {
     child: Child,
     address: String,
@@ -57,22 +58,22 @@ impl S3Server {
         &self.address
     }
 
-    /// The URL of a folder of the bucket, by way of `address`: its own, or that of a proxy before it.
+    /// The URL of a folder of the bucket. `address` is that of the server, or of a proxy in front of it.
     pub fn url(address: &str, folder: &str) -> String {
         format!("s3://{BUCKET}/{folder}?endpoint=http://{address}&region=us-east-1")
     }
 
-    /// The variables that hold the credentials.
+    /// The environment variables with the credentials.
     pub fn credentials() -> [(&'static str, &'static str); 2] {
         [("AWS_ACCESS_KEY_ID", ACCESS), ("AWS_SECRET_ACCESS_KEY", SECRET)]
     }
 
-    #[allow(clippy::disallowed_methods)] // waiting for another program, outside the product
+    #[allow(clippy::disallowed_methods)] // waits for another program, outside of the product
     fn wait(&mut self, log: &Path) -> Result<()> {
         let began = Instant::now();
         while TcpStream::connect(&self.address).is_err() {
             if let Some(status) = self.child.try_wait()? {
-                bail!("the S3 server ended at once with {status}: see {}", log.display());
+                bail!("the S3 server exited with {status}: see {}", log.display());
             }
             if began.elapsed() > PATIENCE {
                 bail!("the S3 server did not open {} within {PATIENCE:?}", self.address);
@@ -85,7 +86,7 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        // Nothing is left to do for a server that is already gone.
+        // Errors mean that the server has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
