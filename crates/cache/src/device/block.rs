@@ -1,5 +1,5 @@
-//! The unit of all reads and writes.
+//! The alignment of reads and writes.
 
-/// Offsets, lengths and addresses of all reads and writes are multiples of this many bytes, or of
-/// [`Device::read_alignment`](super::Device::read_alignment) for reads. Flash pages are no smaller.
+/// Block size in bytes: offsets, lengths and memory addresses of writes are multiples of it. Those of reads
+/// are multiples of [`Device::read_alignment`](super::Device::read_alignment), which is not larger.
 pub const BLOCK: u64 = 4096;

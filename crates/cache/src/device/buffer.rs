@@ -1,9 +1,9 @@
-//! Buffers at addresses that direct I/O accepts, kept for reuse: parts of one stretch of huge pages.
+//! Buffers at addresses that direct I/O accepts, kept for reuse: parts of one mapping of huge pages.
 //!
-//! Invariants: the bytes of all buffers that are out never exceed the pool's limit, since they are
-//! counted before they are allocated; a buffer comes back when its last user drops it. Reused
-//! buffers hold old bytes: whoever takes one overwrites or checks all of what it uses.
-#![allow(unsafe_code)] // a buffer is part of a stretch that has others in it too
+//! Invariants: the bytes of all buffers in use never exceed the pool's limit, because a buffer is
+//! counted before it is allocated. A buffer returns to the pool when its last user drops it. A reused
+//! buffer holds old bytes: its user overwrites or checks all of the bytes that it uses.
+#![allow(unsafe_code)] // a buffer is part of a mapping that holds other buffers too
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,32 +14,33 @@ use super::block::BLOCK;
 use super::huge_pages::HugePages;
 use super::runs::{FreeRuns, Run};
 
-/// Buffers beyond so many bytes are memory of their own: the list of free runs stays short.
+/// Bytes of the pool's mapping, at most. Buffers beyond it are allocated separately, which keeps the
+/// list of free runs short.
 const STRETCH_MAX: u64 = 1 << 30;
 
-/// A bounded supply of [`AlignedBuffer`]s. Cheap to clone: a handle.
+/// A bounded pool of [`AlignedBuffer`]s. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct BufferPool(Arc<Shared>);
 
 struct Shared {
     limit: u64,
     out: AtomicU64,
-    /// Bytes that are kept for reuse instead of being given back to the system.
+    /// Bytes that are kept for reuse instead of being returned to the system.
     retain: u64,
     pages: HugePages,
     free: Mutex<Free>,
-    /// Who waits for a buffer, those who came first in front.
+    /// Tasks that wait for a buffer, oldest first.
     waiting: Mutex<VecDeque<Waker>>,
 }
 
-/// What of the pages is free.
+/// The free part of the mapping.
 struct Free {
     runs: FreeRuns,
-    /// Blocks before this one may take memory.
+    /// Blocks from this one on have no physical memory.
     touched: usize,
 }
 
-/// Bytes that begin at a multiple of 4 KiB in memory. Goes back to its pool when dropped.
+/// Bytes at an address that is a multiple of 4 KiB. Returned to the pool on drop.
 pub struct AlignedBuffer {
     place: Place,
     length: usize,
@@ -47,14 +48,14 @@ pub struct AlignedBuffer {
 }
 
 enum Place {
-    /// Blocks of the pool's pages.
+    /// Blocks of the pool's mapping.
     Lent(Run),
-    /// Memory of its own, of which the buffer begins at `start`.
+    /// A separate allocation, in which the buffer begins at `start`.
     Own { storage: Vec<u8>, start: usize },
 }
 
 impl BufferPool {
-    /// A pool of at most `limit` bytes, of which up to `retain` are kept when idle.
+    /// A pool of at most `limit` bytes, which keeps up to `retain` bytes of memory when idle.
     pub fn new(limit: u64, retain: u64) -> Self {
         let pages = HugePages::map((limit.min(STRETCH_MAX) / BLOCK) as usize);
         let free = Mutex::new(Free { runs: FreeRuns::new(pages.blocks()), touched: 0 });
@@ -62,7 +63,7 @@ impl BufferPool {
         Self(Arc::new(Shared { limit, out, retain, pages, free, waiting }))
     }
 
-    /// A buffer of `length` bytes, or `None` when that would exceed the limit.
+    /// A buffer of `length` bytes, or `None` if it would exceed the limit.
     pub fn take(&self, length: usize) -> Option<AlignedBuffer> {
         let footprint = footprint(length);
         let grow = |out: u64| (out + footprint <= self.0.limit).then_some(out + footprint);
@@ -71,22 +72,22 @@ impl BufferPool {
         Some(AlignedBuffer { place, length, pool: self.clone() })
     }
 
-    /// Whether a buffer of `length` bytes can ever be had.
+    /// Whether a buffer of `length` bytes fits into the pool at all.
     pub fn holds(&self, length: usize) -> bool {
         footprint(length) <= self.0.limit
     }
 
-    /// A buffer, or the promise to wake `context` when one comes back.
+    /// A buffer, or `Pending` after registering `context` to be woken when one returns.
     pub fn poll_take(&self, length: usize, context: &mut Context<'_>) -> Poll<AlignedBuffer> {
         if let Some(buffer) = self.take(length) {
             return Poll::Ready(buffer);
         }
         self.lock_waiting().push_back(context.waker().clone());
-        // What came back in between has woken nobody.
+        // A buffer that returned before the registration has woken no task.
         self.take(length).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Wakes everyone who waits, to look at the clock.
+    /// Wakes all waiting tasks, so that they check their deadlines.
     pub fn wake_all(&self) {
         let waiting = std::mem::take(&mut *self.lock_waiting());
         waiting.into_iter().for_each(Waker::wake);
@@ -96,7 +97,7 @@ impl BufferPool {
         self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of all buffers that are out.
+    /// Bytes of all buffers in use.
     pub fn bytes_out(&self) -> u64 {
         self.0.out.load(Ordering::Relaxed)
     }
@@ -121,7 +122,8 @@ impl BufferPool {
         let first = self.lock_waiting().pop_front();
         if let Some(waker) = first {
             waker.wake();
-            // Who was woken may not want it any more: with so much left nobody shall wait for the next.
+            // The woken task may not need the buffer any more. With this much free, wake all, so that no
+            // task depends on it.
             if out < self.0.limit / 2 {
                 self.wake_all();
             }
@@ -133,7 +135,7 @@ impl BufferPool {
         free.runs.give_back(run);
         let lent_to = free.runs.lent_to(pages.blocks());
         if free.touched.saturating_sub(lent_to) as u64 * BLOCK > self.0.retain {
-            // SAFETY: nothing behind that block is lent, nor can be while the lock is held.
+            // SAFETY: no block from that one on is lent, and the lock prevents that one is.
             unsafe { pages.forget_from(lent_to) };
             free.touched = lent_to;
         }
@@ -154,15 +156,15 @@ impl AlignedBuffer {
         self.length
     }
 
-    /// Whether there is no byte in it.
+    /// Whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The bytes, to be written to.
+    /// The bytes, for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.place {
-            // SAFETY: the run is lent to this buffer alone until it is dropped, and this is its one user.
+            // SAFETY: the run is lent to this buffer until it is dropped, and `self` is borrowed mutably.
             Place::Lent(run) => unsafe { &mut self.pool.0.pages.bytes_mut(*run)[..self.length] },
             Place::Own { storage, start } => &mut storage[*start..*start + self.length],
         }
@@ -172,7 +174,7 @@ impl AlignedBuffer {
 impl AsRef<[u8]> for AlignedBuffer {
     fn as_ref(&self) -> &[u8] {
         match &self.place {
-            // SAFETY: the run is lent to this buffer alone, and who writes to it has it for itself.
+            // SAFETY: the run is lent to this buffer only, and a writer borrows the buffer mutably.
             Place::Lent(run) => unsafe { &self.pool.0.pages.bytes(*run)[..self.length] },
             Place::Own { storage, start } => &storage[*start..*start + self.length],
         }
@@ -185,7 +187,7 @@ impl Drop for AlignedBuffer {
     }
 }
 
-/// Bytes that a buffer of `length` takes.
+/// Bytes that a buffer of `length` bytes occupies.
 fn footprint(length: usize) -> u64 {
     (length as u64).next_multiple_of(BLOCK).max(BLOCK)
 }
@@ -194,7 +196,7 @@ fn footprint(length: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Bytes of this process's memory between the two addresses that the system has given pages for.
+    /// Bytes between the two addresses that have physical memory, by this process's page map.
     fn resident(from: *const u8, bytes: usize) -> usize {
         let pages = bytes.div_ceil(4096);
         let map = std::fs::File::open("/proc/self/pagemap").unwrap();
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_back_to_the_system_beyond_what_is_retained() {
+    fn idle_memory_above_the_retained_bytes_returns_to_the_system() {
         let pool = BufferPool::new(64 << 20, 8 << 20);
         let mut buffers: Vec<_> = (0..16).map(|_| pool.take(4 << 20).unwrap()).collect();
         for buffer in &mut buffers {
@@ -213,7 +215,7 @@ mod tests {
         }
         let start = buffers[0].as_ref().as_ptr();
         assert_eq!(resident(start, 64 << 20), 64 << 20);
-        // One in the middle holds what lies before it.
+        // A buffer in the middle keeps the memory before it.
         let held = buffers.remove(8);
         drop(buffers);
         let left = resident(start, 64 << 20);
@@ -221,7 +223,7 @@ mod tests {
         assert!(held.as_ref().iter().all(|byte| *byte == 7));
         drop(held);
         assert!(resident(start, 64 << 20) <= 8 << 20);
-        assert_eq!(pool.take(100).unwrap().as_ref().as_ptr(), start, "the lowest place first");
+        assert_eq!(pool.take(100).unwrap().as_ref().as_ptr(), start, "the lowest free run is lent first");
     }
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_free_run_is_long_enough_a_buffer_has_memory_of_its_own() {
+    fn a_buffer_is_allocated_separately_if_no_free_run_is_long_enough() {
         let pool = BufferPool::new(64 << 10, 0);
         let mut small: Vec<_> = (0..16).map(|_| pool.take(4096).unwrap()).collect();
         let mut number = 0;
@@ -250,11 +252,11 @@ mod tests {
         assert!(matches!(long.place, Place::Own { .. }));
         assert_eq!(long.as_ref().as_ptr() as usize % 4096, 0);
         long.bytes_mut().fill(1);
-        assert!(pool.take(1).is_none(), "all is out");
+        assert!(pool.take(1).is_none(), "all buffers are in use");
     }
 
     #[test]
-    fn a_pool_is_bounded_and_takes_buffers_back() {
+    fn a_pool_is_bounded_and_reuses_returned_buffers() {
         let pool = BufferPool::new(64 << 10, 1 << 20);
         let first = pool.take(40_000).unwrap();
         assert_eq!(first.as_ref().as_ptr() as usize % 4096, 0);
@@ -284,11 +286,11 @@ mod tests {
             assert!(pool.poll_take(40_000, &mut context).is_pending());
         }
         let third = pool.take(8192);
-        assert!(third.is_none(), "all is out");
+        assert!(third.is_none(), "all buffers are in use");
         drop(second);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "a little came back, one of those who wait looks");
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1, "one small buffer returned: one waiter is woken");
         drop(first);
-        assert_eq!(woken.0.load(Ordering::Relaxed), 3, "all came back, everyone looks");
+        assert_eq!(woken.0.load(Ordering::Relaxed), 3, "all buffers returned: every waiter is woken");
         assert!(pool.poll_take(40_000, &mut context).is_ready());
     }
 }

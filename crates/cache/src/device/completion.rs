@@ -1,8 +1,8 @@
-//! One read's answer: the reader fills it in, the caller awaits it.
+//! The answer to one read: the reader completes it, the caller awaits it.
 //!
-//! Invariants: the first answer counts and later ones are dropped with their buffers; a
-//! [`Completer`] that is dropped without an answer answers [`ReadError::Closed`], so a reader that
-//! dies never leaves anyone waiting.
+//! Invariants: the first answer counts; later ones are dropped with their buffers. A [`Completer`] that
+//! is dropped without an answer answers [`ReadError::Closed`], so that a reader that ends never leaves a
+//! caller waiting.
 
 use std::future::Future;
 use std::io;
@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker};
 
 use super::buffer::AlignedBuffer;
 
-/// Why a read has no bytes.
+/// Why a read returned no bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The device refused or failed.
+    /// The device returned an error.
     #[error("the device failed: {0}")]
     Device(#[from] io::Error),
     /// The device did not answer in time.
@@ -37,13 +37,13 @@ enum State {
 
 struct Slot(Mutex<State>);
 
-/// The half that is awaited.
+/// The future of the answer.
 pub struct Completion(Arc<Slot>);
 
-/// The half that answers.
+/// The sender of the answer.
 pub struct Completer(Option<Arc<Slot>>);
 
-/// A new pair.
+/// Creates a connected pair.
 pub fn completion() -> (Completer, Completion) {
     let slot = Arc::new(Slot(Mutex::new(State::Waiting(None))));
     (Completer(Some(Arc::clone(&slot))), Completion(slot))
@@ -54,7 +54,7 @@ impl Slot {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this was the first answer.
+    /// Sets the answer. Returns whether it was the first.
     fn answer(&self, result: Result<AlignedBuffer, ReadError>) -> bool {
         let mut state = self.lock();
         let State::Waiting(waker) = &mut *state else { return false };
@@ -69,25 +69,25 @@ impl Slot {
 }
 
 impl Completer {
-    /// Answers and wakes.
+    /// Sets the answer and wakes the caller.
     pub fn complete(mut self, result: Result<AlignedBuffer, ReadError>) {
         if let Some(slot) = self.0.take() {
             slot.answer(result);
         }
     }
 
-    /// A handle that can give the read up while it goes on.
+    /// A handle that can answer in place of a read that is still running.
     pub fn patience(&self) -> Option<Patience> {
         self.0.as_ref().map(|slot| Patience(Arc::clone(slot)))
     }
 }
 
-/// What the watch holds of a read in flight.
+/// Gives up a read in flight when its deadline is over.
 pub struct Patience(Arc<Slot>);
 
 impl Patience {
-    /// Answers [`ReadError::Late`] while the read itself goes on; its own answer will be dropped.
-    /// Whether anyone was still waiting.
+    /// Answers [`ReadError::Late`]. The read itself continues, and its answer will be dropped. Returns
+    /// whether the read had no answer yet.
     pub fn give_up(&self) -> bool {
         self.0.answer(Err(ReadError::Late))
     }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_answer_counts_and_a_late_buffer_returns_to_its_pool() {
+    fn the_first_answer_counts_and_a_late_buffer_returns_to_the_pool() {
         let pool = BufferPool::new(1 << 20, 0);
         let buffer = pool.take(4096).unwrap();
         let (completer, mut waiting) = completion();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_dies_answers() {
+    fn a_dropped_completer_answers_closed() {
         let (completer, mut waiting) = completion();
         drop(completer);
         assert!(matches!(poll(&mut waiting), Poll::Ready(Err(ReadError::Closed))));

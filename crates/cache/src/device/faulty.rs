@@ -1,9 +1,10 @@
-//! The twin of a device: memory that fails on purpose, by a seed.
+//! A device in memory that injects faults, by a seed.
 //!
-//! Every operation may meet a fault of [`Faults`]; a device may also vanish, or become read-only, until
-//! [`FaultyDevice::heal`]. An operation that blocks its caller may hang: then what goes on meanwhile is
-//! done by the function of [`FaultyDevice::while_it_hangs`]. [`FaultyDevice::after_power_loss`] gives the
-//! device that a new process finds: what was synced is there, every other write is there, torn or gone.
+//! Every operation may meet a fault of [`Faults`]. A device may also vanish or become read-only until
+//! [`FaultyDevice::heal`]. An operation that blocks its caller may hang; meanwhile the function of
+//! [`FaultyDevice::while_it_hangs`] plays the other threads. [`FaultyDevice::after_power_loss`] returns
+//! the device that a new process finds: synced writes are complete; of every other write all, a first
+//! part or nothing is there.
 //!
 //! Invariant: the same seed and the same calls give the same faults.
 
@@ -15,16 +16,16 @@ use super::completion::{Patience, ReadError};
 use super::interface::{Device, ReadRequest};
 use crate::splitmix::SplitMix;
 
-/// What storage is written in: a write survives a loss of power by whole sectors.
+/// Size of a sector: a loss of power keeps or loses complete sectors of a write.
 const SECTOR: usize = 512;
 
-/// Ticks by which a delayed read is late, at most.
+/// Longest delay of a read, in ticks.
 const DELAY_MAX: u64 = 8;
 
-/// Ticks for which a write, a sync or a blocking read hangs, at most.
+/// Longest time for which a write, a sync or a blocking read hangs, in ticks.
 const HANG_MAX: u64 = 80;
 
-/// What goes on for so many ticks while an operation hangs.
+/// Called with the number of ticks for which an operation hangs.
 type Meanwhile = Arc<dyn Fn(u32) + Send + Sync>;
 
 /// One kind of failure.
@@ -38,21 +39,21 @@ pub enum Fault {
     SyncError,
     /// Writes fail with ENOSPC.
     NoSpace,
-    /// One bit of what is read is wrong.
+    /// One bit of the bytes read is wrong.
     BitFlip,
-    /// A write is acknowledged, but only its first part is there.
+    /// A write is acknowledged, but only its first part is stored.
     TornWrite,
-    /// A write is acknowledged, but nothing is there.
+    /// A write is acknowledged, but not stored.
     LostWrite,
-    /// A write is acknowledged, but lies elsewhere.
+    /// A write is acknowledged, but stored at another offset.
     Misdirected,
-    /// A read fills its buffer in part and says that it is whole.
+    /// A read fills only a part of its buffer and reports success.
     ShortRead,
-    /// A read is answered only after some ticks of the watch, fewer than its deadline has.
+    /// A read is answered only after some ticks of the watchdog, but before its deadline.
     Delay,
-    /// A read is never answered; one that blocks its caller only after many ticks.
+    /// A read is never answered; one that blocks its caller returns after up to 80 ticks.
     Stall,
-    /// A write or a sync returns only after many ticks.
+    /// A write or a sync returns after up to 80 ticks.
     StallWrite,
     /// Everything fails until the device is healed.
     Vanish,
@@ -61,7 +62,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Fault; 14] = [
         Fault::ReadError,
         Fault::WriteError,
@@ -80,7 +81,7 @@ impl Fault {
     ];
 }
 
-/// How often each fault happens: parts in a million operations of the kind that it can hit.
+/// The rate of each fault: faults per million operations of the kinds that it applies to.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Vec<(Fault, u32)>);
 
@@ -90,7 +91,7 @@ impl Faults {
         Self::default()
     }
 
-    /// These faults and `fault` at `per_million`.
+    /// Adds `fault` at a rate of `per_million`.
     #[must_use]
     pub fn with(mut self, fault: Fault, per_million: u32) -> Self {
         self.0.push((fault, per_million));
@@ -98,7 +99,7 @@ impl Faults {
     }
 }
 
-/// A device in memory that fails on purpose.
+/// A device in memory that injects faults.
 pub struct FaultyDevice {
     size: u64,
     state: Mutex<State>,
@@ -106,13 +107,13 @@ pub struct FaultyDevice {
 }
 
 struct State {
-    /// What reads see.
+    /// The contents that reads see.
     bytes: Vec<u8>,
-    /// What a loss of power leaves.
+    /// The contents that survive a loss of power.
     durable: Vec<u8>,
     unsynced: Vec<(usize, usize)>,
     stalled: Vec<(u32, ReadRequest, Patience)>,
-    /// Reads and the ticks at which they are answered.
+    /// Delayed reads and the ticks at which they are answered.
     delayed: Vec<(u32, ReadRequest)>,
     tick: u32,
     faults: Faults,
@@ -120,7 +121,7 @@ struct State {
     read_only: bool,
     injected: u64,
     written: u64,
-    /// Operations that block their caller.
+    /// Number of operations that blocked their caller.
     blocking: u64,
     random: SplitMix,
 }
@@ -152,17 +153,17 @@ impl FaultyDevice {
         Self { size, state: Mutex::new(state), meanwhile: Mutex::default() }
     }
 
-    /// When an operation hangs for a number of ticks, `meanwhile` does what others do in that time.
+    /// Sets the function that plays the other threads while an operation hangs for the given number of ticks.
     pub fn while_it_hangs(&self, meanwhile: impl Fn(u32) + Send + Sync + 'static) {
         *self.meanwhile.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(meanwhile));
     }
 
-    /// From now on these faults happen.
+    /// Replaces the injected faults by `faults`.
     pub fn inject(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
-    /// Ends vanishing, read-only and stalls, and injects nothing any more.
+    /// Ends all faults, also vanishing, read-only and stalls.
     pub fn heal(&self) {
         let mut state = self.lock();
         state.faults = Faults::none();
@@ -173,7 +174,7 @@ impl FaultyDevice {
         self.submit(stalled.chain(delayed).collect());
     }
 
-    /// How many faults were injected so far.
+    /// Number of faults injected so far.
     pub fn injected(&self) -> u64 {
         self.lock().injected
     }
@@ -183,13 +184,13 @@ impl FaultyDevice {
         self.lock().written
     }
 
-    /// What a new process finds after this one was killed: every write is there.
+    /// The device that a new process finds after this one was killed: every write is stored.
     pub fn after_kill(&self, seed: u64) -> Self {
         Self::holding(self.lock().bytes.clone(), seed)
     }
 
-    /// What a new process finds after a loss of power: what was synced, and of every later write
-    /// all, the first part or nothing.
+    /// The device that a new process finds after a loss of power: synced writes are stored; of every
+    /// later write all, the first part or nothing.
     pub fn after_power_loss(&self, seed: u64) -> Self {
         let mut state = self.lock();
         let mut survived = state.durable.clone();
@@ -204,13 +205,13 @@ impl FaultyDevice {
         Self::holding(survived, seed)
     }
 
-    /// How many operations have blocked their callers so far: writes, syncs, discards and reads of
+    /// Number of operations that have blocked their callers so far: writes, syncs, discards and reads by
     /// [`Device::read_at`].
     pub fn blocking_operations(&self) -> u64 {
         self.lock().blocking
     }
 
-    /// Counts an operation that blocks its caller, and hangs if `fault` happens now.
+    /// Counts an operation that blocks its caller, and lets it hang if `fault` occurs.
     fn block(&self, fault: Fault) {
         let mut state = self.lock();
         state.blocking += 1;
@@ -248,7 +249,7 @@ impl State {
         self.random.draw() % bound.max(1)
     }
 
-    /// Whether one of `candidates` happens now, and which.
+    /// The fault of `candidates` that occurs now, if any.
     fn roll(&mut self, candidates: &[Fault]) -> Option<Fault> {
         for (fault, per_million) in self.faults.0.clone() {
             if candidates.contains(&fault) && self.below(1_000_000) < u64::from(per_million) {
@@ -403,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_of_power_keeps_what_was_synced_and_only_sectors_of_the_rest() {
+    fn a_loss_of_power_keeps_synced_writes_and_complete_sectors_of_others() {
         let (mut lost, mut torn, mut kept) = (0, 0, 0);
         for seed in 0..200 {
             let device = FaultyDevice::new(64 << 10, seed);

@@ -1,9 +1,8 @@
 //! Files and block devices as one flat [`Device`].
 //!
-//! Invariants: a file is allocated whole before it is used, and a size that would not leave the
-//! file system its reserve is refused with the numbers; a file is locked, so that two processes
-//! never share it; direct I/O is used where the file system takes it, so that the page cache does
-//! not hold everything twice.
+//! Invariants: a file is fully allocated before it is used. A size that would not leave the file system its
+//! reserve is refused with the numbers. A file is locked, so that two processes never share it. Direct I/O is
+//! used where the file system supports it, so that the page cache does not hold the data a second time.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,58 +23,58 @@ use super::uring::{OwnReads, UringReader};
 /// Parts of a device of several files are multiples of this, so that no segment lies in two files.
 const PART_STEP: u64 = 64 << 20;
 
-/// What stays free on a file system beside our files: a hundredth of it, at most this.
+/// Bytes that stay free on a file system: a hundredth of it, at most this.
 const RESERVE_MAX: u64 = 1 << 30;
 
-/// Memory for writes from and reads into memory that is not aligned: a few footers.
+/// Buffers for reads into and writes from memory that is not aligned: a few footers.
 const BOUNCE_BYTES: u64 = 64 << 20;
 
-/// What of it is kept between two uses.
+/// Bytes of these buffers that are kept when idle.
 const BOUNCE_RETAINED: u64 = 2 << 20;
 
-/// Rings of io_uring, at most: each takes a thread.
+/// Most io_uring rings: each needs a thread.
 const RINGS_MAX: usize = 4;
 
-/// Two seconds of trying to lock a file.
+/// Attempts to lock a file: two seconds in total.
 const LOCK_TRIES: usize = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// One file or block device, and how much of it to use.
+/// A file or block device, and the number of its bytes to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePart {
-    /// A regular file, made when it is missing, or a block device.
+    /// A regular file, which is created if it is missing, or a block device.
     pub path: PathBuf,
-    /// Bytes to use; of a block device 0 means all.
+    /// Bytes to use. 0 means all of a block device.
     pub bytes: u64,
 }
 
 /// Why a device cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
-    /// No part was named, or one of no use.
+    /// No part was named, or one is too small.
     #[error("'{path}': {bytes} bytes are too few for a cache; give at least {least}")]
     TooSmall {
         /// The part.
         path: String,
-        /// What was asked for.
+        /// The requested bytes.
         bytes: u64,
-        /// The smallest size of use.
+        /// The smallest usable size in bytes.
         least: u64,
     },
     /// The file system has no room for the file.
     #[error(
-        "'{path}': {} asked, but the file system has {} left after its reserve of {}; \
-         ask for less or free space",
+        "'{path}': {} requested, but the file system has {} left after its reserve of {}; \
+         request less or free space",
         ByteSize(*.asked), ByteSize(*.free), ByteSize(*.reserve)
     )]
     NoRoom {
         /// The file.
         path: String,
-        /// Bytes asked for.
+        /// The requested bytes.
         asked: u64,
-        /// Bytes that could be had.
+        /// Bytes that are available.
         free: u64,
-        /// Bytes that are left to others.
+        /// Bytes that stay free for other files.
         reserve: u64,
     },
     /// Another process uses the file.
@@ -84,24 +83,24 @@ pub enum DeviceError {
         /// The file.
         path: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action} '{path}': {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// The file.
         path: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// How batches of reads are carried out.
+/// How batches of reads are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readers {
-    /// Whether io_uring is used where it can be had.
+    /// Whether to use io_uring where it is available.
     pub uring: bool,
-    /// Threads that read where it cannot.
+    /// Number of reading threads where it is not.
     pub threads: usize,
 }
 
@@ -111,18 +110,18 @@ impl Default for Readers {
     }
 }
 
-/// Files and block devices, one after the other.
+/// Files and block devices, concatenated.
 pub struct FileDevice {
     parts: Vec<Part>,
     size: u64,
     read_alignment: u64,
     discards: bool,
-    /// For callers whose memory is not aligned: superblocks, footers.
+    /// Buffers for callers whose memory is not aligned: superblocks, footers.
     bounce: BufferPool,
     reader: Reader,
 }
 
-/// Who carries out batches of reads.
+/// Executes batches of reads.
 enum Reader {
     Uring(UringReader),
     Threads(PreadPool),
@@ -160,7 +159,8 @@ impl FileDevice {
         Ok(Self { parts: opened, size, read_alignment, discards, bounce, reader })
     }
 
-    /// The part that holds `offset`, the position in its file, and how many bytes follow there.
+    /// The part that holds `offset`, the position in its file, and the number of bytes from there to the
+    /// end of the part.
     fn place(&self, offset: u64) -> io::Result<(&Part, u64, u64)> {
         let after = self.parts.partition_point(|part| part.start <= offset);
         let part = &self.parts[after.saturating_sub(1)];
@@ -171,7 +171,7 @@ impl FileDevice {
         Ok((part, within, part.bytes - within))
     }
 
-    /// Calls `visit` with the file, the position in it and the range of a buffer of `length`.
+    /// Calls `visit` for each part of a range, with the file, the position in it and the range of the buffer.
     fn pieces(
         &self,
         offset: u64,
@@ -251,7 +251,8 @@ impl Device for FileDevice {
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        // A hole in a file would give its allocated space back to the file system; others could take it.
+        // Punching a hole in a file would return its space to the file system, where other files could
+        // take it.
         if !self.discards {
             return Ok(());
         }
@@ -272,21 +273,21 @@ impl Device for FileDevice {
 }
 
 impl Reader {
-    /// io_uring for direct files where the kernel allows it; for cached ones threads do as well.
+    /// Uses io_uring for direct files where the kernel allows it. For cached files threads are as good.
     fn start(is_direct: bool, readers: Readers) -> io::Result<Self> {
         let Readers { uring, threads } = readers;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         if is_direct && uring {
             match UringReader::start(cpus.min(RINGS_MAX)) {
                 Ok(reader) => return Ok(Self::Uring(reader)),
-                Err(error) => tracing::info!(%error, threads, "no io_uring here: flash is read by threads"),
+                Err(error) => tracing::info!(%error, threads, "no io_uring available: threads read flash"),
             }
         }
         PreadPool::start(threads.max(1)).map(Self::Threads)
     }
 }
 
-/// Whether direct I/O takes this memory.
+/// Whether direct I/O accepts this memory.
 fn is_aligned(bytes: &[u8]) -> bool {
     (bytes.as_ptr() as usize).is_multiple_of(BLOCK as usize)
 }
@@ -301,7 +302,7 @@ fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool),
     if !lock_in_time(&file).map_err(failed("lock"))? {
         return Err(DeviceError::Locked { path });
     }
-    let is_block_device = file.metadata().map_err(failed("look at"))?.file_type().is_block_device();
+    let is_block_device = file.metadata().map_err(failed("stat"))?.file_type().is_block_device();
     let mut bytes = part.bytes;
     if is_block_device {
         let whole = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(io::Error::from);
@@ -319,9 +320,9 @@ fn open_part(part: &FilePart, one_of_several: bool) -> Result<(File, u64, bool),
     Ok((file, rounded, is_block_device))
 }
 
-/// Locks a file; `false` when another process keeps it. A process that was just killed still holds its
-/// lock for a moment, until the kernel has taken its rings down.
-#[allow(clippy::disallowed_methods)] // what is waited for happens in the kernel, in real time
+/// Locks a file. Returns `false` if another process holds the lock. A process that was just killed still
+/// holds its lock for a moment, until the kernel has closed its rings.
+#[allow(clippy::disallowed_methods)] // it waits for the kernel, in real time
 fn lock_in_time(file: &File) -> io::Result<bool> {
     for _ in 0..LOCK_TRIES {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -332,7 +333,8 @@ fn lock_in_time(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Direct where the file system takes it, else through the page cache without read-ahead.
+/// Opens with direct I/O where the file system supports it, otherwise through the page cache without
+/// read-ahead.
 fn open_direct(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -340,7 +342,7 @@ fn open_direct(path: &Path) -> io::Result<File> {
     match options.clone().custom_flags(direct).open(path) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
             let file = options.open(path)?;
-            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random); // advice, not a need
+            let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random); // a failed advice changes no result
             Ok(file)
         }
         other => other,
@@ -354,12 +356,12 @@ fn is_opened_direct(file: &File) -> bool {
 fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
     let name = || path.display().to_string();
     let failed = |action, source| DeviceError::Io { action, path: name(), source };
-    let metadata = file.metadata().map_err(|e| failed("look at", e))?;
+    let metadata = file.metadata().map_err(|e| failed("stat", e))?;
     let held = metadata.blocks() * 512;
-    let system = rustix::fs::fstatvfs(file).map_err(|e| failed("ask the free space of", e.into()))?;
+    let system = rustix::fs::fstatvfs(file).map_err(|e| failed("read the free space of", e.into()))?;
     let reserve = (system.f_blocks * system.f_frsize / 100).min(RESERVE_MAX);
     let free = (system.f_bavail * system.f_frsize + held).saturating_sub(reserve);
-    // A file that is allocated already takes no more, however full the disk is by now.
+    // An allocated file needs no more space, however full the disk is now.
     if bytes > free.max(held) {
         return Err(DeviceError::NoRoom { path: name(), asked: bytes, free, reserve });
     }
@@ -367,7 +369,7 @@ fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
         file.set_len(bytes).map_err(|e| failed("shorten", e))?;
     }
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        // Some file systems cannot reserve space: then a full disk shows as a failed write.
+        // Some file systems cannot reserve space. There a full disk appears as a failed write.
         Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes).map_err(|e| failed("lengthen", e)),
         Err(rustix::io::Errno::NOSPC) => {
             Err(DeviceError::NoRoom { path: name(), asked: bytes, free, reserve })
@@ -376,7 +378,7 @@ fn allocate(file: &File, path: &Path, bytes: u64) -> Result<(), DeviceError> {
     }
 }
 
-/// The smallest read that the file takes: 512 bytes or a block.
+/// The smallest read that the file accepts: 512 bytes or a block.
 fn probe_alignment(file: &File) -> u64 {
     let pool = BufferPool::new(BLOCK, 0);
     let Some(mut buffer) = pool.take(512) else { return BLOCK };
@@ -432,9 +434,9 @@ mod tests {
         assert_eq!(back.as_ref(), data.as_ref());
     }
 
-    /// A thread waits for its ring alone, and gets its answers though no other thread hands any out.
+    /// Method: a thread waits only for its own ring and no other thread hands out its answers.
     #[test]
-    fn a_thread_with_a_ring_of_its_own_hands_out_itself() {
+    fn a_thread_with_its_own_ring_answers_its_own_reads() {
         let folder = tempfile::tempdir().unwrap();
         let part = FilePart { path: folder.path().join("one"), bytes: 16 << 20 };
         let device = FileDevice::open(&[part], Readers { uring: true, threads: 1 }).unwrap();
@@ -443,7 +445,7 @@ mod tests {
         bytes.bytes_mut().iter_mut().enumerate().for_each(|(n, byte)| *byte = (n / 4096) as u8);
         device.write_at(0, bytes.as_ref()).unwrap();
         let Some(own) = device.own_reads() else {
-            eprintln!("skipped: no io_uring here");
+            eprintln!("skipped: io_uring is not available");
             return;
         };
         for round in 0..50 {
@@ -531,7 +533,7 @@ mod tests {
         }
         device.submit(batch);
         drop(device);
-        // Whatever became of them, each is answered.
+        // Each read is answered, with bytes or an error.
         let answered = waiting.into_iter().map(block_on).filter(Result::is_ok).count();
         assert!(answered <= 500);
         assert_eq!(pool.bytes_out(), 0);
@@ -543,7 +545,7 @@ mod tests {
         let part = FilePart { path: folder.path().join("huge"), bytes: 1 << 60 };
         let refusal = FileDevice::open(&[part], Readers::default()).err().unwrap();
         assert!(matches!(refusal, DeviceError::NoRoom { asked, .. } if asked == 1 << 60), "{refusal}");
-        assert!(refusal.to_string().contains("ask for less or free space"));
+        assert!(refusal.to_string().contains("request less or free space"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a device is to the flash tier.
+//! The interface between the flash tier and a device.
 //!
 //! Invariant: a read is answered exactly once.
 
@@ -8,13 +8,13 @@ use super::buffer::AlignedBuffer;
 use super::completion::Completer;
 use super::uring::OwnReads;
 
-/// One read of a batch: fills the whole of `buffer` from `offset`.
+/// One read of a batch: fills `buffer` completely from `offset`.
 pub struct ReadRequest {
     /// Position on the device in bytes, a multiple of the device's read alignment.
     pub offset: u64,
-    /// Where the bytes go; its length is the length of the read.
+    /// Receives the bytes; its length is the length of the read.
     pub buffer: AlignedBuffer,
-    /// Who is told.
+    /// Receives the answer.
     pub completer: Completer,
 }
 
@@ -23,12 +23,11 @@ pub trait Device: Send + Sync + 'static {
     /// Size in bytes, a multiple of [`BLOCK`](super::BLOCK).
     fn size(&self) -> u64;
 
-    /// What offsets and lengths of reads must be multiples of: a power of two of at most
-    /// [`BLOCK`](super::BLOCK).
+    /// The alignment of offsets and lengths of reads: a power of two, at most [`BLOCK`](super::BLOCK).
     fn read_alignment(&self) -> u64;
 
-    /// Makes the calling thread the one that hands out what its own reads bring, if the device can do that:
-    /// it needs no other thread then. Nothing where reads are carried out in another way.
+    /// Lets the calling thread complete its own reads, without another thread, if the device supports
+    /// that. `None` if it does not.
     fn own_reads(&self) -> Option<OwnReads> {
         None
     }
@@ -36,20 +35,20 @@ pub trait Device: Send + Sync + 'static {
     /// Starts all reads of `batch` at once and returns without waiting for any.
     fn submit(&self, batch: Vec<ReadRequest>);
 
-    /// Reads `into.len()` bytes and waits for them.
+    /// Reads `into.len()` bytes. Blocks.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of `data`, in order, and waits until the device has taken it.
+    /// Writes all of `data`, in order. Blocks until the device has accepted it.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Waits until everything written before survives a loss of power.
+    /// Blocks until everything written before survives a loss of power.
     fn sync(&self) -> io::Result<()>;
 
-    /// Tells the device that these bytes are not needed any more; reading them gives anything.
+    /// Tells the device that these bytes are not needed any more. Reads of them return undefined bytes.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// One tick of the watch. Reads that have been in flight for `patience` ticks are answered
-    /// with [`ReadError::Late`](super::ReadError::Late); how many there were. Their buffers are kept
-    /// until the device lets go.
+    /// Advances the clock of the watchdog by a tick. Answers the reads that have been in flight for
+    /// `patience` ticks with [`ReadError::Late`](super::ReadError::Late) and returns their number. Their
+    /// buffers stay reserved until the device has finished with them.
     fn expire(&self, patience: u32) -> usize;
 }

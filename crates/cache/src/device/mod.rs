@@ -1,12 +1,11 @@
-//! Where bytes lie: files, block devices, and a twin that fails on purpose.
+//! Devices: files, block devices, and one in memory that injects faults.
 //!
-//! A [`Device`] is a flat range of bytes. Reads are given in batches, all of a batch are in flight
-//! at once, and each answers through its own [`Completion`], which wakes whoever awaits it. Writes,
-//! syncs and the reads of recovery and reclaim block their caller, which is a thread of the flash
-//! tier and never a caller of the cache.
+//! A [`Device`] is a flat range of bytes. Reads are submitted in batches. All reads of a batch are in flight
+//! at once, and each is answered through its own [`Completion`]. Writes, syncs and the reads of recovery and
+//! reclaim block their caller, which is a thread of the flash tier and never a caller of the cache.
 //!
-//! Invariants: a read is answered exactly once, also when the device stalls, vanishes or closes;
-//! a buffer that the kernel may still write to is never handed out again.
+//! Invariants: a read is answered exactly once, also when the device stalls, vanishes or closes. A
+//! buffer that the kernel may still write to is never reused.
 
 mod block;
 mod buffer;

@@ -1,8 +1,7 @@
-//! A reader made of threads that call `pread`: for kernels and containers without io_uring.
+//! A reader of threads that call `pread`, for kernels and containers without io_uring.
 //!
-//! Invariants: at most [`QUEUE_MAX`] reads wait, what comes beyond is answered
-//! [`ReadError::Overloaded`] at once; a thread that hangs in the kernel holds its own buffer and
-//! nobody else's.
+//! Invariants: at most [`QUEUE_MAX`] reads are queued; further ones are answered [`ReadError::Overloaded`] at
+//! once. A thread that hangs in the kernel holds only the buffer of its own read.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,7 +13,7 @@ use std::thread::JoinHandle;
 use super::buffer::AlignedBuffer;
 use super::completion::{Completer, Patience, ReadError};
 
-/// Waiting reads: at 50,000 reads per second a tenth of a second.
+/// Most queued reads: a tenth of a second at 40,000 reads per second.
 const QUEUE_MAX: usize = 4096;
 
 /// A read whose file is known.
@@ -37,9 +36,9 @@ struct Shared {
 
 struct Queue {
     waiting: VecDeque<(u32, FileRead)>,
-    /// What each thread is in the middle of: since which tick, and whom to tell.
+    /// The read that each thread executes: the tick of its submission and its handle.
     running: Vec<Option<(u32, Patience)>>,
-    /// Which threads are in the kernel.
+    /// Whether each thread executes a read, also one that was given up.
     busy: Vec<bool>,
     tick: u32,
     idle: usize,
@@ -113,7 +112,7 @@ impl Drop for PreadPool {
         self.shared.wake.notify_all();
         let busy = self.shared.lock().busy.clone();
         for (thread, busy) in self.threads.drain(..).zip(busy) {
-            // A thread that is in the kernel may never return; it ends by itself when it does.
+            // A thread in the kernel may never return. If it does, it ends without being joined.
             if !busy {
                 let _ = thread.join();
             }

@@ -1,14 +1,14 @@
-//! Which stretches of some blocks in a row are free.
+//! Free runs among consecutive blocks.
 //!
-//! Invariants: free runs are kept in order and never touch each other; a run is lent from the lowest place
-//! that has room for it, so that what is lent lies at the beginning and the end stays free.
+//! Invariants: free runs are sorted and never adjacent. A run is lent from the lowest position that has
+//! room for it, so that lent runs gather at the beginning and the end stays free.
 
-/// Blocks in a row.
+/// Consecutive blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     /// The first block.
     pub start: usize,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: usize,
 }
 
@@ -22,12 +22,12 @@ impl Run {
 pub(super) struct FreeRuns(Vec<Run>);
 
 impl FreeRuns {
-    /// All of `blocks` are free.
+    /// All `blocks` are free.
     pub fn new(blocks: usize) -> Self {
         Self(Vec::from_iter((blocks > 0).then_some(Run { start: 0, blocks })))
     }
 
-    /// The lowest run of `blocks` (at least one), or `None` when no free run is that long.
+    /// Lends the lowest run of `blocks` (at least one); `None` if no free run is that long.
     pub fn lend(&mut self, blocks: usize) -> Option<Run> {
         let place = self.0.iter().position(|free| free.blocks >= blocks)?;
         let free = &mut self.0[place];
@@ -39,7 +39,7 @@ impl FreeRuns {
         Some(lent)
     }
 
-    /// Takes back what was lent.
+    /// Frees a lent run.
     pub fn give_back(&mut self, run: Run) {
         let next = self.0.partition_point(|free| free.start < run.start);
         let touches_next = self.0.get(next).is_some_and(|free| free.start == run.end());
@@ -58,7 +58,7 @@ impl FreeRuns {
         }
     }
 
-    /// The first block of the last free run: with all `blocks` of it lent nothing is free from here on.
+    /// The block from which on nothing is lent, where `blocks` is the number of all blocks.
     pub fn lent_to(&self, blocks: usize) -> usize {
         self.0.last().filter(|last| last.end() == blocks).map_or(blocks, |last| last.start)
     }
@@ -84,12 +84,12 @@ mod tests {
                 runs.give_back(run);
             } else if let Some(run) = runs.lend(blocks) {
                 assert_eq!(run.blocks, blocks);
-                assert!(is_lent[run.start..run.end()].iter().all(|lent| !lent), "{run:?} is out already");
+                assert!(is_lent[run.start..run.end()].iter().all(|lent| !lent), "{run:?} is lent twice");
                 is_lent[run.start..run.end()].fill(true);
                 out.push(run);
             } else {
                 let longest = is_lent.split(|lent| *lent).map(<[bool]>::len).max().unwrap();
-                assert!(longest < blocks, "{blocks} blocks have room, {longest}");
+                assert!(longest < blocks, "lend refused {blocks} blocks, but {longest} are free");
             }
             let end = is_lent.iter().rposition(|lent| *lent).map_or(0, |last| last + 1);
             assert_eq!(runs.lent_to(1000), end);

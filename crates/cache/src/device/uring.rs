@@ -1,11 +1,11 @@
-//! A reader over io_uring: a batch of reads is one system call of the caller, and one thread per ring
-//! hands out what comes back. A thread with a poller may have a ring of its own instead: then it hands out
-//! by itself, and a read wakes nobody else.
+//! A reader over io_uring. The caller submits a batch of reads with one system call, and one thread per
+//! ring answers them. A thread with a poller may have its own ring instead: it answers its own reads,
+//! and a read wakes no other thread.
 //!
-//! Invariants: a buffer stays in the table of reads in flight until the kernel has answered for it,
-//! so the kernel never writes to memory that someone else uses, even if the caller is gone, the
-//! read was given up or the device is being closed; at most [`IN_FLIGHT_MAX`] reads are in flight
-//! on a ring, which its completion queue has room for.
+//! Invariants: a buffer stays in the table of reads in flight until the kernel has completed its read.
+//! So the kernel never writes to memory that is in use elsewhere, even if the caller is gone, the read
+//! was given up or the device is being closed. At most [`IN_FLIGHT_MAX`] reads are in flight on a ring;
+//! its completion queue has room for them.
 #![allow(unsafe_code)] // the submission and completion queues are memory shared with the kernel
 
 use std::cell::RefCell;
@@ -23,24 +23,24 @@ use super::buffer::AlignedBuffer;
 use super::completion::{Completer, Patience, ReadError};
 use super::pread_pool::FileRead;
 
-/// Places of the submission queue: a larger batch takes several system calls.
+/// Entries of the submission queue: a larger batch needs several system calls.
 const SUBMISSIONS: u32 = 256;
 
-/// Reads in flight on a ring: at 100,000 per second a fiftieth of a second.
+/// Most reads in flight on a ring: a fiftieth of a second at 100,000 reads per second.
 const IN_FLIGHT_MAX: usize = 2048;
 
-/// What no read has: the wake-up when the ring is closed.
+/// Marks the wake-up when the ring is closed; no read has this number.
 const WAKE_UP: u64 = u64::MAX;
 
-/// Some rings; each thread uses one of them, or its own.
+/// A number of rings. Each thread uses one of them, or its own.
 pub(super) struct UringReader {
     rings: Vec<(Arc<Ring>, Option<JoinHandle<()>>)>,
-    /// Those of threads that hand out by themselves.
+    /// The rings of threads that answer their own reads.
     own: Mutex<Vec<Arc<Ring>>>,
 }
 
 thread_local! {
-    /// The ring of this thread, if it has one.
+    /// The calling thread's own ring, if any.
     static OWN: RefCell<Option<Arc<Ring>>> = const { RefCell::new(None) };
 }
 
@@ -48,11 +48,11 @@ struct Ring {
     uring: IoUring,
     /// The number of the reader.
     reader: usize,
-    /// Whether a thread of the reader waits for answers, rather than the one that submits.
+    /// Whether a thread of the reader waits for completions, rather than the thread that submits.
     has_reaper: bool,
-    /// Whether the thread has queued reads that the kernel does not know of yet.
+    /// Whether the thread has queued reads that were not submitted to the kernel yet.
     has_queued: AtomicBool,
-    /// Reads in flight; holding the lock is the right to submit.
+    /// Reads in flight. Holding the lock is the right to submit.
     reads: Mutex<Reads>,
     closed: AtomicBool,
 }
@@ -65,7 +65,7 @@ struct Reads {
 }
 
 struct InFlight {
-    /// Kept open and alive until the kernel has answered.
+    /// Kept open until the kernel has completed the read.
     _file: Arc<File>,
     buffer: AlignedBuffer,
     completer: Completer,
@@ -74,7 +74,7 @@ struct InFlight {
 }
 
 impl UringReader {
-    /// Rings for so many threads, or the reason why this kernel or container gives none.
+    /// Starts the given number of rings, or returns the kernel's reason for not creating them.
     pub fn start(rings: usize) -> io::Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -97,10 +97,10 @@ impl UringReader {
         });
     }
 
-    /// A ring for the calling thread; nothing where the kernel gives none.
+    /// A ring for the calling thread; `None` where the kernel refuses one.
     pub fn own_reads(&self) -> Option<OwnReads> {
         let mut builder = IoUring::builder();
-        // The kernel finishes a read when this thread enters it anyway, rather than by an interruption.
+        // The kernel completes a read when this thread next enters it, and does not interrupt the thread.
         builder.setup_single_issuer().setup_coop_taskrun();
         let ring = Arc::new(Ring::new(builder, self.rings[0].0.reader, false).ok()?);
         let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,24 +118,23 @@ impl UringReader {
     }
 }
 
-/// Reads of one thread, which hands out itself what comes back: before it waits it calls
-/// [`OwnReads::hand_over`], it waits until [`AsFd::as_fd`] is readable, or for anything else, and then calls
-/// [`OwnReads::hand_out`]. Belongs to the thread that asked for it; reads that it submits go this way from
-/// then on.
+/// Reads of one thread, which answers them itself. Before it waits it calls [`OwnReads::hand_over`]. It
+/// waits until [`AsFd::as_fd`] is readable, or for anything else, and then calls [`OwnReads::hand_out`].
+/// Belongs to the thread that created it; all reads that this thread submits from then on use its ring.
 pub struct OwnReads(Arc<Ring>);
 
 impl OwnReads {
-    /// Answers the reads that have come back.
+    /// Answers the reads that the kernel has completed.
     pub fn hand_out(&self) {
         self.0.hand_out();
     }
 
-    /// Hands the reads that this thread has submitted to the kernel, all with one system call.
+    /// Submits the queued reads of this thread to the kernel with one system call.
     pub fn hand_over(&self) {
         let ring = &*self.0;
         if ring.has_queued.load(Ordering::Relaxed) {
             let _reads = ring.lock();
-            // What the kernel does not take now is handed over with the next.
+            // Reads that the kernel does not accept now are submitted with the next ones.
             ring.has_queued.store(ring.flush().is_err(), Ordering::Relaxed);
         }
     }
@@ -155,7 +154,7 @@ impl Drop for OwnReads {
         self.0.hand_out();
         self.0.expire(0);
         if !self.0.is_over() {
-            // The kernel may still write to these buffers: they are never freed.
+            // The kernel may still write to these buffers, so they are never freed.
             std::mem::forget(Arc::clone(&self.0));
         }
     }
@@ -167,7 +166,7 @@ impl Drop for UringReader {
             ring.closed.store(true, Ordering::Release);
             let is_quiet = ring.lock().places.iter().all(Option::is_none);
             ring.wake_reaper();
-            // Reads that hang keep their ring and their buffers until they end; then its thread ends.
+            // Hanging reads keep their ring and their buffers until they end; then the thread ends.
             if let Some(thread) = thread.take().filter(|_| is_quiet) {
                 let _ = thread.join();
             }
@@ -191,7 +190,7 @@ impl Ring {
         Ok(Self { uring, reader, has_reaper, has_queued, reads: Mutex::default(), closed })
     }
 
-    /// Whether nothing will come back any more.
+    /// Whether the ring is closed and has no reads in flight.
     fn is_over(&self) -> bool {
         self.closed.load(Ordering::Acquire) && self.lock().in_flight() == 0
     }
@@ -209,14 +208,14 @@ impl Ring {
                 continue;
             }
             let entry = reads.enter(read);
-            // A full queue is handed to the kernel and is empty then.
+            // A full queue is submitted to the kernel, which empties it.
             if self.push(&entry).is_err() && (self.flush().is_err() || self.push(&entry).is_err()) {
                 let place = entry.get_user_data() as usize;
                 refused.extend(reads.leave(place).map(|read| read.completer));
             }
         }
         if self.has_reaper {
-            // What the kernel does not take now stays queued; the watch hands it over again.
+            // Reads that the kernel does not accept now stay queued; the watchdog submits them again.
             let _ = self.flush();
         } else {
             self.has_queued.store(true, Ordering::Relaxed);
@@ -227,7 +226,7 @@ impl Ring {
         }
     }
 
-    /// Only with the lock of the reads held.
+    /// The caller holds the lock of `reads`.
     fn push(&self, entry: &io_uring::squeue::Entry) -> Result<(), io_uring::squeue::PushError> {
         // SAFETY: the lock of `reads` is held, so this is the only use of the submission queue; the
         // entry's buffer is in the table of reads and stays there until its completion was reaped.
@@ -260,12 +259,12 @@ impl Ring {
     fn wake_reaper(&self) {
         let _reads = self.lock();
         let entry = opcode::Nop::new().build().user_data(WAKE_UP);
-        // A full queue wakes the reaper as well.
+        // A full queue wakes the reaper too.
         let _ = self.push(&entry);
         let _ = self.flush();
     }
 
-    /// Hands out what the kernel has answered, until the ring is closed and nothing is in flight.
+    /// Answers completed reads until the ring is closed and nothing is in flight.
     fn reap(&self) {
         while !self.is_over() {
             self.wait();
@@ -273,7 +272,7 @@ impl Ring {
         }
     }
 
-    /// Answers what the kernel has answered. Only for the thread to which the ring's answers belong.
+    /// Answers completed reads. Called only by the thread that owns the completion queue.
     fn hand_out(&self) {
         // SAFETY: the completion queue is used by this thread alone.
         let answers = unsafe { self.uring.completion_shared() };
@@ -299,12 +298,12 @@ impl Ring {
         if let Err(error) = result
             && error.kind() != io::ErrorKind::Interrupted
         {
-            tracing::warn!(%error, "waiting for reads failed");
+            tracing::warn!(%error, "waiting for completions of io_uring failed");
         }
     }
 }
 
-/// What the kernel's answer means.
+/// Converts the kernel's result of a read.
 fn outcome(buffer: AlignedBuffer, result: i32) -> Result<AlignedBuffer, ReadError> {
     if result < 0 {
         let is_passing =
@@ -323,7 +322,7 @@ impl Reads {
         self.places.len() - self.free.len()
     }
 
-    /// Keeps the read and makes the kernel's order for it.
+    /// Adds the read to the table and creates its submission entry.
     fn enter(&mut self, read: FileRead) -> io_uring::squeue::Entry {
         let FileRead { file, offset, mut buffer, completer } = read;
         let bytes = buffer.bytes_mut();
