@@ -1,10 +1,10 @@
 //! Appending: a record goes into the write buffer of its class's open segment and into the index.
 //!
-//! Nothing here waits for the device. What finds no buffer, no segment or no place in the index is
-//! dropped with its reason.
+//! No call here waits for the device. A record that finds no buffer, no segment or no room in the index
+//! is dropped with its reason.
 //!
-//! Invariants: a record is in the index only after all its bytes are in the buffer; an older record of its
-//! key is void before.
+//! Invariants: a record enters the index only after all its bytes are in the buffer. An older record of
+//! its key is void before that.
 
 use super::expiry::{Coarse, is_expired};
 use super::format::{Class, KEY_BYTES_MAX, record_bytes, units, write_record};
@@ -24,14 +24,14 @@ impl Writer {
     pub fn append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         let outcome = self.try_append(record);
         if let Err(reason) = outcome {
-            // What is there under the key is older than what could not be written.
+            // The record under this key is older than the one that could not be written.
             self.keys.forget(record.hash);
             self.refuse(record, reason);
         }
         outcome
     }
 
-    /// As [`Self::append`], but what cannot be written leaves everything as it was.
+    /// As [`Self::append`], but on failure nothing changes.
     pub fn try_append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         self.check_new(record)?;
         if self.is_large(record) {
@@ -63,7 +63,7 @@ impl Writer {
         });
     }
 
-    /// Whether the record may be written at all.
+    /// Checks whether the record may be written at all.
     pub fn check_new(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         if record.key.is_empty() || record.key.len() > KEY_BYTES_MAX {
             return Err(Dropped::KeyLength);
@@ -80,8 +80,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a record again that lies at a place which is to be reclaimed.
-    /// It begins its next life with so many uses.
+    /// Writes a record again whose present place `at` is being reclaimed. The new copy begins with
+    /// `uses` uses.
     pub fn append_again(
         &self,
         record: &NewRecord<'_>,
@@ -92,7 +92,7 @@ impl Writer {
         self.append_one(record, kind, Purpose::Again { slot: at.0, offset: at.1, uses })
     }
 
-    /// Writes one record, and enters it into the index.
+    /// Writes one record and enters it into the index.
     pub(super) fn append_one(
         &self,
         record: &NewRecord<'_>,
@@ -139,8 +139,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The sequence number of a record. An older record of the key is void from just before on, so
-    /// that it does not come back if this one is lost in a crash.
+    /// The sequence number of a record. An older record of the key is voided just before it, so that the
+    /// older one does not come back if a crash loses this one.
     fn sequence_for(&self, hash: u64, purpose: Purpose) -> Result<u64, Dropped> {
         match purpose {
             Purpose::New => {
@@ -151,8 +151,8 @@ impl Writer {
                 Ok(self.keys.next_sequence())
             }
             Purpose::Again { slot, offset, .. } => {
-                // The number is taken before the look: whoever forgets the key after the look
-                // takes a later one, so a crash does not bring the key back either.
+                // The number is taken before the look: a caller that removes the key after the look
+                // takes a later one, so that a crash does not bring the key back either.
                 let sequence = self.keys.next_sequence();
                 let is_current = self.keys.index.find(hash, false).is_some_and(|e| e.is_at(slot, offset));
                 if is_current { Ok(sequence) } else { Err(Dropped::Evicted) }
@@ -188,7 +188,7 @@ impl Writer {
         }
     }
 
-    /// The open segment of the class, a new one if the present one has no room.
+    /// The open segment of the class; a new one if the present one has no room.
     fn segment_with_room<'a>(
         &self,
         guard: &'a mut Option<OpenSegment>,
@@ -212,7 +212,7 @@ impl Writer {
         guard.as_mut().ok_or(Dropped::NoFreeSegment)
     }
 
-    /// All buffers that the record will need, before its first byte is written.
+    /// Takes all buffers that the record needs, before its first byte is written.
     fn buffers_for(&self, open: &OpenSegment, length: u64) -> Result<Vec<AlignedBuffer>, Dropped> {
         let piece = open.piece_bytes as u64;
         let room = open.buffer.as_ref().map_or(0, |_| piece - (open.tail - open.buffer_start));

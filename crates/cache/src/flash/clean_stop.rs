@@ -1,12 +1,11 @@
-//! The end of a run: everything is written, with an image of the index that stands for all of it, and a root
-//! that says so. Also which clean stop of a device it is, for what is kept elsewhere and holds for that stop
-//! alone.
+//! The end of a run: everything is written, with a complete image of the index and a root that says so.
+//! Also the identity of that stop, for data that is stored elsewhere and valid only for it.
 //!
-//! A slow stop is no failure of the device: nothing here has a deadline, a write that fails is tried again,
-//! and a device that was out of use is probed before it is given up.
+//! A slow stop is not a failure of the device: there is no deadline, a failed write is tried again, and
+//! a device that is not in use is probed before it is given up.
 //!
-//! Invariants: no two stops of a device are equal, and a run that did not end cleanly has none. A stop that
-//! is not clean is logged with its reason.
+//! Invariants: no two stops of a device are equal, and a run that did not end cleanly has none. An
+//! unclean stop is logged with its reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,14 +14,14 @@ use super::core::Core;
 use super::format::Root;
 use super::health::Health;
 
-/// How often a stop tries to write the image.
+/// Attempts to write the image at a stop.
 const IMAGE_TRIES: u32 = 3;
 
 /// A clean stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanStop {
     device: [u8; 16],
-    /// The turn of the root, which every start and stop raises.
+    /// The number of the root, which every start and stop increases.
     turn: u64,
 }
 
@@ -31,12 +30,12 @@ impl CleanStop {
         Self { device, turn }
     }
 
-    /// The stop that `root` was written at, if it was one.
+    /// The stop at which `root` was written, if it was one.
     pub(super) fn of(root: &Root) -> Option<Self> {
         root.clean.then_some(Self::new(root.device, root.turn))
     }
 
-    /// Reads what was written with `Display`.
+    /// Parses the text that `Display` writes.
     pub fn parse(text: &str) -> Option<Self> {
         let (device, turn) = text.split_once(':')?;
         let device = u128::from_str_radix(device, 16).ok()?.to_be_bytes();
@@ -50,10 +49,10 @@ impl fmt::Display for CleanStop {
     }
 }
 
-/// Why a stop was not a clean one.
+/// Why a stop was not clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unclean {
-    /// The device takes no writes.
+    /// The device accepts no writes.
     #[error("the device is {} and a probe of it failed", .0.name())]
     Device(Health),
     /// The writes of the image failed.
@@ -72,7 +71,7 @@ impl Core {
         self.probe_unless_well();
         self.writer.seal_all();
         while self.writer.write_next(Duration::ZERO) {}
-        // For the next start, should there be no image: one stands for the journal too.
+        // For the next start if there is no image; an image covers the journal too.
         self.journal.commit(true);
         let (mut tries, mut reclaimed) = (0, 0);
         loop {
@@ -89,7 +88,7 @@ impl Core {
                 }
                 continue;
             }
-            // The image may need more segments than are free; the oldest records make room for it.
+            // The image may need more segments than are free: evict the oldest records.
             reclaimed += 1;
             if reclaimed > self.space.table.len() || !self.reclaimer.reclaim_for_image() {
                 return Err(Unclean::NoRoom);

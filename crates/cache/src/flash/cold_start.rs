@@ -1,19 +1,20 @@
-//! Reasons for which a start discards what an earlier run left on the device.
+//! Reasons for which a start discards the content of an earlier run.
 //!
-//! Invariant: discarded content is logged as a warning with the reason, unless the options ask for an empty
-//! start.
+//! Invariant: discarded content is logged as a warning with the reason, unless the options request an
+//! empty start.
 
 use super::format::Root;
 use super::layout::Layout;
 use super::options::{FlashOptions, Journaling, Warm};
 
-/// See the module.
+/// The reasons. See the module.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ColdStart {
-    /// The options ask for it.
-    #[error("the options ask for an empty start")]
+    /// The options request it.
+    #[error("the options request an empty start")]
     Wanted,
-    /// The previous run crashed or could not stop cleanly, and the options do not trust what it left.
+    /// The previous run crashed or could not stop cleanly, and the options reuse content only after a
+    /// clean stop.
     #[error(
         "the previous run did not stop cleanly, and these options reuse flash after a clean stop only \
          (ext_warm=crash of the memcached server reuses it after a crash too)"
@@ -28,23 +29,23 @@ pub(super) enum ColdStart {
     /// The device has another size.
     #[error("flash had {was} bytes and has {is} bytes now; set the old size to reuse it")]
     Resized {
-        /// Bytes that it had.
+        /// The size in the earlier run.
         was: u64,
-        /// Bytes that it has.
+        /// The present size.
         is: u64,
     },
     /// The segments have another size, or other tables.
     #[error("flash was divided into segments of {was} bytes and is divided into segments of {is} bytes now")]
     Divided {
-        /// Bytes of a segment that it had.
+        /// Bytes of a segment in the earlier run.
         was: u32,
-        /// Bytes of a segment that it has.
+        /// Bytes of a segment now.
         is: u64,
     },
 }
 
 impl ColdStart {
-    /// The reason for which the content of the run that wrote `root` is discarded, if there is one.
+    /// The reason for which the content of the run that wrote `root` is discarded, if any.
     pub fn of(root: &Root, layout: &Layout, options: &FlashOptions, device_bytes: u64) -> Option<Self> {
         let found = Layout {
             segment_bytes: u64::from(root.segment_bytes),
@@ -63,7 +64,7 @@ impl ColdStart {
             }
             _ if root.clean => None,
             Warm::Clean => Some(Self::Crashed),
-            // What was deleted must not come back, unless no key ever changes.
+            // Deleted keys must not come back, unless no key ever changes.
             Warm::Crash => (root.journal_lost && !never_changes).then_some(Self::JournalLost),
         }
     }
@@ -98,7 +99,7 @@ mod tests {
     const DEVICE_BYTES: u64 = 512 << 20;
 
     #[test]
-    fn a_start_that_discards_something_has_a_reason() {
+    fn a_start_that_discards_content_has_a_reason() {
         let layout = Layout::plan(DEVICE_BYTES, None).unwrap();
         let clean = Root {
             clean: true,

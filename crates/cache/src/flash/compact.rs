@@ -1,8 +1,8 @@
-//! Segments that are freed before room runs short: those that hold nothing any more, always, and those
-//! that hold little, when somebody asked for [`Compaction`].
+//! Frees segments before room runs short: always the empty ones, and those with few live records if
+//! [`Compaction`] is enabled.
 //!
-//! Invariant: compaction loses no record that can still be read, unless it was told to drop what nobody
-//! has read. What cannot be moved stays where it is.
+//! Invariant: compaction loses no live record, unless its rule is to drop unread ones. If a record
+//! cannot be moved, the segment stays.
 
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ impl Reclaimer {
         self.disk.watch.may_write() && !self.keys.earlier.is_recovering()
     }
 
-    /// Frees the segments that hold nothing any more. Looks once a second.
+    /// Frees the segments without live records. Searches once per second.
     pub fn free_spent(&self) {
         let now = self.disk.now();
         if !self.may_free() || self.spent_looked_at.swap(now, Ordering::Relaxed) == now {
@@ -49,13 +49,13 @@ impl Reclaimer {
         if segment.live_bytes > 0
             && let Some((_, rows)) = self.disk.read_rows(segment.slot, segment.id)
         {
-            // some may have been given more time since they were written
+            // The expiry of some records may have been extended since they were written.
             let is_live = |hash, offset| {
                 self.keys.index.find(hash, false).is_some_and(|entry| entry.is_at(segment.slot, offset))
             };
             let live = rows.iter().filter(|row| is_live(row.hash, row.offset));
             let expiries = live.map(|row| self.keys.touched.expiry(row.hash, row.expires_at));
-            // 0, which is never, is the latest of all
+            // 0, which is never, is the latest of all.
             let latest = expiries.filter(|&at| !is_expired(at, now)).max_by_key(|&at| at.wrapping_sub(1));
             if let Some(latest) = latest {
                 self.space.table.update(segment.slot, segment.id, |segment| segment.latest_expiry = latest);
@@ -65,7 +65,7 @@ impl Reclaimer {
         self.reclaim(segment);
     }
 
-    /// Compacts one segment, if that is asked for and there is one.
+    /// Compacts one segment, if compaction is enabled and there is one to compact.
     pub fn compact_next(&self) {
         let rule = *self.lock_compaction();
         if rule.below_free_bytes == 0 || !self.may_free() {
@@ -88,7 +88,7 @@ impl Reclaimer {
         }
     }
 
-    /// Writes again what can still be read of a segment. Whether that succeeded.
+    /// Writes the live records of a segment again. Returns whether all were moved.
     pub fn empty_out(&self, segment: &Segment, unread: Unread) -> bool {
         let Some((_, rows)) = self.disk.read_rows(segment.slot, segment.id) else { return false };
         let now = self.disk.now();
@@ -102,7 +102,7 @@ impl Reclaimer {
             let moved = self.write_again(segment, row, entry.frequency);
             let is_there =
                 || self.keys.index.find(row.hash, false).is_some_and(|e| e.is_at(segment.slot, row.offset));
-            // another process may have removed or replaced it meanwhile
+            // Another thread may have removed or replaced it meanwhile.
             if !moved && is_there() {
                 return false;
             }

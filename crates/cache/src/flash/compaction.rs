@@ -1,35 +1,35 @@
-//! Which segments are emptied into others although room is not short: those that hold little, when somebody
-//! asked for compaction.
+//! Chooses the segments that are compacted, when compaction is requested: those with few live records.
 //!
-//! Without being asked nothing is compacted: reclaiming writes less. memcached's operators know
-//! compaction, and how to ask for it.
+//! By default nothing is compacted, because reclaiming writes less. memcached's operators know
+//! compaction and can enable it.
 //!
 //! Invariant: no I/O.
 
 use super::segments::{Segment, SegmentState};
 
-/// When segments that hold little are emptied into others.
+/// When segments with few live records are compacted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Compaction {
-    /// Free bytes, the reserve aside, below which it works; 0 for never.
+    /// Free bytes, without the reserve, below which compaction runs; 0 for never.
     pub below_free_bytes: u64,
-    /// It takes segments of which less than this part can still be read, 0 to 1.
+    /// Share of live bytes (0 to 1) below which a segment is compacted.
     pub live_share_below: f64,
-    /// Free bytes below which, if there is no such segment, the oldest one is taken and what nobody read
-    /// in it is dropped; 0 for never.
+    /// Free bytes below which, if there is no such segment, the oldest one is compacted and its unread
+    /// records are dropped; 0 for never.
     pub drop_unread_below_free_bytes: u64,
-    /// Nothing is written again or spared when room is needed either: what was written first goes first.
+    /// Whether writing again and sparing are disabled altogether: segments are reclaimed in the order in
+    /// which they were written.
     pub is_forbidden: bool,
 }
 
-/// What compaction does with the records of a segment that nobody has read.
+/// What compaction does with the unread records of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unread {
     Move,
     Drop,
 }
 
-/// The segment to compact, and what happens to what nobody read in it.
+/// The segment to compact, and what happens to its unread records.
 pub(super) fn choose(segments: &[Segment], rule: &Compaction, free_bytes: u64) -> Option<(Segment, Unread)> {
     let sealed = || segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
     let holds_little = |s: &&Segment| (s.live_bytes as f64) < s.record_bytes as f64 * rule.live_share_below;
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_emptiest_segment_is_moved_and_the_oldest_loses_what_nobody_read() {
+    fn the_emptiest_segment_is_moved_and_the_oldest_loses_unread_records() {
         let rule = Compaction {
             below_free_bytes: 10,
             live_share_below: 0.9,

@@ -1,8 +1,8 @@
-//! The parts of the flash tier, each with its own state, and the work that goes round between them.
+//! The parts of the flash tier, each with its own state, and the periodic work that spans them.
 //!
-//! A part holds handles to those below it and to no others: [`Disk`], then [`Space`] (segments) and
-//! [`Journal`], then [`Keyspace`] (index), then [`Writer`] and [`Roots`], then [`Reader`] and [`Images`],
-//! then [`Reclaimer`]. [`Recovery`] works on them for as long as a start takes.
+//! A part holds handles only to the parts below it: [`Disk`], then [`Space`] (segments) and [`Journal`],
+//! then [`Keyspace`] (index), then [`Writer`] and [`Roots`], then [`Reader`] and [`Images`], then
+//! [`Reclaimer`]. [`Recovery`] works on them during a start.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,10 +24,10 @@ use super::space::Space;
 use super::writer::Writer;
 use crate::device::BLOCK;
 
-/// How often the watch looks.
+/// Length of a tick of the watchdog.
 pub(super) const WATCH_TICK: Duration = Duration::from_millis(100);
 
-/// See the module.
+/// All parts. See the module.
 pub(super) struct Core {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
@@ -39,13 +39,13 @@ pub(super) struct Core {
     pub roots: Arc<Roots>,
     pub images: Arc<Images>,
     pub reclaimer: Reclaimer,
-    /// Held while the keeper's work is done: a probe that a stop asks for must not be made beside it.
+    /// Held during the keeper's work, so that a probe for a stop does not run at the same time.
     keeping: Mutex<()>,
 }
 
 impl Core {
-    /// The state of a run that takes over what the run of `root` left, or begins anew; the newest root on the
-    /// device has turn `last_turn`.
+    /// The state of a run that recovers the run of `root`, or starts empty without one. `last_turn` is
+    /// the turn of the newest root on the device.
     pub fn new(disk: Disk, observer: Arc<dyn Observer>, last_turn: u64, root: Option<&Root>) -> Self {
         let disk = Arc::new(disk);
         let space = Arc::new(Space::new(Arc::clone(&disk), observer));
@@ -62,13 +62,13 @@ impl Core {
         Self { disk, space, journal, keys, policy, writer, reader, roots, images, reclaimer, keeping }
     }
 
-    /// Finds what the run that left `root` wrote, or makes every slot free if that is not wanted.
+    /// Recovers the records of the run that left `root`, or frees every slot if that is not wanted.
     pub fn recover(&self, root: &Root) {
         let Self { disk, space, journal, keys, roots, .. } = self;
         Recovery { disk, space, journal, keys, roots, unread: AtomicU32::new(0) }.recover(root);
     }
 
-    /// One round of everything that is done besides writing records and the journal.
+    /// One round of the keeper's work: everything except writing records and the journal.
     pub fn keep_once(&self) {
         let _alone = self.keeping.lock().unwrap_or_else(PoisonError::into_inner);
         self.probe_if_due();
@@ -80,7 +80,7 @@ impl Core {
         self.images.image_if_due();
     }
 
-    /// One tick of the watch. Deadlines count ticks as time, so the thread of the watch alone makes them.
+    /// One tick of the watchdog. Deadlines count ticks as time, so only the watchdog's thread calls this.
     pub fn watch_reads(&self) {
         let patience = self.disk.options.read_deadline.as_millis().div_ceil(WATCH_TICK.as_millis());
         let patience = u32::try_from(patience).unwrap_or(u32::MAX);
@@ -93,15 +93,15 @@ impl Core {
         }
     }
 
-    /// Probes a device that is out of use, when its pause is over.
+    /// Probes a device that is not in use, once its pause is over.
     pub fn probe_if_due(&self) {
         if self.disk.watch.wants_probe(self.disk.env.monotonic()) {
             self.probe_now();
         }
     }
 
-    /// Probes a device that is out of use before its pause is over, unless an operation on it has not
-    /// returned. Whether it is in use, or may be soon.
+    /// Probes a device that is not in use before its pause is over, unless an operation on it is still
+    /// hanging. Returns whether it is in use, or may be soon.
     pub fn probe_unless_well(&self) -> bool {
         if self.disk.watch.may_write() {
             return true;

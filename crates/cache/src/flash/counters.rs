@@ -1,12 +1,12 @@
-//! What the flash tier counts.
+//! The counters of the flash tier.
 //!
-//! Invariant: counters only grow; a reader sees each whole, but not all of one instant.
+//! Invariant: counters only grow. A reader sees each value completely, but not all values of one instant.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::observer::Dropped;
 
-/// One number.
+/// One counter.
 #[derive(Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -20,7 +20,7 @@ impl Counter {
     }
 }
 
-/// Names each counter once: the field, and its copy in the public [`Counts`].
+/// Lists each counter once: its field, and its copy in the public [`Counts`].
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         #[derive(Default)]
@@ -29,7 +29,7 @@ macro_rules! counters {
             dropped: [Counter; Dropped::ALL.len()],
         }
 
-        /// What was counted since the cache was opened.
+        /// Counters since the cache was opened.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
@@ -57,23 +57,23 @@ counters! {
     bytes_written,
     /// Records written again because they were used.
     records_reinserted,
-    /// Reads that gave a value.
+    /// Reads that returned a value.
     reads_hit,
     /// Bytes read from the device for lookups.
     bytes_read,
     /// Reads answered from write buffers.
     reads_unwritten,
-    /// Reads whose record had just been reclaimed.
+    /// Reads whose record had been reclaimed or flushed.
     reads_stale,
     /// Reads that found another key with the same tag.
     reads_false_match,
     /// Reads that failed a checksum.
     reads_corrupt,
-    /// Reads that the device failed.
+    /// Reads that failed on the device.
     reads_failed,
     /// Reads that the device did not answer in time.
     reads_late,
-    /// Reads refused because too much was in flight.
+    /// Reads refused because too many bytes or reads were in flight.
     reads_overloaded,
     /// Reads of records that had expired.
     reads_expired,
@@ -83,13 +83,13 @@ counters! {
     segments_reclaimed,
     /// Segments spared because they were read.
     segments_spared,
-    /// Segments emptied into others because they held little.
+    /// Segments compacted: their live records were moved and the segments freed.
     segments_compacted,
-    /// Bytes of records dropped to make room, or in their segment when it was freed.
+    /// Bytes of records dropped to make room, including dead ones in the freed segments.
     bytes_evicted,
     /// Segments taken out of use after a failed write.
     segments_retired,
-    /// Writes that the device failed.
+    /// Writes that failed on the device.
     writes_failed,
     /// Journal entries written.
     journal_entries,
@@ -97,7 +97,7 @@ counters! {
     journal_lost,
     /// Images of the index written.
     images_written,
-    /// Records found again at opening.
+    /// Records recovered at the start.
     records_recovered,
 }
 
@@ -109,7 +109,7 @@ impl Counters {
 }
 
 impl Counts {
-    /// Records dropped for one reason.
+    /// Number of records dropped for the given reason.
     pub fn dropped_for(&self, reason: Dropped) -> u64 {
         Dropped::ALL.iter().zip(self.dropped).find(|(r, _)| **r == reason).map_or(0, |(_, n)| n)
     }

@@ -1,8 +1,8 @@
-//! The device of the flash tier, and what everybody who uses it needs: where things lie on it, how well it
-//! does, and what is counted.
+//! The device of the flash tier with what all its users need: the layout, the health, the counters and
+//! the read buffers.
 //!
-//! Invariant: whatever is written to the device goes through [`Disk::write`], which watches and counts it;
-//! the probe alone does not.
+//! Invariant: every write to the device goes through [`Disk::write`], which observes and counts it. The
+//! only exception is the probe.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::options::FlashOptions;
 use crate::device::{BufferPool, Device};
 use crate::unix_seconds::unix_seconds;
 
-/// Idle buffers kept for reuse.
+/// Bytes of idle buffers kept for reuse.
 const RETAINED_BUFFER_BYTES: u64 = 16 << 20;
 
-/// See the module.
+/// The device and its context. See the module.
 pub(super) struct Disk {
     pub env: Env,
     pub device: Arc<dyn Device>,
@@ -34,7 +34,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// The device of a run that takes over what the run of `root` left, or begins anew.
+    /// The device of a run that recovers the run of `root`, or starts empty without one.
     pub fn new(
         env: &Env,
         device: Arc<dyn Device>,
@@ -65,7 +65,7 @@ impl Disk {
         xxhash_rust::xxh3::xxh3_64_with_seed(key, self.hash_seed)
     }
 
-    /// Writes and counts.
+    /// Writes `bytes` and counts them.
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let _under_way = self.watch.write_begins();
         self.device.write_at(offset, bytes)?;
@@ -74,7 +74,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Waits until everything written before survives a loss of power.
+    /// Blocks until everything written before survives a loss of power.
     pub fn sync(&self) -> io::Result<()> {
         let _under_way = self.watch.write_begins();
         let synced = self.device.sync();
@@ -91,7 +91,7 @@ impl Disk {
         self.watch.write_failed(self.env.monotonic());
     }
 
-    /// What the checksums of journal blocks are made with.
+    /// The seed of the checksums of journal blocks.
     pub fn journal_key(&self) -> u64 {
         u64_at(&self.device_id, 0)
     }

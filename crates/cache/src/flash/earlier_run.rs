@@ -1,56 +1,59 @@
-//! What an earlier run left, for as long as it is still being found.
+//! The state of recovery: what this run needs to know while records of an earlier run are being recovered.
 //!
-//! Invariant: what this run wrote or removed is newer than anything found; where that cannot be told any
-//! more nothing of the earlier run is believed.
+//! Invariant: a change by this run is newer than anything recovered. If this cannot be decided any more,
+//! all records of the earlier run are discarded.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Removals remembered while recovery runs: 16 MiB. Beyond, nothing of the earlier run is believed.
+/// Most removals remembered while recovery runs: 16 MiB. Beyond, all records of the earlier run are
+/// discarded.
 const REMOVED_MAX: usize = 1 << 20;
 
-/// See the module.
+/// The state of recovery. See the module.
 pub(super) struct EarlierRun {
-    /// Whether its records are still being found.
+    /// Whether records are still being recovered.
     recovering: AtomicBool,
     /// The first sequence number of this run.
     pub first_id: u64,
-    /// What this run removed while recovery runs.
+    /// Keys that this run has removed since recovery began.
     removed: Mutex<Removed>,
-    /// Whether it removed any.
+    /// Whether there are any such keys.
     has_removed: AtomicBool,
 }
 
 impl EarlierRun {
-    /// The run before the one that begins with number `first_id`, if there was one to be found.
+    /// The state for the run that begins with number `first_id`. `exists` says whether there is an
+    /// earlier run to recover.
     pub fn new(first_id: u64, exists: bool) -> Self {
         let (recovering, has_removed) = (AtomicBool::new(exists), AtomicBool::new(false));
         Self { recovering, first_id, removed: Mutex::default(), has_removed }
     }
 
-    /// Whether its records are still being found.
+    /// Whether records are still being recovered.
     pub fn is_recovering(&self) -> bool {
         self.recovering.load(Ordering::Acquire)
     }
 
-    /// All of them are found.
+    /// Ends recovery.
     pub fn end(&self) {
         self.recovering.store(false, Ordering::Release);
     }
 
-    /// They are being found.
+    /// Begins recovery.
     #[cfg(test)]
     pub fn begin(&self) {
         self.recovering.store(true, Ordering::Release);
     }
 
-    /// What this run removed since it began.
+    /// Locks the keys that this run has removed.
     pub fn lock_removed(&self) -> MutexGuard<'_, Removed> {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key loses its entry: no older one is to be found either. Said before the entry goes.
+    /// Notes a key that loses its entry, so that no older one is recovered either. Called before the
+    /// entry is removed.
     pub fn remove(&self, hash: u64) {
         if self.is_recovering() {
             self.lock_removed().add(hash);
@@ -58,24 +61,24 @@ impl EarlierRun {
         }
     }
 
-    /// As [`Self::remove`], of keys that are not known.
+    /// As [`Self::remove`], for keys that are not known.
     pub fn lose(&self) {
         if self.is_recovering() {
             self.lock_removed().is_given_up = true;
         }
     }
 
-    /// Whether this run removed a key that is still to be found.
+    /// Whether this run has removed a key that may still be recovered.
     pub fn was_removed(&self, hash: u64) -> bool {
         self.has_removed.load(Ordering::Acquire) && self.lock_removed().hashes.contains(&hash)
     }
 }
 
-/// Keys that this run removed before recovery found them.
+/// Keys that this run has removed while recovery runs.
 #[derive(Default)]
 pub(super) struct Removed {
     pub hashes: HashSet<u64>,
-    /// What recovery finds could be older than what this run had: nothing of it is believed.
+    /// Whether recovered records might be older than removed ones, so that all must be discarded.
     pub is_given_up: bool,
 }
 

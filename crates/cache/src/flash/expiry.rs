@@ -1,8 +1,8 @@
-//! Expiry in twelve bits: enough to refuse an expired record without reading it.
+//! Expiry in twelve bits: precise enough to refuse an expired record without reading it.
 //!
-//! Invariant: a time is rounded up, so nothing is refused early; the record's own field decides the
-//! rest. Steps of 32 seconds reach 9 hours ahead, steps of 2048 seconds 24 days; later times read
-//! as "unknown", like no expiry at all.
+//! Invariant: a time is rounded up, so that nothing is refused early; the record's own field decides
+//! exactly. Steps of 32 seconds reach 9 hours ahead, steps of 2048 seconds reach 24 days. Later times
+//! read as "unknown", like records without expiry.
 
 /// The finer step in seconds.
 const FINE: u32 = 32;
@@ -11,12 +11,12 @@ const COARSE: u32 = 2048;
 /// Steps are counted modulo 2^11; half of them are ahead of now.
 const AHEAD: u32 = 1 << 10;
 
-/// When something expires, roughly.
+/// A rounded time of expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coarse(u16);
 
 impl Coarse {
-    /// Never, or nobody knows.
+    /// Never, or too late to represent.
     pub const UNKNOWN: Coarse = Coarse(0);
 
     /// The expiry `expires_at` (seconds since 1970, 0 for never) as seen at `now`.
@@ -28,7 +28,7 @@ impl Coarse {
             let stamp = expires_at.div_ceil(step);
             if stamp.saturating_sub(now / step) < AHEAD {
                 let bits = (stamp % (2 * AHEAD)) as u16 | scale << 11;
-                // The one stamp that looks like "unknown" is taken a step later.
+                // The stamp that would read as "unknown" becomes one step later.
                 return Self(if bits == 0 { 1 } else { bits });
             }
         }
@@ -45,12 +45,12 @@ impl Coarse {
         (1..AHEAD).contains(&passed)
     }
 
-    /// Twelve bits.
+    /// The twelve bits.
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// From twelve bits.
+    /// Converts from twelve bits.
     pub fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
@@ -68,7 +68,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_refused_early_and_short_lives_end_soon(
+        fn nothing_is_refused_early_and_short_lived_records_expire_in_time(
             now in 1_000_000_u32..3_000_000_000, life in 1_u32..5_000_000, later in 0_u32..5_000_000,
         ) {
             let coarse = Coarse::new(now + life, now);

@@ -1,12 +1,12 @@
 //! Health of the device: whether it is read and written after failures and slow answers.
 //!
-//! Three failed writes or syncs in a row, or one that hangs, end writing until a probe succeeds; reads
-//! that fail or hang in a row, or one that hangs while no other is answered, end reading too, so that a
-//! vanished device costs a caller nothing. A device that needs longer than 50 ms for most reads is slow,
-//! and when that lasts for five minutes no writes add to its work. A failed device is probed with growing
-//! pauses and taken back by itself; one that fails again soon after that is probed less often.
+//! Three failed writes or syncs in a row, or one that hangs, stop writing until a probe succeeds. A row of
+//! reads that fail or hang, or one that hangs while no other read is answered, stops reading too, so that a
+//! vanished device costs a caller no time. A device that needs longer than 50 ms for most reads is slow;
+//! after five minutes of that it gets no more writes. A failed device is probed with growing pauses and used
+//! again after a successful probe. One that fails again soon after that is probed less often.
 //!
-//! Invariant: a state only changes through an observation of the device.
+//! Invariant: only observations of the device change a state.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,33 +16,33 @@ use sandur_base::{Backoff, Pauses};
 
 use super::options::WRITE_DEADLINES;
 
-/// Failed writes or failed syncs in a row until writing ends.
+/// Failed writes or failed syncs in a row after which writing stops.
 const WRITE_FAILURES_MAX: u32 = 3;
-/// Failed reads in a row until reading ends.
+/// Failed reads in a row after which reading stops.
 const READ_FAILURES_MAX: u32 = 16;
-/// Reads in a row without an answer until reading ends.
+/// Hanging reads in a row after which reading stops.
 const LATE_MAX: u32 = 4;
 /// A read that takes longer is slow.
 const SLOW_READ: Duration = Duration::from_millis(50);
-/// The time over which slow reads and others are counted.
+/// The period over which slow and other reads are counted.
 const WINDOW: Duration = Duration::from_secs(10);
-/// A device that was slow for so long gets no writes.
+/// A device that was slow for this long gets no writes.
 const SLOW_MAX: Duration = Duration::from_secs(300);
-/// The pauses before a probe.
+/// Pauses before probes.
 const PROBES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// A device that fails again within this time of being taken back was not well.
+/// A device that fails again within this time after a successful probe has relapsed.
 const RELAPSE: Duration = Duration::from_secs(60);
 
 /// The state of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// It reads and writes.
+    /// It is read and written.
     Ok,
-    /// It let a read wait for longer than the deadline, or most reads for longer than 50 ms.
+    /// A read exceeded its deadline, or most reads took longer than 50 ms.
     Slow,
-    /// It reads, but writes failed or hung, or it was slow for five minutes.
+    /// It is read but not written: writes failed or hung, or it was slow for five minutes.
     Degraded,
-    /// Neither: the cache works without it.
+    /// It is neither read nor written: the cache works without it.
     Failed,
 }
 
@@ -58,7 +58,7 @@ impl Health {
     }
 }
 
-/// Recent observations of the device.
+/// The watchdog's observations of the device.
 pub(super) struct Watch {
     state: AtomicU8,
     read_failures: AtomicU32,
@@ -67,20 +67,20 @@ pub(super) struct Watch {
     answered: AtomicBool,
     /// Ticks in a row without an answer.
     quiet_ticks: AtomicU32,
-    /// Reads of this window, the slow ones in the upper half.
+    /// Number of reads of this period in the lower half, of slow ones in the upper half.
     reads: AtomicU64,
-    /// Whether most reads of the last window were slow.
+    /// Whether most reads of the last period were slow.
     is_slow: AtomicBool,
     window: Mutex<Window>,
     writes: Mutex<Writes>,
     /// Ticks so far.
     ticks: AtomicU32,
     under_way: Mutex<UnderWay>,
-    /// Whether a write has not returned for too long.
+    /// Whether a write has exceeded its deadline and not returned yet.
     is_hanging: AtomicBool,
 }
 
-/// Writes and syncs that have not returned yet.
+/// Writes and syncs that have not returned yet, oldest first.
 #[derive(Default)]
 struct UnderWay {
     next: u64,
@@ -88,7 +88,7 @@ struct UnderWay {
     since: Vec<(u64, u32)>,
 }
 
-/// A write or a sync until it returns.
+/// Registers a write or a sync until it is dropped.
 pub(super) struct Waited<'a> {
     watch: &'a Watch,
     number: u64,
@@ -110,9 +110,9 @@ struct Writes {
     failures: u32,
     sync_failures: u32,
     probe_at: Duration,
-    /// Those before probes, longer with each that failed.
+    /// The pauses before probes, which grow with each failed one.
     pauses: Pauses,
-    /// When the device was last taken back.
+    /// When a probe last succeeded.
     taken_back_at: Option<Duration>,
 }
 
@@ -158,7 +158,7 @@ impl Watch {
         self.health() <= Health::Slow
     }
 
-    /// A read was answered after so long.
+    /// A read was answered after `took`.
     pub fn read_succeeded(&self, took: Duration) {
         self.reads.fetch_add(if took > SLOW_READ { 1 << 32 | 1 } else { 1 }, Ordering::Relaxed);
         if !self.answered.load(Ordering::Relaxed) {
@@ -177,7 +177,7 @@ impl Watch {
         }
     }
 
-    /// A write or a sync begins; it is over when what is returned is dropped.
+    /// A write or a sync begins. It ends when the returned guard is dropped.
     pub fn write_begins(&self) -> Waited<'_> {
         let mut under_way = self.lock_under_way();
         let number = under_way.next;
@@ -186,7 +186,7 @@ impl Watch {
         Waited { watch: self, number }
     }
 
-    /// One tick of the watch. Reads have `patience` ticks.
+    /// One tick of the watchdog. The deadline of reads is `patience` ticks.
     pub fn tick(&self, patience: u32, now: Duration) {
         self.look_at_writes(patience, now);
         self.look_at_reads(now);
@@ -234,10 +234,11 @@ impl Watch {
         }
     }
 
-    /// So many reads were not answered for `patience` ticks, of which this is the last.
+    /// `count` reads have not been answered for `patience` ticks, the last of which is this one.
     pub fn reads_late(&self, count: u32, patience: u32, now: Duration) {
         let so_far = self.late.fetch_add(count, Ordering::Relaxed) + count;
-        // The tick in which they were started does not count: another may have been answered before.
+        // The tick in which the reads started does not count: another read may have been answered
+        // earlier in it.
         let is_silent = self.quiet_ticks.load(Ordering::Relaxed) + 1 >= patience;
         self.worsen(if is_silent || so_far >= LATE_MAX { Health::Failed } else { Health::Slow }, now);
     }
@@ -260,7 +261,7 @@ impl Watch {
         self.lock().sync_failures = 0;
     }
 
-    /// Counted apart from writes: a device may take every write and keep none.
+    /// Counted separately from writes: a device may accept every write and store none.
     pub fn sync_failed(&self, now: Duration) {
         let mut writes = self.lock();
         writes.sync_failures += 1;
@@ -274,7 +275,7 @@ impl Watch {
     fn worsen(&self, to: Health, now: Duration) {
         let before = self.state.fetch_max(to as u8, Ordering::Relaxed);
         if before < to as u8 {
-            tracing::warn!(state = to.name(), "the flash device changed its state");
+            tracing::warn!(state = to.name(), "the health of the flash device has become worse");
         }
         if before < Health::Degraded as u8 && to >= Health::Degraded {
             let mut writes = self.lock();
@@ -286,7 +287,7 @@ impl Watch {
         }
     }
 
-    /// Whether it is time to see whether the device is back.
+    /// Whether a probe is due.
     pub fn wants_probe(&self, now: Duration) -> bool {
         let is_busy = self.is_slow.load(Ordering::Relaxed) || self.is_hanging.load(Ordering::Relaxed);
         !is_busy && self.health() >= Health::Degraded && now >= self.lock().probe_at
@@ -297,7 +298,7 @@ impl Watch {
         !self.lock_under_way().since.is_empty()
     }
 
-    /// What the probe showed. Whether the device is taken back.
+    /// Notes the result of a probe. Returns whether the device is used again.
     pub fn probed(&self, succeeded: bool, now: Duration) -> bool {
         let mut writes = self.lock();
         if !succeeded {
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_does_not_answer_is_left_alone() {
+    fn a_device_that_does_not_answer_is_not_read() {
         let watch = Watch::new();
         let short = Duration::from_millis(1);
         watch.reads_late(1, 10, SECOND);
@@ -358,35 +359,35 @@ mod tests {
         watch.reads_late(4, 10, SECOND);
         assert!(!watch.may_read());
         watch.read_succeeded(short);
-        assert!(!watch.may_read(), "only a probe brings it back");
+        assert!(!watch.may_read(), "only a probe ends the state");
     }
 
     #[test]
-    fn a_read_that_hangs_while_nothing_else_is_answered_is_enough() {
+    fn one_hanging_read_fails_a_device_that_answers_no_other_read() {
         let watch = Watch::new();
         let ticks = |count: u32| (0..count).for_each(|_| watch.tick(10, SECOND));
         ticks(9);
         watch.read_succeeded(Duration::from_millis(1));
         ticks(2);
         watch.reads_late(1, 10, SECOND);
-        assert_eq!(watch.health(), Health::Slow, "another one was answered meanwhile");
+        assert_eq!(watch.health(), Health::Slow, "another read was answered meanwhile");
         ticks(10);
         watch.reads_late(1, 10, SECOND);
         assert_eq!(watch.health(), Health::Failed);
     }
 
     #[test]
-    fn the_tick_of_another_answer_does_not_save_a_silent_device() {
+    fn an_answer_in_the_first_tick_of_a_read_does_not_extend_its_deadline() {
         let watch = Watch::new();
         watch.read_succeeded(Duration::from_millis(1));
-        // A read that is started now has its ten ticks, in the first of which another was answered.
+        // The read starts in the tick in which another one was answered, and has ten ticks.
         (0..10).for_each(|_| watch.tick(10, SECOND));
         watch.reads_late(1, 10, SECOND);
         assert_eq!(watch.health(), Health::Failed);
     }
 
     #[test]
-    fn a_write_that_hangs_ends_writing_and_nothing_is_probed_before_it_returns() {
+    fn a_hanging_write_stops_writing_and_no_probe_is_made_before_it_returns() {
         let watch = Watch::new();
         let ticks = |count: u32| (0..count).for_each(|_| watch.tick(10, SECOND));
         let (hanging, other) = (watch.write_begins(), watch.write_begins());
@@ -400,12 +401,12 @@ mod tests {
         assert!(!watch.wants_probe(SECOND * 100));
         drop(hanging);
         ticks(1);
-        assert!(watch.wants_probe(SECOND * 100), "the one under way began ten ticks ago");
+        assert!(watch.wants_probe(SECOND * 100), "the write under way began ten ticks ago");
         drop(later);
     }
 
     #[test]
-    fn syncs_that_fail_are_not_made_good_by_writes_that_succeed() {
+    fn successful_writes_do_not_reset_the_count_of_failed_syncs() {
         let watch = Watch::new();
         for _ in 0..3 {
             assert!(watch.may_write());
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_relapses_is_probed_less_often_until_it_stays_well() {
+    fn a_relapsing_device_is_probed_less_often_until_it_stays_healthy() {
         let watch = Watch::new();
         let fail = |at| (0..3).for_each(|_| watch.write_failed(at));
         let mut at = SECOND;

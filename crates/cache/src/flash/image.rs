@@ -1,11 +1,10 @@
-//! Images of the index: written into segments of their own, so that a start need not read every footer.
+//! Images of the index: copies in segments of their own, so that a start need not read every footer.
 //!
-//! An image may be taken while everything goes on: it holds each shard as it was at some moment
-//! after the image was begun, and recovery replays all events from its beginning on, which gives
-//! the same end for every key.
+//! An image may be taken while the cache serves. It holds each shard as of some moment after the image was
+//! begun. Recovery replays all events since its beginning, which leads to the same state for every key.
 //!
-//! Invariants: the root names an image only when all of it is on the device; the segments of the
-//! last image are freed only after that.
+//! Invariants: the root names an image only when all of it is on the device. The segments of the
+//! previous image are freed only after that.
 
 use std::io;
 use std::sync::Arc;
@@ -26,10 +25,11 @@ pub(super) const END: &[u8; 8] = b"SNDIMEND";
 pub(super) const BLOCK_HEADER: usize = 8;
 pub(super) const BLOCK_ROOM: usize = BLOCK as usize - BLOCK_HEADER;
 
-/// Bytes before the entries of a shard.
+/// Bytes before the buckets of a shard.
 const SHARD_HEADER: u64 = 16;
 
-/// Bytes in the blocks of an image of so many slots, changed expiries and bytes of the index.
+/// Bytes of the blocks of an image with `slots` slots, `overrides` changed expiries and `index_bytes`
+/// bytes of the index.
 pub(super) fn stream_bytes(slots: usize, overrides: usize, index_bytes: u64) -> u64 {
     let tables = MAGIC.len() + END.len() + 2 * 4 + 8 * slots + 12 * overrides;
     let stream = tables as u64 + SHARD_HEADER * SHARDS as u64 + index_bytes;
@@ -42,30 +42,30 @@ struct ImageWriter<'a> {
     sequence: u64,
     slots: Vec<u32>,
     id: u64,
-    /// Where in the segment the buffer goes.
+    /// Offset of the buffer in the segment.
     start: u64,
     buffer: AlignedBuffer,
     block: Vec<u8>,
     blocks: usize,
 }
 
-/// The images of this run. When one is due is in `image_room`.
+/// The images of this run. `image_room` decides when one is due.
 pub(super) struct Images {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
     pub journal: Arc<Journal>,
     pub keys: Arc<Keyspace>,
     pub roots: Arc<Roots>,
-    /// The one buffer of images: whoever writes as fast as can be must not keep the journal from moving on.
+    /// The only buffer of images, so that writing an image cannot take all buffers from the journal.
     pub image_pool: BufferPool,
-    /// Records written when the last image was begun.
+    /// Number of records written when the last image was begun.
     pub records_at_image: AtomicU64,
-    /// Records that it holds.
+    /// Number of records in the last image.
     pub records_in_image: AtomicU64,
 }
 
 impl Images {
-    /// None was written in this run.
+    /// The state before the first image of this run.
     pub fn new(roots: Arc<Roots>) -> Self {
         let (disk, space) = (Arc::clone(&roots.disk), Arc::clone(&roots.space));
         Self {
@@ -84,7 +84,7 @@ impl Images {
     pub fn image_if_due(&self) {
         if self.image_way() >= 100 && self.disk.watch.may_write() && !self.keys.earlier.is_recovering() {
             let is_written = self.write_image(false);
-            // What waits for a place in the journal is not kept by it, for who knows how long.
+            // Entries that wait for room in the journal could wait for an unbounded time.
             let is_full = self.journal.fill_percent() >= 100;
             if !is_written && is_full && self.journal.has_waiting() {
                 self.journal.distrust();
@@ -92,7 +92,7 @@ impl Images {
         }
     }
 
-    /// Writes an image and the root that names it. Whether all went well.
+    /// Writes an image and the root that names it. Returns whether that succeeded.
     pub fn write_image(&self, clean: bool) -> bool {
         if !self.has_room_for_image() {
             return false;
@@ -104,7 +104,7 @@ impl Images {
             Err((mut slots, error)) => {
                 if let Some(error) = error {
                     self.disk.write_failed("image", &error);
-                    // The next image shall not begin where this one ended.
+                    // The next image must not begin at the slot where this one failed.
                     slots.pop().into_iter().for_each(|slot| self.space.retire_empty(slot));
                 }
                 slots.into_iter().for_each(|slot| self.space.release(slot, SegmentState::Free));
@@ -115,7 +115,7 @@ impl Images {
         let before = self.roots.name_image(sequence);
         let had_lost = self.journal.cover_lost();
         if let Err(error) = self.roots.write_root(clean) {
-            // Either root may be the newest now, so neither image may go before another root is written.
+            // Either root may be the newest now, so both images are kept until another root is written.
             self.roots.name_image(before);
             self.journal.uncover_lost(had_lost);
             self.roots.lock_doubtful_image().extend(slots);
@@ -136,8 +136,9 @@ impl Images {
         true
     }
 
-    /// The number from which on events are replayed over the image. Whoever changes a key takes a later
-    /// one, or is done with the index: what is copied of a shard from now on misses nothing but later events.
+    /// Begins an image and returns the number from which on events are replayed over it. A change of a
+    /// key either takes a later number or is in the index already, so that copies of shards from now on
+    /// lack only later events.
     fn begin_image(&self) -> u64 {
         let commits = self.journal.pause_commits();
         let _no_key_is_changing = self.keys.lock_all_keys();
@@ -146,7 +147,7 @@ impl Images {
         sequence
     }
 
-    /// The slots of the image; without an error when there was no room for it.
+    /// Returns the slots of the image. On failure the error is `None` if there was no room for it.
     fn write_stream(&self, sequence: u64) -> Result<Vec<u32>, (Vec<u32>, Option<io::Error>)> {
         let buffer = self.image_pool.take(self.disk.layout.piece_bytes()).ok_or((Vec::new(), None))?;
         let mut writer = ImageWriter {

@@ -1,7 +1,7 @@
 //! Loading an image of the index that an earlier run wrote.
 //!
-//! Invariant: what a checksum does not confirm is not loaded, and an entry counts only if its segment is
-//! still there.
+//! Invariant: data that its checksum does not confirm is not loaded, and an entry is used only if its
+//! segment is still there.
 
 use super::disk::Disk;
 use super::format::{checksum_with, u32_at, u64_at};
@@ -11,8 +11,9 @@ use super::recovery::Recovery;
 use crate::device::BLOCK;
 
 impl Recovery<'_> {
-    /// Loads an image of an earlier run from its segments, which are given in order, and links what lies in
-    /// segments that are still there. The changed expiries, or nothing if a part of it was not sound.
+    /// Loads an image of an earlier run from its segments, which are given in order, and links the
+    /// entries whose segments are still there. Returns the changed expiries, or `None` if a part of the
+    /// image was invalid.
     pub fn load_image(&self, segments: &[(u32, u64)]) -> Option<Vec<(u64, u32)>> {
         let mut reader = ImageReader { disk: self.disk, segments, at: 0, room: Vec::new(), used: 0 };
         if reader.take(8)? != MAGIC {
@@ -67,9 +68,9 @@ impl Recovery<'_> {
 struct ImageReader<'a> {
     disk: &'a Disk,
     segments: &'a [(u32, u64)],
-    /// Position in the present segment, 0 before its superblock.
+    /// Offset in the present segment, 0 before its superblock.
     at: u64,
-    /// Checked bytes of the stream that were not taken yet.
+    /// Verified bytes of the stream that were not taken yet.
     room: Vec<u8>,
     used: usize,
 }
@@ -104,7 +105,7 @@ impl ImageReader<'_> {
             let length = u32_at(block, 4) as usize;
             let sum = checksum_with(id, &[&self.at.to_le_bytes(), &block[4..]]);
             if length > BLOCK_ROOM || sum != u32_at(block, 0) {
-                // The end of the stream, or damage: what follows would not continue it.
+                // The end of the stream, or damage: later blocks would not continue the stream.
                 self.segments = &[];
                 self.at = layout.segment_bytes;
                 break;

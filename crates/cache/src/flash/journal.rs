@@ -1,12 +1,12 @@
 //! The journal: deletes, overwrites, touches and flushes since the last image of the index.
 //!
-//! Entries gather in memory and are written together. A block that is not full is written again with
-//! the entries that follow, in turn to one of two blocks, so nothing that is durable is ever written
-//! over before it is durable elsewhere. An image moves the journal to its other half.
+//! Entries gather in memory and are written in groups. A block that is not full is written again with
+//! later entries, alternately to two blocks, so that a durable entry is overwritten only after it is
+//! durable elsewhere. An image switches the journal to its other half.
 //!
-//! Invariants: entries are written in the order of their sequence numbers; memory for waiting
-//! entries is bounded, and when it overflows the root says that the journal is not whole, so that a
-//! crash cannot bring back what was deleted.
+//! Invariants: entries are written in the order of their sequence numbers. Memory of waiting entries is
+//! bounded. When it overflows, the root records that the journal is incomplete, so that a crash cannot
+//! bring back deleted keys.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,38 +16,38 @@ use std::time::Duration;
 use super::disk::Disk;
 use super::format::{ENTRIES_PER_BLOCK, JournalBlock, JournalEntry, JournalKind};
 
-/// Entries that wait to be written: 24 MiB.
+/// Most entries that wait to be written: 24 MiB.
 const WAITING_MAX: usize = 1 << 20;
 
-/// Blocks written with one call.
+/// Most blocks in one write.
 const BLOCKS_PER_WRITE: usize = 64;
 
 pub(super) struct Journal {
     disk: Arc<Disk>,
     waiting: Mutex<Waiting>,
     place: Mutex<Whereabouts>,
-    /// Held while entries are written, which more than one thread does.
+    /// Held during a write of entries, which several threads may start.
     committing: Mutex<()>,
     arrived: Condvar,
-    /// Whether blocks were written that a loss of power could still take.
+    /// Whether blocks were written that a loss of power could still lose.
     unsynced: AtomicBool,
 }
 
 #[derive(Default)]
 struct Waiting {
     entries: Vec<JournalEntry>,
-    /// How many entries were ever added, and how many of them are durable.
+    /// Number of entries added since the start, and number of durable ones.
     added: u64,
     durable: u64,
     wakers: Vec<(u64, Waker)>,
-    /// Whether entries were left out since the last image was begun, and before that.
+    /// Whether entries were lost since the last image was begun, and before that.
     lost_since: bool,
     lost_before: bool,
-    /// Whether the root is to be written, since it does not say so yet.
+    /// Whether a root must be written that records the loss.
     wants_root: bool,
 }
 
-/// Where the next block goes.
+/// The place of the next block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub half: u8,
@@ -62,13 +62,13 @@ pub(super) struct CommitsPaused<'a> {
 
 struct Whereabouts {
     place: Place,
-    /// Whether the place is known, so that blocks may be written.
+    /// Whether the place is known. Blocks are written only then.
     is_known: bool,
-    /// Whether nothing in the other half is needed any more.
+    /// Whether the other half may be overwritten.
     other_is_free: bool,
-    /// The entries of the last block that was written, if there is room for more.
+    /// The entries of the last block written, if it has room for more.
     open: Vec<JournalEntry>,
-    /// Where that block is; the next copy of it goes to the block beside, at `place` or behind it.
+    /// The place of that block. Its next copy goes to the adjacent block: to `place`, or to the one after it.
     open_at: Option<u32>,
 }
 
@@ -77,17 +77,17 @@ impl Whereabouts {
         Self { place, is_known, other_is_free, open: Vec::new(), open_at: None }
     }
 
-    /// The block to write next, when all entries fit it.
+    /// The block to write next, if all entries fit into it.
     fn next_copy(&self) -> u32 {
         if self.open_at == Some(self.place.block) { self.place.block + 1 } else { self.place.block }
     }
 
-    /// The first block behind all that is written.
+    /// The first block after all written ones.
     fn behind(&self) -> u32 {
         self.open_at.map_or(self.place.block, |at| self.place.block.max(at + 1))
     }
 
-    /// Blocks up to `end` are written, with `last` in the last of them.
+    /// Notes that blocks up to `end` are written, of which the last holds `last`.
     fn end_write(&mut self, is_copy: bool, end: u32, last: &[JournalEntry]) {
         let is_full = last.len() >= ENTRIES_PER_BLOCK;
         if !is_copy {
@@ -102,7 +102,7 @@ impl Whereabouts {
 }
 
 impl Journal {
-    /// A journal in `half`; nothing is written until [`Journal::resume`] says where.
+    /// A journal in `half`. Nothing is written before [`Journal::resume`] sets the place.
     pub fn new(half: u8, disk: Arc<Disk>) -> Self {
         let place = Place { half, ..Place::default() };
         let place = Mutex::new(Whereabouts::at(place, false, false));
@@ -110,13 +110,13 @@ impl Journal {
         Self { disk, waiting, place, committing, arrived, unsynced: AtomicBool::new(false) }
     }
 
-    /// From now on blocks are written, from `place` on.
+    /// Starts writing of blocks, at `place`.
     pub fn resume(&self, place: Place, other_is_free: bool) {
         *self.lock_place() = Whereabouts::at(place, true, other_is_free);
     }
 
-    /// Adds an entry with a sequence number from `sequence`, taken in the order of the entries.
-    /// Whether there was room for it.
+    /// Adds an entry with a number from `sequence`, which is called in the order of the entries. Returns
+    /// whether there was room.
     pub fn add(&self, hash: u64, kind: JournalKind, sequence: impl FnOnce() -> u64) -> bool {
         let mut waiting = self.lock();
         let entry = JournalEntry { hash, sequence: sequence(), kind };
@@ -132,7 +132,7 @@ impl Journal {
         true
     }
 
-    /// Waits until an entry is there, or for `patience`.
+    /// Waits for an entry, at most for `patience`.
     pub fn wait(&self, patience: Duration) {
         let waiting = self.lock();
         if waiting.entries.is_empty() {
@@ -145,13 +145,13 @@ impl Journal {
         !self.lock().entries.is_empty()
     }
 
-    /// Lets whoever waits go on.
+    /// Wakes waiting threads.
     pub fn wake(&self) {
         self.arrived.notify_all();
     }
 
-    /// The device holds records that are not in the index and no entry voids: until the next image a
-    /// crash leaves nothing to be believed.
+    /// Notes that the device holds records which are not in the index and which no entry voids. Until
+    /// the next image a start after a crash discards everything.
     pub fn distrust(&self) {
         let mut waiting = self.lock();
         (waiting.lost_since, waiting.wants_root) = (true, true);
@@ -163,39 +163,39 @@ impl Journal {
         waiting.lost_since || waiting.lost_before
     }
 
-    /// Whether the root is to be written soon; asked once.
+    /// Whether a root must be written soon. Resets the request.
     pub fn wants_root(&self) -> bool {
         std::mem::take(&mut self.lock().wants_root)
     }
 
-    /// What the root says has changed.
+    /// Requests that a root be written.
     pub fn want_root(&self) {
         self.lock().wants_root = true;
     }
 
-    /// The part of the present half that is written, in percent.
+    /// The written share of the present half, in percent.
     pub fn fill_percent(&self) -> u32 {
         self.lock_place().behind() * 100 / self.disk.layout.journal_blocks.max(1)
     }
 
-    /// How many entries were added so far.
+    /// Number of entries added so far.
     pub fn added(&self) -> u64 {
         self.lock().added
     }
 
-    /// How many entries are durable, of those that were added first.
+    /// Number of durable entries, counted from the first.
     #[cfg(test)]
     pub fn durable(&self) -> u64 {
         self.lock().durable
     }
 
-    /// How many entries are not durable.
+    /// Number of entries that are not durable.
     pub fn waiting(&self) -> u64 {
         let waiting = self.lock();
         waiting.added - waiting.durable
     }
 
-    /// Whether the first `count` entries are durable; if not, `waker` is woken when they are.
+    /// Whether the first `count` entries are durable. If not, `waker` is woken when they are.
     pub fn is_durable(&self, count: u64, waker: &Waker) -> bool {
         let mut waiting = self.lock();
         if waiting.durable >= count {
@@ -209,13 +209,13 @@ impl Journal {
         self.lock_place().place
     }
 
-    /// Waits until no entries are being written; none are as long as the guard is held.
+    /// Waits until no entries are being written, and prevents writes while the guard is held.
     pub fn pause_commits(&self) -> CommitsPaused<'_> {
         CommitsPaused { _guard: self.lock_committing() }
     }
 
-    /// An image is begun that holds everything before `sequence`: later entries go to the other
-    /// half, unless the last image needs that one.
+    /// Notes that an image is begun that covers everything before `sequence`. Later entries go to the
+    /// other half, unless the previous image still needs it.
     pub fn begin_image(&self, sequence: u64, _: &CommitsPaused<'_>) {
         let mut waiting = self.lock();
         waiting.lost_before |= std::mem::take(&mut waiting.lost_since);
@@ -227,17 +227,17 @@ impl Journal {
         }
     }
 
-    /// The image is whole and the next root will name it. Whether it makes up for lost entries.
+    /// The image is complete and the next root will name it. Returns whether it covers lost entries.
     pub fn cover_lost(&self) -> bool {
         std::mem::take(&mut self.lock().lost_before)
     }
 
-    /// The root that names the image could not be written.
+    /// Undoes [`Journal::cover_lost`] when the root that names the image could not be written.
     pub fn uncover_lost(&self, had_lost: bool) {
         self.lock().lost_before |= had_lost;
     }
 
-    /// The root names the image: the other half is not needed any more.
+    /// The root names the image, so the other half may be overwritten.
     pub fn end_image(&self) {
         self.lock_place().other_is_free = true;
     }
@@ -281,8 +281,8 @@ impl Journal {
 }
 
 impl Journal {
-    /// Writes what waits, and with `sync` makes all of it survive a loss of power. What finds no
-    /// room in its half waits on, until an image frees the other. Whether no write failed.
+    /// Writes the waiting entries, and with `sync` makes all survive a loss of power. Entries for which
+    /// the half has no room wait until an image frees the other half. Returns whether no write failed.
     pub fn commit(&self, sync: bool) -> bool {
         if !self.disk.watch.may_write() {
             return false;
@@ -304,7 +304,7 @@ impl Journal {
         is_done
     }
 
-    /// Makes what was written survive a loss of power. Whether it does.
+    /// Makes written entries survive a loss of power. Returns whether they do.
     pub fn sync(&self) -> bool {
         if !self.disk.watch.may_write() || !self.unsynced.swap(false, Ordering::Relaxed) {
             return true;
@@ -317,7 +317,7 @@ impl Journal {
         result.is_ok()
     }
 
-    /// Writes entries while there is room: how many of them, and how the last write ended.
+    /// Writes entries while there is room. Returns how many, and the result of the last write.
     fn write_entries(&self, entries: &[JournalEntry]) -> (usize, std::io::Result<()>) {
         let mut written = 0;
         while written < entries.len() {
@@ -330,8 +330,8 @@ impl Journal {
         (written, Ok(()))
     }
 
-    /// Writes the first entries into as many blocks as one write takes: how many entries, or nothing where
-    /// there is no room for a block.
+    /// Writes as many of the first entries as fit into one write. Returns how many, or `None` if there
+    /// is no room for a block.
     fn write_blocks(&self, entries: &[JournalEntry]) -> std::io::Result<Option<usize>> {
         let whereabouts = self.lock_place();
         let (half, epoch) = (whereabouts.place.half, whereabouts.place.epoch);
@@ -345,7 +345,7 @@ impl Journal {
             return Ok(None);
         }
         drop(whereabouts);
-        // Not from the pool of write buffers: full buffers must not keep a delete from lasting.
+        // Not from the pool of write buffers: full buffers must not delay the durability of a delete.
         let (mut bytes, mut last, mut taken, mut end) = (Vec::new(), 0, 0, start);
         while ((end - start) as usize) < room.min(BLOCKS_PER_WRITE) && taken < all.len() {
             last = taken;
@@ -356,7 +356,8 @@ impl Journal {
         let written = self.disk.write(self.disk.layout.journal_block(half, start), &bytes);
         let mut whereabouts = self.lock_place();
         if let Err(error) = written {
-            // What lies there now is unknown; what was durable before is not written over.
+            // The contents of these blocks are unknown now. Blocks that were durable before are not
+            // overwritten.
             let behind = whereabouts.behind().max(end);
             let place = Place { block: behind, ..whereabouts.place };
             *whereabouts = Whereabouts::at(place, true, whereabouts.other_is_free);

@@ -1,10 +1,10 @@
-//! Which keys are on flash: the index, what is remembered beside it, and what a change of a key entails.
+//! The keys on flash: the index with its related state, and all effects of a change of a key.
 //!
-//! Changes of a key take their numbers in the order in which the index sees them, under the key's lock, and
-//! are noted in the journal when a crash could undo them.
+//! Changes of a key take their sequence numbers in the order in which the index sees them, under the
+//! key's lock, and are journalled if a crash could undo them.
 //!
-//! Invariants: nothing here does I/O. What the index does not have is not on flash, or no crash will bring it
-//! back without being noticed: see [`Keyspace::may_come_back`].
+//! Invariants: no I/O. A key that is not in the index is not on flash, or no crash can bring it back
+//! unnoticed: see [`Keyspace::may_come_back`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +21,10 @@ use super::segments::Segment;
 use super::space::Space;
 use super::touched::Touched;
 
-/// Locks of keys; many more than threads that write.
+/// Number of locks of keys: many more than writing threads.
 const KEY_LOCKS: usize = 64;
 
-/// See the module.
+/// The keys on flash. See the module.
 pub(super) struct Keyspace {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
@@ -32,19 +32,20 @@ pub(super) struct Keyspace {
     pub index: Index,
     pub touched: Touched,
     pub earlier: EarlierRun,
-    /// Held from the number that a change of a key takes until the index has it: see [`Keyspace::lock_key`].
+    /// Held from taking the sequence number of a change until the index has the change: see
+    /// [`Keyspace::lock_key`].
     locks: [Mutex<()>; KEY_LOCKS],
     /// The next sequence number.
     sequence: AtomicU64,
     /// Records with smaller sequence numbers are void.
     flushed_below: AtomicU64,
-    /// Records with smaller sequence numbers may be on the device, to be found after a crash, although the
-    /// index does not have them and no journal entry voids them; 0 if there are none.
+    /// Records with smaller sequence numbers may be on the device, to be found after a crash, although
+    /// the index does not have them and no journal entry voids them; 0 if there are none.
     unindexed_below: AtomicU64,
 }
 
 impl Keyspace {
-    /// No key yet, also where the run of `root` left some.
+    /// An empty index, even if the run of `root` left records.
     pub fn new(disk: Arc<Disk>, space: Arc<Space>, journal: Arc<Journal>, root: Option<&Root>) -> Self {
         let first_id = root.map_or(1, |root| root.next_sequence);
         Self {
@@ -62,11 +63,11 @@ impl Keyspace {
     }
 
     pub fn next_sequence(&self) -> u64 {
-        // At a million records per second 48 bits last nine years; wrapping would only lose records.
+        // At a million records per second 48 bits last nine years; a wrap would only lose records.
         self.sequence.fetch_add(1, Ordering::Relaxed) & SEQUENCE_MAX
     }
 
-    /// The number that the next change will take.
+    /// The sequence number of the next change.
     pub fn coming_sequence(&self) -> u64 {
         self.sequence.load(Ordering::Relaxed)
     }
@@ -76,27 +77,27 @@ impl Keyspace {
         self.flushed_below.load(Ordering::Acquire)
     }
 
-    /// Changes of a key take their numbers in the order in which the index sees them. Without that a record
-    /// that is written again could get a later number than the value that replaces it, and come back instead
-    /// of that after a crash.
+    /// Locks a key for a change, so that the numbers of its changes are in the order in which the index
+    /// sees them. Otherwise a record that is written again could get a later number than the value that
+    /// replaces it, and come back in its place after a crash.
     pub fn lock_key(&self, hash: u64) -> MutexGuard<'_, ()> {
         self.locks[hash as usize % KEY_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// No key is changed as long as these are held.
+    /// Locks all keys against changes.
     pub fn lock_all_keys(&self) -> Vec<MutexGuard<'_, ()>> {
         (0..KEY_LOCKS as u64).map(|number| self.lock_key(number)).collect()
     }
 
-    /// A record that may be on the device is not in the index any more, and no journal entry says so: from
-    /// now on whatever changes a key is noted, until an image stands for all that there is.
+    /// Notes that a record which may be on the device is no longer in the index and no journal entry
+    /// says so. From now on every change of a key is journalled, until an image covers everything.
     pub fn note_unindexed(&self) {
         let below = self.coming_sequence();
         self.unindexed_below.fetch_max(below, Ordering::AcqRel);
     }
 
-    /// As [`Self::note_unindexed`], of many records: until an image stands for all a crash leaves nothing
-    /// to be believed.
+    /// As [`Self::note_unindexed`], for many records: until an image covers everything, a start after a
+    /// crash discards everything.
     pub fn distrust(&self) {
         self.note_unindexed();
         self.journal.distrust();
@@ -108,16 +109,16 @@ impl Keyspace {
         is_unknown || self.index.has(hash)
     }
 
-    /// The root names an image that was begun at `sequence`: of older records it alone counts.
+    /// Notes that the root names an image begun at `sequence`, which replaces all knowledge of older records.
     pub fn is_imaged(&self, sequence: u64) {
         let below = self.unindexed_below.load(Ordering::Acquire);
         if below <= sequence {
-            // Whoever came meanwhile set it higher.
+            // A later loss has set a higher number, which stays.
             let _ = self.unindexed_below.compare_exchange(below, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 
-    /// The index points to this record from now on.
+    /// Counts a record that the index now names.
     pub fn link_entry(&self, entry: &Entry) {
         let bytes = u64::from(entry.location.units) * UNIT;
         self.space.table.add_live(entry.location.slot, bytes);
@@ -126,7 +127,7 @@ impl Keyspace {
         }
     }
 
-    /// The index does not point to this record any more.
+    /// Uncounts a record that the index no longer names.
     pub fn unlink(&self, entry: &Entry) {
         let bytes = u64::from(entry.location.units) * UNIT;
         self.space.table.remove_live(entry.location.slot, bytes);
@@ -135,7 +136,7 @@ impl Keyspace {
         }
     }
 
-    /// Whatever the index says to be in a segment is gone.
+    /// Removes all entries of a segment from the index and reports them.
     pub fn drop_segment(&self, reason: Dropped, segment: &Segment) {
         let records = self.index.retain(|entry| entry.location.slot != segment.slot);
         self.space.report(DropEvent {
@@ -154,10 +155,10 @@ impl Keyspace {
         if !self.disk.watch.may_read() {
             return None;
         }
-        // Asked before the look: recovery may end between the two, after it has taken back what is found.
+        // Read before the index: recovery may end between the two, after it has undone what the index shows.
         let is_certain = !self.earlier.is_recovering();
         let entry = self.index.find(hash, count)?;
-        // What recovery has found may be void by an event that it has not come to yet.
+        // An event that recovery has not reached yet may void a recovered record.
         if !is_certain && self.is_of_earlier_run(&entry) {
             return None;
         }
@@ -197,7 +198,7 @@ impl Keyspace {
         let below = self.next_sequence();
         self.flushed_below.store(below, Ordering::Release);
         self.note(0, JournalKind::Flushed);
-        // The root says so too, for when there is no journal.
+        // The root records it too, in case there is no journal.
         self.journal.want_root();
         self.touched.clear();
         let records = self.index.retain(|_| false);
@@ -217,7 +218,7 @@ impl Keyspace {
         });
     }
 
-    /// Notes what happened to a key, unless keys never change.
+    /// Journals a change of a key, unless values never change.
     pub fn note(&self, hash: u64, kind: JournalKind) {
         let notes = self.disk.options.journaling != Journaling::Off;
         if notes && !self.journal.add(hash, kind, || self.next_sequence()) {
@@ -229,19 +230,19 @@ impl Keyspace {
         let _key = self.lock_key(hash);
         self.earlier.remove(hash);
         if let Some(entry) = self.index.remove_at(hash, at.slot, at.offset) {
-            // Another read may succeed after a crash, when the key has long got another value.
+            // After a crash the record may be readable again, although the key has another value by then.
             self.note(hash, JournalKind::Forgotten);
             self.space.report_entry(reason, hash, &entry);
             self.unlink(&entry);
         }
     }
 
-    /// The entry of a key that was written before this run.
+    /// The entry of a key whose record was written before this run.
     pub fn find_of_earlier_run(&self, hash: u64) -> Option<Entry> {
         self.index.find(hash, false).filter(|entry| self.is_of_earlier_run(entry))
     }
 
-    /// Removes a key, which the caller has locked, if it was written before this run.
+    /// Removes a key whose record was written before this run. The caller has locked the key.
     pub fn remove_of_earlier_run(&self, hash: u64) {
         let place = self.find_of_earlier_run(hash).map(|entry| entry.location);
         if let Some(removed) = place.and_then(|at| self.index.remove_at(hash, at.slot, at.offset)) {
@@ -250,7 +251,7 @@ impl Keyspace {
         }
     }
 
-    /// Removes everything that was written before this run.
+    /// Removes all entries that were written before this run.
     pub fn clear_earlier_run(&self) {
         self.index.retain(|entry| {
             let keep = !self.is_of_earlier_run(entry);
@@ -261,7 +262,7 @@ impl Keyspace {
         });
     }
 
-    /// Whether the record that an entry names was written before this run.
+    /// Whether the record of an entry was written before this run.
     pub fn is_of_earlier_run(&self, entry: &Entry) -> bool {
         self.space.table.id(entry.location.slot) < self.earlier.first_id
     }

@@ -1,20 +1,20 @@
-//! Values that no record holds: pieces under keys of their own, then a head that names them.
+//! Values that are too long for a record: pieces under keys of their own, then a head that names them.
 //!
-//! The pieces may be written one by one as buffers become free; nobody finds them before the head is
-//! written.
+//! The pieces may be written one by one as buffers become free. Lookups do not find them before the head
+//! is written.
 //!
-//! Invariant: a head is written after all its pieces; what is given up leaves no piece in the index.
+//! Invariant: a head is written after all its pieces. An abandoned value leaves no piece in the index.
 
 use super::format::{Kind, LargeValue, PIECE_KEY_BYTES, piece_key, record_bytes};
 use super::new_record::{NewRecord, Purpose};
 use super::observer::Dropped;
 use super::writer::Writer;
 
-/// How far a large value is written.
+/// The progress of writing a large value.
 #[derive(Debug)]
 pub struct LargeAppend {
     large: LargeValue,
-    /// Pieces that are written.
+    /// Number of pieces written.
     done: u32,
 }
 
@@ -31,7 +31,7 @@ impl Writer {
         record_bytes(record.key.len(), record.value.len()) > self.disk.layout.record_bytes_max()
     }
 
-    /// A large value all at once.
+    /// Writes a large value completely.
     pub fn append_large(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         let mut large = self.begin_large(record);
         let write = |large: &mut LargeAppend| {

@@ -1,31 +1,31 @@
-//! What lies where on the device.
+//! The layout of the device.
 //!
-//! Invariant: everything begins at a block, and segments at multiples of their size.
+//! Invariant: every part begins at a block, and segments begin at multiples of their size.
 
 use super::format::RECORD_BYTES_MAX;
 use super::index;
 use super::options::FlashError;
 use crate::device::BLOCK;
 
-/// Segments that a cache cannot do without: one open for each class, and some to turn over.
+/// Smallest number of segments: an open one for each class, and some to reclaim.
 const SEGMENTS_MIN: u64 = 12;
 
-/// A slot number has 18 bits.
+/// Largest number of segments: a slot number has 18 bits.
 const SEGMENTS_MAX: u64 = 1 << 18;
 
 const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Roots and probe; the journal begins here.
+/// Offset of the journal. Roots and probe are before it.
 const JOURNAL_START: u64 = 64 << 10;
 
-/// Where the two roots lie.
+/// Offsets of the two roots.
 pub(super) const ROOTS: [u64; 2] = [0, BLOCK];
 
-/// The block that is written and read to see whether a device is back.
+/// Offset of the block that probes write and read.
 pub(super) const PROBE: u64 = 2 * BLOCK;
 
-/// The division of a device.
+/// The division of a device into journal and segments, with the initial size of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of a segment.
@@ -39,14 +39,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The division of a device of so many bytes, with segments of the given or a fitting size.
+    /// The layout of a device of `device_bytes` bytes, with segments of the given size, or of one chosen
+    /// by the size of the device.
     pub fn plan(device_bytes: u64, segment_bytes: Option<u64>) -> Result<Self, FlashError> {
-        // About 256 segments make eviction fine enough; larger ones write and erase better.
+        // About 256 segments allow sufficiently fine eviction; larger segments are written and erased
+        // more efficiently.
         let fitting = (device_bytes / 256).max(1 << 20);
         let segment_bytes = segment_bytes.unwrap_or(1 << fitting.ilog2());
         let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX) / BLOCK * BLOCK;
-        // A hundredth for both halves: at 16 bytes an entry, a half of it lasts longer than it takes to write
-        // an image of the index, and images stay a small part of what is written.
+        // A hundredth of the device for both halves. At 16 bytes per entry a half fills more slowly than
+        // an image of the index is written, and images stay a small part of all writes.
         let journal_blocks = (device_bytes / 200 / BLOCK).clamp(4, (64 << 20) / BLOCK) as u32;
         let plan = Self { segment_bytes, segments: 0, journal_blocks, shard_rows: 0 };
         let room = device_bytes.saturating_sub(plan.first_segment()) / segment_bytes;
@@ -58,37 +60,37 @@ impl Layout {
         Ok(Self { segments: room.min(SEGMENTS_MAX) as u32, shard_rows, ..plan })
     }
 
-    /// Where the first segment begins.
+    /// Offset of the first segment.
     pub fn first_segment(&self) -> u64 {
         let journal = 2 * u64::from(self.journal_blocks) * BLOCK;
         (JOURNAL_START + journal).next_multiple_of(self.segment_bytes)
     }
 
-    /// Where a slot begins.
+    /// Offset of a slot.
     pub fn slot_start(&self, slot: u32) -> u64 {
         self.first_segment() + u64::from(slot) * self.segment_bytes
     }
 
-    /// How many slots there are before a part of the device that begins at `offset`. Enough remain before
-    /// it to turn over.
+    /// Number of slots before `offset`, at which the pool of kept records begins. At least the smallest
+    /// number of segments remains before it.
     pub fn slots_before(&self, offset: u64) -> u32 {
         let whole = offset.saturating_sub(self.first_segment()).div_ceil(self.segment_bytes);
         whole.clamp(SEGMENTS_MIN, SEGMENTS_MAX).min(u64::from(self.segments)) as u32
     }
 
-    /// Where a block of a half of the journal lies.
+    /// Offset of a block in a half of the journal.
     pub fn journal_block(&self, half: u8, block: u32) -> u64 {
         let number = u64::from(half) * u64::from(self.journal_blocks) + u64::from(block);
         JOURNAL_START + number * BLOCK
     }
 
-    /// The longest record.
+    /// Bytes of the longest record.
     pub fn record_bytes_max(&self) -> u64 {
         (self.segment_bytes / 4).min(RECORD_BYTES_MAX)
     }
 
-    /// Bytes of a write buffer, and of a write: large enough for the device, small enough that
-    /// reads behind it in the device's queue do not wait long.
+    /// Bytes of a write buffer, and of a write: large enough for the device to be efficient, small
+    /// enough that reads behind it in the device's queue do not wait long.
     pub fn piece_bytes(&self) -> usize {
         (self.segment_bytes / 4 / BLOCK * BLOCK).min(256 << 10) as usize
     }
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_fill_their_device_and_not_more() {
+    fn layouts_fill_their_device_and_do_not_exceed_it() {
         for bytes in [20 << 20, 512 << 20, 3_u64 << 30, 375 << 30, 8 << 40, 20 << 40] {
             let layout = Layout::plan(bytes, None).unwrap();
             let end = layout.slot_start(layout.segments);

@@ -1,6 +1,6 @@
-//! Listing what is on flash: keys are not in memory, so they are read from the device.
+//! Lists the keys on flash. They are not in memory, so they are read from the device.
 //!
-//! Invariant: one segment is read at a time, and the visitor may end the listing or take its time.
+//! Invariant: one segment is read at a time. The visitor may end the listing, and may be slow.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,8 @@ use super::index::Entry;
 use super::read::Reader;
 use super::segments::{Segment, SegmentState};
 
-/// Records of this size on average are read with their whole segment, larger ones one by one.
+/// If the records of a segment are at most this long on average, the complete segment is read; otherwise
+/// each record is read separately.
 const BULK_BYTES: u64 = 32 << 10;
 
 /// Enough for a header, most keys and their list of checksums.
@@ -20,17 +21,17 @@ const PREFIX_BYTES: u64 = 1024;
 pub struct KeyInfo<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Bytes of its record; of a large value those of its head.
+    /// Bytes of its record; of the head for a large value.
     pub record_bytes: u64,
-    /// Seconds since 1970, 0 for never.
+    /// When it expires, in seconds since 1970; 0 for never.
     pub expires_at: u32,
-    /// When its segment was opened.
+    /// When its segment was opened, in seconds since 1970.
     pub written_at: u32,
     /// The client's flags.
     pub flags: u32,
-    /// The unique number for compare-and-swap.
+    /// The unique version that compare-and-swap compares.
     pub cas: u64,
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: u32,
     /// Class of its segment.
     pub class: Class,
@@ -83,7 +84,7 @@ impl Reader {
         (is_listed && (is_certain || !self.keys.is_of_earlier_run(&entry))).then_some(entry)
     }
 
-    /// The rows of a full segment, and all its bytes where that costs less than single reads.
+    /// The rows of a sealed segment, with all its bytes if that is cheaper than single reads.
     fn read_sealed(&self, segment: &Segment) -> (Vec<Row>, Option<Vec<u8>>) {
         let (slot, id) = (segment.slot, segment.id);
         let rows = match self.disk.read_rows(slot, id) {
@@ -95,7 +96,7 @@ impl Reader {
         (rows, whole)
     }
 
-    /// A full segment that is not whole on the device yet.
+    /// The rows and bytes of a full segment that is not completely on the device yet.
     fn read_sealing(&self, slot: u32, id: u64) -> (Vec<Row>, Option<Vec<u8>>) {
         let Some(mut bytes) = self.disk.read_segment(slot) else { return (Vec::new(), None) };
         self.writer.unwritten.overlay(slot, &mut bytes);
@@ -121,7 +122,7 @@ impl Reader {
             if is_enough || end == whole {
                 return Some(bytes);
             }
-            end = whole; // a long key
+            end = whole; // the key is long
         }
     }
 }

@@ -1,22 +1,22 @@
-//! The flash tier: a log of segments on a device, and an index of where each key lies.
+//! The flash tier: a log of segments on a device, and an index of the place of each key.
 //!
-//! **Life of a record.** [`Flash::append`] copies it into the write buffer of its class's open
-//! segment and puts it into the [`index`]; a thread writes full buffers in order. When a segment is
-//! full it gets a footer, and when segments run short the least useful one is reclaimed: what was
-//! used in it is written again, the rest is reported to the [`Observer`] and forgotten.
+//! **Life of a record.** [`Flash::append`] copies it into the write buffer of its class's open segment
+//! and enters it into the [`index`]; a thread writes full buffers in order. A full segment gets a
+//! footer. When free segments run short, the least useful segment is reclaimed: its records that were
+//! used are written again, the others are reported to the [`Observer`] and dropped.
 //!
-//! **Life of a read.** [`Flash::lookup`] asks the index, without I/O; [`Flash::read`] starts the
-//! device reads of any number of keys at once and gives a future for each. Whoever awaits it checks
-//! key and checksums.
+//! **Life of a read.** [`Flash::lookup`] looks at the index, without I/O. [`Flash::read`] starts the device
+//! reads of any number of keys at once and returns a future for each, which checks key and checksums.
 //!
-//! **Parts.** `disk` is the device, `space` the segments on it, `journal` the log of changes, `keyspace` the
-//! index and what a change of a key entails, `writer` the open segments and queued writes, `read` the reads,
-//! `roots` and `image` what a restart begins with, `reclaim` what makes room, `recovery` what finds the
-//! records of an earlier run. A part owns its state and holds handles to the parts below it; `core` puts them
-//! together.
+//! **Parts.** `disk` is the device, `space` the segments on it, and `journal` the log of changes.
+//! `keyspace` is the index with the effects of a change of a key. `writer` has the open segments and
+//! queued writes, `read` the reads. `roots` and `image` hold the state from which a restart begins.
+//! `reclaim` frees segments, and `recovery` finds the records of an earlier run. A part owns its state
+//! and holds handles to the parts below it; `core` assembles them.
 //!
-//! Invariants: nothing here blocks its caller; no value is ever given that was not written under
-//! its key; every record that is dropped is reported with its reason.
+//! Invariants: no call here blocks its caller, except those whose documentation says so. A lookup never
+//! returns a value that was not written under its key. Every record that is dropped is reported with its
+//! reason.
 
 mod append;
 mod clean_stop;
@@ -75,7 +75,7 @@ pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
 pub use segments::{Pool, Segment, SegmentState};
 
-/// Bytes that a value takes on flash under a key of so many bytes.
+/// Bytes that a value of `value` bytes under a key of `key` bytes occupies on flash.
 pub(crate) fn record_footprint(key: usize, value: usize) -> u64 {
     format::units(format::record_bytes(key, value)) * format::UNIT
 }
@@ -101,25 +101,25 @@ use crate::device::{Device, FileDevice, OwnReads};
 /// The flash tier. Dropping it ends its threads without a clean stop; see [`Flash::close`].
 pub struct Flash {
     core: Arc<Core>,
-    /// The root of the run before, until recovery begins.
+    /// The root of the run before this one, until recovery begins.
     unrecovered: Mutex<Option<Root>>,
     threads: Mutex<Option<Threads>>,
-    /// The stop before this run, if that was a clean one.
+    /// The stop before this run, if it was clean.
     stop_before: Option<CleanStop>,
     /// The stop of this run.
     clean_stop: Mutex<Option<CleanStop>>,
 }
 
-/// The figures of the flash tier.
+/// Counters and sizes of the flash tier.
 #[derive(Clone, Debug)]
 pub struct FlashStats {
-    /// What was counted.
+    /// Counters since the start.
     pub counts: Counts,
     /// State of the device.
     pub health: Health,
-    /// Whether what an earlier run left is still being found.
+    /// Whether the records of an earlier run are still being recovered.
     pub is_recovering: bool,
-    /// Records on flash.
+    /// Number of records on flash.
     pub records: u64,
     /// Bytes of memory of the index.
     pub index_bytes: u64,
@@ -129,21 +129,21 @@ pub struct FlashStats {
     pub segment_bytes: u64,
     /// All segments, by slot.
     pub segments: Vec<Segment>,
-    /// The first slot of the pool of kept records; the number of slots if there is none.
+    /// The first slot of the pool of protected records; the number of slots if there is no such pool.
     pub kept_from: u32,
-    /// Writes that wait.
+    /// Number of queued writes.
     pub queued_writes: u64,
     /// Bytes of records that are not on the device yet.
     pub unwritten_bytes: u64,
-    /// Bytes of read buffers that are out.
+    /// Bytes of read buffers in use.
     pub read_buffer_bytes: u64,
-    /// Removals and changes that a crash would undo, since they are not in the journal yet.
+    /// Number of removals and changes that a crash would undo, because they are not in the journal yet.
     pub journal_waiting: u64,
 }
 
 impl Flash {
-    /// Opens the files or block devices of `options`. What an earlier run left is found in the
-    /// background; until then it misses.
+    /// Opens the files or block devices of `options`. The records of an earlier run are recovered in the
+    /// background; until they are, lookups of them miss.
     pub fn open(env: &Env, options: FlashOptions, observer: Arc<dyn Observer>) -> Result<Self, FlashError> {
         let device = Arc::new(FileDevice::open(&options.parts, options.readers)?);
         Self::open_over(env, device, options, observer)
@@ -190,7 +190,7 @@ impl Flash {
             core.space.table.free_all();
             core.journal.resume(Place { half: 0, epoch: core.keys.earlier.first_id, block: 0 }, true);
         }
-        // From here on the content is what this run makes of it, also if it ends in the next moment.
+        // From here on the content belongs to this run, even if it ends the next moment.
         core.roots.write_root(false)?;
         Ok(Self {
             core: Arc::new(core),
@@ -201,23 +201,24 @@ impl Flash {
         })
     }
 
-    /// The hash of a key, with the seed that is kept on the device.
+    /// The hash of a key, with the seed stored on the device.
     pub fn hash(&self, key: &[u8]) -> u64 {
         self.core.disk.hash(key)
     }
 
-    /// Writes a record. It can be read at once; it reaches the device in the background. What
-    /// cannot be written is reported, and then an older value of the key is gone too.
+    /// Writes a record. Lookups find it at once; it reaches the device in the background. A record that
+    /// cannot be written is reported, and an older value of the key is removed too.
     pub fn append(&self, record: NewRecord<'_>) -> Result<(), Dropped> {
         self.core.writer.append(&record)
     }
 
-    /// A lookup missed in both tiers: what is stored next may be its answer.
+    /// Notes that a lookup missed in both tiers: the next value stored may be its answer.
     pub fn note_miss(&self) {
         self.core.policy.arrivals.missed();
     }
 
-    /// How long the oldest protected segment has gone unread, at the time that [`Admission::time`] says.
+    /// The current [tail age](crate::policy::reclaim::TailAge): how long the oldest protected segment
+    /// has gone unread. `time` is the present time by [`Admission::time`].
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
     pub fn tail_age_at(&self, time: u64) -> u64 {
@@ -225,8 +226,8 @@ impl Flash {
         self.core.policy.tail_age.bytes()
     }
 
-    /// Where a key lies, and counts a use of it. `None` is certain; `Some` is a miss after all if
-    /// the record turns out to be another's, expired or gone.
+    /// Returns the place of a key and counts a use of it. `None` is certain. `Some` turns out to be a
+    /// miss if the record belongs to another key, has expired or is gone.
     pub fn lookup(&self, hash: u64) -> Option<Location> {
         self.core.keys.lookup(hash, true)
     }
@@ -236,12 +237,12 @@ impl Flash {
         self.core.keys.lookup(hash, false)
     }
 
-    /// The number of the segment that a location is in now. Numbers are never used twice.
+    /// The id of the segment that holds a location now. Ids are never reused.
     pub fn segment_id(&self, location: &Location) -> u64 {
         self.core.space.table.id(location.slot)
     }
 
-    /// Records that may be found, pieces of long values among them.
+    /// Number of records in the index, including pieces of large values.
     pub fn records(&self) -> u64 {
         self.core.keys.index.len()
     }
@@ -261,18 +262,18 @@ impl Flash {
         self.core.disk.device.own_reads()
     }
 
-    /// Starts reading any number of records, all at once.
+    /// Starts the reads of any number of records at once.
     pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
         self.core.reader.read(reads)
     }
 
-    /// Removes a key, also after a crash. Whether it was there.
+    /// Removes a key, also after a crash. Returns whether it was there.
     pub fn forget(&self, hash: u64) -> bool {
         self.core.keys.forget(hash)
     }
 
-    /// Changes the expiry (seconds since 1970, 0 for never) of a key. `false` when the key is not
-    /// there or no more changes can be remembered; then the record is to be written again.
+    /// Changes the expiry (seconds since 1970, 0 for never) of a key. Returns `false` if the key is not
+    /// there or the change cannot be stored; then the caller must write the record again.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
         self.core.keys.touch(hash, expires_at)
     }
@@ -287,7 +288,7 @@ impl Flash {
         self.core.disk.watch.health()
     }
 
-    /// The figures of this moment.
+    /// The current counters and sizes.
     pub fn stats(&self) -> FlashStats {
         let core = &self.core;
         FlashStats {
@@ -307,25 +308,25 @@ impl Flash {
         }
     }
 
-    /// Lists every key, one segment after the other, reading them from the device. Blocks; the
-    /// visitor sets the pace.
+    /// Lists every key, reading one segment after the other from the device. Blocks, for as long as
+    /// `visit` takes.
     pub fn keys(&self, visit: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
         let _ = self.core.reader.keys(visit);
     }
 
-    /// Resolves when all that was removed, replaced and touched so far would stay so after a crash.
+    /// Resolves when all earlier removals, replacements and changes of expiry would survive a crash.
     pub fn committed(&self) -> Committed {
         Committed { core: Arc::clone(&self.core), count: self.core.journal.added() }
     }
 
-    /// Whether what an earlier run left is still being found.
+    /// Whether the records of an earlier run are still being recovered.
     pub fn is_recovering(&self) -> bool {
         self.core.keys.earlier.is_recovering()
     }
 
-    /// Does the work of the threads for a moment: what an earlier run left is found, everything
-    /// queued is written, buffers whose time has come are flushed, the journal is committed,
-    /// segments are reclaimed. One tick of the watch passes. For tests without threads.
+    /// Does the threads' work of a moment, for tests without threads: recovers an earlier run, writes
+    /// everything queued, flushes due buffers, commits the journal and reclaims segments. The watchdog
+    /// ticks once.
     #[cfg(test)]
     pub fn step(&self) {
         let core = &self.core;
@@ -340,8 +341,8 @@ impl Flash {
         core.journal.commit(true);
     }
 
-    /// Stops: everything is written, with an image of the index, so that the next start finds it all
-    /// at once. Takes as long as the device needs.
+    /// Stops cleanly: writes everything, with an image of the index, from which the next start recovers
+    /// quickly. Blocks until the device has written it.
     pub fn close(&self) {
         self.stop_threads();
         let core = &self.core;
@@ -353,28 +354,28 @@ impl Flash {
             Err(why) => tracing::warn!(
                 %why,
                 records = core.keys.index.len(),
-                "the stop of flash is not a clean one: the next start treats it as a crash"
+                "flash was not stopped cleanly: the next start treats this stop as a crash"
             ),
         }
     }
 
-    /// Whether the device takes writes.
+    /// Whether the device accepts writes.
     pub fn may_write(&self) -> bool {
         self.core.disk.watch.may_write()
     }
 
-    /// Probes a device that is out of use at once, unless an operation on it has not returned. Whether it
-    /// takes writes, or may do so soon. For who is about to write for the last time.
+    /// Probes a device that is not in use now, unless an operation on it is still hanging. Returns whether it
+    /// accepts writes, or may do so soon. For callers that are about to write for the last time.
     pub fn probe_unless_well(&self) -> bool {
         self.core.probe_unless_well()
     }
 
-    /// The stop of the run before this one; `None` when that did not end cleanly, or there was none.
+    /// The stop of the run before this one; `None` if that run did not stop cleanly, or if there was none.
     pub fn stop_before(&self) -> Option<CleanStop> {
         self.stop_before
     }
 
-    /// The stop of this run, once [`Flash::close`] has brought it about.
+    /// The clean stop of this run, once [`Flash::close`] has made it.
     pub fn clean_stop(&self) -> Option<CleanStop> {
         *lock(&self.clean_stop)
     }
@@ -384,21 +385,21 @@ impl Flash {
         self.core.reclaimer.set_compaction(compaction);
     }
 
-    /// Whether a record of so many bytes would find room in the write buffers with a quarter left for
-    /// others.
+    /// Whether a record of `bytes` bytes fits into the write buffers and leaves a quarter of them free
+    /// for others.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         let unwritten = self.core.writer.unwritten_bytes();
         unwritten == 0 || unwritten + bytes <= self.core.disk.options.write_buffer_bytes / 4 * 3
     }
 
-    /// Bytes that are kept free for reclaiming and images, and never hold records for long.
+    /// Bytes that are kept free for reclaiming and images.
     pub fn reserve_bytes(&self) -> u64 {
         let wanted =
             |pool| if self.core.space.table.has(pool) { self.core.space.free_wanted(pool) } else { 0 };
         (wanted(Pool::General) + wanted(Pool::Protected)) as u64 * self.core.disk.layout.segment_bytes
     }
 
-    /// As [`Flash::append`], but what cannot be written is not reported and leaves everything as it was.
+    /// As [`Flash::append`], but a record that cannot be written is not reported and changes nothing.
     pub fn try_append(&self, record: &NewRecord<'_>) -> Result<(), Dropped> {
         self.core.writer.try_append(record)
     }
@@ -408,12 +409,12 @@ impl Flash {
         self.core.writer.refuse(record, reason);
     }
 
-    /// Whether a value is too long for one record.
+    /// Whether a value is too long for a single record.
     pub fn is_large(&self, record: &NewRecord<'_>) -> bool {
         self.core.writer.is_large(record)
     }
 
-    /// Whether a record would take most of the write buffers, so that it should be written step by step.
+    /// Whether a record would occupy most of the write buffers, so that it must be written piece by piece.
     pub fn is_beyond_buffers(&self, record: &NewRecord<'_>) -> bool {
         let bytes = format::record_bytes(record.key.len(), record.value.len());
         self.core.writer.is_large(record) && bytes > self.core.disk.options.write_buffer_bytes / 4 * 3
@@ -425,17 +426,17 @@ impl Flash {
         Ok(self.core.writer.begin_large(record))
     }
 
-    /// Writes the next piece of a large value that has not all of them.
+    /// Writes the next piece of a large value that has unwritten pieces.
     pub fn append_piece(&self, record: &NewRecord<'_>, large: &mut LargeAppend) -> Result<(), Dropped> {
         self.core.writer.append_piece(record, large)
     }
 
-    /// Writes the head of a large value, which makes it found.
+    /// Writes the head of a large value. From then on lookups find the value.
     pub fn append_head(&self, record: &NewRecord<'_>, large: &LargeAppend) -> Result<(), Dropped> {
         self.core.writer.append_head(record, large)
     }
 
-    /// Forgets the pieces of a large value that will get no head.
+    /// Removes the pieces of a large value that will get no head.
     pub fn abandon_large(&self, record: &NewRecord<'_>, large: &LargeAppend) {
         self.core.writer.abandon_large(record, large);
     }

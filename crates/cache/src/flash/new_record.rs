@@ -1,4 +1,4 @@
-//! A record to be written, and why it is.
+//! A record to be written, and the purpose of the write.
 
 use super::format::{Class, Marks};
 
@@ -13,31 +13,31 @@ pub struct NewRecord<'a> {
     pub value: &'a [u8],
     /// The client's flags.
     pub flags: u32,
-    /// What was said of it.
+    /// The client's marks.
     pub marks: Marks,
-    /// Seconds since 1970, 0 for never.
+    /// When it expires, in seconds since 1970; 0 for never.
     pub expires_at: u32,
-    /// Whose it is.
+    /// The tenant that owns the record.
     pub tenant: u32,
-    /// The unique number for compare-and-swap.
+    /// The unique version that compare-and-swap compares.
     pub cas: u64,
-    /// How long it is expected to live.
+    /// The class, which says how long the record is expected to live.
     pub class: Class,
 }
 
 impl<'a> NewRecord<'a> {
-    /// A record of tenant 0 that never ends, without flags, marks and number.
+    /// A record of tenant 0 that never expires, without flags, marks and version.
     pub fn plain(key: &'a [u8], hash: u64, value: &'a [u8], class: Class) -> Self {
         let marks = Marks::default();
         Self { key, hash, value, flags: 0, marks, expires_at: 0, tenant: 0, cas: 0, class }
     }
 }
 
-/// Why a record is written, which decides what it may replace.
+/// The purpose of a write, which decides what it may replace.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
     /// A new value.
     New,
-    /// The same value as at this place, if it is still current.
+    /// A copy of the record at this place, if that is still current.
     Again { slot: u32, offset: u32, uses: u8 },
 }

@@ -1,14 +1,14 @@
-//! The observer: it hears of every record that leaves flash or never reaches it.
+//! The observer, which is notified of every record that leaves flash or never reaches it.
 //!
-//! Invariant: no record disappears without one [`Drop`](DropEvent) that names the reason, except
-//! that its owner replaced or removed it.
+//! Invariant: for each record that disappears there is one [`DropEvent`] with the reason, except if its
+//! owner replaced or removed it.
 
 use super::format::Class;
 
-/// Why a record is not on flash, or not any more.
+/// Why a record is not on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Dropped {
-    /// Its segment was the next to be reclaimed.
+    /// Its segment was reclaimed.
     Evicted,
     /// It had expired.
     Expired,
@@ -18,24 +18,24 @@ pub enum Dropped {
     Corrupt,
     /// The device failed to read or write it.
     DeviceError,
-    /// The device does not take writes at present.
+    /// The device accepts no writes at present.
     DeviceDegraded,
-    /// The write buffers are full: writes come faster than the device takes them.
+    /// The write buffers are full: records arrive faster than the device writes them.
     BuffersFull,
-    /// No segment is free: writes come faster than segments are reclaimed.
+    /// No segment is free: records arrive faster than segments are reclaimed.
     NoFreeSegment,
-    /// The index is as large as it may become.
+    /// The index has reached its largest size.
     IndexFull,
     /// The key is empty or too long.
     KeyLength,
-    /// The value is longer than a large value may be.
+    /// The value is longer than the limit.
     TooLarge,
-    /// It was not whole when the cache was opened.
+    /// It was not completely on the device when the cache was opened.
     NotRecovered,
 }
 
 impl Dropped {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Dropped; 12] = [
         Dropped::Evicted,
         Dropped::Expired,
@@ -70,43 +70,43 @@ impl Dropped {
     }
 }
 
-/// Records that were dropped.
+/// A number of dropped records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropEvent {
-    /// Why.
+    /// The reason.
     pub reason: Dropped,
     /// The class of their segment.
     pub class: Class,
-    /// Hash of the key; 0 when the event is about several.
+    /// Hash of the key; 0 if the event is about several keys.
     pub hash: u64,
-    /// How many records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes of the records, headers included.
+    /// Bytes of the records, including headers.
     pub bytes: u64,
     /// Seconds since their segment was opened.
     pub age_s: u32,
-    /// Whose they were; 0 when unknown.
+    /// The tenant that owned them; 0 if unknown.
     pub tenant: u32,
     /// Whether they were ever used.
     pub is_fetched: bool,
 }
 
-/// Hears of every drop, and of what lies on flash. It is called under locks of the tier, of which it must
-/// ask nothing, and takes its callers' time: be quick.
+/// Is notified of every drop, and of the bytes on flash. It is called under locks of the tier: it must
+/// be quick and must not call the tier.
 pub trait Observer: Send + Sync + 'static {
     /// Records were dropped.
     fn dropped(&self, drop: DropEvent);
 
-    /// So many bytes of records of a tenant lie on flash: they were written, or found again at the start.
-    /// They do so until they are vacated, also when nobody can find them any more. Tenants beyond 255 in one
-    /// segment are all number 2^32 - 1.
+    /// `bytes` bytes of records of a tenant are on flash: they were written, or recovered at the start.
+    /// They stay there until they are vacated, even if they can no longer be found. In one segment all
+    /// tenants beyond the first 255 have the number 2^32 - 1.
     fn occupied(&self, _tenant: u32, _bytes: u64) {}
 
-    /// So many bytes of a tenant do not lie on flash any more.
+    /// `bytes` bytes of a tenant are not on flash any more.
     fn vacated(&self, _tenant: u32, _bytes: u64) {}
 }
 
-/// An observer that looks away.
+/// An observer that ignores all events.
 pub struct Unobserved;
 
 impl Observer for Unobserved {

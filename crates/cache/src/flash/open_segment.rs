@@ -1,6 +1,6 @@
-//! The segment that a class of records is written to, and its write buffer.
+//! The open segment of a class of records, and its write buffer.
 //!
-//! Invariants: records stand in the order of their sequence numbers; the segment keeps room for its footer.
+//! Invariants: records are in the order of their sequence numbers; the segment keeps room for its footer.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use super::new_record::NewRecord;
 use super::unwritten::Piece;
 use crate::device::{AlignedBuffer, BLOCK};
 
-/// The segment that a class writes to.
+/// The segment to which records of a class are appended.
 pub(super) struct OpenSegment {
     pub slot: u32,
     pub id: u64,
     pub class: Class,
     /// Bytes of a write buffer.
     pub piece_bytes: usize,
-    /// The end of what was appended, in bytes from the slot's start; whole units.
+    /// End of the appended records, in bytes from the slot's start; a multiple of a unit.
     pub tail: u64,
     pub rows: Vec<Row>,
     latest_expiry: u32,
     has_eternal: bool,
     record_bytes: u64,
     last_sequence: u64,
-    /// The buffer that is being filled, and where in the segment it begins.
+    /// The buffer that is being filled, and its offset in the segment.
     pub buffer: Option<AlignedBuffer>,
     pub buffer_start: u64,
     /// The end of the last record that begins in the buffer.
@@ -58,12 +58,13 @@ impl OpenSegment {
 
     pub fn has_room(&self, length: u64, segment_bytes: u64, sequence: u64) -> bool {
         let footer = footer_bytes(self.rows.len() + 1) + BLOCK;
-        // What a flushed buffer pads is at most a block.
+        // A flushed buffer is padded by less than a block.
         let fits = self.tail.next_multiple_of(BLOCK) + length + BLOCK + footer <= segment_bytes;
         fits && sequence - self.id < u64::from(u32::MAX)
     }
 
-    /// Adds bytes of a record that ends at `record_end`, taking buffers and giving full ones.
+    /// Appends bytes of a record that ends at `record_end`. Takes buffers from `spare` and moves full
+    /// ones to `full`.
     pub fn fill(
         &mut self,
         mut part: &[u8],
@@ -89,7 +90,7 @@ impl OpenSegment {
         }
     }
 
-    /// The buffer, padded to whole blocks.
+    /// Takes the buffer, padded to a multiple of a block.
     pub fn take_piece(&mut self) -> Option<Piece> {
         let mut buffer = self.buffer.take()?;
         let used = (self.tail - self.buffer_start) as usize;
@@ -116,7 +117,7 @@ impl OpenSegment {
         self.last_sequence = sequence;
     }
 
-    /// The rows so far, if this is that segment.
+    /// The rows so far, if this is the given segment.
     pub fn rows_of(&self, slot: u32, id: u64) -> Option<Vec<Row>> {
         (self.slot == slot && self.id == id).then(|| self.rows.clone())
     }

@@ -1,73 +1,76 @@
-//! What may be chosen about the flash tier, and what can be wrong with the choice.
+//! Options of the flash tier, and the errors of opening it.
 
 use std::time::Duration;
 
 use crate::device::{DeviceError, FilePart, Readers};
 use crate::policy::WRITE_AMPLIFICATION_MAX;
 
-/// A write may take as long as so many reads: a busy disk may well need longer for one than for a read, and
-/// until then the write buffers take what comes.
+/// Deadline of a write, in deadlines of a read. A busy disk may need longer for a write than for a read;
+/// until then the write buffers absorb new records.
 pub(super) const WRITE_DEADLINES: u32 = 5;
 
-/// What a start does with the content of an earlier run.
+/// What a start does with the records of an earlier run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Warm {
-    /// Nothing: it starts empty.
+    /// Drops them: the cache starts empty.
     Off,
-    /// Takes it over after a clean stop, and starts empty after a crash.
+    /// Recovers them after a clean stop, and starts empty after a crash.
     #[default]
     Clean,
-    /// Takes it over after a crash too.
+    /// Recovers them after a crash too.
     Crash,
 }
 
-/// How deletes and overwrites are kept from being undone by a crash.
+/// How deletes and overwrites are made to survive a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Journaling {
-    /// Not at all: for keys whose value never changes.
+    /// They are not: for keys whose value never changes.
     Off,
-    /// Written together every 10 ms: a crash may undo the last 10 ms, a loss of power the last second.
+    /// They are written in groups every 10 ms: a crash may undo the last 10 ms, a loss of power the last
+    /// second.
     #[default]
     Grouped,
-    /// As soon as possible and synced; [`Flash::committed`](super::Flash::committed) tells when.
+    /// They are written as soon as possible and synced; [`Flash::committed`](super::Flash::committed)
+    /// resolves then.
     Synced,
 }
 
 /// Options of the flash tier. The defaults need no tuning.
 #[derive(Clone, Debug)]
 pub struct FlashOptions {
-    /// Files or block devices, used as one.
+    /// Files or block devices, used as one device.
     pub parts: Vec<FilePart>,
-    /// Bytes at the end of `parts` that only hold protected records: what is moved out of the rest, which
-    /// it is then instead of being dropped; 0 for no such division.
+    /// Bytes at the end of `parts` that hold only protected records, which are moved there instead of
+    /// being dropped from the rest; 0 for no such pool.
     pub kept_bytes: u64,
     /// Size of a segment; `None` chooses between 1 and 64 MiB by the size of the device.
     pub segment_bytes: Option<u64>,
-    /// What a start does with the content of an earlier run.
+    /// What a start does with the records of an earlier run.
     pub warm: Warm,
-    /// How deletes survive a crash.
+    /// How deletes and overwrites survive a crash.
     pub journaling: Journaling,
-    /// Bytes of records that wait to be written, at most. Beyond, records are dropped and counted.
+    /// Most bytes of records that wait to be written. Further records are dropped and counted.
     pub write_buffer_bytes: u64,
-    /// Bytes of reads in flight and of values that callers still hold, at most. Beyond, reads miss.
+    /// Most bytes of reads in flight and of values that callers still hold. Further reads miss.
     pub read_buffer_bytes: u64,
-    /// Bytes of the index, at most. Beyond, records are dropped and counted.
+    /// Most bytes of the index. Further records are dropped and counted.
     pub index_bytes_max: u64,
-    /// Bytes of records written for each byte admitted, at most: what is above 1 is for records that
-    /// are written again because they were used.
+    /// Most bytes of records written for each byte admitted. The part above 1 is for used records, which
+    /// are written again.
     pub write_amplification_max: f64,
-    /// The longest value.
+    /// Most bytes of a value.
     pub value_bytes_max: u64,
-    /// How reads of files are carried out.
+    /// How reads of files are executed.
     pub readers: Readers,
     /// A read that takes longer is a miss.
     pub read_deadline: Duration,
-    /// Records of a buffer that is not full are written after this time.
+    /// A partly filled buffer is written after this time.
     pub write_delay: Duration,
 }
 
 impl FlashOptions {
-    /// A write that takes longer hangs, and what has waited longer to be written is dropped.
+    /// The deadline of a write. A write that takes longer hangs, and a value that has waited longer is
+    /// dropped.
     pub(crate) fn write_deadline(&self) -> Duration {
         self.read_deadline * WRITE_DEADLINES
     }
@@ -104,10 +107,10 @@ pub enum FlashError {
     TooSmall {
         /// Bytes of the device.
         bytes: u64,
-        /// The smallest that would do.
+        /// The smallest usable size in bytes.
         least: u64,
     },
-    /// The device failed while it was prepared.
+    /// The device failed while it was being opened.
     #[error("flash cannot be prepared: {0}; check the device")]
     Io(#[from] std::io::Error),
 }

@@ -1,11 +1,11 @@
-//! Reading: one device read for a record, all reads of a call in flight at once.
+//! Reading: one device read for a record; all reads of a call are in flight at once.
 //!
-//! The bytes that come back are checked by whoever awaits them, not by the thread that read them,
-//! so checksums use the CPU of the caller and nobody else waits for them.
+//! The future that a caller awaits checks the bytes, not the thread that read them. So checksums use the
+//! CPU of the caller and delay no other read.
 //!
-//! Invariant: a value is given only if the record's header, key and checksums are those of the key
-//! asked for, in the segment that the index meant, and it has neither expired nor been flushed.
-//! Anything else is a miss, and counted.
+//! Invariant: a value is returned only if the record's header, key and checksums match the requested key
+//! in the segment that the index named, and it has neither expired nor been flushed. Everything else is
+//! a miss, and is counted.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -27,9 +27,9 @@ use super::space::Space;
 use super::writer::Writer;
 use crate::device::{AlignedBuffer, Completion, ReadError, ReadRequest, completion};
 
-/// A read that finds no buffer waits for one as long as so many reads may take.
+/// A read that finds no buffer waits for one for up to this number of read deadlines.
 const STARVED_DEADLINES: u32 = 8;
-/// Pieces of a large value that are read at the same time, at most: 32 MiB.
+/// Most pieces of a large value that are read at the same time: 32 MiB.
 const PIECES_AT_ONCE: u64 = 8;
 
 /// A key whose record is to be read.
@@ -39,32 +39,32 @@ pub struct FlashRead<'a> {
     pub key: &'a [u8],
     /// Its hash.
     pub hash: u64,
-    /// Where it lies, from [`Flash::lookup`](super::Flash::lookup).
+    /// The place of the record, from [`Flash::lookup`](super::Flash::lookup).
     pub location: Location,
-    /// The part of the value that is wanted; all of it without. What lies beyond its end is cut off.
+    /// The requested byte range of the value; `None` for the complete value. It is cut at the value's end.
     pub range: Option<Range<u64>>,
 }
 
 /// A value from flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlashItem {
-    /// The part of the value that was asked for.
+    /// The requested part of the value.
     pub value: Bytes,
-    /// Bytes of the whole value.
+    /// Bytes of the complete value.
     pub value_bytes: u64,
     /// The client's flags.
     pub flags: u32,
-    /// What was said of it.
+    /// The client's marks.
     pub marks: Marks,
-    /// The unique number for compare-and-swap.
+    /// The unique version that compare-and-swap compares.
     pub cas: u64,
-    /// Seconds since 1970, 0 for never.
+    /// When the value expires, in seconds since 1970; 0 for never.
     pub expires_at: u32,
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: u32,
 }
 
-/// A read in flight: `None` is a miss.
+/// A read in flight. `None` is a miss.
 pub struct ReadFuture(State);
 
 enum State {
@@ -78,26 +78,26 @@ enum State {
 struct Starved {
     reader: Arc<Reader>,
     wanted: Wanted,
-    /// Where it reads from in its segment, and how many bytes.
+    /// Offset and number of the bytes to read in its segment.
     from: u64,
     length: usize,
-    /// Where the record begins in them.
+    /// Offset of the record in these bytes.
     lead: usize,
-    /// When it is given up.
+    /// When the read is given up.
     until: Duration,
 }
 
-/// A record on its way.
+/// A record whose read is in flight.
 struct Reading {
     reader: Arc<Reader>,
     completion: Completion,
     wanted: Wanted,
-    /// Where the record begins in the buffer.
+    /// Offset of the record in the buffer.
     lead: usize,
     since: Duration,
 }
 
-/// What a record must be to count.
+/// What a record must match.
 struct Wanted {
     key: Box<[u8]>,
     hash: u64,
@@ -107,7 +107,7 @@ struct Wanted {
     kind: Kind,
 }
 
-/// The pieces of a large value on their way.
+/// A large value whose pieces are being read.
 struct Gathering {
     reader: Arc<Reader>,
     head: (u64, Location),
@@ -115,16 +115,16 @@ struct Gathering {
     range: Range<u64>,
     /// Pieces whose reads were not started yet.
     numbers: Range<u64>,
-    /// So many are read at the same time.
+    /// Most pieces that are read at the same time.
     window: usize,
-    /// Pieces in order: their reads, or what those brought.
+    /// Pieces in order: their reads, or the bytes of completed ones.
     flying: VecDeque<(Option<ReadFuture>, Bytes)>,
-    /// What has arrived, in order.
+    /// The bytes that are complete, in order.
     value: BytesMut,
     item: FlashItem,
 }
 
-/// Reads records, those among them that are not on the device yet.
+/// Reads records, also those that are not on the device yet.
 pub(super) struct Reader {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
@@ -133,7 +133,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads what `writer` writes.
+    /// A reader of the records that `writer` writes.
     pub fn new(writer: Arc<Writer>) -> Self {
         let (disk, space, keys) =
             (Arc::clone(&writer.disk), Arc::clone(&writer.space), Arc::clone(&writer.keys));
@@ -205,7 +205,8 @@ impl Reader {
         }
     }
 
-    /// The record in `bytes` without its value, and where the wanted part of the value is.
+    /// Checks the record in `bytes`. Returns it without its value, with the place of the requested part
+    /// of the value.
     fn check(&self, wanted: &Wanted, bytes: &[u8]) -> Option<(FlashItem, Range<usize>)> {
         let Some(record) = RecordView::parse((wanted.id, wanted.location.offset), bytes) else {
             self.corrupt(wanted);
@@ -247,7 +248,7 @@ impl Reader {
         Some((item, place))
     }
 
-    /// A checked record becomes an answer, or for the head of a large value the reads of its pieces.
+    /// Converts a checked record to an answer, or the head of a large value to the reads of its pieces.
     fn deliver(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -273,7 +274,7 @@ impl Reader {
         let range = range.map_or(0..large.bytes, |range| clamp(range, large.bytes));
         let step = u64::from(large.piece_bytes);
         let numbers = range.start / step..range.end.div_ceil(step).max(range.start / step);
-        // Buffers are left to others: a value may be larger than all of them.
+        // Buffers must remain for other reads: a value may be larger than all of them.
         let window = (self.disk.options.read_buffer_bytes / 8 / step).clamp(1, PIECES_AT_ONCE) as usize;
         let value = BytesMut::with_capacity((range.end - range.start) as usize);
         let item = FlashItem { value_bytes: large.bytes, ..item };
@@ -316,7 +317,7 @@ fn clamp(range: &Range<u64>, length: u64) -> Range<u64> {
 }
 
 impl Starved {
-    /// The read with its buffer, and what waits for it.
+    /// Creates the read with its buffer, and the state that awaits it.
     fn feed(self, buffer: AlignedBuffer) -> (ReadRequest, Reading) {
         let Self { reader, wanted, from, length, lead, .. } = self;
         reader.disk.counters.bytes_read.add(length as u64);
@@ -326,7 +327,7 @@ impl Starved {
         (ReadRequest { offset, buffer, completer }, Reading { reader, completion, wanted, lead, since })
     }
 
-    /// Whether nobody should wait any longer.
+    /// Whether the wait for a buffer is over, by its deadline or the health of the device.
     fn is_hopeless(&self) -> bool {
         !self.reader.disk.watch.may_read() || self.reader.disk.env.monotonic() >= self.until
     }
@@ -353,7 +354,7 @@ impl Reading {
 }
 
 impl Gathering {
-    /// Starts the reads of the next pieces; `None` when one is gone.
+    /// Starts the reads of the next pieces; `None` if one is not on flash any more.
     fn start_more(&mut self) -> Option<()> {
         let mut batch = Vec::new();
         while self.flying.len() < self.window
@@ -362,7 +363,7 @@ impl Gathering {
             let key = piece_key(self.head.0, self.large.nonce, number as u32);
             let hash = self.reader.disk.hash(&key);
             let Some(location) = self.reader.keys.lookup(hash, true) else {
-                // Reclaimed before the rest: the value is gone.
+                // This piece was reclaimed before the others, so the value is lost.
                 let (hash, at) = self.head;
                 self.reader.keys.drop_entry(hash, at, Dropped::Evicted);
                 return None;
@@ -437,7 +438,7 @@ impl Future for ReadFuture {
                     Poll::Ready(result) => self.0 = reading.finish(result).0,
                 },
                 State::Gathering(gathering) => {
-                    // A piece that is gone for good is noticed by the next look for it.
+                    // A piece that is lost is noticed when it is next looked up.
                     return gathering.poll(context);
                 }
             }

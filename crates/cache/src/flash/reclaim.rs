@@ -1,9 +1,9 @@
-//! Making room: whole segments are taken back, and what was used in them is written again.
+//! Reclaiming: complete segments are freed, and their used records are written again.
 //!
-//! Which segment goes, which is spared, and what is written again is the policy's choice
-//! ([`ReclaimPolicy`]).
+//! The policy ([`ReclaimPolicy`]) decides which segment is freed, which is spared, and which records are
+//! written again.
 //!
-//! Invariant: a record leaves the index before its slot is used for anything else.
+//! Invariant: a record leaves the index before its slot is reused.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ use crate::device::BLOCK;
 use crate::policy::RecordFacts;
 use crate::policy::reclaim::Step;
 
-/// Takes segments back. The rest of it is in `compaction`.
+/// Reclaims segments. The rest of its methods are in `compact`.
 pub(super) struct Reclaimer {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
@@ -33,12 +33,12 @@ pub(super) struct Reclaimer {
     pub writer: Arc<Writer>,
     pub images: Arc<Images>,
     pub compaction: Mutex<Compaction>,
-    /// The second of the last look for segments that hold nothing.
+    /// The second of the last search for empty segments.
     pub spent_looked_at: AtomicU32,
 }
 
 impl Reclaimer {
-    /// Compacts nothing yet.
+    /// A reclaimer without compaction.
     pub fn new(writer: Arc<Writer>, images: Arc<Images>) -> Self {
         Self {
             disk: Arc::clone(&writer.disk),
@@ -52,25 +52,27 @@ impl Reclaimer {
         }
     }
 
-    /// Reclaims or spares a segment if too few are free. Whether there was one.
+    /// Reclaims or spares a segment if too few are free. Returns whether there was one.
     pub fn reclaim_next(&self) -> bool {
-        // While recovery runs, segments look empty whose records it has not found yet.
+        // While recovery runs, segments whose records it has not found yet look empty.
         let may_reclaim = self.disk.watch.may_write() && !self.keys.earlier.is_recovering();
         let wanted = |pool| self.space.free_wanted(pool) + self.images.image_wants(pool);
         let is_short =
             |&pool: &Pool| self.space.table.has(pool) && self.space.table.free(pool) < wanted(pool);
-        // What leaves the rest needs room among the kept first, unless nothing there can leave.
+        // Records that leave the general pool need room in the protected one first, unless no segment
+        // there can be freed.
         let mut short = [Pool::Protected, Pool::General].into_iter().filter(is_short);
         may_reclaim && short.any(|pool| self.reclaim_oldest(pool))
     }
 
-    /// Reclaims or spares a segment of a pool however many are free. Whether there was one.
+    /// Reclaims or spares a segment of a pool, whatever the number of free ones. Returns whether there
+    /// was one.
     pub fn reclaim_oldest(&self, pool: Pool) -> bool {
         let conditions = || self.policy.conditions(self.disk.layout.segment_bytes);
         let conditions = self.may_write_again().then(conditions);
         let mut segments = self.space.table.all();
         segments.retain(|segment| self.space.table.pool_of(segment.slot) == pool);
-        // Where the protected segments have a pool of their own, what is reclaimed from the rest moves
+        // If protected segments have a pool of their own, records reclaimed from the general pool move
         // there anyway.
         let may_join = !self.space.table.has(Pool::Protected);
         let (segment, step) = loop {
@@ -97,7 +99,7 @@ impl Reclaimer {
         } else {
             self.policy.note_spared(false);
             if pool == Pool::General && self.space.table.has(Pool::Protected) {
-                // what does not fit there is dropped below
+                // Records that find no room there are dropped below.
                 self.empty_out(&segment, Unread::Move);
             }
             self.reclaim(&segment);
@@ -105,14 +107,14 @@ impl Reclaimer {
         true
     }
 
-    /// Reclaims or spares a segment of the larger pool, or of the other. Whether there was one.
+    /// Reclaims or spares a segment of the larger pool, or else of the other. Returns whether there was one.
     pub fn reclaim_for_image(&self) -> bool {
         let mut pools = [Pool::General, Pool::Protected];
         pools.sort_by_key(|&pool| std::cmp::Reverse(self.space.table.count(pool)));
         pools.into_iter().any(|pool| self.reclaim_oldest(pool))
     }
 
-    /// Moves a segment from probation to the protected segments, as it is; nothing if it is gone by now.
+    /// Moves a segment from probation to the protected ones, without writing; `None` if it is gone already.
     fn join(&self, segment: &Segment) -> Option<Segment> {
         let (placed, placed_at) = (self.keys.next_sequence(), self.policy.tail_age.time());
         let join = |segment: &mut Segment| {
@@ -124,7 +126,7 @@ impl Reclaimer {
         self.space.table.update(segment.slot, segment.id, join).then_some(joined)
     }
 
-    /// The segment becomes the youngest of its class, for one use of each of its records.
+    /// Makes the segment the youngest of its class, and takes a use from each of its records.
     fn spare(&self, segment: &Segment) -> bool {
         let Some((_, rows)) = self.disk.read_rows(segment.slot, segment.id) else { return false };
         for row in &rows {
@@ -141,26 +143,26 @@ impl Reclaimer {
         })
     }
 
-    /// Takes a sealed segment back.
+    /// Frees a sealed segment.
     pub fn reclaim(&self, segment: &Segment) {
         let rows = self.disk.read_rows(segment.slot, segment.id);
         self.void(segment.slot);
         match rows {
             Some((_, rows)) => self.clear_rows(segment, &rows),
-            // The footer cannot be read: the index is searched for what lies in the segment.
+            // The footer cannot be read: search the index for records of the segment.
             None => self.keys.drop_segment(Dropped::Evicted, segment),
         }
         self.space.release(segment.slot, SegmentState::Free);
         self.disk.counters.segments_reclaimed.add(1);
-        // Only advice to the device: the slot is overwritten from its start anyway.
+        // Only a hint to the device: the slot will be overwritten from its start anyway.
         let _ = self
             .disk
             .device
             .discard(self.disk.layout.slot_start(segment.slot), self.disk.layout.segment_bytes);
     }
 
-    /// Before its records leave the index, a segment stops being one: a crash must not bring back
-    /// what was written anew since and therefore needed no journal entry.
+    /// Overwrites the superblock before the records leave the index. Otherwise a crash would bring back
+    /// records whose keys got new values since and therefore needed no journal entry.
     fn void(&self, slot: u32) {
         if let Err(error) = self.disk.write(self.disk.layout.slot_start(slot), &[0; BLOCK as usize]) {
             self.disk.write_failed("superblock", &error);
@@ -187,7 +189,7 @@ impl Reclaimer {
                 reason: if is_expired(expires_at, now) { Dropped::Expired } else { Dropped::Evicted },
                 class: segment.class,
                 hash: row.hash,
-                // A large value is one record: its head.
+                // A large value counts as one record: its head.
                 records: u64::from(row.kind != Kind::Piece),
                 bytes: u64::from(row.units) * UNIT,
                 age_s: now.saturating_sub(segment.opened_at),
@@ -209,7 +211,7 @@ impl Reclaimer {
         }
     }
 
-    /// Whether the record was written again.
+    /// Writes a record again. Returns whether that succeeded.
     pub fn write_again(&self, segment: &Segment, row: &Row, uses: u8) -> bool {
         let align = self.disk.device.read_alignment();
         let start = u64::from(row.offset) * UNIT;

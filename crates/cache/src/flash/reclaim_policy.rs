@@ -1,7 +1,7 @@
-//! Which segment is reclaimed next, which is spared, and what is written again: the policy of
-//! [`crate::policy::reclaim`] and [`crate::policy::Reinsertion`] over the table of segments.
+//! Decides which segment is reclaimed next, which is spared, and which records are written again:
+//! applies [`crate::policy::reclaim`] and [`crate::policy::Reinsertion`] to the table of segments.
 //!
-//! Invariant: no I/O. What holds nothing any more goes before anything else.
+//! Invariant: no I/O. Empty segments are reclaimed before any others.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,39 +11,39 @@ use super::segments::{Segment, SegmentState};
 use crate::policy::reclaim::{Arrivals, Conditions, Oldest, Step, TailAge, next_step};
 use crate::policy::{Class as PolicyClass, RecordFacts, Reinsertion};
 
-/// What reclaiming and appending share.
+/// The state that reclaiming and appending share.
 pub(super) struct ReclaimPolicy {
     choices: Mutex<Choices>,
-    /// What was admitted of late.
+    /// Recent admissions.
     pub arrivals: Arrivals,
     /// How long the oldest protected segment has gone unread.
     pub tail_age: TailAge,
 }
 
 impl ReclaimPolicy {
-    /// Writes at most `amplification` bytes for each byte admitted.
+    /// A policy that writes at most `amplification` bytes for each byte admitted.
     pub fn new(amplification: f64) -> Self {
         let choices = Mutex::new(Choices::new(amplification));
         Self { choices, arrivals: Arrivals::default(), tail_age: TailAge::default() }
     }
 
-    /// A segment is sealed: keeps the account of what may be written again. Only new records add to it.
+    /// Counts a sealed segment in the allowance of reinsertion, which only new records increase.
     pub fn count_sealed(&self, class: Class, record_bytes: u64, written_bytes: u64, segment_bytes: u64) {
         self.choices().sealed(record_bytes, class != Class::Protected, written_bytes, segment_bytes);
     }
 
-    /// What may be spared and written again.
+    /// The conditions of the next choice.
     pub fn conditions(&self, segment_bytes: u64) -> Conditions {
         self.choices().conditions(segment_bytes, &self.arrivals)
     }
 
-    /// A segment was spared, or freed after those that were.
+    /// Counts a segment that was spared, or freed after those that were.
     pub fn note_spared(&self, is_spared: bool) {
         let mut choices = self.choices();
         choices.spared = if is_spared { choices.spared + 1 } else { 0 };
     }
 
-    /// The records of a segment that are written again, with the uses that they keep.
+    /// The positions of the records of a segment that are written again, with the uses that they keep.
     pub fn choose(&self, class: Class, segment_bytes: u64, facts: &[RecordFacts]) -> Vec<(usize, u8)> {
         let mut chosen = Vec::new();
         let class = policy_class(class);
@@ -56,26 +56,26 @@ impl ReclaimPolicy {
     }
 }
 
-/// What the policy remembers between two segments.
+/// The state between two choices.
 struct Choices {
     reinsertion: Reinsertion,
     /// Segments spared since the last one was freed.
     spared: u32,
     /// Bytes of records in sealed segments.
     sealed_bytes: u64,
-    /// Bytes written besides records that were counted so far.
+    /// Bytes of other writes counted so far.
     besides_bytes: u64,
 }
 
 impl Choices {
-    /// Writes at most `amplification` bytes for each byte admitted.
+    /// A state that allows at most `amplification` bytes written for each byte admitted.
     fn new(amplification: f64) -> Self {
         let reinsertion = Reinsertion::up_to(amplification);
         Self { reinsertion, spared: 0, sealed_bytes: 0, besides_bytes: 0 }
     }
 
-    /// A segment is sealed; `written_bytes` is all that was ever written to the device. What is in segments
-    /// that are still open counts as something else until they are sealed, but only once.
+    /// Counts a sealed segment. `written_bytes` is the sum of all writes to the device. Records of open
+    /// segments count as other writes until they are sealed, but only once.
     fn sealed(&mut self, record_bytes: u64, is_admitted: bool, written_bytes: u64, segment_bytes: u64) {
         self.sealed_bytes += record_bytes;
         if is_admitted {
@@ -108,7 +108,7 @@ fn oldest_of(segments: &[Segment], class: Class) -> Option<&Segment> {
     sealed(segments).filter(|segment| segment.class == class).min_by_key(|segment| segment.placed)
 }
 
-/// The ends of all lines.
+/// The oldest segment of each class.
 pub(super) fn oldest(segments: &[Segment]) -> Vec<Oldest> {
     let line = |class| {
         let oldest = oldest_of(segments, class)?;
@@ -126,17 +126,17 @@ pub(super) fn oldest(segments: &[Segment]) -> Vec<Oldest> {
     Class::OF_RECORDS.into_iter().filter_map(line).collect()
 }
 
-/// A segment that holds nothing any more.
+/// A segment without live records.
 fn spent(segments: &[Segment], now: u32) -> Option<&Segment> {
     sealed(segments).find(|segment| segment.live_bytes == 0 || is_expired(segment.latest_expiry, now))
 }
 
-/// The segment that was written first, whatever its class.
+/// The segment that was written first, of any class.
 fn first_written(segments: &[Segment]) -> Option<&Segment> {
     sealed(segments).min_by_key(|segment| segment.id)
 }
 
-/// The next segment, and what happens to it.
+/// The next segment to reclaim, and the step to take with it.
 pub(super) fn next_victim(
     segments: &[Segment],
     now: u32,
@@ -146,7 +146,7 @@ pub(super) fn next_victim(
     if let Some(spent) = spent(segments, now) {
         return Some(free(spent));
     }
-    // Without conditions the policy has nothing to choose.
+    // Without conditions the policy has no choice to make.
     let Some(conditions) = conditions else { return first_written(segments).map(free) };
     let largest = sealed(segments).map(|segment| segment.record_bytes).max();
     let capacity = segments.len() as u64 * largest.unwrap_or_default();
@@ -182,11 +182,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_written_besides_records_are_counted_once() {
+    fn other_writes_than_records_are_counted_once() {
         let reinsertion = || Reinsertion::up_to(1.25);
         let mut expected = reinsertion();
         let mut choices = Choices::new(1.25);
-        // a new segment, a kept one beside it, and one byte in twenty of something else
+        // A new segment, a segment of rewritten records, and other writes of one byte in twenty.
         choices.sealed(1000, true, 1050, 1000);
         choices.sealed(500, false, 1550, 1000);
         choices.sealed(1000, true, 2600, 1000);
@@ -217,10 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_may_be_written_again_what_was_written_first_goes_first() {
+    fn without_rewriting_the_segment_written_first_is_reclaimed_first() {
         let next = |segments: &[Segment]| next_victim(segments, 50, None);
         let open = Segment { state: SegmentState::Open, ..segment(0, Class::Probation, 900, 0) };
-        // protected later than the other was written, and read
+        // It was read, and became protected after the other was written.
         let first = Segment { placed: 200, ..segment(1, Class::Protected, 900, 900) };
         let second = segment(2, Class::Probation, 900, 0);
         let spent = segment(3, Class::Brief, 0, 0);

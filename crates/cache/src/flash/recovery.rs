@@ -1,12 +1,12 @@
-//! Recovery: what an earlier run left is found again, while the cache already serves.
+//! Recovery: finds the records of an earlier run, while the cache already serves.
 //!
-//! The image of the index is the start; then all events since it was begun are replayed in the
-//! order of their sequence numbers: records of segments, entries of the journal (see `replay`).
+//! It loads the image of the index, then replays all events since the image was begun in the order of
+//! their sequence numbers: records of segments and entries of the journal (see `replay`).
 //!
-//! Invariants: what this run wrote or removed is newer than anything found; a key whose last event
-//! is a removal is not found; what does not check out is left out, never guessed. What cannot be read
-//! now may be readable after another crash: until an image stands for all there is, every change of a key
-//! is noted. Without the whole journal nothing is believed, as removals may be missing.
+//! Invariants: a change by this run is newer than anything recovered. A key whose last event is a
+//! removal is not recovered. Invalid data is left out and never guessed. Data that cannot be read now
+//! may be readable after another crash: until an image covers everything, every change of a key is
+//! journalled. Without the complete journal everything is discarded, because removals may be missing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,25 +23,25 @@ use super::segments::{Segment, SegmentState};
 use super::space::Space;
 use crate::device::BLOCK;
 
-/// Blocks of the journal that are read at once.
+/// Blocks of the journal in one read.
 const JOURNAL_BLOCKS_PER_READ: u32 = 64;
 
-/// How often a read is tried.
+/// Attempts of a read.
 const TRIES: u32 = 3;
 
-/// What recovery works on.
+/// The parts that recovery works on.
 pub(super) struct Recovery<'a> {
     pub disk: &'a Disk,
     pub space: &'a Space,
     pub journal: &'a Journal,
     pub keys: &'a Keyspace,
     pub roots: &'a Roots,
-    /// Segments that hold records of the earlier run and could not be read.
+    /// Number of segments of the earlier run that could not be read.
     pub unread: AtomicU32,
 }
 
 impl Recovery<'_> {
-    /// Finds what the run that left `root` wrote, or makes every slot free if that is not wanted.
+    /// Recovers the records of the run that left `root`, or frees every slot if that is not wanted.
     pub fn recover(&self, root: &Root) {
         let heads = self.read_heads();
         let sources = self.adopt(&heads, root);
@@ -57,7 +57,7 @@ impl Recovery<'_> {
                 "the journal of flash cannot be read: the content of the previous run is discarded"
             );
             self.keys.distrust();
-            // It begins anew when a root says so; until then it is what the next start needs.
+            // The journal begins anew with the next root; until then the next start needs it.
             self.roots.begin_journal_anew();
         }
         self.end_recovery();
@@ -70,16 +70,16 @@ impl Recovery<'_> {
                 "segments of flash cannot be read: their records are lost"
             );
         }
-        tracing::info!(records, "found what an earlier run left on flash");
+        tracing::info!(records, "recovered records of an earlier run from flash");
     }
 
     fn end_recovery(&self) {
-        // Whoever takes an entry out of the index says so before it lets go of the key.
+        // A thread that removes an entry notes it before it unlocks the key.
         let _no_key_is_changing = self.keys.lock_all_keys();
         let is_given_up = std::mem::take(&mut *self.keys.earlier.lock_removed()).is_given_up;
         if is_given_up {
             tracing::warn!(
-                "values were lost while flash was recovered: nothing of an earlier run is believed"
+                "values were lost while flash was recovered: all records of the earlier run are discarded"
             );
             self.keys.clear_earlier_run();
             self.keys.distrust();
@@ -97,7 +97,7 @@ impl Recovery<'_> {
         read.collect()
     }
 
-    /// Reads what must not be missed because of one failed read. `None` when it cannot be read.
+    /// Reads with several attempts. `None` if all fail.
     fn read_surely(&self, offset: u64, into: &mut [u8]) -> Option<()> {
         let is_read = (0..TRIES).any(|_| self.disk.device.read_at(offset, into).is_ok());
         if !is_read {
@@ -106,7 +106,7 @@ impl Recovery<'_> {
         is_read.then_some(())
     }
 
-    /// As [`Self::read_surely`], of a segment whose records are lost if it cannot be read.
+    /// As [`Self::read_surely`], for a segment whose records are lost if it cannot be read.
     fn read_of_segment(&self, offset: u64, into: &mut [u8]) -> Option<()> {
         let is_read = self.read_surely(offset, into);
         self.unread.fetch_add(u32::from(is_read.is_none()), Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl Recovery<'_> {
         sources
     }
 
-    /// What a segment holds; `None` when it cannot be read.
+    /// The records of a segment; `None` if it cannot be read.
     fn rows_in(&self, slot: u32, head: &SegmentHead) -> Option<(Trailer, TenantUnits, Rows)> {
         if head.class == Class::Image {
             return Some((trailer_of(head.id, &[]), TenantUnits::default(), Rows::OnDevice));
@@ -173,8 +173,8 @@ impl Recovery<'_> {
         Some((trailer_of(head.id, &rows), tenants_of(&rows), Rows::Scanned(rows)))
     }
 
-    /// All entries that count, in order; `None` when some cannot be read. The journal goes on behind the
-    /// newest of them.
+    /// Reads all entries since the image, in order; `None` if some cannot be read. The journal continues
+    /// after the newest of them.
     fn read_journal(&self, root: &Root) -> Option<Vec<JournalEntry>> {
         let mut entries: Vec<JournalEntry> = Vec::new();
         let mut newest = Place { half: root.journal_half, epoch: self.keys.earlier.first_id, block: 0 };
@@ -193,14 +193,14 @@ impl Recovery<'_> {
                 newest = Place { half, epoch: last, block: end };
             }
         }
-        // In two blocks there may be copies of an entry, which are all the same.
+        // Two blocks may hold copies of the same entry.
         entries.sort_unstable_by_key(|entry| entry.sequence);
         self.journal.resume(newest, halves < 2);
         Some(entries)
     }
 
-    /// The entries of a half that count, by block, and the epoch of each block. A block that was torn by the
-    /// end of a run counts nothing.
+    /// Reads the entries of a half since sequence number `from`, by block, with the epoch of each block.
+    /// A block that was torn by the end of a run is skipped.
     fn journal_blocks(&self, half: u8, from: u64) -> Option<Vec<(u32, u64, Vec<JournalEntry>)>> {
         let count = self.disk.layout.journal_blocks;
         let mut found = Vec::new();
@@ -228,7 +228,7 @@ impl Recovery<'_> {
         if root.image == 0 || parts.is_empty() || !is_whole {
             if root.image != 0 {
                 self.keys.note_unindexed();
-                tracing::warn!("segments of the image of the flash index are missing; what it held is lost");
+                tracing::warn!("segments of the image of the flash index are missing; its records are lost");
             }
             return;
         }
@@ -245,12 +245,12 @@ impl Recovery<'_> {
             None => {
                 // It may be readable another time.
                 self.keys.note_unindexed();
-                tracing::warn!("the image of the flash index is damaged; what it held in part is lost");
+                tracing::warn!("the image of the flash index is damaged; some of its records are lost");
             }
         }
     }
 
-    /// What was removed before its entry was loaded goes now; what is removed from here on finds its entry.
+    /// Removes entries of keys that were removed before the entry was loaded. Later removals find the entry.
     fn take_back_what_was_removed(&self, root: &Root) {
         if self.keys.flushed_below() > root.image {
             self.keys.clear_earlier_run();
@@ -263,7 +263,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// A segment that was open when the run ended gets its footer now, if there is room for it.
+    /// Writes the footer of a segment that was open when the run ended, if it has room for one.
     fn write_footer(&self, slot: u32, id: u64, rows: &[Row]) {
         let trailer = trailer_of(id, rows);
         let bytes = trailer.encode(rows);

@@ -1,14 +1,13 @@
-//! Replaying what happened since the image: records of segments and entries of the journal, merged in
-//! the order of their sequence numbers.
+//! Replays the events since the image: records of segments and entries of the journal, merged in the
+//! order of their sequence numbers.
 //!
-//! Footers are read one after the other as the merge reaches them, so memory is bounded by the few
-//! segments that were open at the same time, by one batch of events and by the entries of the journal, which
-//! are 24 bytes each here and 16 on the device. A batch is divided by the
-//! shards of the index and applied by several threads, shard by shard, so that the part of the index
-//! that is worked on stays near the processor.
+//! Footers are read one after the other as the merge reaches them. So memory is bounded by the few segments
+//! that were open at the same time, by one batch of events, and by the entries of the journal, which are 24
+//! bytes each here and 16 on the device. Several threads apply a batch, each with its own shards of the
+//! index, one shard after the other, so that the part of the index in use stays in the processor's caches.
 //!
 //! Invariant: the events of a key are applied in their order. An event that this run has overtaken is
-//! applied and then taken back, so that a removal either finds the entry or is found.
+//! applied and then undone, so that a removal either finds the entry or is found.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,10 +24,10 @@ use super::space::Space;
 /// Events applied together: 24 MiB.
 const BATCH: usize = 512 << 10;
 
-/// The memory of an event's key is asked for while so many before it are applied.
+/// Number of events by which the prefetch of a key is ahead.
 const AHEAD: usize = 8;
 
-/// Threads that apply events, at most.
+/// Most threads that apply events.
 const THREADS_MAX: usize = 8;
 
 /// A segment whose events are replayed.
@@ -40,13 +39,13 @@ pub(super) struct Source {
 }
 
 pub(super) enum Rows {
-    /// In the footer.
+    /// The rows are in the footer.
     OnDevice,
-    /// Found by reading the segment, which has no footer.
+    /// Rows found by a scan of the segment, which has no footer.
     Scanned(Vec<Row>),
 }
 
-/// The events of one source, the next one first.
+/// The remaining events of a source, in order.
 struct Stream {
     place: Option<(u32, u64)>,
     rows: VecDeque<Row>,
@@ -86,24 +85,24 @@ impl Event {
     }
 }
 
-/// What events are applied to.
+/// The parts to which events are applied.
 pub(super) struct Replay<'a> {
     pub disk: &'a Disk,
     pub space: &'a Space,
     pub keys: &'a Keyspace,
-    /// Counts segments whose footers cannot be read.
+    /// Number of segments whose footers cannot be read.
     pub unread: &'a AtomicU32,
 }
 
 impl Replay<'_> {
-    /// Merges all events in order and applies them. The segments that have no footer yet.
+    /// Merges all events in order and applies them. Returns the segments that have no footer yet.
     pub fn replay(
         &self,
         sources: Vec<Source>,
         journal: Vec<JournalEntry>,
         root: &Root,
     ) -> Vec<(u32, u64, Vec<Row>)> {
-        // Without an image, and if values never change, every footer counts.
+        // If values never change and there is no image, every footer counts.
         let from = if self.disk.options.journaling == Journaling::Off && self.keys.index.len() == 0 {
             0
         } else {
@@ -126,7 +125,7 @@ impl Replay<'_> {
                 continue;
             }
             let Some(Reverse((first, number))) = heap.pop() else { break };
-            // As many as come before anything of another source.
+            // Take all events that precede those of any other source.
             let others = heap.peek().map_or(u64::MAX, |Reverse((next, _))| *next);
             let upto = waiting.front().map_or(u64::MAX, |source| source.id).min(others);
             let stream = &mut streams[number];
@@ -138,7 +137,7 @@ impl Replay<'_> {
                 };
                 let is_flush = matches!(event, Event::Journal(entry) if entry.kind == JournalKind::Flushed);
                 if is_flush {
-                    // It is about all shards: nothing else goes on at the same time.
+                    // It affects all shards, so nothing else may be applied at the same time.
                     self.apply(&mut batch);
                 }
                 batch.push(event);
@@ -149,7 +148,7 @@ impl Replay<'_> {
             }
             match sequence {
                 Some(next) => heap.push(Reverse((next, number))),
-                // Their memory is not kept.
+                // Release their memory.
                 None => (stream.rows, stream.entries) = Default::default(),
             }
             if self.keys.earlier.lock_removed().is_given_up {
@@ -170,7 +169,7 @@ impl Replay<'_> {
             Rows::OnDevice if source.last_sequence >= from => match self.disk.read_rows(slot, id) {
                 Some((_, rows)) => rows,
                 None => {
-                    // What cannot be read now may be found after another crash, when it is old.
+                    // A footer that cannot be read now may be found after another crash, when it is outdated.
                     self.keys.distrust();
                     self.unread.fetch_add(1, Ordering::Relaxed);
                     Vec::new()
@@ -180,9 +179,9 @@ impl Replay<'_> {
         }
     }
 
-    /// Applies events, and empties the batch.
+    /// Applies the events of a batch and empties it.
     fn apply(&self, batch: &mut Vec<Event>) {
-        // Places by shard, those of a shard in order.
+        // Positions in the batch, sorted by shard and in order within a shard.
         let mut ends = [0_usize; SHARDS + 1];
         batch.iter().for_each(|event| ends[event.shard() + 1] += 1);
         (0..SHARDS).for_each(|shard| ends[shard + 1] += ends[shard]);
@@ -242,7 +241,7 @@ impl Replay<'_> {
             self.keys.note_unindexed();
         }
         self.forget_touch_before(row.hash, slot, row.offset);
-        // After the insertion, so that a removal is either seen here or finds the entry there.
+        // Checked after the insertion, so that a removal is either seen here or finds the entry.
         let is_void = id + u64::from(row.sequence) < self.keys.flushed_below();
         if (is_void || self.keys.earlier.was_removed(row.hash))
             && let Some(entry) = self.keys.index.remove_at(row.hash, slot, row.offset)
@@ -251,13 +250,13 @@ impl Replay<'_> {
         }
     }
 
-    /// A record was found that replaces an older one: how long that was to live is of no account any more.
+    /// Drops the changed expiry of an older record that a recovered one replaces.
     fn forget_touch_before(&self, hash: u64, slot: u32, offset: u32) {
         if self.keys.touched.len() == 0 {
             return;
         }
         let _key = self.keys.lock_key(hash);
-        // What this run wrote and touched meanwhile keeps its expiry.
+        // Records that this run has written and touched meanwhile keep their expiry.
         if self.keys.index.find(hash, false).is_some_and(|entry| entry.is_at(slot, offset)) {
             self.keys.touched.forget(hash);
         }
@@ -270,7 +269,7 @@ impl Replay<'_> {
                 self.keys.remove_of_earlier_run(entry.hash);
             }
             JournalKind::Touched { expires_at } => {
-                // What this run writes meanwhile keeps its own expiry.
+                // Records that this run writes meanwhile keep their own expiry.
                 let _key = self.keys.lock_key(entry.hash);
                 if self.keys.find_of_earlier_run(entry.hash).is_some()
                     && self.keys.touched.set(entry.hash, expires_at)

@@ -1,11 +1,11 @@
 //! Retired slots: out of use since a write to them failed, and tried again with back-off.
 //!
-//! A device that refuses a write now and then stays in use, and every refusal takes a slot from it. Each
-//! slot is tried by itself after a pause: when its superblock can be made void, it is free again. A slot
-//! that fails again before a segment there is whole has a longer pause. When the whole device was out of
-//! use and is taken back, all are tried at once.
+//! A device that refuses a write occasionally stays in use, and every refusal takes a slot from it. Each
+//! slot is tried separately after a pause: if its superblock can be overwritten, the slot is free again.
+//! A slot that fails again before it has held a complete segment gets a longer pause. When the device
+//! comes back after it was out of use as a whole, all slots are tried at once.
 //!
-//! Invariant: a slot is in line for another try only when nothing in the index points to it any more.
+//! Invariant: a slot is tried again only when the index has no entry for it any more.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,23 +13,23 @@ use std::time::Duration;
 
 use sandur_base::Backoff;
 
-/// The pauses before a slot is tried.
+/// Pauses before attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));
 
-/// See the module.
+/// The retired slots. See the module.
 #[derive(Default)]
 pub(super) struct Retired(Mutex<Lines>);
 
 #[derive(Default)]
 struct Lines {
-    /// When each slot is tried next.
+    /// The slots by the time of their next attempt.
     due: BTreeSet<(Duration, u32)>,
-    /// Failures in a row of slots that have not held a whole segment since.
+    /// Consecutive failures of slots that have not held a complete segment since.
     failures: HashMap<u32, u32>,
 }
 
 impl Retired {
-    /// A write to a slot failed; nothing points to it any more.
+    /// Adds a slot after a failed write to it. The index must have no entry for it any more.
     pub fn add(&self, slot: u32, now: Duration) {
         let mut lines = self.lock();
         let failures = lines.failures.entry(slot).or_default();
@@ -38,18 +38,18 @@ impl Retired {
         lines.due.insert((now + pause, slot));
     }
 
-    /// A segment there is whole.
+    /// Resets the failures of a slot that holds a complete segment.
     pub fn is_sound(&self, slot: u32) {
         self.lock().failures.remove(&slot);
     }
 
-    /// All are tried again without waiting.
+    /// Makes all attempts due now.
     pub fn hurry(&self) {
         let mut lines = self.lock();
         lines.due = lines.due.iter().map(|&(_, slot)| (Duration::ZERO, slot)).collect();
     }
 
-    /// A slot whose pause is over.
+    /// Takes a slot whose attempt is due.
     pub fn take_due(&self, now: Duration) -> Option<u32> {
         let mut lines = self.lock();
         let &(due, slot) = lines.due.first()?;
@@ -72,7 +72,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn pauses_double_until_a_segment_is_whole_or_the_device_is_taken_back() {
+    fn pauses_double_until_a_segment_is_complete_or_the_device_is_back() {
         let retired = Retired::default();
         retired.add(3, SECOND);
         retired.add(4, SECOND);

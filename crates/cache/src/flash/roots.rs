@@ -1,7 +1,7 @@
 //! Reading and writing the roots of the device.
 //!
-//! Invariant: sequence numbers are reserved in the root before they are given, so a restart never
-//! gives a number twice, whatever was lost.
+//! Invariant: sequence numbers are reserved in the root before they are used, so that no restart uses a
+//! number twice, whatever was lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use super::segments::SegmentState;
 use super::space::Space;
 use crate::device::{BLOCK, Device};
 
-/// Numbers reserved at a time. 2^48 numbers allow for 65,536 crashes with so many each; clean stops
-/// give back what was not used.
+/// Sequence numbers reserved at a time. 2^48 numbers suffice for 65,536 crashes, each of which loses
+/// this many; clean stops return the unused ones.
 const RESERVED: u64 = 1 << 32;
 
-/// What the roots of a device say.
+/// The roots of a device.
 pub(super) enum FoundRoot {
-    /// Nothing: no run was there before.
+    /// All bytes are zero: the device was never used.
     New,
-    /// Neither of them is sound.
+    /// Neither root is valid.
     Unreadable,
-    /// The newest sound one, of any layout.
+    /// The newest valid root, of any layout.
     Sound(Root),
 }
 
@@ -49,20 +49,20 @@ pub(super) struct Roots {
     pub space: Arc<Space>,
     pub journal: Arc<Journal>,
     pub keys: Arc<Keyspace>,
-    /// The turn of the newest root on the device.
+    /// The turn (number) of the newest root on the device.
     root_turn: AtomicU64,
-    /// Sequence numbers below this are reserved.
+    /// Sequence numbers below this one are reserved.
     reserved_to: AtomicU64,
-    /// Whether the journal of an earlier run is void as soon as a root says so.
+    /// Whether the journal of an earlier run becomes void with the next root.
     journal_begins_anew: AtomicBool,
     /// Sequence number of the image that the root names.
     image: AtomicU64,
-    /// Slots of images that a root which could not be written for certain may name.
+    /// Slots of images that may be named by a root whose write failed.
     doubtful_image: Mutex<Vec<u32>>,
 }
 
 impl Roots {
-    /// After the roots up to `last_turn`, of which `root` is taken over.
+    /// The state after the roots up to turn `last_turn`, for a run that recovers the run of `root`.
     pub fn new(keys: Arc<Keyspace>, last_turn: u64, root: Option<&Root>) -> Self {
         let (disk, space) = (Arc::clone(&keys.disk), Arc::clone(&keys.space));
         Self {
@@ -87,20 +87,20 @@ impl Roots {
         self.root_turn.load(Ordering::Relaxed)
     }
 
-    /// The next root names the image that was begun at `sequence`; the one that the roots named before.
+    /// Sets the image that the next root names, begun at `sequence`. Returns the previous one.
     pub fn name_image(&self, sequence: u64) -> u64 {
         self.image.swap(sequence, Ordering::Relaxed)
     }
 
-    /// The journal of the earlier run is void as soon as a root says so.
+    /// Makes the journal of the earlier run void with the next root.
     pub fn begin_journal_anew(&self) {
         self.journal_begins_anew.store(true, Ordering::Release);
     }
 
-    /// Writes the root that is due and syncs it. `clean` means that the image is the whole truth.
+    /// Writes the next root and syncs it. `clean` means that the image is complete.
     pub fn write_root(&self, clean: bool) -> std::io::Result<()> {
         let turn = self.root_turn.fetch_add(1, Ordering::Relaxed) + 1;
-        // Asked before the root is made: then it says that the journal is not whole, or names an image.
+        // Read before the root is encoded, which then says that the journal is incomplete, or names an image.
         let journal_begins_anew = self.journal_begins_anew.load(Ordering::Acquire);
         let given = self.keys.coming_sequence();
         let next_sequence = if clean { given } else { given + RESERVED };
@@ -127,13 +127,13 @@ impl Roots {
             self.journal_begins_anew.store(false, Ordering::Relaxed);
             self.journal.resume(Place { half: 0, epoch: self.keys.earlier.first_id, block: 0 }, true);
         }
-        // Whatever an earlier root says, this one counts, and does not name them.
+        // This root is newer than any that names these slots.
         let doubtful = std::mem::take(&mut *self.lock_doubtful_image());
         doubtful.into_iter().for_each(|slot| self.space.release(slot, SegmentState::Free));
         Ok(())
     }
 
-    /// Reserves more sequence numbers while there still are some, and notes a journal that is not whole.
+    /// Reserves more sequence numbers before they run out, and records an incomplete journal in a root.
     pub fn renew_root(&self) {
         let reserved = self.reserved_to.load(Ordering::Relaxed);
         let is_low = reserved.saturating_sub(self.keys.coming_sequence()) < RESERVED / 2;

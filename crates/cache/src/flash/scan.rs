@@ -1,18 +1,18 @@
-//! Reading segments: their footers, all their bytes, and the records of one that never got its footer.
+//! Reads segments: their footers, all their bytes, and the records of a segment without a footer.
 //!
-//! Invariant: a record counts only if its header, key and every byte of its value check out.
+//! Invariant: a record counts only if its header, its key and all bytes of its value match their checksums.
 
 use super::disk::Disk;
 use super::format::{RecordView, Row, Trailer, UNIT, footer_bytes, units};
 use crate::device::BLOCK;
 
 impl Disk {
-    /// The records in the written part of a segment, and where that ends.
+    /// The records in the written part of a segment, and the end of that part.
     pub fn scan(&self, slot: u32, id: u64) -> Option<(Vec<Row>, u64)> {
         Some(self.scan_bytes(id, &self.read_segment(slot)?))
     }
 
-    /// The same of a segment's bytes.
+    /// As [`Disk::scan`], from a segment's bytes.
     pub fn scan_bytes(&self, id: u64, bytes: &[u8]) -> (Vec<Row>, u64) {
         let mut rows: Vec<Row> = Vec::new();
         let mut at = BLOCK as usize;
@@ -46,7 +46,7 @@ impl Disk {
         (rows, at as u64)
     }
 
-    /// All bytes of a slot.
+    /// Reads all bytes of a slot.
     pub fn read_segment(&self, slot: u32) -> Option<Vec<u8>> {
         let start = self.layout.slot_start(slot);
         let mut bytes = Vec::with_capacity(self.layout.segment_bytes as usize);
@@ -60,7 +60,7 @@ impl Disk {
         Some(bytes)
     }
 
-    /// Trailer and rows of a sealed segment.
+    /// Reads the trailer and rows of a sealed segment.
     pub fn read_rows(&self, slot: u32, id: u64) -> Option<(Trailer, Vec<Row>)> {
         let end = self.layout.slot_start(slot) + self.layout.segment_bytes;
         let mut block = self.read_pool.take(BLOCK as usize)?;
@@ -77,7 +77,7 @@ impl Disk {
     }
 }
 
-/// The trailer that a segment of these rows would have got.
+/// The trailer that a segment with these rows would have.
 pub(super) fn trailer_of(id: u64, rows: &[Row]) -> Trailer {
     let is_eternal = rows.iter().any(|row| row.expires_at == 0);
     let latest = rows.iter().map(|row| row.expires_at).max().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The table of segments: what each slot holds, and which are free.
+//! The table of segments: the content of each slot, and which slots are free.
 //!
-//! Invariants: a slot is in exactly one state; its id is 0 unless it holds records that may be
-//! read; live bytes are those of records that the index points to.
+//! Invariants: a slot is in exactly one state. Its id is 0 unless it holds records that may be read.
+//! Live bytes are those of records in the index.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,66 +12,66 @@ use super::format::{Class, TenantUnits};
 /// Free segments that only reinsertion and images may open, so that reclaiming never waits for room.
 const RESERVED: usize = 2;
 
-/// Which records a slot may hold.
+/// The records that a slot may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// New ones; all, where there is no other pool.
+    /// New records; all records if there is no protected pool.
     General,
-    /// Protected ones, and those that were written again.
+    /// Protected records, which include those that were written again.
     Protected,
 }
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// Nobody knows yet: recovery has not looked at it.
+    /// Unknown, because recovery has not examined it yet.
     Unknown,
-    /// Nothing.
+    /// Not in use.
     Free,
-    /// Being written.
+    /// Records are being appended.
     Open,
-    /// Full, but not yet whole on the device.
+    /// Full, but not completely on the device yet.
     Sealing,
-    /// Whole on the device.
+    /// Completely on the device.
     Sealed,
-    /// Part of an index image.
+    /// Part of an image of the index.
     Image,
-    /// Out of use since a write failed.
+    /// Not in use since a write to it failed.
     Retired,
 }
 
-/// What is known of a segment.
+/// The state of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its slot.
     pub slot: u32,
-    /// What it is used for.
+    /// The use of the slot.
     pub state: SegmentState,
     /// Class of its records.
     pub class: Class,
-    /// Whether it is of its class without having been read, and was not judged since.
+    /// Whether it was made protected without enough reads, and has not been judged since.
     pub unproven: bool,
     /// Its id, 0 when it holds nothing.
     pub id: u64,
-    /// Its place in the line of its class: its id, or a later number since it was spared.
+    /// Position in the queue of its class: its id, or a later number since it was spared.
     pub placed: u64,
-    /// When it came to that place, by the clock of the tail_age.
+    /// When it took that position, by the clock of [`TailAge`](crate::policy::reclaim::TailAge).
     pub placed_at: u64,
     /// When it was opened, in seconds since 1970.
     pub opened_at: u32,
-    /// When its last record expires, 0 for never.
+    /// When its last record expires, in seconds since 1970; 0 for never.
     pub latest_expiry: u32,
     /// Bytes of its records.
     pub record_bytes: u64,
-    /// Bytes of its records that can still be read.
+    /// Bytes of its records that are still in the index.
     pub live_bytes: u64,
-    /// Of these the bytes that were read since they were last judged.
+    /// Bytes of those of them that were read since they were last judged.
     pub used_bytes: u64,
-    /// Records that failed a checksum or could not be read.
+    /// Number of records that failed a checksum or could not be read.
     pub errors: u32,
 }
 
-/// See the module.
+/// The table of segments. See the module.
 pub(super) struct SegmentTable {
     slots: Box<[Slot]>,
     /// The first slot of [`Pool::Protected`].
@@ -79,7 +79,7 @@ pub(super) struct SegmentTable {
     lists: Mutex<Lists>,
 }
 
-/// What the hot paths look at.
+/// The fields of a slot that are read and changed without a common lock.
 #[derive(Default)]
 struct Slot {
     id: AtomicU64,
@@ -92,12 +92,12 @@ struct Slot {
 
 struct Lists {
     segments: Vec<Segment>,
-    /// By pool.
+    /// Free slots by pool.
     free: [VecDeque<u32>; 2],
 }
 
 impl SegmentTable {
-    /// No slot may be used until it is adopted or released.
+    /// A table in which no slot may be used before it is adopted or released.
     pub fn unknown(count: u32, kept_from: u32) -> Self {
         let unknown = |slot| Segment { state: SegmentState::Unknown, ..Segment::free(slot) };
         let segments = (0..count).map(unknown).collect();
@@ -110,7 +110,7 @@ impl SegmentTable {
         (0..self.slots.len() as u32).for_each(|slot| drop(self.release(slot, SegmentState::Free)));
     }
 
-    /// The id of the segment in a slot, 0 when nothing can be read there.
+    /// The id of the segment in a slot, 0 if nothing can be read there.
     pub fn id(&self, slot: u32) -> u64 {
         self.slots.get(slot as usize).map_or(0, |slot| slot.id.load(Ordering::Acquire))
     }
@@ -139,7 +139,7 @@ impl SegmentTable {
         subtract(&self.slots[slot as usize].used_bytes, bytes);
     }
 
-    /// The index points to nothing any more.
+    /// Notes that the index is empty.
     pub fn clear_live(&self) {
         for slot in &self.slots {
             slot.live_bytes.store(0, Ordering::Relaxed);
@@ -152,7 +152,7 @@ impl SegmentTable {
         let mut lists = self.lock();
         let reserved = if matches!(class, Class::Protected | Class::Image) { 0 } else { RESERVED };
         let is_kept = match class {
-            // Wherever there is more room: what is always free in the other pool stays so.
+            // From the pool with more free slots, so that the other one keeps its reserve.
             Class::Image => {
                 lists.free[Pool::Protected as usize].len() > lists.free[Pool::General as usize].len()
             }
@@ -170,7 +170,7 @@ impl SegmentTable {
         Some(slot)
     }
 
-    /// Puts a segment that was found on the device in its place, which was unknown.
+    /// Enters a segment that was found on the device into its slot, which was unknown.
     pub fn adopt(&self, segment: Segment, written_to: u64) {
         let mut lists = self.lock();
         lists.segments[segment.slot as usize] = segment;
@@ -187,7 +187,7 @@ impl SegmentTable {
         place.id.store(id, Ordering::Release);
     }
 
-    /// Changes what is known of a segment, unless the slot holds another by now.
+    /// Changes the state of a segment, unless the slot holds another one now.
     pub fn update(&self, slot: u32, id: u64, change: impl FnOnce(&mut Segment)) -> bool {
         let mut lists = self.lock();
         let segment = &mut lists.segments[slot as usize];
@@ -198,12 +198,12 @@ impl SegmentTable {
         is_it
     }
 
-    /// A record lies in the segment; the tenant that it is counted for.
+    /// Counts a record in the segment. Returns the tenant under which it is counted.
     pub fn occupy(&self, slot: u32, tenant: u32, units: u32) -> u32 {
         self.tenants(slot).add(tenant, units)
     }
 
-    /// These lie in a segment that was found.
+    /// Sets the tenants of a recovered segment.
     pub fn occupy_again(&self, slot: u32, tenants: TenantUnits) {
         *self.tenants(slot) = tenants;
     }
@@ -212,7 +212,8 @@ impl SegmentTable {
         self.slots[slot as usize].tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing of the segment can be read any more; the slot is free, or out of use. What lay there.
+    /// Frees a slot, or takes it out of use. Nothing there can be read any more. Returns the units of
+    /// its tenants.
     pub fn release(&self, slot: u32, state: SegmentState) -> TenantUnits {
         let mut lists = self.lock();
         let segment = &mut lists.segments[slot as usize];
@@ -237,12 +238,12 @@ impl SegmentTable {
         segments.into_iter().map(|segment| self.with_live(segment)).collect()
     }
 
-    /// Free slots of a pool.
+    /// Number of free slots of a pool.
     pub fn free(&self, pool: Pool) -> usize {
         self.lock().free[pool as usize].len()
     }
 
-    /// Slots of a pool.
+    /// Number of slots of a pool.
     pub fn count(&self, pool: Pool) -> usize {
         match pool {
             Pool::General => self.kept_from as usize,
@@ -250,7 +251,7 @@ impl SegmentTable {
         }
     }
 
-    /// Whether there is such a pool.
+    /// Whether the pool exists.
     pub fn has(&self, pool: Pool) -> bool {
         self.count(pool) > 0
     }

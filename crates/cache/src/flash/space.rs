@@ -1,8 +1,8 @@
-//! The segments of the device: which are free, in use or out of use, and who hears of what leaves them.
+//! The segments of the device: which are free, in use or out of use, with the observer of dropped records.
 //!
-//! Invariants: what is told of a tenant when records are written or found again is exactly what is told when
-//! their segment is given up. A slot is in line for another try only when nothing in the index points to it
-//! any more.
+//! Invariants: the bytes of a tenant reported when records are written or recovered are equal to those
+//! reported when their segment is freed. A retired slot is tried again only when the index has no entry
+//! for it any more.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::retired::Retired;
 use super::segments::{Pool, SegmentState, SegmentTable};
 use crate::device::BLOCK;
 
-/// Slots tried in one round of the keeper, at most.
+/// Most slots tried in one round of the keeper.
 const TRIES: usize = 64;
 
-/// See the module.
+/// The segments. See the module.
 pub(super) struct Space {
     pub disk: Arc<Disk>,
     pub table: SegmentTable,
@@ -26,7 +26,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Segments of which nothing is known yet.
+    /// Segments whose content is unknown.
     pub fn new(disk: Arc<Disk>, observer: Arc<dyn Observer>) -> Self {
         let layout = &disk.layout;
         let kept_from = layout.slots_before(disk.device.size().saturating_sub(disk.options.kept_bytes));
@@ -34,13 +34,13 @@ impl Space {
         Self { table, retired: Retired::default(), observer, disk }
     }
 
-    /// A record was written to a segment.
+    /// Counts a record that was written to a segment.
     pub fn occupy(&self, slot: u32, tenant: u32, units: u32) {
         let counted = self.table.occupy(slot, tenant, units);
         self.observer.occupied(counted, u64::from(units) * UNIT);
     }
 
-    /// A segment of an earlier run was found.
+    /// Counts the records of a recovered segment.
     pub fn occupy_again(&self, slot: u32, tenants: TenantUnits) {
         for (tenant, units) in tenants.iter() {
             self.observer.occupied(tenant, u64::from(units) * UNIT);
@@ -48,7 +48,7 @@ impl Space {
         self.table.occupy_again(slot, tenants);
     }
 
-    /// Nothing of the segment can be read any more; the slot is free, or out of use.
+    /// Frees a slot, or takes it out of use. Nothing there can be read any more.
     pub fn release(&self, slot: u32, state: SegmentState) {
         for (tenant, units) in self.table.release(slot, state).iter() {
             self.observer.vacated(tenant, u64::from(units) * UNIT);
@@ -63,7 +63,7 @@ impl Space {
         self.observer.dropped(event);
     }
 
-    /// A record that was in the index was dropped.
+    /// Reports a dropped record that was in the index.
     pub fn report_entry(&self, reason: Dropped, hash: u64, entry: &Entry) {
         let segment = self.table.segment(entry.location.slot);
         self.report(DropEvent {
@@ -78,21 +78,22 @@ impl Space {
         });
     }
 
-    /// Segments of a pool kept free: one for each class and two in reserve, or a hundredth.
+    /// Number of segments of a pool that are kept free: one for each class and two in reserve, or a
+    /// hundredth.
     pub fn free_wanted(&self, pool: Pool) -> usize {
         let classes = if pool == Pool::Protected { 1 } else { Class::OF_RECORDS.len() };
         let count = self.table.count(pool);
         (count / 100).max(classes + 2).min(count / 3)
     }
 
-    /// A write to a slot failed that holds no records.
+    /// Retires a slot without records after a failed write to it.
     pub fn retire_empty(&self, slot: u32) {
         self.release(slot, SegmentState::Retired);
         self.disk.counters.segments_retired.add(1);
         self.retired.add(slot, self.disk.env.monotonic());
     }
 
-    /// Gives slots back whose pause is over and whose superblock can be made void.
+    /// Frees retired slots whose pause is over and whose superblock can be overwritten.
     pub fn give_back_retired(&self) {
         for _ in 0..TRIES {
             if !self.disk.watch.may_write() {

@@ -1,8 +1,8 @@
-//! The threads of the flash tier: one writes records, one the journal, one keeps (reclaiming, images,
-//! probes, syncs), one watches that no read hangs.
+//! The threads of the flash tier: one writes records, one writes the journal, one is the keeper
+//! (reclaiming, images, probes, syncs), and one is the watchdog of hanging reads and writes.
 //!
-//! Invariants: the watch does no I/O, so a device that hangs cannot hang it; a removal waits for no
-//! other work than earlier ones before it is written.
+//! Invariants: the watchdog does no I/O, so that a hanging device cannot block it. A removal waits only
+//! for earlier removals before it is written.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use super::core::{Core, WATCH_TICK};
 use super::format::Root;
 use super::options::Journaling;
 
-/// Journal entries gather for this long.
+/// Time for which journal entries are gathered.
 const GROUP_DELAY: Duration = Duration::from_millis(10);
 
-/// How long idle threads wait before they look around.
+/// How long idle threads wait before they check for work.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// How often the keeper looks for work.
+/// How often the keeper checks for work.
 const KEEP_PAUSE: Duration = Duration::from_millis(20);
 
 /// Journal writes are synced at least this often.
@@ -51,7 +51,7 @@ impl Closing {
 }
 
 impl Threads {
-    /// Starts them, and one that recovers what the run before left, if `root` names it.
+    /// Starts the threads, and one that recovers the run that left `root`, if given.
     pub fn start(core: &Arc<Core>, root: Option<Root>) -> std::io::Result<Self> {
         let closing = Arc::new(Closing::default());
         let mut threads = Self { closing, handles: Vec::new() };
@@ -87,7 +87,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Ends all threads; what they had begun is finished.
+    /// Stops all threads after they have finished their current work.
     pub fn stop(&mut self, core: &Core) {
         let guard = self.closing.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.closing.closed.store(true, Ordering::Release);
@@ -96,7 +96,7 @@ impl Threads {
         core.writer.queue.wake();
         core.journal.wake();
         for handle in self.handles.drain(..) {
-            // A thread that panicked has said so; stopping goes on.
+            // A panic of the thread was reported when it occurred; the stop continues.
             let _ = handle.join();
         }
     }

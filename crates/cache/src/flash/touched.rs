@@ -1,12 +1,12 @@
-//! Touched keys: expiries that were changed after their record was written.
+//! Touched keys: expiries that were changed after the record was written.
 //!
-//! Invariant: bounded; when it is full a touch is refused, and the caller writes the record again.
+//! Invariant: bounded. When it is full a touch is refused, and the caller writes the record again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Overrides kept: about 4 MiB.
+/// Most overrides kept: about 4 MiB.
 const OVERRIDES_MAX: usize = 128 << 10;
 
 /// Expiries by hash of the key.
@@ -17,7 +17,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Whether it is remembered.
+    /// Stores an expiry. Returns whether there was room.
     pub fn set(&self, hash: u64, expires_at: u32) -> bool {
         let mut overrides = self.lock();
         if overrides.len() >= OVERRIDES_MAX && !overrides.contains_key(&hash) {
@@ -28,7 +28,7 @@ impl Touched {
         true
     }
 
-    /// Remembers it, unless something newer is.
+    /// Stores an expiry unless there is one, which is newer.
     pub fn set_older(&self, hash: u64, expires_at: u32) {
         let mut overrides = self.lock();
         if overrides.len() < OVERRIDES_MAX {

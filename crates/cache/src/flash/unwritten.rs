@@ -1,7 +1,7 @@
-//! Unwritten records: what lies in write buffers can be read from there.
+//! Unwritten records: reads find them in the write buffers.
 //!
-//! Invariant: a buffer stays until every record that begins in it is on the device whole, so any
-//! record is either all in memory or all on the device.
+//! Invariant: a buffer is kept until every record that begins in it is completely on the device, so that
+//! a record is either completely in memory or completely on the device.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::device::AlignedBuffer;
 pub(super) struct Piece {
     pub slot: u32,
     pub id: u64,
-    /// Where it lies in the segment, in bytes.
+    /// Offset in the segment in bytes.
     pub start: u64,
     pub buffer: AlignedBuffer,
-    /// How much of it is used: whole blocks.
+    /// Bytes in use: a multiple of a block.
     pub bytes: usize,
     /// The end of the last record that begins in it.
     pub needed_to: u64,
@@ -36,7 +36,7 @@ impl Unwritten {
         self.lock().insert((piece.slot, piece.start), piece);
     }
 
-    /// The segment is on the device up to `written_to`.
+    /// Drops the buffers of a segment that is on the device up to `written_to`.
     pub fn written(&self, slot: u32, written_to: u64) {
         self.lock().retain(|&(of, _), piece| of != slot || piece.needed_to > written_to);
     }
@@ -46,13 +46,13 @@ impl Unwritten {
         self.lock().values().map(|piece| piece.bytes as u64).sum()
     }
 
-    /// Nothing of the segment is needed any more.
+    /// Drops all buffers of a segment.
     pub fn forget(&self, slot: u32) {
         self.lock().retain(|&(of, _), _| of != slot);
     }
 
-    /// Appends to `into` what of the segment lies in buffers, from `start` on up to `end`. Whether
-    /// `start` was there.
+    /// Appends the bytes from `start` to `end` of a segment to `into`, as far as they are in buffers.
+    /// Returns whether `start` is.
     pub fn read(&self, slot: u32, start: u64, end: u64, into: &mut Vec<u8>) -> bool {
         let pieces = self.lock();
         let mut at = start;
@@ -68,7 +68,7 @@ impl Unwritten {
         at > start
     }
 
-    /// Puts what of a segment lies in buffers over its bytes from the device.
+    /// Overwrites a segment's bytes from the device with those in buffers.
     pub fn overlay(&self, slot: u32, bytes: &mut [u8]) {
         for piece in self.lock().range((slot, 0)..(slot + 1, 0)).map(|(_, piece)| piece) {
             bytes[piece.start as usize..piece.end() as usize]

@@ -1,7 +1,7 @@
-//! The write queue: writes that one thread carries out in order.
+//! The write queue: writes that one thread executes in order.
 //!
-//! Invariants: jobs are taken in the order in which they were queued; the queue's memory is that of the write
-//! buffers, which are bounded.
+//! Invariants: jobs are taken in the order in which they were queued. The queue's memory is that of the
+//! write buffers, which are bounded.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use super::unwritten::Piece;
 
-/// One write.
+/// A queued write.
 pub(super) enum Job {
     /// The superblock of a new segment.
     Head { slot: u32, id: u64, bytes: Vec<u8> },
     /// A full buffer.
     Piece(Arc<Piece>),
-    /// Footer and trailer.
+    /// The footer and trailer of a segment.
     Seal { slot: u32, id: u64, bytes: Vec<u8> },
 }
 
@@ -34,7 +34,7 @@ impl WriteQueue {
         }
     }
 
-    /// The next job; waits for one, at most for `patience`.
+    /// The next job, for which it waits at most `patience`.
     pub fn take(&self, patience: Duration) -> Option<Job> {
         let mut jobs = self.lock();
         if jobs.is_empty() && patience > Duration::ZERO {
@@ -44,7 +44,7 @@ impl WriteQueue {
         jobs.pop_front()
     }
 
-    /// Lets the writer look up.
+    /// Wakes a thread that waits for a job.
     pub fn wake(&self) {
         self.arrived.notify_all();
     }

@@ -1,12 +1,12 @@
-//! The writer: the open segments with their buffers, and the writes that wait for the device. How a record
-//! gets into them is in `append` and `large`.
+//! The writer: the open segments with their buffers, and the writes queued for the device. `append` and
+//! `large` put records into them.
 //!
-//! Invariants: writes of a segment reach the device in the order in which they were queued; a segment whose
-//! write fails is retired and its later writes are skipped.
+//! Invariants: the writes of a segment reach the device in the order in which they were queued. After a
+//! failed write the segment is retired and its later writes are skipped.
 //!
-//! Locks are taken in this order and never the other way: an open segment, the one of journal writes, keys,
-//! removals, then the journal, the index, the table of segments, a slot's tenants. Only those of journal
-//! writes, of the writer and of the keeper are held during I/O.
+//! Locks are taken in this order and never the other way: an open segment, the one of journal writes,
+//! keys, removals, then the journal, the index, the table of segments, a slot's tenants. Only those of
+//! journal writes, of the writer and of the keeper are held during I/O.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use super::unwritten::{Piece, Unwritten};
 use super::write_queue::{Job, WriteQueue};
 use crate::device::BufferPool;
 
-/// See the module.
+/// The writer. See the module.
 pub(super) struct Writer {
     pub disk: Arc<Disk>,
     pub space: Arc<Space>,
@@ -32,7 +32,7 @@ pub(super) struct Writer {
     pub policy: Arc<ReclaimPolicy>,
     open: [Mutex<Option<OpenSegment>>; Class::OF_RECORDS.len()],
     pub unwritten: Unwritten,
-    /// Held while a queued write is carried out, so that writes are in order whoever calls. Taken before all
+    /// Held during a queued write, so that writes stay in order whichever thread calls. Taken before all
     /// other locks.
     writing: Mutex<()>,
     pub queue: WriteQueue,
@@ -40,7 +40,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Nothing is open and nothing waits.
+    /// A writer without open segments and queued writes.
     pub fn new(keys: Arc<Keyspace>, policy: Arc<ReclaimPolicy>) -> Self {
         let (disk, space) = (Arc::clone(&keys.disk), Arc::clone(&keys.space));
         let bytes = disk.options.write_buffer_bytes;
@@ -69,7 +69,8 @@ impl Writer {
         }
     }
 
-    /// Queues what is in the buffer of each class since `write_delay`, or in any case.
+    /// Queues the buffer of each class that was begun at least `write_delay` ago, or every buffer
+    /// `in_any_case`.
     pub fn flush_buffers(&self, in_any_case: bool) {
         let now = self.disk.env.monotonic();
         for class in Class::OF_RECORDS {
@@ -90,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// No record is added any more: the rest of the buffer and the footer are queued.
+    /// Ends a segment: queues the rest of its buffer and its footer.
     pub fn seal(&self, open: Option<OpenSegment>) {
         let Some(mut open) = open else { return };
         let piece = open.take_piece();
@@ -112,14 +113,14 @@ impl Writer {
         );
     }
 
-    /// Bytes of records in buffers, full or not, that are not on the device.
+    /// Bytes of records in buffers, full or not, that are not on the device yet.
     pub fn unwritten_bytes(&self) -> u64 {
         let open = |class: Class| self.lock_open(class).as_ref().map_or(0, OpenSegment::buffered_bytes);
-        // Full buffers last: one that fills up meanwhile is counted twice rather than not at all.
+        // Full buffers are added last: a buffer that fills meanwhile is counted twice instead of not at all.
         Class::OF_RECORDS.into_iter().map(open).sum::<u64>() + self.unwritten.bytes()
     }
 
-    /// A copy of a record that is not on the device yet. `None` when it is.
+    /// A copy of a record that is not on the device yet; `None` if it is.
     pub fn read_unwritten(&self, slot: u32, start: u64, end: u64) -> Option<Vec<u8>> {
         let segment = self.space.table.segment(slot);
         let guard = self.lock_open(segment.class);
@@ -142,8 +143,8 @@ impl Writer {
         Class::OF_RECORDS.into_iter().find_map(of).unwrap_or_default()
     }
 
-    /// A write to a segment failed: its records are gone, and its slot is not used before a try of it
-    /// succeeds.
+    /// Handles a failed write to a segment: drops its records, and does not use its slot again before a
+    /// test write to it succeeds.
     pub fn retire(&self, slot: u32, id: u64) {
         for class in Class::OF_RECORDS {
             let mut open = self.lock_open(class);
@@ -157,7 +158,7 @@ impl Writer {
         let segment = self.space.table.segment(slot);
         self.keys.earlier.lose();
         self.space.release(slot, SegmentState::Retired);
-        // An image that is begun from here on does not name the segment any more; one before is not believed.
+        // Images that begin from here on do not name the segment. Earlier ones are invalidated.
         self.keys.distrust();
         self.unwritten.forget(slot);
         self.disk.counters.segments_retired.add(1);
@@ -165,7 +166,7 @@ impl Writer {
         self.space.retired.add(slot, self.disk.env.monotonic());
     }
 
-    /// Carries out one queued write; waits for one, at most for `patience`. Whether there was one.
+    /// Executes one queued write, for which it waits at most `patience`. Returns whether there was one.
     pub fn write_next(&self, patience: Duration) -> bool {
         let _in_order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(job) = self.queue.take(patience) else { return false };
@@ -173,7 +174,7 @@ impl Writer {
             Job::Head { slot, id, .. } | Job::Seal { slot, id, .. } => (*slot, *id),
             Job::Piece(piece) => (piece.slot, piece.id),
         };
-        // A retired segment has another id by now, and so has one that was flushed away.
+        // The slot has another id if the segment was retired or voided by a flush.
         if self.space.table.id(slot) == id
             && let Err(error) = self.carry_out(job)
         {

@@ -1,25 +1,25 @@
-//! Sizes of the format, and fields of fixed width.
+//! Sizes of the format, and fixed-width fields.
 //!
-//! Invariant: reading takes any bytes and never panics.
+//! Invariant: reading accepts any bytes and never panics.
 
 use crate::device::BLOCK;
 
 /// Records begin at multiples of this many bytes.
 pub const UNIT: u64 = 64;
 
-/// A checksum covers this much of a value.
+/// Bytes of a value that one checksum covers.
 pub const CHECKED_BYTES: usize = 64 << 10;
 
-/// A record is at most this long, also where a quarter of a segment would be more.
+/// Bytes of the longest record, even where a quarter of a segment is larger.
 pub const RECORD_BYTES_MAX: u64 = 4 << 20;
 
-/// The longest key.
+/// Bytes of the longest key.
 pub const KEY_BYTES_MAX: usize = 8 << 10;
 
-/// Sequence numbers have 48 bits.
+/// The largest sequence number: they have 48 bits.
 pub const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
-/// Rounds up to whole units.
+/// Converts bytes to units, rounded up.
 pub fn units(bytes: u64) -> u64 {
     bytes.div_ceil(UNIT)
 }
@@ -30,7 +30,7 @@ pub fn checksum_with(id: u64, parts: &[&[u8]]) -> u32 {
     parts.iter().fold(seeded, |sum, part| crc32c::crc32c_append(sum, part))
 }
 
-/// Fixed-width integers at an offset; zero beyond the end, which no checksum passes.
+/// Reads `N` bytes at an offset; zeros beyond the end, which no checksum accepts.
 pub(in crate::flash) fn bytes_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let found = bytes.get(offset..offset + N).and_then(|b| b.try_into().ok());
     found.unwrap_or([0; N])
@@ -52,7 +52,7 @@ pub(in crate::flash) fn put(into: &mut [u8], offset: usize, value: &[u8]) {
     into[offset..offset + value.len()].copy_from_slice(value);
 }
 
-/// An empty block to write fields into.
+/// A block of zeros to write fields into.
 pub(super) fn block() -> Vec<u8> {
     vec![0; BLOCK as usize]
 }

@@ -1,7 +1,7 @@
 //! A block of the journal: up to 254 entries of 16 bytes, written once.
 //!
-//! Invariant: the block is covered by one checksum and carries the epoch of its half, so a block of
-//! an earlier use never counts.
+//! Invariant: one checksum covers the block, which carries the epoch of its half, so that a block of an
+//! earlier use of the half is never accepted.
 
 use super::bytes::{block, checksum_with, put, u16_at, u32_at, u64_at};
 use crate::device::BLOCK;
@@ -10,7 +10,7 @@ const MAGIC: &[u8; 4] = b"SJNL";
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
 
-/// Entries that fit a block.
+/// Entries of a full block.
 pub const ENTRIES_PER_BLOCK: usize = (BLOCK as usize - HEADER_BYTES) / ENTRY_BYTES;
 
 /// The largest distance of a sequence number from the base of its block.
@@ -21,12 +21,12 @@ const DISTANCE_MAX: u64 = (1 << 24) - 1;
 pub enum JournalKind {
     /// It was deleted or overwritten.
     Forgotten,
-    /// It got another expiry.
+    /// Its expiry was changed.
     Touched {
         /// Seconds since 1970, 0 for never.
         expires_at: u32,
     },
-    /// All keys were.
+    /// All keys were removed.
     Flushed,
 }
 
@@ -35,30 +35,30 @@ pub enum JournalKind {
 pub struct JournalEntry {
     /// Hash of the key; 0 for [`JournalKind::Flushed`].
     pub hash: u64,
-    /// When, in the order of all records and entries.
+    /// Position in the order of all records and entries.
     pub sequence: u64,
-    /// What.
+    /// What happened.
     pub kind: JournalKind,
 }
 
-/// Entries that were made durable together.
+/// Entries that are made durable together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalBlock {
-    /// The epoch of the half that it lies in.
+    /// The epoch of the half that holds the block.
     pub epoch: u64,
-    /// In order of their sequence numbers.
+    /// Sorted by their sequence numbers.
     pub entries: Vec<JournalEntry>,
 }
 
 impl JournalBlock {
-    /// How many of `entries`, from the first on, fit one block.
+    /// Number of `entries`, from the first on, that fit into a block.
     pub fn fitting(entries: &[JournalEntry]) -> usize {
         let Some(first) = entries.first() else { return 0 };
         let is_near = |e: &&JournalEntry| e.sequence.wrapping_sub(first.sequence) <= DISTANCE_MAX;
         entries.iter().take(ENTRIES_PER_BLOCK).take_while(is_near).count()
     }
 
-    /// One block of the device whose id begins with `device`.
+    /// Encodes a block of the device whose id begins with `device`.
     pub fn encode(device: u64, epoch: u64, entries: &[JournalEntry]) -> Vec<u8> {
         let mut bytes = block();
         let base = entries.first().map_or(0, |entry| entry.sequence);
@@ -81,7 +81,7 @@ impl JournalBlock {
         bytes
     }
 
-    /// The block in `bytes`, if it is a sound one of this device.
+    /// Decodes the block in `bytes` if it is valid and of this device.
     pub fn parse(device: u64, bytes: &[u8]) -> Option<Self> {
         let body = bytes.get(8..BLOCK as usize)?;
         if &bytes[..4] != MAGIC || checksum_with(device, &[body]) != u32_at(bytes, 4) {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_read_back_and_notice_every_flipped_byte() {
+    fn blocks_round_trip_and_detect_every_flipped_byte() {
         let entries: Vec<_> = (0..300)
             .map(|n: u64| JournalEntry {
                 hash: n * 0x1234_5678_9ABC,

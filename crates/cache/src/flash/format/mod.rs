@@ -1,6 +1,6 @@
 //! The bytes on the device, as docs/formats/cache-segment.md describes them. No I/O.
 //!
-//! Invariants: a reader takes any bytes and never panics; what it returns was covered by a checksum.
+//! Invariants: a decoder accepts any bytes and never panics; a checksum covers everything that it returns.
 
 mod bytes;
 mod journal;

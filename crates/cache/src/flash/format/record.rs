@@ -1,7 +1,7 @@
-//! A record: header, key, a checksum for each 64 KiB of the value, value.
+//! A record: header, key, a checksum for each 64 KiB of the value, and the value.
 //!
-//! Invariant: a [`RecordView`] exists only when the header's checksum matched, which covers the key
-//! and the checksums of the value; [`RecordView::value`] gives only bytes whose checksum matched.
+//! Invariant: a [`RecordView`] exists only if the header's checksum matches, which covers the key and
+//! the checksums of the value. [`RecordView::value`] returns only bytes whose checksum matches.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ const SUMS_MAX: usize = RECORD_BYTES_MAX as usize / CHECKED_BYTES;
 /// Bytes of the key of a piece: hash, nonce, number.
 pub const PIECE_KEY_BYTES: usize = 20;
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole value.
+    /// A complete value.
     Whole,
     /// The table of a large value.
     Head,
@@ -28,19 +28,19 @@ pub enum Kind {
     Piece,
 }
 
-/// What a client has said of a value after it was written.
+/// Marks that a client set on a value after it was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It is out of date, but may be served.
+    /// It is out of date but may be served.
     pub stale: bool,
-    /// Some client was told that it alone shall refresh it.
+    /// A client has been chosen to refresh it.
     pub won: bool,
 }
 
 impl Marks {
     const STALE: u8 = 1 << 4;
     const WON: u8 = 1 << 5;
-    /// The bits of the second byte that marks take, above the kind.
+    /// The bits of the second byte that marks use, above the kind.
     const BITS: u8 = Self::STALE | Self::WON;
 
     fn bits(self) -> u8 {
@@ -53,33 +53,33 @@ impl Marks {
     }
 }
 
-/// The fields of a record beside key and value.
+/// The fields of a record other than key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewHeader {
-    /// What it holds.
+    /// The content of the record.
     pub kind: Kind,
-    /// What was said of it.
+    /// The client's marks.
     pub marks: Marks,
     /// The client's flags.
     pub flags: u32,
-    /// Seconds since 1970, 0 for never.
+    /// When the value expires, in seconds since 1970; 0 for never.
     pub expires_at: u32,
-    /// Whose it is.
+    /// The tenant that owns the record.
     pub tenant: u32,
-    /// When it was written, in the order of all records and journal entries: 48 bits.
+    /// Position in the order of all records and journal entries: 48 bits.
     pub sequence: u64,
-    /// The unique number that compare-and-swap compares.
+    /// The unique version that compare-and-swap compares.
     pub cas: u64,
 }
 
 /// The table of a large value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LargeValue {
-    /// Bytes of the whole value.
+    /// Bytes of the complete value.
     pub bytes: u64,
-    /// Bytes of each piece but the last.
+    /// Bytes of each piece except the last.
     pub piece_bytes: u32,
-    /// Tells the pieces of this value from those of an earlier one under the same key.
+    /// Distinguishes the pieces of this value from those of an earlier value of the same key.
     pub nonce: u64,
 }
 
@@ -88,14 +88,14 @@ pub fn record_bytes(key: usize, value: usize) -> u64 {
     (HEADER_BYTES + key + 4 * value.div_ceil(CHECKED_BYTES) + value) as u64
 }
 
-/// The checksums of a value, which are made before any lock is taken.
+/// The checksums of a value, computed before any lock is taken.
 pub struct Sums {
     bytes: [u8; 4 * SUMS_MAX],
     count: usize,
 }
 
 impl Sums {
-    /// The checksums of a value that fits a record.
+    /// The checksums of a value that fits into a record.
     pub fn of(value: &[u8]) -> Self {
         let mut sums = Self { bytes: [0; 4 * SUMS_MAX], count: 0 };
         for part in value.chunks(CHECKED_BYTES).take(SUMS_MAX) {
@@ -106,14 +106,14 @@ impl Sums {
     }
 }
 
-/// What stands for a place, in units from the start of the segment, in the upper bits of a record's sequence
-/// number, so that a write that went elsewhere is noticed. Records without it, 0, are not held against it.
+/// The mark of a place, which is in units from the start of the segment. It is stored in the upper bits
+/// of a record's sequence number and reveals a write that went elsewhere. Records without it, with 0,
+/// are accepted at any place.
 fn place_mark(place: u32) -> u64 {
     u64::from(place % 0xFFFF + 1) << SEQUENCE_BITS
 }
 
-/// Writes a record that is to lie at `place` of segment `id` piece by piece to `out`, which takes them in
-/// order.
+/// Writes a record for `place` of segment `id` to `out`, which receives the parts in order.
 pub fn write_record(
     (id, place): (u64, u32),
     header: &NewHeader,
@@ -139,7 +139,7 @@ pub fn write_record(
     }
 }
 
-/// A record whose header, key and list of checksums are sound.
+/// A record whose header, key and list of checksums are valid.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordView<'a> {
     /// The fields of the header.
@@ -151,8 +151,8 @@ pub struct RecordView<'a> {
 }
 
 impl<'a> RecordView<'a> {
-    /// The record that begins at the start of `bytes`, if a sound one that was written to `place` of segment
-    /// `id` does. The value need not be within `bytes`.
+    /// Decodes the record at the start of `bytes` if it is valid and was written to `place` of segment
+    /// `id`. The value need not be within `bytes`.
     pub fn parse((id, place): (u64, u32), bytes: &'a [u8]) -> Option<Self> {
         let head = bytes.get(..HEADER_BYTES)?;
         let kind = match head[1] & !Marks::BITS {
@@ -194,18 +194,18 @@ impl<'a> RecordView<'a> {
         self.value_bytes
     }
 
-    /// Bytes of the record, not rounded.
+    /// Bytes of the record before rounding to units.
     pub fn bytes(&self) -> u64 {
         record_bytes(self.key.len(), self.value_bytes)
     }
 
-    /// Where the value begins, counted from the record's first byte.
+    /// Offset of the value from the record's first byte.
     pub fn value_start(&self) -> usize {
         HEADER_BYTES + self.key.len() + self.sums.len()
     }
 
-    /// The bytes `wanted` of the value as a range of `bytes`, the same slice that was parsed.
-    /// `None` unless all of it is there and the checksums of the parts that hold it match.
+    /// The bytes `wanted` of the value as a range of `bytes`, the slice that was parsed. `None` unless
+    /// the value is completely in `bytes` and the checksums of the affected parts match.
     pub fn value(&self, bytes: &[u8], wanted: Range<usize>) -> Option<Range<usize>> {
         let start = self.value_start();
         let value = bytes.get(start..start + self.value_bytes)?;
@@ -227,7 +227,7 @@ impl<'a> RecordView<'a> {
 impl LargeValue {
     const BYTES: usize = 20;
 
-    /// The value of the head's record.
+    /// Encodes the table as the value of the head's record.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, &self.bytes.to_le_bytes());
@@ -236,14 +236,14 @@ impl LargeValue {
         bytes
     }
 
-    /// The table in the value of a head's record.
+    /// Decodes the table from the value of a head's record.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (length, piece_bytes, nonce) = (u64_at(bytes, 0), u32_at(bytes, 8), u64_at(bytes, 12));
         let is_sound = bytes.len() == Self::BYTES && piece_bytes > 0;
         is_sound.then_some(Self { bytes: length, piece_bytes, nonce })
     }
 
-    /// The range of the whole value that piece `number` holds.
+    /// The range of the complete value that piece `number` holds.
     pub fn piece(&self, number: u64) -> Range<u64> {
         let start = number * u64::from(self.piece_bytes);
         start..(start + u64::from(self.piece_bytes)).min(self.bytes)
@@ -285,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_record_reads_back_whole_and_in_ranges(
+        fn a_record_round_trips_completely_and_in_ranges(
             id: u64, header in header(), key in prop::collection::vec(any::<u8>(), 1..300),
             size in 0_usize..200_000, seed: u8, cut in (0.0..1.0, 0.0..1.0),
         ) {
@@ -304,7 +304,7 @@ mod tests {
         }
 
         #[test]
-        fn any_flipped_bit_and_any_torn_tail_is_noticed(
+        fn any_flipped_bit_and_any_torn_tail_is_detected(
             size in 0_usize..140_000, bit: prop::sample::Index, keep: prop::sample::Index,
         ) {
             let header = NewHeader {
@@ -328,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             let _ = RecordView::parse((1, PLACE), &bytes);
             if let Some(first) = bytes.first_mut() {

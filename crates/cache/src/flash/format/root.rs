@@ -1,6 +1,6 @@
-//! The root: what the device is, and where its newest image and journal are.
+//! The root: describes the device and names its newest image and journal half.
 //!
-//! Invariant: the two roots are written in turn, so one of them is always sound.
+//! Invariant: the two roots are written alternately, so that one of them is always valid.
 
 use super::bytes::{block, put, u16_at, u32_at, u64_at};
 
@@ -8,10 +8,10 @@ const MAGIC: &[u8; 8] = b"SNDCACHE";
 const VERSION: u16 = 1;
 const CHECKSUM_OFFSET: usize = 96;
 
-/// See docs/formats/cache-segment.md.
+/// The fields of a root. See docs/formats/cache-segment.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Whether the image is the whole truth.
+    /// Whether the image is complete, after a clean stop.
     pub clean: bool,
     /// Whether journal entries were lost.
     pub journal_lost: bool,
@@ -21,7 +21,7 @@ pub struct Root {
     pub device: [u8; 16],
     /// Seed of all hashes.
     pub hash_seed: u64,
-    /// Which root is the newer one.
+    /// Number of this root; the root with the larger one is newer.
     pub turn: u64,
     /// Number of segments.
     pub segments: u32,
@@ -29,20 +29,20 @@ pub struct Root {
     pub journal_blocks: u32,
     /// Rows of an index shard.
     pub shard_rows: u32,
-    /// The journal half that is written to.
+    /// The journal half that is being written.
     pub journal_half: u8,
     /// Sequence number of the newest image, 0 for none.
     pub image: u64,
-    /// Every number below was given before this root was written.
+    /// All sequence numbers in use when this root was written are below this one.
     pub next_sequence: u64,
-    /// Records below are void.
+    /// Records with a sequence number below this one are void.
     pub flushed_below: u64,
-    /// Size of the device.
+    /// Bytes of the device.
     pub device_bytes: u64,
 }
 
 impl Root {
-    /// One block.
+    /// Encodes the root as a block.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = block();
         put(&mut bytes, 0, MAGIC);
@@ -65,7 +65,7 @@ impl Root {
         bytes
     }
 
-    /// The root in `bytes`, if it is a sound one of this version.
+    /// Decodes the root in `bytes` if it is valid and of this version.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let body = bytes.get(..CHECKSUM_OFFSET)?;
         let is_ours = &body[..8] == MAGIC && u16_at(body, 8) == VERSION;
@@ -90,7 +90,7 @@ impl Root {
         })
     }
 
-    /// The newer of two sound roots.
+    /// The newer of the valid roots.
     pub fn newest(first: &[u8], second: &[u8]) -> Option<Self> {
         let roots = [first, second].into_iter().filter_map(Self::parse);
         roots.max_by_key(|root| root.turn)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newer_sound_root_counts() {
+    fn the_newest_valid_root_is_used() {
         let old = Root {
             clean: true,
             journal_lost: false,

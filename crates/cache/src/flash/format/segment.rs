@@ -1,6 +1,6 @@
-//! The frame of a segment: superblock in front, footer and trailer behind.
+//! The frame of a segment: superblock at its start, footer and trailer at its end.
 //!
-//! Invariant: all checksums are made with the segment's id, so frames of an earlier use of the
+//! Invariant: all checksums are seeded with the segment's id, so that frames of an earlier use of the
 //! slot never match.
 
 use super::bytes::{block, checksum_with, put, u16_at, u32_at, u64_at};
@@ -12,28 +12,28 @@ const HEAD_MAGIC: &[u8; 8] = b"SNDSEGMT";
 const TRAILER_MAGIC: &[u8; 8] = b"SNDTRAIL";
 const VERSION: u16 = 1;
 const ROW_BYTES: usize = 24;
-/// Bits of a tenant's number that a row has room for; a larger number is found again as 0, which is nobody.
+/// Bits of a tenant's number in a row. A larger number is read back as 0, which is no tenant.
 pub const TENANT_BITS: u32 = 25;
-/// Where in a trailer the tenants stand.
+/// Offset of the tenants in a trailer.
 const TENANTS_AT: usize = 48;
 
-/// What the records of a segment have in common: how long they are expected to live.
+/// The expected lifetime that the records of a segment share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// Newly written data.
     Ingest,
-    /// On probation: filled in after a miss.
+    /// On probation: stored after a miss.
     Probation,
     /// Protected: read again on probation, admitted by a ghost hit, or written again.
     Protected,
     /// Expires soon.
     Brief,
-    /// No records but a copy of the index.
+    /// No records, but a copy of the index.
     Image,
 }
 
 impl Class {
-    /// The classes that records are written to.
+    /// The classes of records.
     pub const OF_RECORDS: [Class; 4] = [Class::Ingest, Class::Probation, Class::Protected, Class::Brief];
 
     fn from_byte(byte: u8) -> Option<Self> {
@@ -57,18 +57,18 @@ impl Class {
 pub struct SegmentHead {
     /// Class of its records.
     pub class: Class,
-    /// The device it was written on.
+    /// Id of the device.
     pub device: [u8; 16],
     /// Its id: the sequence number at which it was opened.
     pub id: u64,
-    /// When it was opened.
+    /// When it was opened, in seconds since 1970.
     pub opened_at: u32,
     /// Part and sequence number of an image.
     pub image: (u32, u64),
 }
 
 impl SegmentHead {
-    /// One block.
+    /// Encodes the superblock as a block.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = block();
         put(&mut bytes, 0, HEAD_MAGIC);
@@ -84,7 +84,7 @@ impl SegmentHead {
         bytes
     }
 
-    /// The superblock in `bytes`, if it is a sound one of `device`.
+    /// Decodes the superblock in `bytes` if it is valid and of `device`.
     pub fn parse(bytes: &[u8], device: &[u8; 16]) -> Option<Self> {
         let body = bytes.get(..56)?;
         let id = u64_at(body, 32);
@@ -102,7 +102,7 @@ impl SegmentHead {
     }
 }
 
-/// One record as the footer knows it.
+/// A record in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Hash of its key.
@@ -111,17 +111,17 @@ pub struct Row {
     pub offset: u32,
     /// Length in units.
     pub units: u32,
-    /// What it holds.
+    /// The content of the record.
     pub kind: Kind,
-    /// Whose it is; 0 when the number is too large for the footer.
+    /// The tenant that owns the record; 0 if its number is too large for the footer.
     pub tenant: u32,
-    /// Sequence number less the segment's id.
+    /// Sequence number minus the segment's id.
     pub sequence: u32,
-    /// Seconds since 1970, 0 for never.
+    /// When the record expires, in seconds since 1970; 0 for never.
     pub expires_at: u32,
 }
 
-/// Bytes of a footer of so many rows: whole blocks.
+/// Bytes of a footer of `rows` rows, rounded up to blocks.
 pub fn footer_bytes(rows: usize) -> u64 {
     ((rows * ROW_BYTES) as u64).next_multiple_of(BLOCK)
 }
@@ -133,16 +133,16 @@ pub struct Trailer {
     pub id: u64,
     /// Number of rows of the footer.
     pub rows: u32,
-    /// When the last record has expired; 0 when one never does.
+    /// When the last record expires, in seconds since 1970; 0 if one never does.
     pub latest_expiry: u32,
     /// Sequence number of the last record.
     pub last_sequence: u64,
-    /// Bytes of records, in whole units.
+    /// Bytes of all records, rounded up to units.
     pub record_bytes: u64,
 }
 
 impl Trailer {
-    /// Footer and trailer as they stand at the end of the slot: `footer_bytes(rows)` and a block.
+    /// Encodes footer and trailer as they stand at the end of the slot: `footer_bytes(rows)` and a block.
     pub fn encode(&self, rows: &[Row]) -> Vec<u8> {
         let footer = footer_bytes(rows.len()) as usize;
         let mut bytes = vec![0; footer + BLOCK as usize];
@@ -180,7 +180,8 @@ impl Trailer {
         bytes
     }
 
-    /// What the trailer in the last block of a slot says of tenants; those of early runs say nothing.
+    /// Decodes the tenants of the trailer in `bytes`, the last block of a slot. Trailers of early
+    /// versions list none.
     pub fn tenants(&self, bytes: &[u8]) -> TenantUnits {
         self.listed_tenants(bytes).unwrap_or_else(|| TenantUnits::of_others(self.record_bytes))
     }
@@ -199,7 +200,7 @@ impl Trailer {
         Some(tenants)
     }
 
-    /// The trailer in the last block of a slot, if it is a sound one of segment `id`; and the
+    /// Decodes the trailer in the last block of a slot if it is valid and of segment `id`, with the
     /// checksum of its rows.
     pub fn parse(bytes: &[u8], id: u64) -> Option<(Self, u32)> {
         let body = bytes.get(..44)?;
@@ -219,7 +220,7 @@ impl Trailer {
         Some((trailer, u32_at(body, 40)))
     }
 
-    /// The rows of a footer (its `footer_bytes`), if they match the checksum of the trailer.
+    /// Decodes the rows of a footer (`footer_bytes` long) if they match the checksum of the trailer.
     pub fn parse_rows(&self, footer: &[u8], rows_sum: u32) -> Option<Vec<Row>> {
         let first = footer.len().checked_sub(self.rows as usize * ROW_BYTES)?;
         let bytes = &footer[first..];
@@ -248,7 +249,7 @@ fn parse_row(bytes: &[u8]) -> Row {
     }
 }
 
-/// What the tenants of a footer's records have in a segment.
+/// The units of each tenant among the rows of a footer.
 pub fn tenants_of(rows: &[Row]) -> TenantUnits {
     let mut all = TenantUnits::default();
     for row in rows {
@@ -280,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn footers_read_back_and_notice_every_flip(
+        fn footers_round_trip_and_detect_every_flipped_bit(
             id: u64, rows in prop::collection::vec(row(), 0..400), bit: prop::sample::Index,
         ) {
             let trailer = Trailer {
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_superblock_reads_back_on_its_own_device_only() {
+    fn a_superblock_is_valid_only_on_its_own_device() {
         let head = SegmentHead { class: Class::Image, device: [3; 16], id: 77, opened_at: 5, image: (2, 70) };
         let bytes = head.encode();
         assert_eq!(SegmentHead::parse(&bytes, &[3; 16]), Some(head));

@@ -1,14 +1,15 @@
-//! Bytes of each tenant in a segment: of all records that lie there, whether they can still be found or not.
+//! Bytes of each tenant in a segment: of all its records, also of those that can no longer be found.
 //!
-//! Invariant: what is told when records are written or found again is exactly what is told when their segment
-//! is given up.
+//! Invariant: the units reported when records are written or recovered are equal to those reported when
+//! their segment is freed.
 
 use super::bytes::UNIT;
 
-/// Tenants that are counted apart in one segment, as many as a trailer holds.
+/// Most tenants that are counted separately in a segment; a trailer holds this many.
 pub const TENANTS_MAX: usize = 256;
 
-/// The number under which further tenants of a segment are counted, and those of segments that do not say.
+/// The number under which further tenants of a segment are counted, and the records of segments that
+/// list no tenants.
 const OTHERS: u32 = u32::MAX;
 
 /// Units by tenant.
@@ -16,13 +17,13 @@ const OTHERS: u32 = u32::MAX;
 pub struct TenantUnits(Vec<(u32, u32)>);
 
 impl TenantUnits {
-    /// Of tenants that are not known.
+    /// Units of unknown tenants.
     pub fn of_others(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         Self(if units > 0 { vec![(OTHERS, units)] } else { Vec::new() })
     }
 
-    /// Adds units of a tenant; the number under which they are counted.
+    /// Adds units of a tenant. Returns the number under which they are counted.
     pub fn add(&mut self, tenant: u32, units: u32) -> u32 {
         let is_apart = self.0.len() + 1 < TENANTS_MAX || self.0.iter().any(|(of, _)| *of == tenant);
         let counted = if is_apart { tenant } else { OTHERS };
@@ -33,7 +34,7 @@ impl TenantUnits {
         counted
     }
 
-    /// Tenants and their units.
+    /// Pairs of a tenant and its units.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.0.iter().copied()
     }
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_tenants_than_are_counted_apart_are_counted_together() {
+    fn tenants_beyond_the_limit_are_counted_together() {
         let mut units = TenantUnits::default();
         let counted: Vec<_> = (0..300).map(|tenant| units.add(tenant, tenant)).collect();
         let apart = TENANTS_MAX - 1;

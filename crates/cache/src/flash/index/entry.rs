@@ -1,54 +1,54 @@
-//! One entry: twelve bytes and six bits that say where a record lies.
+//! An index entry: twelve bytes and six bits with the place of a record.
 //!
-//! Invariant: packing loses nothing but the exact length, which is rounded up by less than 1 %.
+//! Invariant: packing keeps all fields exactly, except the length, which is rounded up by less than 1 %.
 
 use crate::flash::expiry::Coarse;
 
-/// Where a record lies.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// Slot of its segment.
+    /// Slot of the segment.
     pub slot: u32,
     /// Offset in the segment, in units of 64 bytes.
     pub offset: u32,
-    /// Length in units, rounded up.
+    /// Length in units, rounded up as the index stores it.
     pub units: u32,
-    /// When it expires, roughly.
+    /// When the record expires, rounded.
     pub expiry: Coarse,
     /// Whether it is the head of a large value.
     pub is_large: bool,
 }
 
 impl Location {
-    /// A length as the index keeps it.
+    /// Rounds a length as the index does.
     pub fn rounded(units: u32) -> u32 {
         unpack_length(pack_length(units))
     }
 }
 
-/// What the index knows about a key.
+/// What the index stores for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where its record lies.
+    /// The place of its record.
     pub location: Location,
-    /// How often it was used since it was written, 3 for more.
+    /// Number of uses since it was written, up to 3.
     pub frequency: u8,
     /// Whether it was ever used.
     pub is_fetched: bool,
 }
 
 impl Entry {
-    /// A new entry that nobody used yet.
+    /// A new entry without uses.
     pub fn new(location: Location) -> Self {
         Self { location, frequency: 0, is_fetched: false }
     }
 
-    /// Whether the record lies at this place.
+    /// Whether the record is at this place.
     pub fn is_at(&self, slot: u32, offset: u32) -> bool {
         self.location.slot == slot && self.location.offset == offset
     }
 
-    /// As three words, without the tag. The last word is never 0.
+    /// Packs the entry into three words, without the tag. The last word is never 0.
     pub(super) fn pack(&self) -> [u32; 3] {
         let Location { slot, offset, units, expiry, is_large } = self.location;
         let flags = u32::from(self.is_fetched) << 30 | u32::from(is_large) << 31;
@@ -68,7 +68,7 @@ impl Entry {
     }
 }
 
-/// Eight bits shifted left by four: the smallest that is at least `units`.
+/// Packs a length as eight bits with a shift: the smallest such number that is at least `units`.
 fn pack_length(units: u32) -> u32 {
     let units = units.max(1);
     let mut shift = (32 - units.leading_zeros()).saturating_sub(8);
@@ -88,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lengths_round_up_by_less_than_a_hundredth() {
+    fn lengths_are_rounded_up_by_less_than_one_percent() {
         for units in 1..=1 << 16 {
             let packed = pack_length(units);
             let back = unpack_length(packed);

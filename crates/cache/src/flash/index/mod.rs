@@ -1,12 +1,13 @@
-//! The index: which keys are on flash and where, in at most 16 bytes each and without the keys.
+//! The index: the keys on flash and their places, in at most 16 bytes each and without the keys.
 //!
-//! 256 shards, each behind its own short lock. A key is known by its hash: shard, bucket and 36 bits
-//! of tag. Two keys that agree in all of these are taken for one (about 1e-7 per lookup at the most
-//! that a shard grows); the record's own key then tells, so the worst outcome is a miss.
+//! 256 shards, each with its own lock, which is held briefly. A key is identified by its hash: shard,
+//! bucket and 36 bits of tag. Two keys that agree in all of these are taken for one, with a probability
+//! of about 1e-7 per lookup at a shard's largest size. The key in the record then differs, so the worst
+//! outcome is a miss.
 //!
-//! Invariants: an operation looks at two buckets, which are two cache lines; growing moves the
-//! entries of one bucket at a time, so no call waits for a table to be copied; the bytes of the
-//! table never exceed their limit, and an entry that finds no place is handed back to be counted.
+//! Invariants: an operation looks at two buckets, which are two cache lines. Growth moves the entries of
+//! one bucket at a time, so that no call waits for the copy of a table. The bytes of the table never
+//! exceed their limit; an entry that finds no place is returned to the caller, which counts it.
 
 mod entry;
 mod shard;
@@ -22,16 +23,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Number of shards: eight bits of the hash.
 pub const SHARDS: usize = 256;
 
-/// Bytes of value for which the index has a place before it grows. Most caches hold smaller values,
-/// and growing is cheap; memory for places that are never filled is not.
+/// Assumed bytes of a value, from which the initial size follows. Most caches hold smaller values; the
+/// index then grows, which is cheap, while memory of entries that are never filled is not.
 const ASSUMED_VALUE_BYTES: u64 = 256 << 10;
 
-/// Where a key lies on flash. Cheap operations behind short locks; no I/O.
+/// The places of keys on flash. Cheap operations under short locks; no I/O.
 pub struct Index {
     shards: Box<[Mutex<Shard>]>,
 }
 
-/// Rows of each shard, for a device of so many bytes: half of its first buckets, at most 2^20.
+/// Rows of each shard for a device of `device_bytes` bytes: half of its first buckets, at most 2^20.
 pub fn initial_rows(device_bytes: u64) -> u32 {
     let values = device_bytes / ASSUMED_VALUE_BYTES;
     let wanted = (values / (SHARDS as u64 * 5 * 2)).clamp(8, 1 << 20);
@@ -47,27 +48,27 @@ impl Index {
         Self { shards: shards.collect() }
     }
 
-    /// The entry of a key; with `count` it becomes one that was used once more.
+    /// The entry of a key. With `count` a use of it is counted.
     pub fn find(&self, hash: u64, count: bool) -> Option<Entry> {
         self.shard(hash).find(hash, count)
     }
 
-    /// Whether the key has a place.
+    /// Whether the key is in the index.
     pub fn has(&self, hash: u64) -> bool {
         self.shard(hash).find(hash, false).is_some()
     }
 
-    /// Asks for the memory that a call about this key will touch.
+    /// Prefetches the memory that a call for this key will touch.
     pub fn prefetch(&self, hash: u64) {
         self.shard(hash).prefetch(hash);
     }
 
-    /// Makes `entry` the place of the key.
+    /// Sets the entry of the key.
     pub fn insert(&self, hash: u64, entry: Entry) -> Inserted {
         self.shard(hash).insert(hash, entry)
     }
 
-    /// Makes `entry` the place of the key if the key has none, or one that `may_replace` allows.
+    /// Sets the entry of the key if `may_replace` returns true for its present entry, or for `None`.
     pub fn insert_if(
         &self,
         hash: u64,
@@ -78,17 +79,17 @@ impl Index {
         may_replace(shard.find(hash, false).as_ref()).then(|| shard.insert(hash, entry))
     }
 
-    /// Removes the key; its last entry.
+    /// Removes the key and returns its entry.
     pub fn remove(&self, hash: u64) -> Option<Entry> {
         self.shard(hash).remove_if(hash, |_| true)
     }
 
-    /// Removes the key if it lies at this place.
+    /// Removes the key if its record is at this place.
     pub fn remove_at(&self, hash: u64, slot: u32, offset: u32) -> Option<Entry> {
         self.shard(hash).remove_if(hash, |entry| entry.is_at(slot, offset))
     }
 
-    /// Takes one use from the key if it lies at this place and has one; its entry before.
+    /// Takes a use from the key if its record is at this place and has uses left. Returns the entry before.
     pub fn spend_use(&self, hash: u64, slot: u32, offset: u32) -> Option<Entry> {
         let mut shard = self.shard(hash);
         let entry =
@@ -102,7 +103,7 @@ impl Index {
         self.shard(hash).update(hash, |entry| entry.location.expiry = expiry)
     }
 
-    /// Removes every entry of which `keep` is false; how many.
+    /// Removes every entry for which `keep` returns false, and returns their number.
     pub fn retain(&self, mut keep: impl FnMut(&Entry) -> bool) -> u64 {
         self.shards.iter().map(|shard| lock(shard).retain(&mut keep)).sum()
     }
@@ -112,7 +113,7 @@ impl Index {
         self.shards.iter().map(|shard| u64::from(lock(shard).len())).sum()
     }
 
-    /// Bytes of memory, free places included.
+    /// Bytes of memory, including free entries.
     pub fn bytes(&self) -> u64 {
         self.shards.iter().map(|shard| lock(shard).bytes()).sum()
     }
@@ -122,12 +123,12 @@ impl Index {
         self.shards.iter().map(|shard| u64::from(lock(shard).buckets()) * BUCKET_BYTES).sum()
     }
 
-    /// A copy of shard `number` as it is now.
+    /// A copy of the current state of shard `number`.
     pub(in crate::flash) fn image_of(&self, number: usize) -> ShardImage {
         lock(&self.shards[number]).image()
     }
 
-    /// Puts the entries of an image of shard `number` under those that are there: see [`Shard::load`].
+    /// Adds the entries of an image of shard `number` below those that are there: see [`Shard::load`].
     pub(in crate::flash) fn load(
         &self,
         number: usize,

@@ -1,14 +1,13 @@
-//! One shard: buckets of one cache line, two for each key, grown by linear hashing.
+//! A shard of the index: buckets of one cache line, two for each key, grown by linear hashing.
 //!
-//! A bucket is sixteen words: five entries of three words, and a word with six more bits of each
-//! tag. The buckets stand in a table of `base` rows and a growing number of columns: a shard at
-//! level `k` with `s` buckets split has `base * 2^k + s`. A key has two homes, each a row and a
-//! column whose lowest `k` (or, where split, `k + 1`) bits count. Row and column of either home
-//! follow from the other's and the tag, so entries move between homes, and to new halves of split
-//! buckets, without their keys. The lowest bit of the column differs between the two homes, which
-//! tells them apart.
+//! A bucket is sixteen words: five entries of three words, and a word with six more bits of each tag. The
+//! buckets form a table of `base` rows and a growing number of columns: a shard at level `k` with `s` buckets
+//! split has `base * 2^k + s` buckets. A key has two homes. Each is a row and a column, of which the lowest
+//! `k` bits count (`k + 1` where the bucket is split). Row and column of a home can be computed from those of
+//! the other home and the tag, so that entries move between homes, and to the new halves of split buckets,
+//! without their keys. The lowest bit of the column differs between the two homes and distinguishes them.
 //!
-//! Invariants: every entry is in one of its key's two homes; no tag is twice among them.
+//! Invariants: every entry is in one of its key's two homes; no tag occurs twice in them.
 
 use super::entry::Entry;
 use crate::prefetch::prefetch;
@@ -18,46 +17,46 @@ const SLOTS: usize = 5;
 const WORDS: usize = 16;
 const TAG_BITS: u32 = 36;
 
-/// Buckets are allocated so many at a time: 1 KiB.
+/// Number of buckets allocated together: 1 KiB.
 const CHUNK: usize = 16;
 
-/// A shard grows when more than this part of its places is taken: 64 bytes for 4.5 entries, 14.2
-/// bytes each.
+/// A shard grows when more than this fraction of its entries is in use. 64 bytes for 4.5 entries are
+/// 14.2 bytes each.
 const LOAD: (u64, u64) = (90, 100);
 
-/// Entries moved to their other bucket before the shard grows for the last one.
+/// Entries moved to their other home before the shard grows for the last one.
 const MOVES_MAX: usize = 100;
 
-/// Buckets split for the sake of one entry before it is given up.
+/// Buckets split for one entry before that entry is dropped.
 const SPLITS_FOR_ONE: usize = 8;
 
-/// Columns have this many bits of the tag; growing further would leave too few to tell keys apart.
+/// A column number has up to this many bits of the tag. More would leave too few bits to distinguish keys.
 const LEVEL_MAX: u32 = 16;
 
 #[repr(align(64))]
 #[derive(Clone, Copy)]
 struct Bucket([u32; WORDS]);
 
-/// What became of an insertion.
+/// The outcome of an insertion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inserted {
     /// The entry that the key had before.
     pub replaced: Option<Entry>,
-    /// An entry, of any key, for which there was no place any more.
+    /// An entry, of any key, that found no place.
     pub dropped: Option<Entry>,
 }
 
-/// See the module.
+/// A shard. See the module.
 pub(in crate::flash) struct Shard {
-    #[allow(clippy::vec_box)] // boxed, so that growing moves pointers and not buckets
+    #[allow(clippy::vec_box)] // boxed, so that growth moves pointers instead of buckets
     chunks: Vec<Box<[Bucket; CHUNK]>>,
     base: u32,
     level: u32,
-    /// Buckets of this level that were split already.
+    /// Buckets of this level that are already split.
     split: u32,
     entries: u32,
     buckets_max: u32,
-    /// Which entry to move next when a bucket is full; any sequence does.
+    /// State of the generator that chooses which entry of a full bucket is moved.
     turn: u32,
 }
 
@@ -70,7 +69,7 @@ pub(in crate::flash) struct ShardImage {
     pub words: Vec<u32>,
 }
 
-/// A hash as a shard reads it.
+/// A hash split into the parts that a shard uses.
 #[derive(Clone, Copy)]
 struct Key {
     /// The row of the first home; its column is the tag's low bits.
@@ -83,7 +82,7 @@ impl Key {
         Self { row: (hash >> 8) as u32 & (base - 1), tag: hash >> (64 - TAG_BITS) }
     }
 
-    /// What tells the two homes' rows and columns apart; the same in both directions.
+    /// Differences between the rows and the columns of the two homes, the same in both directions.
     fn step(tag: u64) -> (u32, u32) {
         let mixed = tag.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         ((mixed >> 40) as u32, (mixed >> 20) as u32 | 1)
@@ -132,7 +131,7 @@ impl Bucket {
 }
 
 impl Shard {
-    /// `base` is a power of two; there are twice as many buckets at first.
+    /// `base` is a power of two. The shard begins with twice as many buckets.
     pub fn new(base: u32, buckets_max: u32) -> Self {
         let (level, split, entries, turn) = (1, 0, 0, 0);
         let mut shard = Self { chunks: Vec::new(), base, level, split, entries, buckets_max, turn };
@@ -165,7 +164,7 @@ impl Shard {
         Some(entry)
     }
 
-    /// Asks for the memory of both homes of a key.
+    /// Prefetches both homes of a key.
     pub fn prefetch(&self, hash: u64) {
         let homes = self.homes(Key::new(hash, self.base));
         homes.into_iter().for_each(|home| prefetch(self.bucket(home), BUCKET_BYTES as usize));
@@ -216,8 +215,9 @@ impl Shard {
         ShardImage { level: self.level, split: self.split, entries: self.entries, words }
     }
 
-    /// Takes over an image. What is here already is newer and stays: what it displaced, or nothing when the
-    /// image could not be taken over, because the limit was lowered or there is more here by now.
+    /// Loads an image below the entries that are here, which are newer and stay. Returns the outcomes of
+    /// their insertions, or `None` if the image does not fit, because the limit was lowered or the shard
+    /// has grown larger.
     pub fn load(
         &mut self,
         image: &ShardImage,
@@ -285,7 +285,8 @@ impl Shard {
         self.bucket(second).position(key.tag).map(|slot| (second, slot))
     }
 
-    /// Finds a place, moving others if need be. The entry, of any key, that has none in the end.
+    /// Finds a place for the entry, moving others if necessary. Returns the entry, of any key, that
+    /// remains without one.
     fn place(&mut self, key: Key, entry: Entry) -> Option<(Key, Entry)> {
         let [first, second] = self.homes(key);
         let emptier = if self.bucket(second).taken() < self.bucket(first).taken() { second } else { first };
@@ -307,8 +308,9 @@ impl Shard {
         Some((key, entry))
     }
 
-    /// Moves one entry of a full bucket to its other home, if any has room there; the slot that is free then.
-    /// All five are looked at together, since each look is likely to wait for memory.
+    /// Moves an entry of a full bucket to its other home, if one of the five has room there, and returns
+    /// the free slot. All five homes are loaded together, because each load probably misses the
+    /// processor's caches.
     fn make_room(&mut self, bucket: u32) -> Option<usize> {
         let full = *self.bucket(bucket);
         let keys: [Key; SLOTS] = std::array::from_fn(|slot| self.key_at(bucket, full.tag(slot)));
@@ -331,7 +333,7 @@ impl Shard {
         u64::from(self.entries) * LOAD.1 >= places * LOAD.0
     }
 
-    /// Makes two buckets of the next one, unless the shard is as large as it may become.
+    /// Splits the next bucket into two, unless the shard has its largest size.
     fn split_one(&mut self) -> bool {
         if self.buckets() >= self.buckets_max || self.level >= LEVEL_MAX {
             return false;
@@ -432,17 +434,17 @@ mod tests {
             }
         }
         println!("{} bytes each, {dropped} dropped", index.bytes() as f64 / index.len() as f64);
-        assert!(dropped < 100, "{dropped} of a million found no place");
+        assert!(dropped < 100, "{dropped} of a million found no room");
         let found = (0..1_000_000_u32)
             .filter(|&n| index.find(hash(u64::from(n)), false) == Some(entry(n)))
             .count() as u64;
         assert_eq!((found, index.len()), (1_000_000 - dropped, 1_000_000 - dropped));
         let strangers = (1_000_000..2_000_000).filter(|&n| index.find(hash(n), false).is_some()).count();
-        assert!(strangers <= 1, "{strangers} strangers were taken for keys");
+        assert!(strangers <= 1, "{strangers} absent keys were found");
     }
 
     #[test]
-    fn a_full_index_hands_entries_back_and_stays_within_its_limit() {
+    fn a_full_index_returns_entries_and_stays_within_its_limit() {
         let index = Index::new(8, 1 << 20);
         let mut dropped = 0;
         for number in 0..100_000_u32 {
@@ -454,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_like_a_map_while_it_grows() {
+    fn a_growing_index_answers_like_a_map() {
         let index = Index::new(8, u64::MAX);
         let mut model: HashMap<u64, u32> = HashMap::new();
         let mut random = 1_u64;
@@ -480,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_loads_under_what_is_newer() {
+    fn a_loaded_image_does_not_replace_newer_entries() {
         let (old, new) = (Index::new(8, u64::MAX), Index::new(8, u64::MAX));
         for number in 0..50_000 {
             old.insert(hash(u64::from(number)), entry(number));

@@ -1,4 +1,4 @@
-//! Writing, reading, replacing, removing, expiring, reclaiming.
+//! Basic operations: writing, reading, replacing, removing, expiring, reclaiming.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn records_are_read_from_buffers_and_then_from_the_device() {
 }
 
 #[test]
-fn the_last_value_counts_and_removed_keys_are_gone() {
+fn the_last_value_is_read_and_removed_keys_are_gone() {
     let mut world = World::new(2, 16 << 20, small_options());
     for round in 0..5 {
         for key in 0..50 {
@@ -49,7 +49,7 @@ fn the_last_value_counts_and_removed_keys_are_gone() {
     assert_eq!(world.check_all(), 1);
 }
 
-/// More reads than there is memory for wait for each other; a value larger than all of it comes too.
+/// Goal: reads that exceed the buffers wait for each other, and a value larger than all buffers is read too.
 #[test]
 fn reads_wait_for_buffers() {
     let options = FlashOptions { read_buffer_bytes: 256 << 10, ..small_options() };
@@ -80,13 +80,13 @@ fn reads_wait_for_buffers() {
         assert!(world.flash.stats().read_buffer_bytes <= 256 << 10);
         world.step(Duration::from_millis(100));
     }
-    assert!(reading.is_empty(), "{} reads have not come back", reading.len());
+    assert!(reading.is_empty(), "{} reads are not finished", reading.len());
     assert!(world.check(60));
     assert_eq!(world.flash.stats().counts.reads_overloaded, 0);
 }
 
 #[test]
-fn values_of_any_size_are_read_whole_and_in_ranges() {
+fn values_of_any_size_are_read_completely_and_in_ranges() {
     let mut world = World::new(3, 32 << 20, small_options());
     let sizes = [8, 63, 64, 4000, 4096, 31_000, 32_700, 33_000, 65_536, 500_000, 3_000_000];
     for (key, &size) in (0..).zip(&sizes) {
@@ -111,7 +111,7 @@ fn values_of_any_size_are_read_whole_and_in_ranges() {
 }
 
 #[test]
-fn records_expire_in_time_and_a_touch_moves_the_expiry() {
+fn records_expire_in_time_and_a_touch_changes_the_expiry() {
     let mut world = World::new(4, 16 << 20, small_options());
     let now = world.now();
     world.put_as(1, 100, Class::Brief, now + 10).unwrap();
@@ -129,7 +129,7 @@ fn records_expire_in_time_and_a_touch_moves_the_expiry() {
 }
 
 #[test]
-fn the_oldest_are_reclaimed_and_what_was_used_stays() {
+fn the_oldest_records_are_reclaimed_and_used_ones_stay() {
     let mut world = World::new(5, 8 << 20, small_options());
     let favourites = (0..3).map(|number| number * 30);
     for key in 0..3000 {
@@ -153,7 +153,8 @@ fn the_oldest_are_reclaimed_and_what_was_used_stays() {
     assert!(amplification < 1.25, "write amplification {amplification}");
 }
 
-/// Writes values of 10,000 bytes and lets the background work beside.
+/// Writes values of 10,000 bytes while the background work runs; `is_asked_for` says whether each was
+/// missed before.
 fn write_all(world: &mut World, keys: std::ops::Range<u32>, class: Class, is_asked_for: bool) {
     for key in keys {
         if is_asked_for {
@@ -166,15 +167,15 @@ fn write_all(world: &mut World, keys: std::ops::Range<u32>, class: Class, is_ask
     }
 }
 
-/// So many of the keys are there; a lookup that counts would make them used.
+/// The number of keys that are there. Lookups are not counted, because they would make the keys used.
 fn count_there(world: &World, keys: std::ops::Range<u32>) -> usize {
     let is_there = |key: &u32| world.flash.peek(world.flash.hash(&name_of(*key))).is_some();
     keys.filter(is_there).count()
 }
 
-/// A loop over more than fits finds what it read first, and the last of it is on probation.
+/// Goal: a loop over more keys than fit finds those that it read first, and the last ones are on probation.
 #[test]
-fn the_first_fill_stays_protected_until_ghost_hits_replace_it() {
+fn the_first_records_stay_protected_until_ghost_hits_replace_them() {
     let mut world = World::new(8, 16 << 20, small_options());
     write_all(&mut world, 0..4_000, Class::Probation, true);
     assert_eq!(
@@ -190,7 +191,7 @@ fn the_first_fill_stays_protected_until_ghost_hits_replace_it() {
     );
 }
 
-/// A job that publishes its results finds the newest of them; what is read again and again stays.
+/// Goal: the newest results of a job that only writes are kept; records that are read repeatedly stay too.
 #[test]
 fn without_misses_records_are_evicted_in_fifo_order() {
     let mut world = World::new(9, 16 << 20, small_options());
@@ -198,11 +199,11 @@ fn without_misses_records_are_evicted_in_fifo_order() {
     (0..200).for_each(|key| assert!(world.check(key) && world.check(key)));
     write_all(&mut world, 1_000..4_000, Class::Probation, false);
     let there = [0..200, 220..2_800, 3_200..4_000].map(|keys| count_there(&world, keys));
-    assert_eq!(there, [200, 0, 800], "what was read, others that came before the last, the last");
+    assert_eq!(there, [200, 0, 800], "read records, unread older ones, the newest");
 }
 
 #[test]
-fn all_keys_are_listed_wherever_they_lie() {
+fn all_keys_are_listed_from_buffers_and_device() {
     let mut world = World::new(7, 16 << 20, small_options());
     for key in 0..400 {
         world.put(key, 50 + key as usize * 20).unwrap();
@@ -231,7 +232,7 @@ fn all_keys_are_listed_wherever_they_lie() {
 }
 
 #[test]
-fn writes_that_find_no_room_are_dropped_and_counted() {
+fn writes_without_room_are_dropped_and_counted() {
     let options = FlashOptions { write_buffer_bytes: 2 << 20, value_bytes_max: 4 << 20, ..small_options() };
     let mut world = World::new(6, 16 << 20, options);
     let outcomes: Vec<_> = (0..400).map(|key| world.put(key, 20_000)).collect();
@@ -244,11 +245,11 @@ fn writes_that_find_no_room_are_dropped_and_counted() {
     assert!(world.put(1, 20_000).is_ok());
     assert_eq!(world.put(2, (4 << 20) + 1).err(), None.or(Some(Dropped::TooLarge)));
     assert_eq!(world.model.known[&2], Known::Removed(2));
-    assert!(!world.check(2), "a value that was refused leaves no older one");
+    assert!(!world.check(2), "a refused value leaves no older one");
 }
 
 #[test]
-fn over_a_file_with_its_own_threads() {
+fn records_are_read_from_a_file_with_the_tiers_own_threads() {
     let folder = tempfile::tempdir().unwrap();
     let env = sandur_base::Env::system(1);
     let options = FlashOptions {

@@ -1,4 +1,4 @@
-//! Segments that are freed before room runs short, and the pool of kept records.
+//! Segments that are freed before room runs short, and the pool of protected records.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn expired_segments_are_freed_and_touched_records_stay() {
     let reclaimed = || world.flash.stats().counts.segments_reclaimed;
     let before = reclaimed();
     world.step(SECOND * 100);
-    assert!(before > 0 && reclaimed() == before + 1, "its segment goes when it has expired too");
+    assert!(before > 0 && reclaimed() == before + 1, "its segment is freed when it has expired too");
     assert_eq!(world.tally.of(Dropped::Evicted), 0);
 }
 
@@ -45,7 +45,7 @@ fn compaction_frees_segments_and_loses_nothing() {
     world.step(SECOND);
     let before = free(&world);
     world.step(SECOND);
-    assert_eq!(free(&world), before, "nobody asked for compaction");
+    assert_eq!(free(&world), before, "compaction is not enabled");
     world.flash.set_compaction(Compaction {
         below_free_bytes: before * SEGMENT,
         live_share_below: 0.8,
@@ -62,7 +62,7 @@ fn compaction_frees_segments_and_loses_nothing() {
 }
 
 #[test]
-fn compaction_drops_what_nobody_read_when_told_so() {
+fn compaction_drops_unread_records_if_enabled() {
     let mut world = World::new(23, 8 << 20, small_options());
     for key in 0..400 {
         world.put(key, 8000).unwrap();
@@ -94,7 +94,7 @@ fn records_of_the_general_pool_move_to_the_protected_pool_while_it_has_room() {
     let stats = world.flash.stats();
     let general = u64::from(stats.kept_from);
     assert!(general >= 12 && general < stats.segments.len() as u64, "{general}");
-    // more than the general pool holds, less than both do
+    // More than the general pool holds, less than both pools do.
     let keys = (general * 16 * 3 / 2) as u32;
     for key in 0..keys {
         world.put(key, 8000).unwrap();
@@ -102,12 +102,16 @@ fn records_of_the_general_pool_move_to_the_protected_pool_while_it_has_room() {
             world.step(SECOND);
         }
     }
-    assert_eq!(world.check_all() as u32, keys, "nobody read them, and all are there");
+    assert_eq!(world.check_all() as u32, keys, "unread records are all there");
     let stats = world.flash.stats();
     assert!(stats.counts.records_reinserted > 0 && world.tally.all() == 0);
     let is_apart = |slot: u32, class: Class| (slot >= stats.kept_from) == (class == Class::Protected);
     let used = stats.segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
-    assert!(used.clone().all(|segment| is_apart(segment.slot, segment.class)), "{:?}", Pool::Protected);
+    assert!(
+        used.clone().all(|segment| is_apart(segment.slot, segment.class)),
+        "{:?} holds other records",
+        Pool::Protected
+    );
     for key in keys..keys * 4 {
         world.put(key, 8000).unwrap();
         if key % 10 == 0 {
@@ -117,10 +121,11 @@ fn records_of_the_general_pool_move_to_the_protected_pool_while_it_has_room() {
     assert!(world.check_all() > 0 && world.tally.of(Dropped::Evicted) > 0, "both pools turn over");
 }
 
-/// Goal: records find room as long as one pool can make some, even when nothing can leave the other. Method:
-/// an image is wanted at once that is larger than what is free, where the only kept segment is open.
+/// Goal: records find room as long as one pool can make some, even if nothing in the other can be
+/// evicted. Method: the protected pool has one segment, which is open. An image is due that is larger
+/// than the free segments.
 #[test]
-fn a_pool_that_nothing_can_leave_does_not_stop_the_other() {
+fn a_pool_that_cannot_evict_does_not_block_the_other() {
     let options = FlashOptions { kept_bytes: 64 << 10, segment_bytes: Some(64 << 10), ..small_options() };
     let mut world = World::new(25, 8 << 20, options);
     assert_eq!(world.flash.core.space.table.count(Pool::Protected), 1);

@@ -1,4 +1,4 @@
-//! Stops, kills and losses of power at random moments: what is found again, and what must not be.
+//! Stops, kills and losses of power at random moments: which records are recovered, and which must not be.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn a_clean_stop_loses_nothing() {
         FlashOptions { warm: Warm::Clean, ..small_options() },
         model,
     );
-    assert!(world.flash.is_recovering() && world.get(1).is_none(), "it serves before it has recovered");
+    assert!(world.flash.is_recovering() && world.get(1).is_none(), "a lookup during recovery misses");
     world.step(Duration::ZERO);
     assert_eq!(world.check_all(), held);
     assert_eq!(world.get(1).unwrap().expires_at, touched);
@@ -50,7 +50,7 @@ fn no_segment_is_reclaimed_while_recovery_runs() {
     world.step(Duration::from_secs(1));
     let world = World::over(11, world.device.after_kill(1), options(), world.model.clone());
     let core = &world.flash.core;
-    // As recovery leaves the table when it has seen the segments, but not yet their records.
+    // The state in which recovery has entered the segments into the table, but not yet found their records.
     let (slot, id) = (3, core.keys.earlier.first_id - 1);
     let found = Segment { slot, id, state: SegmentState::Sealed, ..core.space.table.segment(slot) };
     core.space.table.adopt(found, 0);
@@ -60,7 +60,7 @@ fn no_segment_is_reclaimed_while_recovery_runs() {
 }
 
 #[test]
-fn only_what_was_asked_for_is_taken_over() {
+fn records_are_recovered_only_as_the_options_say() {
     for (warm, after_clean, after_crash) in
         [(Warm::Off, false, false), (Warm::Clean, true, false), (Warm::Crash, true, true)]
     {
@@ -98,7 +98,7 @@ fn writes_and_removals_of_this_run_override_recovered_records() {
 }
 
 #[test]
-fn a_recovery_beside_which_values_were_lost_brings_back_nothing() {
+fn a_recovery_during_which_values_were_lost_recovers_nothing() {
     let mut world = World::new(16, 8 << 20, options());
     (0..300).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
@@ -112,7 +112,7 @@ fn a_recovery_beside_which_values_were_lost_brings_back_nothing() {
     world.put(1, 100).unwrap();
     world.step(Duration::from_secs(1));
     assert_eq!(world.check_all(), 1);
-    // Not after another crash either.
+    // Nor after another crash.
     let world = World::over(18, world.device.after_kill(2), options(), world.model.clone());
     world.step(Duration::ZERO);
     assert!(world.check_all() <= 1);
@@ -125,7 +125,7 @@ fn a_flush_stays_flushed_after_a_crash() {
 }
 
 #[test]
-fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
+fn a_start_after_a_crash_is_empty_if_removals_did_not_fit_into_the_journal() {
     let mut world = World::new(11, 8 << 20, options());
     for key in 0..7000 {
         world.put(key, 300).unwrap();
@@ -135,7 +135,7 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     }
     world.step(Duration::from_secs(1));
     let core = Arc::clone(&world.flash.core);
-    // No image can be written without a buffer.
+    // Without a buffer no image can be written.
     let buffers: Vec<_> =
         std::iter::from_fn(|| core.images.image_pool.take(core.disk.layout.piece_bytes())).collect();
     (0..6990).for_each(|key| assert!(world.forget(key)));
@@ -144,7 +144,7 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
     let crashed = World::over(12, world.device.after_kill(1), options(), world.model.clone());
     crashed.step(Duration::ZERO);
     assert_eq!(crashed.check_all(), 0);
-    // With one an image makes up for what the journal could not take.
+    // With a buffer, an image covers the removals that the journal had no room for.
     drop(buffers);
     (0..3).for_each(|_| world.step(Duration::from_secs(1)));
     let crashed = World::over(13, world.device.after_kill(1), options(), world.model.clone());
@@ -153,7 +153,7 @@ fn a_crash_finds_nothing_when_removals_found_no_place_in_the_journal() {
 }
 
 #[test]
-fn removals_that_take_several_writes_of_the_journal_outlast_a_crash() {
+fn removals_that_need_several_writes_of_the_journal_survive_a_crash() {
     let mut world = World::new(19, 128 << 20, options());
     let removed = 20_000;
     for key in 0..removed + 10 {
@@ -164,7 +164,7 @@ fn removals_that_take_several_writes_of_the_journal_outlast_a_crash() {
     }
     world.step(Duration::from_secs(1));
     let core = Arc::clone(&world.flash.core);
-    // without an image, which would make up for them
+    // No image may be written, because it would cover them.
     let buffers: Vec<_> =
         std::iter::from_fn(|| core.images.image_pool.take(core.disk.layout.piece_bytes())).collect();
     let before = world.flash.stats().counts.journal_entries;
@@ -177,7 +177,7 @@ fn removals_that_take_several_writes_of_the_journal_outlast_a_crash() {
     assert_eq!((crashed.check_all(), buffers.is_empty()), (10, false));
 }
 
-/// A device of which a part cannot be read.
+/// A device with a range of bytes that cannot be read.
 struct Unreadable(Arc<FaultyDevice>, std::ops::Range<u64>);
 
 impl Device for Unreadable {
@@ -209,7 +209,7 @@ impl Device for Unreadable {
 }
 
 #[test]
-fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
+fn an_unreadable_journal_discards_everything_at_this_and_later_starts() {
     let mut world = World::new(14, 8 << 20, options());
     (0..300).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
@@ -221,19 +221,19 @@ fn a_journal_that_cannot_be_read_leaves_nothing_to_be_believed_now_or_later() {
     let flash = Flash::open_on(&Env::system(1), unreadable, options(), Arc::new(Unobserved)).unwrap();
     flash.step();
     assert_eq!((flash.stats().records, flash.is_recovering()), (0, false));
-    // The next start can read it, but the journal does not tell everything any more.
+    // The next start can read it, but the journal is not complete any more.
     let world = World::over(15, device.after_kill(2), options(), world.model.clone());
     world.step(Duration::ZERO);
     assert_eq!(world.check_all(), 0);
 }
 
 #[test]
-fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
+fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_room() {
     let options = FlashOptions { segment_bytes: Some(64 << 10), ..options() };
     let mut world = World::new(14, 48 << 20, options.clone());
     let image_bytes = |world: &World| world.flash.core.keys.index.image_bytes();
     let (mut key, mut images, mut written) = (0, 0, 0);
-    // The device is filled once and then turned over; touches fill the journal.
+    // The device is filled once and then completely replaced several times; touches fill the journal.
     for round in 0..22 {
         for n in 0..3000 {
             let _ = world.put(key, 1000);
@@ -252,7 +252,7 @@ fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
     let counts = world.flash.stats().counts;
     let (images, written) = (counts.images_written - images, counts.bytes_written - written);
     let room = (world.flash.core.space.free_wanted(Pool::General) as u64) << 16;
-    assert!(image_bytes(&world) > room, "the image fits what is always free, which shows nothing");
+    assert!(image_bytes(&world) > room, "the image fits into the reserve: the test shows nothing");
     assert!(images > 3, "{images} images");
     let admitted = 6 * 3000 * 1100;
     assert!(written < 3 * admitted, "{written} bytes written for {admitted}");
@@ -265,11 +265,11 @@ fn an_image_finds_room_on_a_full_device_and_is_not_begun_without_any() {
     assert!(world.check_all() * 100 >= held * 90, "a clean stop finds room for its image");
 }
 
-/// Goal: an image finds room however small a part of the device takes new records. Method: records as short
-/// as can be, most of them among the kept, whose image is larger than a third of the other pool; they are
-/// overwritten until the journal would have been full many times.
+/// Goal: an image finds room however small the general pool is. Method: most records are in the
+/// protected pool and very short, so that their image is larger than a third of the general pool. They
+/// are overwritten until the journal would have been full many times.
 #[test]
-fn an_image_finds_room_among_the_kept() {
+fn an_image_finds_room_in_the_protected_pool() {
     let options = FlashOptions { segment_bytes: Some(64 << 10), kept_bytes: 7 << 20, ..options() };
     let mut world = World::new(16, 8 << 20, options.clone());
     for _ in 0..40 {
@@ -280,7 +280,7 @@ fn an_image_finds_room_among_the_kept() {
             }
             world.step(Duration::from_millis(150));
         }
-        assert!(!world.flash.core.journal.has_lost(), "a crash would leave nothing to be believed");
+        assert!(!world.flash.core.journal.has_lost(), "a start after a crash would be empty");
     }
     let core = &world.flash.core;
     let (image, general) =
@@ -300,7 +300,7 @@ fn an_image_finds_room_among_the_kept() {
     let next = World::over(18, device.after_kill(1), options, model);
     next.step(Duration::ZERO);
     let found = next.check_all();
-    assert!(found * 100 >= held * 60, "{found} of {held} after a stop, which had to make room for its image");
+    assert!(found * 100 >= held * 60, "{found} of {held} after a stop that had to make room for its image");
 }
 
 fn flush_and_crash(options: FlashOptions) {
@@ -315,7 +315,7 @@ fn flush_and_crash(options: FlashOptions) {
     assert_eq!(world.check_all(), 10);
 }
 
-/// A life of random calls between two crashes. What was durable at the last commit.
+/// Makes random calls. Returns the model as of the last durable commit.
 fn live(world: &mut World) -> Model {
     let mut durable = world.model.clone();
     for _ in 0..20 + world.below(400) {
@@ -346,7 +346,7 @@ fn live(world: &mut World) -> Model {
 }
 
 #[test]
-fn after_any_crash_nothing_is_wrong_or_old_and_sealed_records_are_back() {
+fn after_any_crash_no_value_is_wrong_or_old_and_sealed_records_are_recovered() {
     let (mut sealed, mut found_again, mut images) = (0, 0, 0);
     for seed in seeds() {
         let mut world = World::new(seed, 4 << 20, options());
@@ -394,5 +394,5 @@ fn after_any_crash_nothing_is_wrong_or_old_and_sealed_records_are_back() {
         sealed > 1000 && images > 50,
         "{sealed} sealed records, {images} images: too few to show anything"
     );
-    println!("{found_again} of {sealed} sealed records found again, {images} images");
+    println!("{found_again} of {sealed} sealed records recovered, {images} images");
 }

@@ -1,5 +1,4 @@
-//! Each kind of failure by itself: what it costs, what is told, and that it ends. All of them by seed:
-//! `matrix`.
+//! Each kind of fault separately: its cost, its report, and its end. `matrix` combines them by seed.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::flash::{Dropped, FlashOptions, Health, SegmentState, Warm};
 
 const TENTH: Duration = Duration::from_millis(100);
 
-/// The device is well again: in a minute all is as if nothing had been.
+/// Heals the device and checks that after a minute everything works as before the fault.
 pub fn recovers(world: &mut World) {
     let seed = world.seed;
     world.device.heal();
@@ -25,7 +24,7 @@ pub fn recovers(world: &mut World) {
     assert_eq!(stats.health, Health::Ok, "seed {seed}");
     let is_lost = |state| matches!(state, SegmentState::Retired | SegmentState::Unknown);
     let lost = stats.segments.iter().filter(|segment| is_lost(segment.state)).count();
-    assert_eq!(lost, 0, "seed {seed}: segments that nobody gives back");
+    assert_eq!(lost, 0, "seed {seed}: segments that stay out of use");
 }
 
 #[test]
@@ -41,18 +40,18 @@ fn a_device_that_stalls_or_vanishes_costs_at_most_the_deadline() {
         assert_eq!(world.flash.health(), Health::Failed, "{fault:?}");
         assert!(world.now() - before <= 5, "{fault:?}: {} s for 100 reads", world.now() - before);
         let hash = world.flash.hash(&super::world::name_of(1));
-        assert_eq!(world.flash.lookup(hash), None, "{fault:?}: a failed device is not asked");
+        assert_eq!(world.flash.lookup(hash), None, "{fault:?}: a failed device is not read");
         recovers(&mut world);
         let left = (0..100).filter(|&key| world.check(key)).count();
-        assert!(left >= 80, "{fault:?}: {left} of 100 records are there again");
+        assert!(left >= 80, "{fault:?}: {left} of 100 records are found again");
     }
 }
 
 #[test]
-fn a_full_or_read_only_disk_never_holds_a_write_up() {
+fn a_full_or_read_only_disk_never_blocks_a_write() {
     for fault in [Fault::NoSpace, Fault::ReadOnly, Fault::WriteError] {
         let mut world = World::new(12, 4 << 20, warm_options());
-        // The first keys are in segments that are whole by then.
+        // The first keys are in segments that are complete before the fault.
         (0..100).for_each(|key| world.put(key, 5000).unwrap());
         world.step(Duration::from_secs(1));
         world.device.inject(Faults::none().with(fault, 1_000_000));
@@ -65,29 +64,29 @@ fn a_full_or_read_only_disk_never_holds_a_write_up() {
         assert_eq!(world.flash.health(), Health::Degraded, "{fault:?}");
         let told = world.tally.of(Dropped::DeviceDegraded) + world.tally.of(Dropped::BuffersFull);
         assert!(told + world.tally.of(Dropped::NoFreeSegment) >= refused, "{fault:?}");
-        assert!(world.check(5), "{fault:?}: what was written before is still read");
+        assert!(world.check(5), "{fault:?}: earlier records are still read");
         recovers(&mut world);
     }
 }
 
 #[test]
-fn a_corrupt_record_is_a_miss_once_and_counted() {
+fn a_corrupt_record_is_dropped_and_counted() {
     let mut world = World::new(13, 4 << 20, warm_options());
     (0..50).for_each(|key| world.put(key, 3000).unwrap());
     world.step(Duration::from_secs(1));
     world.device.inject(Faults::none().with(Fault::BitFlip, 1_000_000));
     let hits = (0..50).filter(|&key| world.check(key)).count();
     world.device.heal();
-    // A flip may hit what lies beside the record in the block that was read.
+    // The flipped bit may be outside of the record, in the same block.
     let counts = world.flash.stats().counts;
     assert_eq!(counts.reads_corrupt as usize, 50 - hits);
-    assert!(counts.reads_corrupt >= 25, "{} noticed", counts.reads_corrupt);
+    assert!(counts.reads_corrupt >= 25, "{} detected", counts.reads_corrupt);
     assert_eq!(world.tally.of(Dropped::Corrupt), counts.reads_corrupt);
     assert_eq!(world.check_all(), hits);
 }
 
 #[test]
-fn a_silent_device_is_left_alone_after_a_second() {
+fn a_device_that_answers_no_read_is_not_read_after_a_second() {
     let mut world = World::new(14, 4 << 20, warm_options());
     (0..50).for_each(|key| world.put(key, 1000).unwrap());
     world.step(Duration::from_secs(1));
@@ -95,28 +94,28 @@ fn a_silent_device_is_left_alone_after_a_second() {
     let hash = world.flash.hash(&super::world::name_of(1));
     assert!(world.flash.lookup(hash).is_some());
     assert!(!world.check(1), "one read that hangs for its deadline");
-    assert_eq!(world.flash.lookup(hash), None, "and nobody waits for the device any more");
+    assert_eq!(world.flash.lookup(hash), None, "later lookups do not wait for the device");
     recovers(&mut world);
 }
 
 #[test]
-fn a_device_that_is_slow_for_long_gets_no_writes_until_it_is_fast_again() {
+fn a_device_that_is_slow_for_minutes_gets_no_writes_until_it_is_fast_again() {
     let mut world = World::new(15, 4 << 20, warm_options());
     (0..50).for_each(|key| world.put(key, 1000).unwrap());
     world.step(Duration::from_secs(1));
     world.device.inject(Faults::none().with(Fault::Delay, 1_000_000));
     let began = world.now();
     while world.flash.health() != Health::Degraded {
-        assert!(world.check(began as usize as u32 % 50), "slow is not wrong");
+        assert!(world.check(began as usize as u32 % 50), "a slow answer is still right");
         world.step(TENTH);
         let lasted = world.now() - began;
         assert!(lasted < 400, "{:?} after {lasted} s", world.flash.health());
         assert!(lasted < 60 || world.flash.health() >= Health::Slow, "not slow after {lasted} s");
     }
     let lasted = world.now() - began;
-    assert!(lasted >= 290, "{lasted} s are not for long");
+    assert!(lasted >= 290, "only {lasted} s");
     assert_eq!(world.put(100, 1000), Err(Dropped::DeviceDegraded));
-    assert!(world.check(7), "what is there is still read");
+    assert!(world.check(7), "earlier records are still read");
     recovers(&mut world);
 }
 
@@ -125,7 +124,7 @@ fn after_clean_stops() -> FlashOptions {
 }
 
 #[test]
-fn a_stop_takes_a_device_back_that_is_well_again() {
+fn a_stop_uses_a_device_that_works_again() {
     for fault in [Fault::WriteError, Fault::SyncError, Fault::Vanish] {
         let mut world = World::new(16, 4 << 20, after_clean_stops());
         (0..100).for_each(|key| world.put(key, 5000).unwrap());
@@ -133,7 +132,7 @@ fn a_stop_takes_a_device_back_that_is_well_again() {
         world.device.inject(Faults::none().with(fault, 1_000_000));
         let mut key = 100;
         while world.flash.may_write() {
-            // Some are refused, since no segment is free.
+            // Some are refused because no segment is free.
             let _ = world.put(key, 5000);
             world.step(Duration::from_millis(20));
             key += 1;
@@ -149,7 +148,7 @@ fn a_stop_takes_a_device_back_that_is_well_again() {
 }
 
 #[test]
-fn a_write_that_fails_during_a_stop_does_not_make_the_next_start_empty() {
+fn a_failed_write_during_a_stop_does_not_make_the_next_start_empty() {
     for seed in 0..20 {
         let mut world = World::new(seed, 4 << 20, after_clean_stops());
         (0..100).for_each(|key| world.put(key, 5000).unwrap());

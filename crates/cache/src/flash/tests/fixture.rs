@@ -1,6 +1,6 @@
-//! A device that version 1 of the format wrote, and every later version must read.
+//! A device that was written in version 1 of the format. Every later version must read it.
 //!
-//! The fixture holds the units of 64 bytes of the device that are not zero: number (u32) and bytes.
+//! The fixture holds the non-zero units of 64 bytes of the device: number (u32) and bytes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn device() -> FaultyDevice {
     device
 }
 
-/// What the fixture was made from: an earlier run, a clean stop, a second run that ended in a crash.
+/// Writes the content of the fixture: a run with a clean stop, and a second run that ends in a crash.
 fn write() -> World {
     let mut world = World::new(2026, DEVICE_BYTES, options(Warm::Crash));
     let soon = world.now() + 1_000_000_000;
@@ -58,7 +58,7 @@ fn a_device_of_version_1_is_read() {
     assert_eq!(large.expires_at, 1_800_000_000 + 1_000_000_009);
 }
 
-/// Only for a new version of the format: writes the fixture of this one beside the old one.
+/// Only for a new version of the format: writes its fixture next to the old one.
 #[test]
 #[ignore = "writes a file of the repository"]
 fn write_the_fixture() {

@@ -1,13 +1,13 @@
-//! The fault matrix: by seed, a life under every kind of failure, alone and together.
+//! The fault matrix: random calls under every kind of fault, alone and combined, chosen by seed.
 //!
-//! Goal: whatever the device does, no value is wrong or old, no call waits for it, nothing hangs, and when it
-//! is well again the tier is as before by itself.
+//! Goal: whatever the device does, no value is wrong or old, no call waits for the device, and nothing
+//! hangs. When the device works again, the tier recovers without help.
 //!
-//! Method: the seed chooses a kind, how often it happens, and whether others join it. A life of random calls
-//! begins on a sound device and goes on under the faults. Then four things follow: the process is killed and
-//! a new one finds what is there; the device heals and a minute later nothing is missing; another kill; a
-//! clean stop. Each answer is held against a model. Only a device that says it wrote what it did not, or
-//! elsewhere, may bring an old value back over a kill; a wrong one never.
+//! Method: the seed chooses a kind of fault, its rate, and whether others are added. Random calls begin on a
+//! healthy device and continue under the faults. Then four steps follow: the process is killed and a new one
+//! recovers from the device; the device heals and a minute later nothing is missing; another kill; a clean
+//! stop. Each answer is compared with a model. Only a device that reports a write that it did not make, or
+//! made elsewhere, may bring an old value back after a kill; a wrong value is never allowed.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -20,31 +20,31 @@ use crate::flash::{Class, Health};
 
 const TENTH: Duration = Duration::from_millis(100);
 
-/// The kinds that say a write was carried out which was not.
+/// Kinds that report a write that was not made as requested.
 const LIES: [Fault; 3] = [Fault::TornWrite, Fault::LostWrite, Fault::Misdirected];
 
-/// The kinds that say something was read which was not.
+/// Kinds that report a read that was not made as requested.
 const MISREADS: [Fault; 2] = [Fault::BitFlip, Fault::ShortRead];
 
-/// With these nothing can be read any more.
+/// Kinds after which nothing can be read.
 const UNREADABLE: [Fault; 3] = [Fault::ReadError, Fault::Stall, Fault::Vanish];
 
-/// With these nothing can be written any more.
+/// Kinds after which nothing can be written.
 const UNWRITABLE: [Fault; 5] =
     [Fault::WriteError, Fault::SyncError, Fault::NoSpace, Fault::Vanish, Fault::ReadOnly];
 
-/// What happens to the device of a seed.
+/// The faults of a seed.
 struct Course {
-    /// The kind that certainly happens.
+    /// The kind that certainly occurs.
     first: Fault,
     faults: Vec<(Fault, u32)>,
-    /// Whether the first kind is the only one, and happens always.
+    /// Whether the first kind is the only one and occurs at every operation.
     is_total: bool,
 }
 
 impl Course {
-    /// Each kind is the first of one seed in fourteen; in half of these it is alone, and in a quarter of
-    /// those it always happens.
+    /// Each kind is the first for one seed in fourteen. In half of these cases it is alone, and in a
+    /// quarter of those it occurs at every operation.
     fn of(world: &mut World) -> Self {
         let (seed, kinds) = (world.seed, Fault::ALL.len() as u64);
         let first = Fault::ALL[(seed % kinds) as usize];
@@ -72,7 +72,8 @@ impl Course {
     }
 }
 
-/// Random calls. Every value read is right and current, or a miss. What was durable at the last look.
+/// Makes random calls. Every value read must be correct and current, or a miss. Returns the model as of
+/// the last durable commit.
 fn live(world: &mut World, calls: u64) -> Model {
     let mut durable = Model::default();
     for _ in 0..calls {
@@ -100,8 +101,8 @@ fn live(world: &mut World, calls: u64) -> Model {
     durable
 }
 
-/// The device does nothing of one kind any more: a second later nobody asks it.
-fn is_left_alone_within_a_second(world: &mut World, course: &Course) {
+/// Checks that a device which always fails is not used any more after a second.
+fn is_unused_within_a_second(world: &mut World, course: &Course) {
     const KEYS: std::ops::Range<u32> = 2000..2020;
     let (seed, first) = (world.seed, course.first);
     for key in KEYS {
@@ -124,7 +125,10 @@ fn is_left_alone_within_a_second(world: &mut World, course: &Course) {
         let answer = world.poll(&mut read);
         assert!(answer.is_ready(), "seed {seed}: a read hangs for more than a second");
         let is_unreadable = UNREADABLE.contains(&first);
-        assert!(!is_unreadable || answer == Poll::Ready(None), "seed {seed}: a value from nowhere");
+        assert!(
+            !is_unreadable || answer == Poll::Ready(None),
+            "seed {seed}: a value from an unreadable device"
+        );
     }
     let health = world.flash.health();
     if UNREADABLE.contains(&first) {
@@ -134,12 +138,12 @@ fn is_left_alone_within_a_second(world: &mut World, course: &Course) {
     }
     let before = world.elapsed();
     if UNREADABLE.contains(&first) {
-        assert_eq!(world.check_all(), 0, "seed {seed}: a failed device is asked");
+        assert_eq!(world.check_all(), 0, "seed {seed}: a failed device is read");
         assert_eq!(world.elapsed(), before, "seed {seed}: callers wait for a failed device");
     }
 }
 
-/// What `next` holds after the kill of an earlier run may be there.
+/// Checks that all values in `next` may be there after a kill of the earlier run.
 fn is_possible_in(next: &World, before: &Model, durable: &Model, lies: bool, when: &str) {
     let seed = next.seed;
     for key in before.known.keys() {
@@ -152,7 +156,7 @@ fn is_possible_in(next: &World, before: &Model, durable: &Model, lies: bool, whe
     }
 }
 
-/// The process was killed: what a new one finds on the device is possible.
+/// Checks the values that a new process recovers after a kill.
 fn is_sound_after_a_kill(world: &World, course: &Course, durable: &Model, when: &str) {
     let seed = world.seed;
     let next = World::over(seed, world.device.after_kill(seed), warm_options(), Model::default());
@@ -160,7 +164,7 @@ fn is_sound_after_a_kill(world: &World, course: &Course, durable: &Model, when: 
     is_possible_in(&next, &world.model, durable, course.lies(), when);
 }
 
-/// The process was killed, and the new one meets the faults while it looks for what is there.
+/// Checks the values that a new process recovers after a kill, if the faults continue during its start.
 fn is_sound_after_a_start_under_faults(world: &World, course: &Course) {
     let (seed, before) = (world.seed, &world.model);
     let device = world.device.after_kill(seed);
@@ -173,7 +177,7 @@ fn is_sound_after_a_start_under_faults(world: &World, course: &Course) {
     }
     recovers(&mut next);
     is_possible_in(&next, before, before, lies, "started under faults and healed");
-    // What it did not find then and changes now must not come back another time.
+    // Keys that were not recovered and are changed now must not come back later.
     for key in before.known.keys().filter(|key| *key % 2 == 0) {
         next.forget(*key);
     }
@@ -183,17 +187,17 @@ fn is_sound_after_a_start_under_faults(world: &World, course: &Course) {
     last.step(Duration::ZERO);
     is_possible_in(&last, before, before, lies, "after another kill");
     for key in before.known.keys().filter(|key| *key % 2 == 0) {
-        assert!(lies || last.get(*key).is_none(), "seed {seed}: {key} was removed and is back");
+        assert!(lies || last.get(*key).is_none(), "seed {seed}: {key} was removed and has come back");
     }
 }
 
-/// A whole course. How many faults were met.
+/// Runs all steps for a seed. Returns the number of injected faults.
 fn run(seed: u64) -> u64 {
     let mut world = World::new(seed, 4 << 20, warm_options());
     let course = Course::of(&mut world);
     live(&mut world, 50);
     if course.is_total {
-        is_left_alone_within_a_second(&mut world, &course);
+        is_unused_within_a_second(&mut world, &course);
     }
     course.inject(&world.device);
     let durable = live(&mut world, 300);
@@ -201,7 +205,7 @@ fn run(seed: u64) -> u64 {
     is_sound_after_a_kill(&world, &course, &durable, "under faults");
     recovers(&mut world);
     world.step(Duration::from_secs(1));
-    assert!(world.is_committed(), "seed {seed}: what waited for the device is not durable");
+    assert!(world.is_committed(), "seed {seed}: queued changes are not durable");
     world.check_all();
     is_sound_after_a_kill(&world, &course, &world.model, "healed");
     is_sound_after_a_start_under_faults(&world, &course);
@@ -213,7 +217,7 @@ fn run(seed: u64) -> u64 {
 }
 
 #[test]
-fn under_any_faults_no_byte_is_wrong_nothing_hangs_and_the_device_comes_back() {
+fn under_any_faults_no_byte_is_wrong_nothing_hangs_and_the_device_recovers() {
     let (seeds, mut injected) = (seeds(), 0);
     for seed in seeds.clone() {
         injected += run(seed);
@@ -222,13 +226,13 @@ fn under_any_faults_no_byte_is_wrong_nothing_hangs_and_the_device_comes_back() {
     println!("{injected} faults in seeds {seeds:?}");
 }
 
-/// What each of these found once, beside what is found by the first two hundred.
+/// Seeds that found faults beyond those of the first two hundred seeds.
 #[test]
 fn seeds_that_failed_once() {
-    // A journal that could not be read was taken for an empty one: what had been removed was back.
+    // An unreadable journal was treated as an empty one, so that removed keys came back.
     for seed in [1246, 1372, 1932] {
         run(seed);
     }
-    // A write that went elsewhere put an older value of the key where the newer one should be.
+    // A misdirected write put an older value of the key in place of the newer one.
     run(1351);
 }

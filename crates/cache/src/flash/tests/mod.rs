@@ -10,8 +10,8 @@ mod races;
 mod tenants;
 mod world;
 
-/// The seeds that the random tests run. `SANDUR_CACHE_SEEDS` asks for others: `10000` for so many from 0 on,
-/// `1297..1298` for these.
+/// The seeds of the random tests. `SANDUR_CACHE_SEEDS` chooses others: `10000` for this number from 0
+/// on, `1297..1298` for a range.
 fn seeds() -> std::ops::Range<u64> {
     let asked = sandur_base::environment::variable("SANDUR_CACHE_SEEDS").unwrap_or_default();
     let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));

@@ -1,9 +1,9 @@
 //! Kills while several threads change keys and the threads of the flash tier write, reclaim and take
-//! images: what is found again is no older than what the journal says is durable. And lookups beside the end
-//! of a recovery, which the kills meet only once in thousands.
+//! images: recovered values are not older than those whose journal entries are durable. Also lookups
+//! during the end of a recovery, which the kills meet only once in thousands.
 //!
-//! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_FLASH_RACES` asks
-//! for more kills than 12, `SANDUR_CACHE_SEED` for another course.
+//! The scheduler decides on the order of events; the seed chooses the calls. `SANDUR_CACHE_FLASH_RACES`
+//! sets the number of kills (12 by default), `SANDUR_CACHE_SEED` the seed.
 
 #![allow(clippy::disallowed_methods)] // real threads race here
 
@@ -28,16 +28,16 @@ const KEYS: u32 = 300;
 const WRITERS: u32 = 3;
 const DEVICE_BYTES: u64 = 4 << 20;
 
-/// A key as its only writer knows it.
+/// The state of a key as its only writer knows it.
 #[derive(Clone, Debug, Default)]
 struct Key {
-    /// The newest version, and whether it is a value; a removal is a version too.
+    /// The newest version, and whether it is a value. A removal is a version too.
     version: u32,
     is_value: bool,
-    /// Whether it was changed in this life.
+    /// Whether it was changed in this run.
     is_known: bool,
-    /// What no crash may bring anything older than: as soon as so many journal entries are durable, and
-    /// always.
+    /// Versions below which a crash must not go back: pairs of a number of durable journal entries and a
+    /// version, and a version that always applies.
     floors: Vec<(u64, u32)>,
     floor: u32,
 }
@@ -70,7 +70,7 @@ impl Random {
 impl Life {
     fn begin(seed: u64, device: FaultyDevice) -> Self {
         let device = Arc::new(device);
-        // In every second life most of the device is for what is kept.
+        // In every second run most of the device is for protected records.
         let kept_bytes = if seed >> 8 & 1 == 1 { DEVICE_BYTES / 4 * 3 } else { 0 };
         let segment_bytes = Some(64 << 10);
         let options = FlashOptions { warm: Warm::Crash, segment_bytes, kept_bytes, ..small_options() };
@@ -83,7 +83,7 @@ impl Life {
         Self { seed, flash, device, done, stopped }
     }
 
-    /// The version under a key; panics if it is none.
+    /// The version under a key. Panics if the value is not a valid version of it.
     fn read(&self, key: u32) -> Option<u32> {
         let name = name_of(key);
         let hash = self.flash.hash(&name);
@@ -110,11 +110,11 @@ impl Life {
         self.flash.append(NewRecord { cas, ..NewRecord::plain(&name, hash, &value, class) }).is_ok()
     }
 
-    /// One call of the writer that owns the key.
+    /// Makes a call of the writer that owns the key.
     fn change(&self, number: u32, key: &mut Key, random: &mut Random) {
         let hash = self.flash.hash(&name_of(number));
         match random.below(10) {
-            // A new value: at once, or first to memory alone, which voids what is here.
+            // A new value: written at once, or put into memory first, which removes the version on flash.
             0..=3 => {
                 key.version += 1;
                 key.is_value = self.write(number, key.version, random);
@@ -123,7 +123,7 @@ impl Life {
                 (key.version, key.is_value) = (key.version + 1, true);
                 self.flash.forget(hash);
             }
-            // Memory lets go of the value it has.
+            // Memory evicts its value.
             5..=6 if key.is_value => key.is_value = self.write(number, key.version, random),
             7 => {
                 (key.version, key.is_value) = (key.version + 1, false);
@@ -154,7 +154,7 @@ impl Life {
     }
 }
 
-/// After a kill: what was durable stays a floor, the rest is forgotten.
+/// After a kill: keeps the durable versions as floors and forgets the rest.
 fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
     for key in keys.values_mut() {
         let settled = key.floors.iter().filter(|(count, _)| *count <= durable).map(|(_, version)| *version);
@@ -165,7 +165,7 @@ fn settle(keys: &mut BTreeMap<u32, Key>, durable: u64) {
 }
 
 #[test]
-fn no_stale_value_is_found_after_kills_between_any_two_steps_of_many_threads() {
+fn no_stale_value_is_found_after_kills_at_any_point_of_many_threads() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
     let kills = number("SANDUR_CACHE_FLASH_RACES").unwrap_or(12);
@@ -206,26 +206,27 @@ fn no_stale_value_is_found_after_kills_between_any_two_steps_of_many_threads() {
         }
         device = life.device.after_kill(seed);
     }
-    println!("{found} values found again; {images} images, {reclaimed} segments reclaimed meanwhile");
+    println!("{found} values recovered; {images} images, {reclaimed} segments reclaimed meanwhile");
     assert!(found > 20 * kills && images > 0 && reclaimed > 0, "too few to show anything");
 }
 
-/// Ends of a recovery beside the lookups of other threads, each at another moment of them.
+/// Number of ends of a recovery during lookups of other threads, each at another point of them.
 const ENDS: u64 = 100_000;
-/// Many more than there are processors, so that some are stopped in the middle of a lookup.
+/// Threads that look up: many more than processors, so that some are interrupted within a lookup.
 const LOOKING: usize = 16;
 
 #[test]
-fn a_record_that_recovery_takes_back_is_not_found_at_its_end() {
+fn a_record_that_recovery_undoes_is_not_found_at_its_end() {
     let device = Arc::new(FaultyDevice::new(DEVICE_BYTES, 1));
     let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(Unobserved)).unwrap();
     let core = &flash.core;
-    // A record in a slot that no segment of this run has taken.
+    // A record in a slot that is not used in this run.
     let location =
         Location { slot: 3, offset: 8, units: 4, expiry: Coarse::new(0, core.disk.now()), is_large: false };
     let entry = Entry::new(location);
     assert!(core.keys.is_of_earlier_run(&entry));
-    // No recovery begins after another: who looks for a key of one does not look for it in the next.
+    // A recovery never follows another one: a thread that looks for a key of one does not look for it in
+    // the next.
     let hash_in = |end: u64| core.disk.hash(&end.to_le_bytes());
     let present = AtomicU64::new(ENDS);
     let (is_over, seen, found) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -250,6 +251,6 @@ fn a_record_that_recovery_takes_back_is_not_found_at_its_end() {
         }
         is_over.store(true, Ordering::Release);
     });
-    println!("it was there in {seen:?} looks");
-    assert_eq!(found.into_inner(), 0, "void, and yet found");
+    println!("the entry was present in {seen:?} lookups");
+    assert_eq!(found.into_inner(), 0, "a void record was found");
 }

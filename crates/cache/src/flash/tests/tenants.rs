@@ -1,4 +1,4 @@
-//! What each tenant holds: what is told when records are written, found again and given up adds up.
+//! Bytes of tenants: those reported when records are written, recovered and freed are consistent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,12 +16,12 @@ struct Holdings {
 }
 
 impl Holdings {
-    /// What was told to lie on flash, whether it still does or not.
+    /// All bytes ever reported as occupied.
     fn ever(&self) -> BTreeMap<u32, u64> {
         self.occupied.lock().unwrap().clone()
     }
 
-    /// Of tenants that hold any.
+    /// Bytes that are still occupied, of tenants that have any.
     fn now(&self) -> BTreeMap<u32, u64> {
         let mut held = self.ever();
         for (tenant, bytes) in self.vacated.lock().unwrap().iter() {
@@ -61,7 +61,7 @@ fn options() -> FlashOptions {
     FlashOptions { write_delay: Duration::ZERO, ..warm_options() }
 }
 
-/// Writes `keys` for tenants that follow from them, in every class, over and over.
+/// Writes `keys` repeatedly, for tenants that follow from them, in every class.
 fn write(flash: &Flash, keys: std::ops::Range<u32>, tenants: u32) {
     for key in keys {
         let name = name_of(key % 500);
@@ -77,7 +77,7 @@ fn write(flash: &Flash, keys: std::ops::Range<u32>, tenants: u32) {
 }
 
 #[test]
-fn bytes_of_tenants_are_recovered_after_stops_and_crashes_and_leave_with_their_segments() {
+fn bytes_of_tenants_survive_stops_and_crashes_and_end_with_their_segments() {
     let world = World::new(17, 4 << 20, warm_options());
     let (flash, holdings) = open(&world);
     world.in_its_time(|| write(&flash, 0..4000, 300));
@@ -91,11 +91,11 @@ fn bytes_of_tenants_are_recovered_after_stops_and_crashes_and_leave_with_their_s
         flash.close();
     });
     let before = holdings.now();
-    assert!(before.keys().all(|tenant| *tenant < 5), "the others' segments are gone: {before:?}");
+    assert!(before.keys().all(|tenant| *tenant < 5), "the segments of other tenants are freed: {before:?}");
     drop(flash);
     let (flash, holdings) = open(&world);
     assert_eq!(holdings.ever(), before, "after a clean stop");
-    // Failed writes and a flush give up whole segments.
+    // Failed writes and a flush free complete segments.
     world.device.inject(Faults::none().with(Fault::WriteError, 300_000));
     world.in_its_time(|| write(&flash, 0..2000, 5));
     world.device.heal();

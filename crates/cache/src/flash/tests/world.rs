@@ -1,7 +1,7 @@
-//! A flash tier over the faulty device, with a clock that tests move and a model of what was written.
+//! A flash tier over the faulty device, with a clock that tests advance and a model of the written values.
 //!
-//! Values say which key and version they are, and every byte follows from these, so a wrong byte, a
-//! value of another key and an old value are all noticed by [`World::check`].
+//! Every byte of a value follows from its key and version, so that [`World::check`] detects a wrong
+//! byte, a value of another key and an old value.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -41,7 +41,7 @@ impl Tally {
     }
 }
 
-/// What the model knows of a key.
+/// The state of a key in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// It was written with this version.
@@ -50,7 +50,7 @@ pub enum Known {
     Removed(u32),
 }
 
-/// See the module.
+/// The test world. See the module.
 pub struct World {
     runtime: tokio::runtime::Runtime,
     pub env: Env,
@@ -62,19 +62,19 @@ pub struct World {
     random: u64,
 }
 
-/// What was written.
+/// The written values.
 #[derive(Clone, Default)]
 pub struct Model {
     pub known: BTreeMap<u32, Known>,
-    /// The last version that was ever tried under each key.
+    /// The last version that was tried under each key.
     pub tried: BTreeMap<u32, u32>,
 }
 
-/// A key that no model knows: it is written while the device hangs.
+/// A key outside of the model, which is written while the device hangs.
 const MEANWHILE: u32 = 1 << 30;
 
-/// What others do while an operation of the device hangs for some ticks: the watch looks, and callers set
-/// and look up. Were a lock held over the operation, they would hang too.
+/// Plays the other threads while an operation of the device hangs: the watchdog ticks, and callers store
+/// and look up. If a lock were held during the operation, they would hang too.
 fn go_on(core: &Core, ticks: u32) {
     let (name, value) = (name_of(MEANWHILE), value_of(MEANWHILE, 1, 500));
     let hash = core.disk.hash(&name);
@@ -84,7 +84,7 @@ fn go_on(core: &Core, ticks: u32) {
     let _ = core.keys.lookup(hash, true);
     for _ in 0..ticks {
         let advance = std::pin::pin!(tokio::time::advance(Duration::from_millis(100)));
-        // The clock has moved when it is polled for the first time.
+        // The clock advances at the first poll.
         let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
         core.watch_reads();
     }
@@ -99,7 +99,7 @@ pub fn small_options() -> FlashOptions {
     }
 }
 
-/// As [`small_options`], for devices whose content outlives crashes.
+/// As [`small_options`], for devices whose content survives crashes.
 pub fn warm_options() -> FlashOptions {
     FlashOptions { warm: Warm::Crash, ..small_options() }
 }
@@ -128,8 +128,8 @@ pub fn version_of(key: u32, value: &[u8]) -> Option<u32> {
     (value == value_of(key, version, value.len())).then_some(version)
 }
 
-/// What may be found under a key after a crash: nothing older than what was durable, nothing newer
-/// than what was tried.
+/// Whether a version may be found under a key after a crash: it is not older than the durable one and
+/// not newer than the last one tried.
 pub fn is_possible(version: u32, durable: Option<&Known>, tried: Option<&u32>) -> bool {
     let is_new_enough = match durable {
         None => true,
@@ -148,7 +148,7 @@ impl World {
         Self::try_over(seed, device, options, model).unwrap()
     }
 
-    /// A new run over what an earlier one left, if the device lets it begin.
+    /// Starts a new run over the device of an earlier one, if the device permits it.
     pub fn try_over(
         seed: u64,
         device: FaultyDevice,
@@ -209,7 +209,7 @@ impl World {
         self.at_once(|| self.flash.forget(hash))
     }
 
-    /// Does something that must neither wait nor ask anything of the device that its caller waits for.
+    /// Makes a call that must not wait, and must not cause a device operation for which its caller waits.
     fn at_once<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = (self.device.blocking_operations(), self.elapsed());
         let outcome = self.in_its_time(work);
@@ -218,12 +218,12 @@ impl World {
         outcome
     }
 
-    /// Does something by the clock of this world.
+    /// Runs `work` with the clock of this world.
     pub fn in_its_time<T>(&self, work: impl FnOnce() -> T) -> T {
         self.runtime.block_on(async { work() })
     }
 
-    /// Time since the world began.
+    /// Time since the start of the world.
     pub fn elapsed(&self) -> Duration {
         self.runtime.block_on(async { self.env.monotonic() })
     }
@@ -237,7 +237,7 @@ impl World {
         self.runtime.block_on(async { self.flash.flush_all() });
     }
 
-    /// Lets the background work, and moves the clock.
+    /// Advances the clock and runs the background work.
     pub fn step(&self, advance: Duration) {
         self.runtime.block_on(async {
             tokio::time::advance(advance).await;
@@ -249,7 +249,7 @@ impl World {
         self.get_range(key, None)
     }
 
-    /// Begins to read a key.
+    /// Starts a read of a key.
     pub fn start_get(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<ReadFuture> {
         let name = name_of(key);
         let hash = self.flash.hash(&name);
@@ -259,7 +259,7 @@ impl World {
         })
     }
 
-    /// Reads a key; the device has two seconds, then it is a hang.
+    /// Reads a key. A read that takes two seconds hangs.
     pub fn get_range(&self, key: u32, range: Option<std::ops::Range<u64>>) -> Option<FlashItem> {
         let mut future = self.start_get(key, range)?;
         for _ in 0..20 {
@@ -275,7 +275,7 @@ impl World {
         self.runtime.block_on(async { Pin::new(reading).poll(&mut Context::from_waker(Waker::noop())) })
     }
 
-    /// Reads a key and holds the answer against the model. Whether it was there.
+    /// Reads a key and compares the answer with the model. Returns whether it was there.
     pub fn check(&self, key: u32) -> bool {
         let Some(item) = self.get(key) else { return false };
         let seed = self.seed;
@@ -287,18 +287,18 @@ impl World {
         true
     }
 
-    /// Checks every key of the model; how many are there.
+    /// Checks every key of the model. Returns the number of those that are there.
     pub fn check_all(&self) -> usize {
         self.model.known.keys().filter(|&&key| self.check(key)).count()
     }
 
-    /// Whether everything removed and replaced so far would stay so after a crash.
+    /// Whether all earlier removals and replacements would survive a crash.
     pub fn is_committed(&self) -> bool {
         let core = &self.flash.core;
         core.journal.is_durable(core.journal.added(), Waker::noop())
     }
 
-    /// The keys whose record lies in a segment that is whole on the device.
+    /// The keys whose record is in a segment that is completely on the device.
     pub fn sealed_keys(&self) -> Vec<u32> {
         let core = &self.flash.core;
         let is_sealed = |key: &&u32| {
