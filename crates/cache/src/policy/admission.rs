@@ -1,26 +1,26 @@
-//! What may be written to flash: the answer to each candidate, with a reason when it is no.
+//! Admission to flash: decides whether a value may be written, with a reason if not.
 //!
-//! | hint | answer |
+//! | hint | decision |
 //! |---|---|
-//! | ingest | yes, among new data; under a write budget thinned last |
-//! | metadata | yes, and exempt from thinning and tenants' caps: it is small, and everything needs it |
-//! | point | yes, on probation, within the write budget and the tenant's share |
-//! | scan that probation can hold in one piece | as point |
-//! | larger scan | as point, if nothing has to go for it or parts of scans are seen to come back soon; |
-//! | | else RAM only, until the key is wanted a second time within the ghost window |
+//! | ingest | admitted, among new data; under a write budget thinned last |
+//! | metadata | admitted, exempt from thinning and tenants' caps: it is small, and every request needs it |
+//! | point | admitted on probation, within the write budget and the tenant's share |
+//! | scan that fits into probation | as point |
+//! | larger scan | as point, if nothing has to be evicted or parts of scans are known to be reused soon; |
+//! | | else kept in RAM only, until the key is offered a second time within the ghost window |
 //!
 //! Ordinary values are offered when they leave RAM, all others when they are stored
-//! ([`Occasion::of_first_offer`]): of what a client sets, much is replaced or deleted within a moment and
-//! never costs a write, while what a store can give again is to survive a restart from the first.
+//! ([`Occasion::of_first_offer`]). Many values that clients set are soon replaced or deleted, and so
+//! cost no write; values that were fetched from a store should survive a restart from the beginning.
 //!
-//! One ghost remembers what scans brought once and what left flash while on probation. A key that hits it
-//! when it is offered again skips probation: it is protected. A ghost hit counts if its reuse distance is
-//! below the [tail age](super::reclaim::TailAge) of the protected segments: the longer the oldest of them has
-//! gone unread, the longer the distance may be.
+//! One ghost remembers the keys of scans that were refused and those that left flash while on probation.
+//! A key that hits it when it is offered again skips probation: it is protected. A ghost hit counts if
+//! its reuse distance is below the [tail age](super::reclaim::TailAge) of the protected segments: the
+//! longer the oldest of them has gone unread, the longer the distance may be.
 //!
-//! **Invariants.** A scan however large evicts nothing that is protected. Every refusal
-//! has a [`Refusal`]. All methods take a shared reference and neither lock nor wait; memory is fixed at the
-//! start. With one thread and one seed, same calls give same answers.
+//! **Invariants.** No scan, however large, evicts protected values. Every refusal has a [`Refusal`]. All
+//! methods take a shared reference and neither lock nor wait. Memory is fixed at the start. With one
+//! thread and one seed, equal calls return equal answers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,24 +33,24 @@ use super::write_budget::WriteBudget;
 use crate::hint::Hint;
 use crate::splitmix;
 
-/// Scans of at most this part of the capacity are treated like any other read: what they bring is still
-/// on probation when they end.
+/// Scans up to this share of the capacity are treated like other reads: their values are all still on
+/// probation when the scan ends.
 const SMALL_SCAN_SHARE: f64 = PROBATION_SHARE;
-/// Part of what the tier holds when it has to evict above which it counts as full.
+/// The tier counts as full above this share of the bytes that it held when it last evicted.
 const FULL_SHARE: f64 = 0.95;
-/// Largest value in parts of the capacity: it evicts at most a hundredth of everything.
+/// Largest value as a share of the capacity: it evicts at most a hundredth of all values.
 const LARGEST_SHARE: f64 = 0.01;
-/// Smallest value that is never too large, whatever the capacity.
+/// Size up to which a value is never too large, whatever the capacity.
 const ALWAYS_FITS_BYTES: u64 = 1 << 20;
-/// Keys the ghost has cells for at most: 32 MiB. With more values than that on flash, the window
-/// shrinks to the youngest of them.
+/// Most keys for which the ghost has cells: 32 MiB. With more values on flash, the window shrinks to the
+/// youngest of them.
 const GHOST_KEYS_MAX: u64 = 6_700_000;
-/// Mean size of values that the ghost's cells are sized for.
+/// Mean size of values in bytes, from which the number of the ghost's cells follows.
 const GHOST_VALUE_BYTES: u64 = 16 << 10;
-/// What the ghost remembers, in parts of the capacity, as in the RAM tier.
+/// Window of the ghost, in multiples of the capacity, as in the RAM tier.
 const GHOST_SHARE: f64 = 2.0;
 
-/// What admission goes by.
+/// Options of admission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdmissionOptions {
     /// Bytes of the flash tier.
@@ -59,14 +59,14 @@ pub struct AdmissionOptions {
     pub write_bytes_per_day: u64,
     /// Caps of tenants.
     pub tenants: TenantCaps,
-    /// Seed of the thinning.
+    /// Seed of the random numbers for thinning.
     pub seed: u64,
 }
 
 /// When a value is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
-    /// It was just stored.
+    /// It has just been stored.
     Stored,
     /// It would leave RAM, and has no copy on flash.
     Leaving,
@@ -84,13 +84,13 @@ impl Occasion {
 pub struct Candidate {
     /// Hash of the key.
     pub hash: u64,
-    /// Bytes on flash.
+    /// Bytes that it occupies on flash.
     pub bytes: u64,
-    /// Who owns it.
+    /// The tenant that owns it.
     pub tenant: u32,
-    /// What is known about it.
+    /// The caller's hint.
     pub hint: Hint,
-    /// Reads it had while it was in RAM.
+    /// Number of reads while it was in RAM.
     pub hits: u8,
     /// When it is offered.
     pub occasion: Occasion,
@@ -99,18 +99,18 @@ pub struct Candidate {
 /// Why a value is not written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Refusal {
-    /// Part of a large scan, wanted for the first time.
+    /// It is part of a large scan and was offered for the first time.
     ScannedOnce,
-    /// The write budget is short, and this one was left out.
+    /// The write budget is short, and the value was thinned out.
     WriteBudget,
     /// Its tenant holds its share already, and the tier is full.
     TenantShare,
-    /// Larger than a hundredth of the tier.
+    /// It is larger than a hundredth of the tier.
     TooLarge,
 }
 
 impl Refusal {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: [Self; 4] = [Self::ScannedOnce, Self::WriteBudget, Self::TenantShare, Self::TooLarge];
 
     /// Its name in metrics.
@@ -124,45 +124,45 @@ impl Refusal {
     }
 }
 
-/// The answer. A refused value stays in RAM as long as it is worth its place there.
+/// The decision. A refused value stays in RAM until it is evicted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Write it to flash, among values of this class.
+    /// Write it to flash, in a segment of this class.
     Admit(Class),
-    /// Do not.
+    /// Do not write it.
     RamOnly(Refusal),
 }
 
-/// Decides about candidates, and keeps the books that it decides by.
+/// Decides on candidates, and keeps the state for that.
 #[derive(Debug)]
 pub struct Admission {
     capacity: AtomicU64,
-    /// Part of the keys that are offered; 1.0 unless this is a model of a sample.
+    /// Share of all keys that are offered; 1.0 unless this is a model of a sample.
     sample: f64,
     ghost: Ghost,
-    /// Bytes within which a return is proof.
+    /// Reuse distance in bytes up to which a ghost hit is protected.
     tail_age: AtomicU64,
     scans: ScanReuse,
     budget: WriteBudget,
     shares: TenantShares,
     held: AtomicU64,
-    /// What was held when something was last evicted: segments that are kept free and what is lost at
-    /// their ends make it less than the capacity, much less on a small device. The capacity, while nothing
-    /// was evicted or clearly more is held than then.
+    /// Bytes that were held when a value was last evicted. Segments that are kept free and waste at the
+    /// ends of segments make it less than the capacity, much less on a small device. It is the capacity
+    /// until a value is evicted, and again when clearly more is held than at the last eviction.
     holds_at_most: AtomicU64,
     draws: AtomicU64,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
 
 impl Admission {
-    /// Nothing held, the budget untouched.
+    /// State with an empty tier and a full budget.
     pub fn new(options: AdmissionOptions) -> Self {
         let keys = (options.capacity / GHOST_VALUE_BYTES).clamp(1_024, GHOST_KEYS_MAX);
         Self::of_sample(options, 1.0, keys as usize)
     }
 
-    /// For a model that is offered the part `sample` of all keys and has that part of the capacity:
-    /// what single values and scans are compared with is the capacity of the whole.
+    /// For a model that is offered the share `sample` of all keys and has that share of the capacity.
+    /// Single values and scans are compared with the full capacity.
     pub(crate) fn of_sample(options: AdmissionOptions, sample: f64, ghost_keys: usize) -> Self {
         Self {
             capacity: AtomicU64::new(options.capacity),
@@ -179,11 +179,11 @@ impl Admission {
         }
     }
 
-    /// Whether the candidate may be written; `now_ms` is any clock that does not go back.
+    /// Decides whether the candidate may be written; `now_ms` is any monotonic clock in milliseconds.
     pub fn decide(&self, candidate: &Candidate, now_ms: u64) -> Verdict {
         let is_parting = candidate.occasion == Occasion::Leaving && self.is_large_scan(candidate);
         if is_parting && candidate.hits == 0 {
-            // The ghost has known it since it was refused when it was stored: that is no return.
+            // The ghost has known the key since it was refused when it was stored, so this is not a reuse.
             return self.refuse(Refusal::ScannedOnce);
         }
         let tail_age = self.tail_age.load(Relaxed);
@@ -199,12 +199,12 @@ impl Admission {
         }
     }
 
-    /// The time that tenures are counted in: bytes that left probation or were refused so far.
+    /// The time in which tail ages are measured: bytes that left probation or were refused so far.
     pub fn time(&self) -> u64 {
         self.ghost.noted()
     }
 
-    /// Says how long the oldest protected segment has gone unread
+    /// Sets how long the oldest protected segment has gone unread
     /// ([`TailAge::bytes`](super::reclaim::TailAge::bytes)).
     pub fn set_tail_age(&self, bytes: u64) {
         self.tail_age.store(bytes, Relaxed);
@@ -215,32 +215,32 @@ impl Admission {
         Verdict::RamOnly(reason)
     }
 
-    /// Counts bytes that were written, whoever holds them.
+    /// Counts written bytes in the write budget.
     pub fn spent(&self, bytes: u64) {
         self.budget.spend(bytes);
     }
 
-    /// Counts bytes of a tenant that lie on flash from now on, or since before a restart.
+    /// Counts bytes of a tenant that are on flash: written now, or recovered after a restart.
     pub fn holds(&self, tenant: u32, bytes: u64) {
         let held = self.held.fetch_add(bytes, Relaxed) + bytes;
         self.shares.add(tenant, bytes);
         if held as f64 * FULL_SHARE > self.holds_at_most.load(Relaxed) as f64 {
-            // It had to evict for something that is gone, such as an image of the index.
+            // The last eviction was for something that is gone now, such as an image of the index.
             self.holds_at_most.store(self.capacity.load(Relaxed), Relaxed);
         }
     }
 
-    /// Remembers a key that left flash from among [`Class::Probation`].
+    /// Remembers a key that was evicted from flash while in [`Class::Probation`].
     pub fn left_probation(&self, hash: u64, bytes: u64) {
         self.ghost.note(hash, bytes);
     }
 
-    /// Something that is still counted has to make room.
+    /// Notes that a value is being evicted, before its bytes are uncounted.
     pub fn made_room(&self) {
         self.holds_at_most.store(self.held.load(Relaxed), Relaxed);
     }
 
-    /// Counts bytes of a tenant that left flash, for whatever reason.
+    /// Counts bytes of a tenant that left flash, for any reason.
     pub fn dropped(&self, tenant: u32, bytes: u64) {
         let _ = self.held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(bytes)));
         self.shares.subtract(tenant, bytes);
@@ -265,17 +265,17 @@ impl Admission {
         self.shares.held(tenant)
     }
 
-    /// Bytes of the write budget that are left this hour; nothing without a budget.
+    /// Bytes of the write budget that are left this hour; `None` without a budget.
     pub fn budget_left_bytes(&self) -> Option<i64> {
         self.budget.left_bytes()
     }
 
-    /// How often each reason was given.
+    /// Number of refusals by reason.
     pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
         Refusal::ALL.into_iter().map(|reason| (reason, self.refused[reason as usize].load(Relaxed)))
     }
 
-    /// Bytes held by the policy itself.
+    /// Bytes of memory of the policy itself.
     pub fn memory_bytes(&self) -> usize {
         self.ghost.memory_bytes() + self.shares.memory_bytes() + size_of::<Self>()
     }
@@ -297,7 +297,7 @@ impl Admission {
         if full && self.shares.exceeds(candidate.tenant, candidate.bytes, capacity) {
             return Some(Refusal::TenantShare);
         }
-        // New data is what the next hours ask for: half the thinning of what a query brought.
+        // New data will be read in the next hours: it is thinned half as much as the results of reads.
         let draw = self.draw() * if candidate.hint == Hint::Ingest { 0.5 } else { 1.0 };
         if !self.budget.admits(candidate.bytes, now_ms, draw) {
             return Some(Refusal::WriteBudget);
@@ -310,7 +310,8 @@ impl Admission {
         matches!(candidate.hint, Hint::Scan { bytes } if bytes as f64 > whole * SMALL_SCAN_SHARE)
     }
 
-    /// Whether a large scan's value has to wait for its second time; keeps the books about that.
+    /// Whether a value of a large scan is refused until it is offered a second time. Keeps the
+    /// statistics of that.
     fn is_scanned_once(&self, candidate: &Candidate, reuse_distance: Option<u64>) -> bool {
         if candidate.hits > 0 {
             return false;
@@ -329,7 +330,7 @@ impl Admission {
         refuses
     }
 
-    /// The next of a sequence of numbers in 0..1 (splitmix64).
+    /// The next random number in [0, 1) (splitmix64).
     fn draw(&self) -> f64 {
         splitmix::unit(splitmix::mix(self.draws.fetch_add(splitmix::STEP, Relaxed)))
     }
@@ -353,7 +354,7 @@ mod tests {
     const LARGE_SCAN: Hint = Hint::Scan { bytes: CAPACITY };
 
     #[test]
-    fn a_large_scan_reaches_flash_with_the_second_want() {
+    fn a_large_scan_is_admitted_when_it_is_offered_a_second_time() {
         let admission = admission(0, TenantCaps::default());
         assert_eq!(admission.decide(&candidate(9, LARGE_SCAN), 1), Verdict::Admit(Class::Probation), "room");
         admission.holds(7, CAPACITY);
@@ -362,7 +363,11 @@ mod tests {
         assert_eq!(admission.decide(&first, 1), Verdict::Admit(Class::Protected));
         assert_eq!(admission.decide(&candidate(2, LARGE_SCAN), 1), Verdict::RamOnly(Refusal::ScannedOnce));
         let unread = Candidate { occasion: Occasion::Leaving, ..candidate(2, LARGE_SCAN) };
-        assert_eq!(admission.decide(&unread, 1), Verdict::RamOnly(Refusal::ScannedOnce), "no second want");
+        assert_eq!(
+            admission.decide(&unread, 1),
+            Verdict::RamOnly(Refusal::ScannedOnce),
+            "not offered a second time"
+        );
         let read_in_ram = Candidate { hits: 1, ..unread };
         assert_eq!(admission.decide(&read_in_ram, 1), Verdict::Admit(Class::Probation));
         let small = candidate(3, Hint::Scan { bytes: CAPACITY / 25 });
@@ -376,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_whose_parts_are_read_twice_at_once_is_admitted_on_probation() {
+    fn a_scan_whose_parts_are_reused_at_once_is_admitted_on_probation() {
         let admission = admission(0, TenantCaps::default());
         admission.holds(7, CAPACITY);
         let mut admitted = 0;
@@ -393,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_of_ten_times_the_capacity_that_comes_twice_stays_out() {
+    fn a_repeated_scan_of_ten_times_the_capacity_is_refused() {
         let admission = admission(0, TenantCaps::default());
         admission.holds(7, CAPACITY);
         let keys = 10 * CAPACITY / 100_000;
@@ -403,12 +408,12 @@ mod tests {
                     != Verdict::RamOnly(Refusal::ScannedOnce)
             })
             .count();
-        // Fingerprints that look alike let through one in some thousands.
+        // Equal fingerprints admit one key in some thousands.
         assert!(admitted as u64 <= keys / 500, "{admitted} of {keys} keys");
     }
 
     #[test]
-    fn tenants_above_their_share_wait_only_while_the_tier_is_full() {
+    fn tenants_above_their_share_are_refused_only_while_the_tier_is_full() {
         let caps = TenantCaps { default: 1.0, named: vec![(9, 0.5), (1, 0.1)] };
         let admission = admission(0, caps);
         admission.holds(1, CAPACITY / 4);
@@ -431,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_made_for_an_image_is_room_again_once_that_is_gone() {
+    fn room_made_for_an_image_is_available_again_when_the_image_is_gone() {
         let admission = admission(0, TenantCaps { default: 0.1, named: Vec::new() });
         let percent = CAPACITY / 100;
         let is_full = || {
@@ -439,28 +444,28 @@ mod tests {
             verdict == Verdict::RamOnly(Refusal::TenantShare)
         };
         admission.holds(1, 90 * percent);
-        assert!(!is_full(), "nothing had to go");
+        assert!(!is_full(), "nothing was evicted");
         admission.made_room();
         assert!(is_full());
         for _ in 0..20 {
             admission.made_room();
             admission.dropped(1, percent);
         }
-        assert!(is_full(), "more may have to go");
+        assert!(is_full(), "more may be evicted");
         admission.holds(1, 4 * percent);
-        assert!(is_full(), "74 percent, and 71 when something last had to go");
+        assert!(is_full(), "74 percent, and 71 at the last eviction");
         admission.holds(1, 2 * percent);
-        assert!(!is_full(), "nothing had to go for it");
+        assert!(!is_full(), "nothing was evicted for it");
         admission.holds(1, 12 * percent);
         assert!(!is_full());
         admission.made_room();
-        assert!(is_full(), "what it held before it had to make room for the image");
+        assert!(is_full(), "as much as before it made room for the image");
         admission.dropped(1, 3 * percent);
         assert!(is_full());
     }
 
     #[test]
-    fn the_write_budget_holds_and_metadata_passes() {
+    fn the_write_budget_is_kept_and_metadata_is_exempt() {
         let admission = admission(24_000_000, TenantCaps::default());
         let mut written = 0u64;
         for at in 0..100_000u64 {
@@ -471,7 +476,7 @@ mod tests {
                 written += candidate.bytes;
             }
         }
-        // The bucket at the start and an hour's refill.
+        // A full bucket at the start and an hour's refill.
         assert!((1_000_000..=2_100_000).contains(&written), "{written}");
         assert_eq!(admission.decide(&candidate(1, Hint::Metadata), 3_600_000), Verdict::Admit(Class::Ingest));
         assert!(admission.refusals().any(|(reason, count)| reason == Refusal::WriteBudget && count > 90_000));
@@ -483,11 +488,15 @@ mod tests {
         let value = candidate(1, Hint::Point);
         admission.left_probation(value.hash, value.bytes);
         assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Protected));
-        assert_eq!(admission.decide(&value, 1), Verdict::Admit(Class::Probation), "the ghost forgot it");
+        assert_eq!(
+            admission.decide(&value, 1),
+            Verdict::Admit(Class::Probation),
+            "the ghost has forgotten it"
+        );
     }
 
     #[test]
-    fn a_key_must_come_back_before_the_oldest_of_the_proven_has_stood_unread_for_as_long() {
+    fn a_ghost_hit_is_protected_only_if_its_reuse_distance_is_below_the_tail_age() {
         let admission = admission(0, TenantCaps::default());
         let returns = |key: u64, bytes_between: u64, tail_age: u64| {
             let value = candidate(key, Hint::Point);
@@ -505,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_would_push_out_a_hundredth_stay_out() {
+    fn values_larger_than_a_hundredth_of_the_capacity_are_refused() {
         let admission = admission(0, TenantCaps::default());
         let large = Candidate { bytes: CAPACITY / 50, ..candidate(1, Hint::Point) };
         assert_eq!(admission.decide(&large, 1), Verdict::RamOnly(Refusal::TooLarge));

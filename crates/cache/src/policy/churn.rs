@@ -1,23 +1,23 @@
-//! Evictions, and above all evictions of values that were never read.
+//! Churn: counts of evictions, above all of values that were never read.
 //!
-//! A hit ratio alone lies: a cache of recent data can answer seven reads of ten and still replace
-//! itself forty times an hour with things nobody asks for. These counters show that. They split by
-//! where the value stood, where it came from, how old it was and whose it was.
+//! A hit ratio alone is misleading: a cache of recent data can answer seven of ten reads and still
+//! replace its content forty times an hour with values that are never read. These counters show that.
+//! They are split by the value's class, source, age and tenant.
 //!
-//! **Invariants.** Memory is fixed: every axis is short, and tenants beyond the first
-//! [`TENANTS_MAX`] that lose anything are counted together. Counters only grow. Shared references
-//! only, without locks; tenants are the exception, and only for the first loss of each.
+//! **Invariants.** Memory is fixed: every axis is short, and tenants beyond the first [`TENANTS_MAX`]
+//! with evictions are counted together. Counters only grow. All methods take a shared reference and use
+//! no locks, except for the first eviction of each tenant.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{OnceLock, atomic::AtomicUsize};
 
 use crate::hint::Hint;
 
-/// Tenants that are counted by themselves.
+/// Most tenants that are counted separately.
 pub const TENANTS_MAX: usize = 64;
-/// Minutes of the window of [`Churn::replacements_per_hour`].
+/// Length in minutes of the window of [`Churn::replacements_per_hour`].
 const MINUTES: u64 = 60;
-/// Cells of the window: one more than it shows, for the minute that is being filled.
+/// Cells of the window: more than its minutes, for the minute that is being filled.
 const MINUTE_CELLS: usize = 64;
 
 /// Where a value was when it was evicted.
@@ -27,28 +27,28 @@ pub enum Class {
     Ram,
     /// On flash, among newly written data.
     Ingest,
-    /// On flash, on probation: what reads brought, until it is read again.
+    /// On flash, on probation: stored by reads, until it is read again.
     Probation,
     /// On flash, protected: read again on probation, or admitted by a ghost hit.
     Protected,
-    /// On flash, among what expires soon.
+    /// On flash, among values that expire soon.
     Brief,
 }
 
-/// How a value came in.
+/// The request by which a value came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// A writer put it.
     Ingest,
-    /// A read brought it from the store, or a client put it.
+    /// A read fetched it from the store, or a client put it.
     Fill,
-    /// A scan brought it.
+    /// A scan fetched it.
     Scan,
-    /// As metadata.
+    /// It was put as metadata.
     Metadata,
 }
 
-/// How long a value was there.
+/// The time between a value's arrival and its eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Age {
     /// Less than a minute.
@@ -71,7 +71,7 @@ pub enum Age {
 macro_rules! axis {
     ($axis:ident { $($value:ident => $name:literal),+ $(,)? }) => {
         impl $axis {
-            /// Every value.
+            /// All values of this axis.
             pub const ALL: [Self; [$(Self::$value),+].len()] = [$(Self::$value),+];
 
             /// Its name in metrics.
@@ -123,15 +123,15 @@ impl Age {
 /// A value that was evicted to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eviction {
-    /// Where it stood.
+    /// Where it was.
     pub class: Class,
     /// How it came in.
     pub source: Source,
-    /// Whose it was.
+    /// The tenant that owned it.
     pub tenant: u32,
     /// Seconds since it came in.
     pub age_s: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
     /// Whether it was ever read.
     pub fetched: bool,
@@ -140,28 +140,28 @@ pub struct Eviction {
 /// A number of objects and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes.
+    /// Sum of their bytes.
     pub bytes: u64,
 }
 
 /// Evicted values of one class, source and age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChurnRow {
-    /// Where they stood.
+    /// Where they were.
     pub class: Class,
     /// How they came in.
     pub source: Source,
-    /// How long they were there.
+    /// Their age at the eviction.
     pub age: Age,
-    /// Read at least once.
+    /// Those that were read at least once.
     pub fetched: Amount,
-    /// Never read.
+    /// Those that were never read.
     pub unfetched: Amount,
 }
 
-/// The counters.
+/// The counters of evictions.
 #[derive(Debug)]
 pub struct Churn {
     rows: Vec<Counter>,
@@ -183,7 +183,7 @@ struct Counter {
     unfetched: Cell,
 }
 
-/// Bytes evicted in one minute, named by its number since the epoch.
+/// Bytes evicted in a minute, with the minute's number since the epoch.
 #[derive(Debug, Default)]
 struct Minute {
     number: AtomicU64,
@@ -197,7 +197,7 @@ impl Default for Churn {
 }
 
 impl Churn {
-    /// Everything zero.
+    /// Counters at zero.
     pub fn new() -> Self {
         let rows = Class::ALL.len() * Source::ALL.len() * Age::ALL.len();
         Self {
@@ -209,21 +209,21 @@ impl Churn {
         }
     }
 
-    /// Counts an eviction at `now_s`, in seconds of any clock that does not go back.
+    /// Counts an eviction at `now_s`, in seconds of any monotonic clock.
     pub fn count(&self, eviction: &Eviction, now_s: u64) {
         let age = Age::of_seconds(eviction.age_s);
         self.rows[row(eviction.class, eviction.source, age)].add(eviction);
         self.tenant(eviction.tenant).add(eviction);
         let minute = now_s / 60;
         let cell = &self.minutes[minute as usize % MINUTE_CELLS];
-        // Two threads at the turn of a minute may both reset: they lose a few of its first evictions.
+        // Two threads at the turn of a minute may both reset, which loses a few of its first evictions.
         if cell.number.swap(minute, Relaxed) != minute {
             cell.bytes.store(0, Relaxed);
         }
         cell.bytes.fetch_add(eviction.bytes, Relaxed);
     }
 
-    /// Everything evicted.
+    /// The sum of all evictions.
     pub fn total(&self) -> ChurnTotal {
         let mut total = ChurnTotal::default();
         for counter in &self.rows {
@@ -233,7 +233,7 @@ impl Churn {
         total
     }
 
-    /// Every class, source and age that lost anything.
+    /// All combinations of class, source and age with evictions.
     pub fn rows(&self) -> impl Iterator<Item = ChurnRow> {
         let axes = Class::ALL.into_iter().flat_map(|class| {
             let sources = Source::ALL.into_iter();
@@ -247,7 +247,7 @@ impl Churn {
         .filter(|row| row.fetched.objects + row.unfetched.objects > 0)
     }
 
-    /// What each tenant lost unread; `None` stands for all tenants beyond [`TENANTS_MAX`].
+    /// Unread evictions by tenant; `None` stands for all tenants beyond [`TENANTS_MAX`].
     pub fn unfetched_by_tenant(&self) -> Vec<(Option<u32>, Amount)> {
         let named = self.tenants.iter().filter_map(|(tenant, counter)| {
             tenant.get().map(|tenant| (Some(*tenant), counter.unfetched.amount()))
@@ -256,7 +256,7 @@ impl Churn {
         named.chain((others.objects > 0).then_some((None, others))).collect()
     }
 
-    /// How often a cache of `capacity` bytes was replaced whole within the hour before `now_s`.
+    /// How many times a cache of `capacity` bytes was replaced completely in the hour before `now_s`.
     pub fn replacements_per_hour(&self, capacity: u64, now_s: u64) -> f64 {
         let minute = now_s / 60;
         let recent = |cell: &&Minute| {
@@ -267,7 +267,7 @@ impl Churn {
         bytes as f64 / capacity.max(1) as f64
     }
 
-    /// Bytes held.
+    /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.rows.capacity() * size_of::<Counter>()
@@ -291,12 +291,12 @@ impl Churn {
     }
 }
 
-/// Everything evicted, by whether it was read.
+/// All evictions, by whether the value was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChurnTotal {
-    /// Read at least once.
+    /// Values that were read at least once.
     pub fetched: Amount,
-    /// Never read.
+    /// Values that were never read.
     pub unfetched: Amount,
 }
 

@@ -1,39 +1,39 @@
-//! The ghost: keys that were evicted, so that a key that is wanted again (a ghost hit) is recognised, and its
-//! reuse distance is known.
+//! The ghost: the keys of evicted values. It recognises a key that is requested again (a ghost hit) and
+//! measures its reuse distance.
 //!
-//! Sixteen 4-byte cells make a bucket of one cache line; a cell is a 16-bit fingerprint and the time
-//! it was noted at, counted in bytes noted since. A key is remembered until `window` bytes of others
-//! were noted after it, or until its bucket is full of younger ones.
+//! Sixteen 4-byte cells are a bucket of one cache line. A cell is a 16-bit fingerprint and the time at
+//! which the key was noted. Time is measured in bytes noted. A key is remembered until `window` bytes of
+//! other keys have been noted after it, or until its bucket is full of younger keys.
 //!
-//! **Invariants.** The ghost never grows beyond its cells. A false hit comes to about one in 4,000 lookups
-//! (16 cells, 2^-16 each) and gives one entry a better place than it earned; a false miss only happens in
-//! overfull buckets. All methods but `make_room` and `set_window` work
-//! through a shared reference; threads that note at the same instant may lose a note.
+//! **Invariants.** The ghost never grows beyond its cells. False hits are about one in 4,000 lookups (16
+//! cells, 2^-16 each); a false hit gives one entry a better place than it deserves. False misses occur
+//! only in overfull buckets. All methods except `make_room` and `set_window` take a shared reference;
+//! threads that note keys at the same time may lose one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Cells that share a cache line and a bucket.
+/// Cells of a bucket, which is one cache line.
 const BUCKET: usize = 16;
-/// Most steps of the clock in one window. With 65,535 values a cell of a bucket in which nothing was
-/// noted for eight windows would look young again; such buckets are rare, as each takes 8 to 16 notes
-/// per window.
+/// Most steps of the clock in one window. With 65,535 values of the clock, a cell of a bucket in which
+/// nothing was noted for eight windows would look young again. Such buckets are rare, because each one
+/// gets 8 to 16 notes per window.
 const WINDOW_STEPS_MAX: u64 = 8_192;
-/// Values of the clock; 0 is an empty cell.
+/// Number of values of the clock; 0 marks an empty cell.
 const CLOCK_VALUES: u64 = 65_535;
 
-/// Fingerprints of keys with their age in bytes.
+/// Fingerprints of keys with the times at which they were noted.
 #[derive(Debug)]
 pub(crate) struct Ghost {
     cells: Vec<AtomicU32>,
     /// Bytes noted so far.
     noted: AtomicU64,
     bytes_per_step: u64,
-    /// Oldest age that counts.
+    /// Largest age of a key that is remembered.
     window_steps: u64,
 }
 
 impl Ghost {
-    /// Remembers for `window` bytes, with cells for at least `keys` keys.
+    /// A ghost with a window of `window` bytes and cells for at least `keys` keys.
     pub(crate) fn new(window: u64, keys: usize) -> Self {
         let mut ghost =
             Self { cells: Vec::new(), noted: AtomicU64::new(0), bytes_per_step: 1, window_steps: 0 };
@@ -42,7 +42,7 @@ impl Ghost {
         ghost
     }
 
-    /// Changes the window; ages of what is remembered are scaled with it.
+    /// Changes the window. The ages of remembered keys are scaled with it.
     pub(crate) fn set_window(&mut self, window: u64) {
         let step = window.div_ceil(WINDOW_STEPS_MAX).max(1);
         let clock = *self.noted.get_mut() / self.bytes_per_step;
@@ -51,10 +51,10 @@ impl Ghost {
         self.window_steps = window / step;
     }
 
-    /// Grows to cells for `keys` keys; never shrinks. Each bucket is copied to both of its heirs, as
-    /// a fingerprint does not say which one is right: the wrong copy ages out.
+    /// Grows to cells for `keys` keys; never shrinks. Each bucket is copied to both of its successors,
+    /// because a fingerprint does not determine the right one; the wrong copy ages out.
     pub(crate) fn make_room(&mut self, keys: usize) {
-        // A quarter more cells than keys, so that buckets with more keys than average still hold them.
+        // A quarter more cells than keys, so that buckets with more keys than average have room for them.
         let wanted = (keys + keys / 4).next_power_of_two().max(BUCKET);
         while self.cells.len() < wanted {
             if self.cells.is_empty() {
@@ -96,22 +96,22 @@ impl Ghost {
         self.noted.load(Relaxed)
     }
 
-    /// The present time, for [`Self::bytes_since`].
+    /// The current time, for [`Self::bytes_since`].
     pub(crate) fn time(&self) -> u16 {
         self.clock(self.noted()) as u16
     }
 
-    /// Bytes that were noted since a time; those of the last turn of the clock, which is eight windows.
+    /// Bytes noted since `time`, modulo a turn of the clock, which is eight windows.
     pub(crate) fn bytes_since(&self, time: u16) -> u64 {
         u64::from(age(self.clock(self.noted()), u32::from(time))) * self.bytes_per_step
     }
 
-    /// Whether the key is remembered; it is forgotten by this.
+    /// Whether the key is remembered. Forgets it.
     pub(crate) fn take(&self, hash: u64) -> bool {
         self.take_age(hash).is_some()
     }
 
-    /// Bytes that were noted since the key was, if it is remembered; it is forgotten by this.
+    /// Bytes noted since the key was, if it is remembered. Forgets it.
     pub(crate) fn take_age(&self, hash: u64) -> Option<u64> {
         let now = self.clock(self.noted.load(Relaxed));
         let (bucket, print) = self.home(hash);
@@ -126,14 +126,14 @@ impl Ghost {
         None
     }
 
-    /// Forgets everything.
+    /// Forgets all keys.
     pub(crate) fn clear(&self) {
         for cell in &self.cells {
             cell.store(0, Relaxed);
         }
     }
 
-    /// Bytes held.
+    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<AtomicU32>()
     }
@@ -174,12 +174,12 @@ mod tests {
         let recent = (2_100..3_000).filter(|k| ghost.take(spread(*k))).count();
         assert!(recent >= 890, "{recent} of 900 remembered");
         let before = (0..1_900).filter(|k| ghost.take(spread(*k))).count();
-        assert!(before <= 4, "{before} of 1,900 remembered for too long");
+        assert!(before <= 4, "{before} of 1,900 remembered beyond the window");
         assert_eq!((2_100..3_000).filter(|k| ghost.take(spread(*k))).count(), 0, "taken twice");
     }
 
     #[test]
-    fn says_seldom_yes_to_strangers() {
+    fn false_hits_are_rare() {
         let ghost = Ghost::new(1_000_000, 10_000);
         for key in 0..10_000 {
             ghost.note(spread(key), 100);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn growing_keeps_what_was_noted() {
+    fn growing_keeps_noted_keys() {
         let mut ghost = Ghost::new(1_000_000, 100);
         for key in 0..100 {
             ghost.note(spread(key), 100);

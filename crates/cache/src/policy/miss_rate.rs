@@ -1,24 +1,26 @@
 //! The miss rate of the values that flash admits on probation.
 //!
-//! A value that answers a read was missed before it was admitted. Where next to nothing that is admitted was
-//! missed, clients write without reading, such as a job that publishes its results: then no reader waits for
-//! the oldest values to be found again, and the newest are worth no less than they.
+//! A value that answers a read was missed before it was admitted. If almost no admitted value was
+//! missed, clients write without reading, as a job that publishes its results does. Then no reader looks
+//! for the oldest values again, and the newest are worth no less.
 //!
-//! **Invariants.** Counts are of about the last [`WINDOW_SHARE`]th of the capacity that was admitted, and
-//! of no fewer than half of [`WINDOW_VALUES`] values. Nothing here waits; what several threads count at
-//! once may be off by their number.
+//! **Invariants.** The counts cover about the last [`WINDOW_SHARE`]th of the capacity that was admitted,
+//! and at least half of [`WINDOW_VALUES`] values. No method waits; concurrent counting may be off by the
+//! number of threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// After this part of the capacity what was counted before counts half.
+/// After this fraction of the capacity was admitted, earlier counts are halved.
 const WINDOW_SHARE: u64 = 32;
-/// But not after fewer values than this: one miss would be remembered for ever, or for nothing.
+/// The smallest number of values in the window, so that a single miss has neither too long nor too short
+/// an effect.
 const WINDOW_VALUES: u64 = 64;
-/// Values that may be admitted for each miss. Negative lookups and values that leave before they get to
-/// flash make the misses many more than the admissions; values that are written through make them fewer.
+/// Most values admitted per miss at a high miss rate. Negative lookups, and values that leave before
+/// they reach flash, make misses more numerous than admissions; values that are written through make
+/// them less numerous.
 const ADMITTED_PER_MISS: u64 = 16;
 
-/// Counts of values.
+/// Counts of misses and of admitted values.
 #[derive(Debug, Default)]
 pub(super) struct MissRate {
     misses: AtomicU64,
@@ -27,12 +29,12 @@ pub(super) struct MissRate {
 }
 
 impl MissRate {
-    /// A lookup missed in both tiers.
+    /// Counts a lookup that missed in both tiers.
     pub fn note_miss(&self) {
         self.misses.fetch_add(1, Relaxed);
     }
 
-    /// A value of so many bytes was admitted on probation to a tier of `capacity` bytes.
+    /// Counts a value of `bytes` bytes that was admitted on probation to a tier of `capacity` bytes.
     pub fn note_admitted(&self, bytes: u64, capacity: u64) {
         let admitted = self.admitted.fetch_add(1, Relaxed) + 1;
         let admitted_bytes = self.admitted_bytes.fetch_add(bytes, Relaxed) + bytes;
@@ -44,7 +46,7 @@ impl MissRate {
         }
     }
 
-    /// Whether at least one in sixteen of the admitted values was missed. Without any miss it is not.
+    /// Whether there is at least one miss for sixteen admitted values. Without any miss the rate is low.
     pub fn is_high(&self) -> bool {
         let misses = self.misses.load(Relaxed);
         misses > 0 && misses.saturating_mul(ADMITTED_PER_MISS) >= self.admitted.load(Relaxed)

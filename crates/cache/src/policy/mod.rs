@@ -1,14 +1,14 @@
-//! Cache policy: eviction in RAM, admission to flash, reclaim of segments, and counts of evictions.
+//! Cache policies: eviction in RAM, admission to flash, reclaim of segments, and counts of evictions.
 //!
-//! * [`S3Fifo`] holds the entries of one shard of the RAM tier and says which must leave.
-//! * [`RecentReads`] says which reads of flash are worth a copy in RAM.
-//! * [`Admission`] says whether a value may be written to flash, and if not, why.
-//! * [`reclaim`] says which segment of flash goes next and which are spared once more; [`Reinsertion`]
-//!   says which records of it are written again.
-//! * [`Churn`] counts what was evicted, and above all what was evicted unread.
+//! * [`S3Fifo`] holds the entries of one shard of the RAM tier and chooses which are evicted.
+//! * [`RecentReads`] decides which values read from flash get a copy in RAM.
+//! * [`Admission`] decides whether a value may be written to flash, with the reason if not.
+//! * [`reclaim`] decides which segment of flash is reclaimed next and which are spared; [`Reinsertion`]
+//!   decides which of its records are written again.
+//! * [`Churn`] counts evictions, above all of values that were never read.
 //!
-//! Everything here is synchronous, knows no clock and draws no randomness of its own: times and seeds
-//! are arguments. The simulator runs this very code.
+//! All code here is synchronous and uses neither a clock nor its own randomness: times and seeds are
+//! arguments. The simulator runs the same code.
 
 mod admission;
 mod churn;

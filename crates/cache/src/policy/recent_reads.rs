@@ -1,15 +1,15 @@
-//! Recent reads of flash: a key that is read twice within them is promoted to RAM.
+//! Recent reads of flash: a key that is read twice in a short time is promoted to RAM.
 //!
-//! Most of what is read from flash is read once, and a copy in RAM would evict what is read there. A
-//! key that is read a second time while it is remembered here gets its copy.
+//! Most values are read from flash once, and a copy in RAM would evict values that are read there. A key
+//! that is read a second time while it is remembered here gets its copy.
 //!
-//! **Invariants.** 1 KiB: a key's place is given by its hash, and the next one there evicts it. A false
-//! positive comes to one in 2^31 lookups.
+//! **Invariants.** 1 KiB of memory. A key's hash determines its place, and the next key there replaces
+//! it. False positives are one in 2^31 lookups.
 
-/// Keys remembered, four bytes each.
+/// Number of remembered keys, four bytes each.
 const PLACES: usize = 256;
 
-/// Parts of the hashes of keys that were read.
+/// Parts of the hashes of recently read keys.
 #[derive(Debug)]
 pub struct RecentReads(Box<[u32; PLACES]>);
 
@@ -20,7 +20,7 @@ impl Default for RecentReads {
 }
 
 impl RecentReads {
-    /// Notes that a key is read; whether it was not long ago.
+    /// Notes a read of a key. Returns whether the key was read shortly before.
     pub fn note(&mut self, hash: u64) -> bool {
         let tag = (hash >> 32) as u32 | 1;
         std::mem::replace(&mut self.0[hash as usize % PLACES], tag) == tag

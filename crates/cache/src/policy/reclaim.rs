@@ -1,47 +1,48 @@
-//! Which segment of flash is reclaimed next.
+//! Chooses the segment of flash that is reclaimed next.
 //!
-//! Segments of a class form a FIFO queue. Probation is reclaimed first while it holds more than its share;
-//! otherwise the oldest segment of all classes is. A protected or newly written segment of which enough was
-//! read gets a second chance: it moves to the young end of its queue as it is, and each of its records loses
-//! one use. So the hot part of flash stays in place and costs no writes; this is CLOCK (Corbató 1968) over
-//! segments, with the probation queue of S3-FIFO before it.
+//! Segments of a class form a FIFO queue. Probation is reclaimed first while it holds more than its
+//! share; otherwise the oldest segment of all classes is. A protected or newly written segment of which
+//! enough was read gets a second chance: it moves to the young end of its queue without being rewritten,
+//! and each of its records loses one use. So the hot part of flash stays in place and costs no writes.
+//! This is CLOCK (Corbató 1968) over segments, preceded by the probation queue of S3-FIFO.
 //!
-//! While the protected segments leave room, a segment that probation cannot hold becomes protected as it is,
-//! *unproven*: a loop of requests that is longer than probation would always miss otherwise. Each byte
-//! that is admitted as protected lets ten bytes of unproven segments be judged in the place of probation:
-//! they get a second chance or are reclaimed. While the [miss rate](MissRate) of what is admitted is low,
-//! only a segment of which enough was read becomes protected: the rest is evicted in FIFO order.
+//! While the protected segments leave room, a segment that probation cannot hold becomes protected without
+//! being rewritten, as *unproven*. Otherwise a loop of requests that is longer than probation would always
+//! miss. Each byte that is admitted as protected lets ten bytes of unproven segments be judged instead of
+//! probation: they get a second chance or are reclaimed. While the [miss rate](MissRate) of admitted values
+//! is low, a segment becomes protected only if enough of it was read; the others are evicted in FIFO order.
 //!
-//! A ghost hit is admitted as protected if its reuse distance is below the [tail age](TailAge): the time that
-//! the oldest protected segment has gone unread.
+//! A ghost hit is admitted as protected if its reuse distance is below the [tail age](TailAge): the time
+//! for which the oldest protected segment has gone unread.
 //!
-//! What is enough depends on what may be written again. A second chance keeps unread records too; reclaiming
-//! costs the writes of the records that were read. With a full allowance no segment gets a second chance; as
-//! the allowance shrinks, those get one that would cost the most writes for the least room.
+//! How much of a segment must have been read depends on how much may be written again. A second chance
+//! keeps unread records too; reclaiming costs the writes of the records that were read. With a full
+//! allowance of writes only segments that were read almost completely get a second chance. As the
+//! allowance shrinks, more do: those that would cost the most writes for the least room.
 //!
-//! **Invariants.** Nothing here owns segments: the caller does what is said and asks again. At most
-//! [`SPARES_MAX`] segments get a second chance before one is freed, and a segment becomes protected once,
-//! so a call for space ends. The answer depends on the arguments alone.
+//! **Invariants.** This module owns no segments: the caller executes a step and asks for the next one.
+//! At most [`SPARES_MAX`] segments get a second chance before one is freed, and a segment becomes
+//! protected only once, so that a call for space ends. The answer depends only on the arguments.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::churn::Class;
 use super::miss_rate::MissRate;
 
-/// Part of the capacity that probation may hold before it is reclaimed first.
+/// Share of the capacity that probation may hold before it is reclaimed first.
 pub const PROBATION_SHARE: f64 = 0.07;
-/// Part of the capacity that probation must hold beside a segment of it that becomes protected: a little more
-/// than its share, so that the next scan does not fill the room of a reclaimed segment.
+/// Share of the capacity that must remain on probation when a segment of it becomes protected. It is a little
+/// more than probation's own share, so that the next scan does not fill the room of a reclaimed segment.
 const OVERFLOW_SHARE: f64 = 0.10;
-/// Unproven bytes that are judged for each byte that is admitted as protected.
+/// Unproven bytes that may be judged for each byte that is admitted as protected.
 const CREDIT_PER_PROTECTED: u64 = 10;
-/// Most bytes of credit that are saved up, in parts of the capacity.
+/// Most credit, as a divisor of the capacity.
 const CREDIT_SHARE: u64 = 20;
-/// Part of the tail age that is taken off where all of the oldest segment was read: its records have not gone
-/// unread for long. The rest lets ghost hits with a short reuse distance into a tier of which everything is
-/// read.
+/// Share of the tail age that is subtracted if all of the oldest segment was read, because its records
+/// have not gone unread for long. The remainder admits ghost hits with a short reuse distance to a tier
+/// of which everything is read.
 const READ_DISCOUNT: f64 = 0.9;
-/// Most segments spared in a row.
+/// Most segments that are spared in a row.
 pub const SPARES_MAX: u32 = 16;
 
 /// The oldest segment of a class.
@@ -49,37 +50,37 @@ pub const SPARES_MAX: u32 = 16;
 pub struct Oldest {
     /// Its class.
     pub class: Class,
-    /// When it was sealed or last spared: any number that grows.
+    /// When it was sealed or last spared: any number that increases.
     pub placed: u64,
-    /// What [`TailAge::time`] was then.
+    /// The value of [`TailAge::time`] at that time.
     pub placed_at: u64,
-    /// Its bytes, dead records included.
+    /// Bytes of its records, including dead ones.
     pub bytes: u64,
     /// Bytes of its live records with at least one use.
     pub used_bytes: u64,
-    /// Whether all it holds has expired or is dead.
+    /// Whether all its records have expired or are dead.
     pub spent: bool,
-    /// Whether it joined its class by [`Step::Join`] and was not judged since.
+    /// Whether it became protected by [`Step::Join`] and has not been judged since.
     pub unproven: bool,
     /// Bytes of all segments of the class.
     pub class_bytes: u64,
 }
 
-/// What a judgement depends on besides the segments.
+/// The inputs of a judgement other than the segments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Segments spared since the last one was freed.
     pub spared: u32,
-    /// Part of a segment's bytes that must have been read for it to be spared:
+    /// Share of a segment's bytes that must have been read for it to be spared:
     /// [`super::Reinsertion::spare_share`].
     pub spare_share: f64,
     /// Bytes of unproven segments that may be judged.
     pub credit_bytes: u64,
-    /// Whether the miss rate of what is admitted on probation is high.
+    /// Whether the miss rate of values admitted on probation is high.
     pub has_misses: bool,
 }
 
-/// What was admitted of late: the unproven bytes that have to be judged for it, and its miss rate.
+/// Recent admissions: the unproven bytes that may be judged in return, and the miss rate.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     credit: Credit,
@@ -87,7 +88,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Counts a value of so many bytes that was admitted to `class` in a tier of `capacity` bytes.
+    /// Counts a value of `bytes` bytes that was admitted to `class` in a tier of `capacity` bytes.
     pub fn admitted(&self, class: Class, bytes: u64, capacity: u64) {
         match class {
             Class::Protected => self.credit.protect(bytes, capacity),
@@ -106,14 +107,14 @@ impl Arrivals {
         self.credit.judged(bytes);
     }
 
-    /// What the next judgement depends on, after so many segments were spared.
+    /// The conditions of the next judgement, after `spared` segments were spared in a row.
     pub fn conditions(&self, spared: u32, spare_share: f64) -> Conditions {
         let (credit_bytes, has_misses) = (self.credit.bytes(), self.miss_rate.is_high());
         Conditions { spared, spare_share, credit_bytes, has_misses }
     }
 }
 
-/// Bytes of unproven segments that are to be judged, for what was admitted as protected.
+/// Bytes of unproven segments that may be judged, in return for bytes admitted as protected.
 #[derive(Debug, Default)]
 struct Credit(AtomicU64);
 
@@ -136,31 +137,30 @@ impl Credit {
 }
 
 /// How long the oldest protected segment has gone unread: the reuse distance that a ghost hit must beat.
-/// Time is counted in bytes that left probation or were refused, as the admission's ghost counts it.
+/// Time is measured in bytes that left probation or were refused, as the admission's ghost measures it.
 ///
-/// The tail of the protected segments is reclaimed next: only a key with a shorter reuse distance is
-/// worth more.
+/// The oldest protected segment is reclaimed next: only a key with a shorter reuse distance is worth more.
 #[derive(Debug, Default)]
 pub struct TailAge {
     time: AtomicU64,
     /// When the oldest protected segment was placed.
     since: AtomicU64,
-    /// Part of it that was read since: the bits of an `f64`.
+    /// Share of it that was read since, as the bits of an `f64`.
     read: AtomicU64,
 }
 
 impl TailAge {
-    /// Says what time it is.
+    /// Sets the current time.
     pub fn set_time(&self, time: u64) {
         self.time.store(time, Relaxed);
     }
 
-    /// What time it is, to be noted with a segment that is placed.
+    /// The current time, to be stored with a segment that takes its place in a queue.
     pub fn time(&self) -> u64 {
         self.time.load(Relaxed)
     }
 
-    /// Looks at the oldest segments of all classes, after one of them has left its place.
+    /// Updates from the oldest segments of all classes, after one of them has left its place.
     pub fn look_at(&self, oldest: impl IntoIterator<Item = Oldest>) {
         let protected = oldest.into_iter().filter(|segment| segment.class != Class::Probation);
         let Some(end) = protected.min_by_key(|segment| segment.placed) else { return };
@@ -169,34 +169,35 @@ impl TailAge {
         self.read.store(read.min(1.0).to_bits(), Relaxed);
     }
 
-    /// The reuse distance below which a ghost hit is admitted as protected: all of the time while nothing was
-    /// evicted yet.
+    /// The reuse distance below which a ghost hit is admitted as protected. Before the first eviction it
+    /// is the complete time.
     pub fn bytes(&self) -> u64 {
         let stood = self.time().saturating_sub(self.since.load(Relaxed));
         let unread = 1.0 - READ_DISCOUNT * f64::from_bits(self.read.load(Relaxed));
         (stood as f64 * unread).round() as u64
     }
 
-    /// Halves all times, as a sample is halved.
+    /// Halves all times when a sample is halved.
     pub(crate) fn halve(&mut self) {
         *self.time.get_mut() /= 2;
         *self.since.get_mut() /= 2;
     }
 }
 
-/// What to do with the oldest segment of a class.
+/// What to do next with the oldest segment of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Free it, after writing again what [`super::Reinsertion`] chooses.
+    /// Free it, after the records that [`super::Reinsertion`] chooses were written again.
     Free(Class),
-    /// Move it to the young end of its class, and take one use from each of its records. It is not unproven
-    /// any more.
+    /// Move it to the young end of its class, and take one use from each of its records. It is no longer
+    /// unproven.
     Spare(Class),
     /// Move the oldest segment on probation to the young end of [`Class::Protected`], where it is unproven.
     Join,
 }
 
-/// The next step towards free space, of classes that have sealed segments; nothing if none has.
+/// The next step towards free space, given the oldest segments of the classes that have any; `None`
+/// without segments.
 pub fn next_step(oldest: &[Oldest], capacity: u64, conditions: Conditions) -> Option<Step> {
     if let Some(spent) = oldest.iter().find(|segment| segment.spent) {
         return Some(Step::Free(spent.class));
@@ -217,7 +218,7 @@ pub fn next_step(oldest: &[Oldest], capacity: u64, conditions: Conditions) -> Op
     Some(judge(next, conditions))
 }
 
-/// Whether enough of it was read for it to stay as it is.
+/// Whether enough of the segment was read for it to stay.
 fn is_hot(segment: &Oldest, conditions: Conditions) -> bool {
     segment.used_bytes as f64 > segment.bytes as f64 * conditions.spare_share
 }
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_proven_segment_goes_unless_enough_of_it_was_read() {
+    fn the_oldest_protected_segment_is_freed_unless_enough_of_it_was_read() {
         let lines =
             [oldest(Class::Ingest, 7, 50), oldest(Class::Probation, 1, 0), oldest(Class::Protected, 5, 51)];
         assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Spare(Class::Protected)));
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn probation_above_its_share_and_spent_segments_go_first() {
+    fn spent_segments_and_probation_above_its_share_are_freed_first() {
         let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Probation, 9, 100) };
         let mut lines = vec![oldest(Class::Ingest, 1, 0), probation];
         assert_eq!(next_step(&lines, CAPACITY, HALF), Some(Step::Free(Class::Probation)));
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn probation_overflows_into_the_room_that_the_proven_leave() {
+    fn probation_overflows_into_free_room_of_protected_segments() {
         let next = |class_bytes| {
             let probation = Oldest { class_bytes, ..oldest(Class::Probation, 9, 0) };
             next_step(&[oldest(Class::Protected, 1, 0), probation], CAPACITY, HALF)
@@ -296,11 +297,11 @@ mod tests {
         };
         assert_eq!(next(50, 0.5), Some(Step::Free(Class::Probation)));
         assert_eq!(next(51, 0.5), Some(Step::Join));
-        assert_eq!(next(100, 1.0), Some(Step::Free(Class::Probation)), "what was read is written again");
+        assert_eq!(next(100, 1.0), Some(Step::Free(Class::Probation)), "read records are written again");
     }
 
     #[test]
-    fn the_unproven_are_judged_in_the_place_of_probation_when_others_prove_themselves() {
+    fn unproven_segments_are_judged_for_bytes_admitted_as_protected() {
         let probation = Oldest { class_bytes: 1_001, ..oldest(Class::Probation, 9, 0) };
         let next = |used_bytes, credit: &Credit| {
             let unproven = Oldest { unproven: true, ..oldest(Class::Protected, 1, used_bytes) };
@@ -319,14 +320,14 @@ mod tests {
         credit.judged(100);
         assert_eq!(next(0, &credit), Some(Step::Free(Class::Probation)));
         credit.protect(CAPACITY, CAPACITY);
-        assert_eq!(credit.bytes(), CAPACITY / 20, "a burst is not saved up for ever");
+        assert_eq!(credit.bytes(), CAPACITY / 20, "the credit is bounded");
     }
 
     #[test]
-    fn a_ghost_hit_beats_a_tail_that_is_old_and_unread() {
+    fn the_tail_age_grows_with_time_and_shrinks_with_reads() {
         let tail_age = TailAge::default();
         tail_age.set_time(5_000);
-        assert_eq!(tail_age.bytes(), 5_000, "nothing had to go yet");
+        assert_eq!(tail_age.bytes(), 5_000, "nothing was evicted yet");
         let lines = |used| {
             [oldest(Class::Probation, 1, 0), oldest(Class::Ingest, 30, 0), oldest(Class::Protected, 20, used)]
         };
@@ -335,6 +336,6 @@ mod tests {
             assert_eq!(tail_age.bytes(), least, "{used} of 100 bytes were read");
         }
         tail_age.look_at([oldest(Class::Probation, 40, 0)]);
-        assert_eq!(tail_age.bytes(), 840, "probation is no rival");
+        assert_eq!(tail_age.bytes(), 840, "probation does not count");
     }
 }

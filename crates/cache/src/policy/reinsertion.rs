@@ -1,47 +1,47 @@
-//! Which records of a segment are written again when the segment is reclaimed, and which are evicted.
+//! Chooses the records of a reclaimed segment that are written again; the others are evicted.
 //!
-//! Their reads decide: metadata, and records that were read since they were last judged, are written again as
-//! far as the allowance goes. A record on probation must have been read twice while the allowance is short.
-//! Unread and expired records are dropped.
+//! The choice depends on reads: metadata, and records that were read since they were last judged, are
+//! written again as far as the allowance permits. While the allowance is short, a record on probation
+//! must have been read twice. Unread and expired records are dropped.
 //!
-//! **Invariants.** Bytes written again, and those written besides records, are over all at most a quarter
-//! of the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. The choice depends
-//! on the calls alone.
+//! **Invariants.** Over all time, bytes written again and bytes of other writes are at most a quarter of
+//! the bytes admitted: the write amplification stays below [`WRITE_AMPLIFICATION_MAX`]. The choice
+//! depends only on the calls.
 
 use super::churn::Class;
 
-/// Bytes written to flash per byte admitted, at worst.
+/// Most bytes written to flash per byte admitted.
 pub const WRITE_AMPLIFICATION_MAX: f64 = 1.25;
-/// Part of a segment's bytes that must have been read for it to be spared when nothing may be written.
+/// Share of a segment's bytes that must have been read for it to be spared when nothing may be written again.
 const SPARE_SHARE_LEAST: f64 = 0.40;
-/// The same with a full allowance: to write more than this again frees hardly any room.
+/// The same with a full allowance: rewriting more than this frees hardly any room.
 const SPARE_SHARE_MOST: f64 = 0.90;
-/// Level of the allowance from which on a single use on probation is enough.
+/// Level of the allowance from which on a single use on probation suffices.
 const PLENTY: f64 = 0.5;
-/// Unused allowance, in segments, beyond which no more is saved up.
+/// Most unused allowance that is saved up, in segments.
 const SAVED_SEGMENTS_MAX: f64 = 8.0;
 
-/// What is known about a record of a segment.
+/// The facts about a record that decide its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordFacts {
-    /// Bytes on flash.
+    /// Bytes that it occupies on flash.
     pub bytes: u32,
-    /// Uses counted since it was last judged, 0 to 3.
+    /// Number of uses since it was last judged, 0 to 3.
     pub uses: u8,
     /// Whether it is metadata.
     pub metadata: bool,
-    /// Whether the index still points here: not deleted, overwritten or expired.
+    /// Whether the index still names this record: it was not deleted, overwritten or expired.
     pub live: bool,
 }
 
 impl RecordFacts {
-    /// Whether it is worth writing again, where that takes so many uses.
+    /// Whether it is worth writing again, if that requires `proof` uses.
     fn is_wanted(&self, proof: u8) -> bool {
         self.live && (self.metadata || self.uses >= proof)
     }
 }
 
-/// Chooses records, and keeps the account of what may be written again.
+/// Chooses records, and keeps the account of the bytes that may be written again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reinsertion {
     /// Bytes written again per byte admitted.
@@ -57,43 +57,43 @@ impl Default for Reinsertion {
 }
 
 impl Reinsertion {
-    /// Writes at most `amplification` bytes per byte admitted; 1.0 for no rewriting at all.
+    /// Allows at most `amplification` bytes written per byte admitted; 1.0 means no rewriting at all.
     pub fn up_to(amplification: f64) -> Self {
         Self { share: (amplification - 1.0).clamp(0.0, 1.0), allowance: 0.0 }
     }
 
-    /// Counts bytes that were admitted, which allow others to be written again.
+    /// Counts admitted bytes, which increase the allowance.
     pub fn admitted(&mut self, bytes: u64, segment_bytes: u64) {
         let most = segment_bytes as f64 * SAVED_SEGMENTS_MAX;
         self.allowance = (self.allowance + bytes as f64 * self.share).min(most);
     }
 
-    /// Counts bytes that were written besides records: superblocks, footers, the journal, images. They come
-    /// out of the same allowance.
+    /// Counts bytes of writes other than records: superblocks, footers, the journal, images. They are
+    /// taken from the same allowance.
     pub fn wrote_besides(&mut self, bytes: u64, segment_bytes: u64) {
         let most = segment_bytes as f64 * SAVED_SEGMENTS_MAX;
         self.allowance = (self.allowance - bytes as f64).max(-most);
     }
 
-    /// Part of a segment's bytes that must have been read for it to be spared whole: the less may be
-    /// written again, the smaller, so that the allowance is spent where it frees most.
+    /// Share of a segment's bytes that must have been read for it to be spared. It shrinks with the
+    /// allowance, so that the allowance is spent where it frees the most room.
     pub fn spare_share(&self, segment_bytes: u64) -> f64 {
         SPARE_SHARE_LEAST + (SPARE_SHARE_MOST - SPARE_SHARE_LEAST) * self.level(segment_bytes)
     }
 
-    /// Uses that a record must have had to be written again.
+    /// Number of uses that a record needs to be written again.
     fn proof(&self, class: Class, segment_bytes: u64) -> u8 {
         let is_short = self.level(segment_bytes) < PLENTY;
         if class == Class::Probation && is_short { 2 } else { 1 }
     }
 
-    /// Allowance in parts of the most that is saved up, 0 to 1.
+    /// The allowance as a share of its maximum, 0 to 1.
     fn level(&self, segment_bytes: u64) -> f64 {
         (self.allowance / (segment_bytes.max(1) as f64 * SAVED_SEGMENTS_MAX)).clamp(0.0, 1.0)
     }
 
     /// Calls `keep` with the positions of the records of a segment to write again, in their order, and
-    /// with the uses that each begins its next life with.
+    /// with the number of uses that each keeps.
     pub fn choose(
         &mut self,
         class: Class,
@@ -111,7 +111,7 @@ impl Reinsertion {
     }
 }
 
-/// Uses on probation make a record protected; every further second chance costs one.
+/// Uses on probation make a record protected and are consumed; elsewhere each second chance costs one use.
 fn uses_after(class: Class, uses: u8) -> u8 {
     if class == Class::Probation { 0 } else { uses.saturating_sub(1) }
 }
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stays_within_the_share_and_writes_what_was_read(
+        fn rewrites_stay_within_the_allowance_and_use_it_up(
             records in prop::collection::vec(facts(), 0..200),
             admitted in 0u64..400_000,
         ) {
@@ -143,7 +143,7 @@ mod tests {
             prop_assert!(bytes as f64 <= allowed);
             prop_assert!(kept.windows(2).all(|pair| pair[0] < pair[1]));
             prop_assert!(kept.iter().all(|at| records[*at].is_wanted(1)));
-            // What is left of the share is less than any wanted record that was left out.
+            // The rest of the allowance is smaller than any wanted record that was left out.
             let mut left_out = (0..records.len()).filter(|at| !kept.contains(at));
             let would_fit = |at: usize| bytes as f64 + f64::from(records[at].bytes) <= allowed;
             prop_assert!(left_out.all(|at| !records[at].is_wanted(1) || !would_fit(at)));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn probation_asks_for_two_uses_when_writes_are_short_and_every_round_costs_one() {
+    fn probation_requires_two_uses_when_writes_are_short_and_each_round_costs_one() {
         let record = |uses, metadata| RecordFacts { bytes: 10, uses, metadata, live: true };
         let records = [record(0, false), record(1, false), record(0, true), record(3, false)];
         let kept = |class, admitted| {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_spared_the_more_may_be_written() {
+    fn fewer_segments_are_spared_the_more_may_be_written() {
         let mut reinsertion = Reinsertion::default();
         assert_eq!(reinsertion.spare_share(1_000), SPARE_SHARE_LEAST);
         reinsertion.admitted(16_000, 1_000);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_cache_rewrites_a_quarter_of_what_it_admits_less_what_else_is_written() {
+    fn a_hot_cache_rewrites_a_quarter_of_the_admitted_bytes_minus_other_writes() {
         let hot = [RecordFacts { bytes: 10, uses: 3, metadata: false, live: true }; 100];
         for besides in [0, 50] {
             let mut reinsertion = Reinsertion::default();

@@ -1,29 +1,30 @@
-//! S3-FIFO: a container that keeps what is used again and evicts what was used once.
+//! S3-FIFO: a container that keeps entries that are used again and evicts those that were used once.
 //!
-//! Three queues in order of arrival (Yang, Zhang, Qiu, Yue, Vigfusson: "FIFO queues are all you need
-//! for cache eviction", SOSP 2023). New entries join the *small* queue, a tenth of the capacity. Those
-//! used twice before they reach its tail move to the *main* queue; the others are evicted, and a ghost
-//! remembers them: a ghost hit within the window joins the main queue at once. An entry at the tail of the
-//! main queue gets a second chance for each use counted, up to three.
+//! It has FIFO queues (Yang, Zhang, Qiu, Yue, Vigfusson: "FIFO queues are all you need for cache
+//! eviction", SOSP 2023). New entries join the *small* queue, a tenth of the capacity. Entries used
+//! twice before they reach its tail move to the *main* queue. The others are evicted, and a ghost
+//! remembers their keys: a ghost hit within the window joins the main queue at once. An entry at the
+//! tail of the main queue gets a second chance for each use counted, up to three.
 //!
-//! Added to the paper:
-//! * As long as the main queue is not full, the small one overflows into it. The paper's cache is one
-//!   FIFO queue until enough was used twice, and a loop longer than that queue always misses.
-//! * A *pinned* queue for metadata: only other metadata evicts it as long as it holds less than its share.
-//! * A ghost hit joins the main queue only if its reuse distance is shorter than the time that the entry at
-//!   the tail of main has been there, unless that entry was used twice or more. The ghost remembers twice the
-//!   capacity. If the ghost hit does not join, the tail of main loses a use and gets another round, so that
-//!   no entry stays for ever. (LIRS compares the same two times; Jiang and Zhang, SIGMETRICS 2002.) A ghost
-//!   hit with a very short reuse distance joins in any case.
-//! * A bound of [`SECOND_CHANCES_MAX`] on the rounds given in one call, so that no call holds a lock for
+//! Differences from the paper:
+//! * While the main queue is not full, the small one overflows into it. The paper's cache is one FIFO
+//!   queue until enough entries were used twice, and a loop longer than that queue always misses.
+//! * A *pinned* queue for metadata. While it holds less than its share, only other metadata evicts its
+//!   entries.
+//! * A ghost hit joins the main queue only if its reuse distance is shorter than the time that the entry
+//!   at the tail of main has been there, unless that entry was used twice or more. The ghost remembers
+//!   twice the capacity. If the ghost hit does not join, the tail of main loses a use and gets another
+//!   round, so that no entry stays for ever. (LIRS compares the same two times; Jiang and Zhang,
+//!   SIGMETRICS 2002.) A ghost hit with a very short reuse distance joins in any case.
+//! * A call gives at most [`SECOND_CHANCES_MAX`] entries another round, so that no call holds a lock for
 //!   long.
 //!
-//! **Invariants.** The sum of weights is above the capacity only between [`S3Fifo::insert`] and the
-//! next [`S3Fifo::make_room`]. A hit allocates nothing, moves nothing and writes at most two bytes of
-//! the entry. Same calls, same evictions: there is no randomness and no clock.
+//! **Invariants.** The sum of weights exceeds the capacity only between [`S3Fifo::insert`] and the next
+//! [`S3Fifo::make_room`]. A hit allocates nothing, moves nothing and writes at most two bytes of the
+//! entry. Equal calls cause equal evictions: there is no randomness and no clock.
 //!
-//! **Memory.** Per entry 24 bytes and `size_of::<Option<T>>()` in the slab, 11 to 21 in the table,
-//! 5 to 10 in the ghost; [`S3Fifo::memory_bytes`] says what it comes to.
+//! **Memory.** An entry takes 24 bytes and `size_of::<Option<T>>()` in the slab, 11 to 21 in the table,
+//! and 5 to 10 in the ghost; [`S3Fifo::memory_bytes`] returns the sum.
 //!
 //! **Cost.** A hit reads one cell of the table and one entry.
 
@@ -32,46 +33,47 @@ use super::slab::{Node, Slab};
 use super::table::Table;
 use crate::prefetch::prefetch;
 
-/// Part of the capacity that new entries share.
+/// Share of the capacity for new entries.
 const SMALL_SHARE: f64 = 0.10;
-/// Part of the capacity up to which entries without a second use may overflow from the small queue into
-/// the main one: a little less than the main queue's own part, so that the next scan does not fill the room
-/// that an eviction leaves there.
+/// Share of the capacity up to which entries without a second use may overflow from the small queue into
+/// the main one. It is a little less than the main queue's own share, so that the next scan does not
+/// fill the room that an eviction leaves there.
 const OVERFLOW_SHARE: f64 = 0.88;
-/// Part of the capacity within which metadata is pinned.
+/// Share of the capacity within which metadata is pinned.
 const PINNED_SHARE: f64 = 0.20;
-/// What the ghost remembers, in parts of the capacity.
+/// Window of the ghost, in multiples of the capacity.
 const GHOST_SHARE: f64 = 2.0;
-/// Reuse distance, in parts of the capacity, below which a ghost hit joins the main queue in any case.
+/// Reuse distance, as a share of the capacity, below which a ghost hit joins the main queue in any case.
 const AT_ONCE_SHARE: f64 = 0.20;
-/// Uses in the small queue that promote an entry to the main queue; as many keep it at the main queue's tail.
+/// Uses in the small queue that promote an entry to the main queue. The same number keeps it at the main
+/// queue's tail.
 const PROMOTION_USES: u8 = 2;
-/// Most entries that one eviction gives another round. Beyond it the next in line leaves, used or not:
-/// at 64 the work under a lock stays below some ten microseconds, and no trace we know shows a
-/// difference in hits.
+/// Most entries to which one eviction gives another round. Beyond it the next entry in the queue is
+/// evicted, used or not. With 64 the work under a lock stays below some ten microseconds, and no known
+/// trace shows a difference in hits.
 pub const SECOND_CHANCES_MAX: u32 = 64;
 
 const SMALL: u8 = 0;
 const MAIN: u8 = 1;
 const PINNED: u8 = 2;
 
-/// What a lookup touches, in order.
+/// The memory that a lookup touches, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupStep {
     /// The cell of the table.
     Cell,
     /// The entry that the cell names.
     Entry,
-    /// What the entry's value points to, which the caller knows.
+    /// The target of the entry's value, which the caller knows.
     Value,
 }
 
 impl LookupStep {
-    /// All of them, in order.
+    /// All steps, in order.
     pub const ALL: [Self; 3] = [Self::Cell, Self::Entry, Self::Value];
 }
 
-/// How an entry is treated before anybody has read it.
+/// How an entry is treated before it is read for the first time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rank {
     /// Starts on probation.
@@ -81,14 +83,14 @@ pub enum Rank {
     Pinned,
 }
 
-/// Where an entry stands.
+/// The queue of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Among the new.
+    /// The small queue, of new entries.
     Small,
-    /// In the main queue.
+    /// The main queue.
     Main,
-    /// Among the metadata.
+    /// The pinned queue, of metadata.
     Pinned,
 }
 
@@ -97,32 +99,33 @@ pub enum Place {
 pub struct NewEntry<T> {
     /// Hash of the key.
     pub hash: u64,
-    /// Bytes it is charged with.
+    /// Its weight in bytes.
     pub weight: u32,
-    /// Its standing.
+    /// How it is treated.
     pub rank: Rank,
-    /// What is kept.
+    /// The value to keep.
     pub value: T,
 }
 
-/// An entry that had to leave.
+/// An evicted entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted<T> {
     /// Hash of the key.
     pub hash: u64,
-    /// Bytes it was charged with.
+    /// Its weight in bytes.
     pub weight: u32,
-    /// Where it stood.
+    /// The queue from which it was evicted.
     pub place: Place,
     /// Whether it was ever read.
     pub fetched: bool,
-    /// Uses that were counted since it was last judged, 0 to 3.
+    /// Number of uses since it was last judged, 0 to 3.
     pub uses: u8,
-    /// What was kept.
+    /// The value that was kept.
     pub value: T,
 }
 
-/// The container. Keys live in `T`; callers pass the test for equality, as two keys may share a hash.
+/// The container. Keys are part of `T`; callers pass the test for equality, because two keys may share a
+/// hash.
 #[derive(Debug)]
 pub struct S3Fifo<T> {
     table: Table,
@@ -132,20 +135,21 @@ pub struct S3Fifo<T> {
 }
 
 impl<T> S3Fifo<T> {
-    /// Empty, for entries of `capacity` bytes in total.
+    /// An empty container for entries with a total weight of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         let ghost = Ghost::new(share(capacity, GHOST_SHARE), 0);
         Self { table: Table::default(), slab: Slab::new(), ghost, capacity }
     }
 
-    /// Empty, with memory for `entries` entries taken at once, so that none of them waits for growth.
+    /// As [`Self::new`], with memory for `entries` entries allocated at once, so that no insertion waits
+    /// for growth.
     pub fn with_room(capacity: u64, entries: usize) -> Self {
         let ghost = Ghost::new(share(capacity, GHOST_SHARE), entries);
         Self { table: Table::with_room(entries), slab: Slab::with_room(entries), ghost, capacity }
     }
 
-    /// Asks for the memory in which a later step of a lookup begins; for lookups of many keys, whose waits
-    /// for memory overlap when each step is made for all of them before the next.
+    /// Prefetches the memory of a step of a lookup. For lookups of many keys: the loads of a step
+    /// overlap if each step is made for all keys before the next one.
     #[inline]
     pub fn prefetch(&self, hash: u64, step: LookupStep, of_value: impl FnOnce(&T)) {
         match step {
@@ -165,7 +169,7 @@ impl<T> S3Fifo<T> {
         }
     }
 
-    /// The entry of a key, counted as a use.
+    /// Returns the entry of a key and counts a use.
     #[inline]
     pub fn get(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let place = self.find(hash, is)?;
@@ -174,22 +178,22 @@ impl<T> S3Fifo<T> {
         node.value_mut()
     }
 
-    /// The entry of a key, not counted.
+    /// Returns the entry of a key without counting a use.
     #[inline]
     pub fn peek(&self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<&T> {
         self.slab.node(self.find(hash, is)?).value()
     }
 
-    /// The entry of a key to change in place, not counted.
+    /// Returns the entry of a key for a change in place, without counting a use.
     #[inline]
     pub fn peek_mut(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let place = self.find(hash, is)?;
         self.slab.node_mut(place).value_mut()
     }
 
-    /// Adds an entry, or exchanges the value of the one for which `is` holds: that one keeps its
-    /// standing, and its former value is returned. Call [`Self::make_room`] first until it returns
-    /// nothing: this method never evicts.
+    /// Adds an entry, or replaces the value of the entry for which `is` holds: that entry keeps its
+    /// place in the queues, and its former value is returned. Call [`Self::make_room`] until it returns
+    /// `None` first: this method never evicts.
     pub fn insert(&mut self, entry: NewEntry<T>, is: impl FnMut(&T) -> bool) -> Option<T> {
         if let Some(place) = self.find(entry.hash, is) {
             self.slab.reweigh(place, entry.weight);
@@ -209,8 +213,7 @@ impl<T> S3Fifo<T> {
         None
     }
 
-    /// Evicts one entry if `weight` more bytes would not fit; nothing once they do, or when the
-    /// container is empty.
+    /// Evicts one entry if `weight` more bytes do not fit; `None` if they fit, or if the container is empty.
     pub fn make_room(&mut self, weight: u32) -> Option<Evicted<T>> {
         if self.weight() + u64::from(weight) <= self.capacity {
             return None;
@@ -218,9 +221,9 @@ impl<T> S3Fifo<T> {
         self.evict_within(self.capacity)
     }
 
-    /// Evicts the entry that is worth least; nothing if there is none. For callers with less room than the
-    /// capacity: the queues' shares are of what is held now, as a main queue that cannot reach its share of
-    /// the capacity would never lose an entry.
+    /// Evicts the entry that is worth least; `None` without entries. For callers with less room than the
+    /// capacity: the shares of the queues then refer to the present weight, because a main queue that
+    /// cannot reach its share of the capacity would never lose an entry.
     pub fn evict(&mut self) -> Option<Evicted<T>> {
         self.evict_within(self.weight())
     }
@@ -246,14 +249,14 @@ impl<T> S3Fifo<T> {
         }
     }
 
-    /// Takes an entry out, and keeps no memory of it.
+    /// Removes an entry; the ghost does not remember it.
     pub fn remove(&mut self, hash: u64, is: impl FnMut(&T) -> bool) -> Option<T> {
         let place = self.find(hash, is)?;
         self.table.remove(hash, place);
         self.slab.take(place)
     }
 
-    /// Changes the bytes an entry is charged with; false if there is none.
+    /// Changes the weight of an entry; `false` if there is none.
     pub fn reweigh(&mut self, hash: u64, weight: u32, is: impl FnMut(&T) -> bool) -> bool {
         match self.find(hash, is) {
             Some(place) => {
@@ -264,21 +267,22 @@ impl<T> S3Fifo<T> {
         }
     }
 
-    /// Changes the capacity. Entries leave with the next calls of [`Self::make_room`].
+    /// Changes the capacity. Later calls of [`Self::make_room`] evict the entries above it.
     pub fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.ghost.set_window(share(capacity, GHOST_SHARE));
     }
 
-    /// Drops every entry, and all memory of former ones.
+    /// Drops all entries and empties the ghost.
     pub fn clear(&mut self) {
         self.table.clear();
         self.slab = Slab::new();
         self.ghost.clear();
     }
 
-    /// Shows up to `count` places from `from` on, in no order that means anything; where to go on, or
-    /// nothing at the end. An entry that stays in the container for a whole pass is shown once.
+    /// Shows the entries in up to `count` places from `from` on, in no particular order. Returns the
+    /// place to continue at, or `None` at the end. An entry that stays in the container for a complete
+    /// pass is shown once.
     pub fn visit(&self, from: usize, count: usize, mut see: impl FnMut(u64, &T)) -> Option<usize> {
         let end = from.saturating_add(count).min(self.slab.places());
         for place in from..end {
@@ -290,17 +294,17 @@ impl<T> S3Fifo<T> {
         (end < self.slab.places()).then_some(end)
     }
 
-    /// Places that [`Self::visit`] passes.
+    /// Number of places for [`Self::visit`].
     pub fn places(&self) -> usize {
         self.slab.places()
     }
 
-    /// Bytes that may be held.
+    /// Largest sum of weights in bytes.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes that entries are charged with.
+    /// Sum of the weights of all entries in bytes.
     #[inline]
     pub fn weight(&self) -> u64 {
         self.slab.weight(SMALL) + self.slab.weight(MAIN) + self.slab.weight(PINNED)
@@ -316,7 +320,7 @@ impl<T> S3Fifo<T> {
         self.len() == 0
     }
 
-    /// Entries and bytes of one queue.
+    /// Number of entries and sum of weights of one queue.
     pub fn in_place(&self, place: Place) -> (usize, u64) {
         let queue = match place {
             Place::Small => SMALL,
@@ -326,7 +330,7 @@ impl<T> S3Fifo<T> {
         (self.slab.entries(queue), self.slab.weight(queue))
     }
 
-    /// Bytes of the container itself; what values allocate is the caller's.
+    /// Bytes of the container itself, without allocations of the values.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.slab.memory_bytes() + self.ghost.memory_bytes()
     }
@@ -339,7 +343,7 @@ impl<T> S3Fifo<T> {
         })
     }
 
-    /// The queue whose end is judged next, where there is room for `room` bytes.
+    /// The queue whose oldest entry is judged next, with room for `room` bytes in total.
     fn next_queue(&self, room: u64) -> Option<u8> {
         let weight = |queue| self.slab.weight(queue);
         let full = |queue| self.slab.entries(queue) > 0;
@@ -353,8 +357,8 @@ impl<T> S3Fifo<T> {
         [MAIN, PINNED].into_iter().find(|queue| full(*queue))
     }
 
-    /// Lets the oldest of the small queue into the main queue while that has room to spare. Two at each
-    /// insert keep pace with anything, and no call has to move all of them.
+    /// Moves the oldest entries of the small queue to the main queue while that has room to spare. Two
+    /// at each insertion keep pace with any load, and no call has to move all of them.
     fn fill_main(&mut self) {
         for _ in 0..2 {
             let Some(place) = self.slab.oldest(SMALL) else { return };
@@ -367,7 +371,7 @@ impl<T> S3Fifo<T> {
         }
     }
 
-    /// Makes an entry the newest of the main queue for one of its uses.
+    /// Makes an entry the newest of the main queue, which costs one use.
     fn reinsert_into_main(&mut self, place: u32) {
         let node = self.slab.node_mut(place);
         node.set_uses(node.uses().saturating_sub(1));
@@ -379,8 +383,8 @@ impl<T> S3Fifo<T> {
         self.slab.move_to(place, queue);
     }
 
-    /// Whether a key with this reuse distance in bytes is worth more than the entry at the end of
-    /// the main queue, which has its turn if not.
+    /// Whether a key with this reuse distance in bytes is worth more than the oldest entry of the main
+    /// queue. If not, that entry gets another round.
     fn joins_main(&mut self, reuse_distance: u64) -> bool {
         if reuse_distance <= share(self.capacity, AT_ONCE_SHARE) {
             return true;
@@ -422,7 +426,7 @@ impl<T> S3Fifo<T> {
     }
 }
 
-/// A part of the capacity.
+/// A share of the capacity in bytes.
 fn share(capacity: u64, part: f64) -> u64 {
     (capacity as f64 * part) as u64
 }
@@ -435,7 +439,7 @@ mod tests {
 
     use super::*;
 
-    /// The same policy written for reading: queues of keys, a map, an exact ghost.
+    /// A simple implementation of the same policy: queues of keys, a map, an exact ghost.
     struct Naive {
         capacity: u64,
         queues: [VecDeque<u64>; 3],
@@ -591,7 +595,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        // Keys from 0 on that share no ghost fingerprint; small ones more often.
+        // Keys that share no fingerprint in the ghost; small ones more often.
         let key = prop_oneof![0u64..12, 0u64..60];
         prop_oneof![
             5 => key.clone().prop_map(Step::Get),
@@ -608,13 +612,14 @@ mod tests {
             steps in prop::collection::vec(step(), 1..800),
         ) {
             let mut cache = S3Fifo::new(capacity);
-            // Room enough that no bucket of the ghost overflows: the naive one never does.
+            // So much room that no bucket of the ghost overflows: the exact one never does.
             cache.ghost.make_room(4_096);
             let mut naive = Naive::new(capacity);
             for step in steps {
                 match step {
                     Step::Get(key) => {
-                        // Keys with one hash share their ghost; the naive one knows them apart.
+                        // Keys with one hash share their entry in the ghost; the exact one distinguishes
+                        // them.
                         let found = cache.get(hash_of(key), |k| *k == key).is_some();
                         prop_assert_eq!(found, naive.get(key));
                     }
@@ -645,7 +650,7 @@ mod tests {
         }
     }
 
-    /// Reads keys in turn and inserts what is not found; how many were found in the last pass.
+    /// Reads keys in a loop and inserts missing ones. Returns the number of hits in the last pass.
     fn found_in_the_last(cache: &mut S3Fifo<u64>, keys: std::ops::Range<u64>, passes: u32) -> usize {
         let mut found = 0;
         for pass in 1..=passes {
@@ -661,16 +666,17 @@ mod tests {
     }
 
     #[test]
-    fn ghost_hits_with_a_shorter_reuse_distance_replace_the_first_fill_of_main() {
+    fn ghost_hits_with_a_shorter_reuse_distance_replace_the_first_entries_of_main() {
         let mut cache = S3Fifo::new(10_000);
         found_in_the_last(&mut cache, 1_000_000..1_001_000, 1);
-        // Longer than the small queue and the paper's ghost together: there they are never remembered.
+        // The loop is longer than the small queue and the paper's ghost together, which would never
+        // remember its keys.
         let found = found_in_the_last(&mut cache, 2_000_000..2_001_300, 12);
         assert!(found >= 600, "{found} of 1,300 found");
     }
 
     #[test]
-    fn a_loop_does_not_push_itself_out() {
+    fn a_loop_does_not_evict_itself() {
         for keys in [1_100, 1_250, 2_500] {
             let mut cache = S3Fifo::new(10_000);
             let found = found_in_the_last(&mut cache, 1_000_000..1_000_000 + keys, 20);
@@ -691,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_leaves_hot_entries_and_metadata_alone() {
+    fn a_scan_evicts_neither_hot_entries_nor_metadata() {
         let mut cache = S3Fifo::new(10_000);
         for key in 0..60 {
             insert(&mut cache, key, 50, Rank::Ordinary);
@@ -710,7 +716,7 @@ mod tests {
         assert_eq!((left, metadata), (60, 20), "hot entries and metadata after a scan of 10x the capacity");
     }
 
-    /// Reads a key where there is room for `room` bytes, less than the capacity; whether it was there.
+    /// Reads a key with room for `room` bytes, less than the capacity. Returns whether it was there.
     fn read_within(cache: &mut S3Fifo<u64>, key: u64, room: u64) -> bool {
         let hash = hash_of(key);
         if cache.get(hash, |k| *k == key).is_some() {
@@ -724,7 +730,7 @@ mod tests {
     }
 
     #[test]
-    fn hot_entries_stay_beside_single_reads_where_there_is_less_room_than_the_capacity() {
+    fn single_reads_do_not_evict_hot_entries_when_room_is_below_the_capacity() {
         for room in [8_500, 6_000] {
             let mut cache = S3Fifo::new(10_000);
             let mut hits = 0;
@@ -741,10 +747,10 @@ mod tests {
     }
 
     #[test]
-    fn new_entries_have_their_share_where_there_is_less_room_than_the_capacity() {
+    fn new_entries_have_their_share_when_room_is_below_the_capacity() {
         let mut cache = S3Fifo::new(10_000);
         let mut hits = 0;
-        // More hot keys than there is room for, and beside them keys that are read again soon.
+        // More hot keys than fit, and between them keys that are read again soon.
         for step in 0..3_000 {
             read_within(&mut cache, step % 130, 6_000);
             read_within(&mut cache, 1_000 + step, 6_000);
@@ -754,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_beyond_its_share_pushes_out_metadata() {
+    fn metadata_beyond_its_share_evicts_metadata() {
         let mut cache = S3Fifo::new(1_000);
         for key in 0..99 {
             insert(&mut cache, key, 10, Rank::Ordinary);
@@ -762,7 +768,7 @@ mod tests {
         for key in 100..200 {
             insert(&mut cache, key, 10, Rank::Pinned);
         }
-        // One entry more than the share is what makes the next one evict its like.
+        // With one entry more than the share, the next one evicts an entry of the pinned queue.
         assert_eq!((cache.in_place(Place::Pinned), cache.in_place(Place::Small)), ((21, 210), (9, 90)));
     }
 
@@ -775,14 +781,14 @@ mod tests {
                 cache.get(hash_of(key), |k| *k == key);
             }
         }
-        // Everything is hot: the first in line after the bound leaves all the same.
+        // All entries are hot: after the bound the next in the queue is evicted.
         let gone = cache.make_room(10).map(|e| e.value);
-        // The first 8,800 overflowed into the main queue; the small one is judged.
+        // The first 8,800 overflowed into the main queue; the small queue is judged.
         assert_eq!(gone, Some(8_800 + u64::from(SECOND_CHANCES_MAX)));
     }
 
     #[test]
-    fn a_smaller_capacity_takes_effect_with_the_next_room_made() {
+    fn a_smaller_capacity_takes_effect_with_the_next_call_of_make_room() {
         let mut cache = S3Fifo::new(1_000);
         for key in 0..100 {
             insert(&mut cache, key, 10, Rank::Ordinary);
@@ -797,7 +803,7 @@ mod tests {
         assert!(cache.is_empty() && cache.weight() == 0 && cache.evict().is_none());
     }
 
-    /// What the module's documentation promises per entry.
+    /// Checks the sizes in the module's documentation.
     #[test]
     fn memory_per_entry_is_as_documented() {
         let mut cache = S3Fifo::with_room(1 << 40, 1_000_000);

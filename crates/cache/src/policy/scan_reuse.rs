@@ -1,30 +1,30 @@
-//! Whether values of large scans are reused within probation, learned from those that were refused.
+//! Whether values of large scans are reused within probation, learned from values that were refused.
 //!
-//! A scan that reads every value once gains nothing from flash, and costs it writes. But where a query is
-//! split by time and a value spans several parts, each part reads it again within a moment, and then
-//! it pays to hold a scan's values on probation. The reuse is counted: of the values refused, how many
-//! were offered again before as many bytes left as probation holds. While scans are refused, all of them are
-//! counted; while they are admitted, one key in [`PROBES`] is refused all the same to go on counting.
-//! Admission needs more evidence than refusal: to refuse a value that is reused costs a request, while a scan
-//! that is admitted once may write many times the capacity.
+//! A scan that reads every value once gains nothing from flash, and costs it writes. But if a query is
+//! split by time and a value spans several parts, each part reads it again shortly after, and it pays to
+//! hold a scan's values on probation. The reuse is measured: of the values refused, how many were
+//! offered again before as many bytes left as probation holds. While scans are refused, all of them are
+//! counted. While they are admitted, one key in [`PROBES`] is still refused, so that counting continues.
+//! Admission needs more evidence than refusal: refusing a value that is reused costs a request, while a
+//! scan that is admitted once may write many times the capacity.
 //!
-//! **Invariants.** Memory is fixed. Shared references only; threads that count at the same instant may
-//! lose a count. Same calls, same answers.
+//! **Invariants.** Memory is fixed. All methods take a shared reference; concurrent threads may lose a
+//! count. Equal calls return equal answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// One key in so many is refused although scans are admitted.
+/// One key in this number is refused although scans are admitted.
 const PROBES: u64 = 64;
-/// Refused values after which is judged while scans are refused: one query of some hundred values that was
-/// split is not enough. Then half of the counts are forgotten.
+/// Number of refused values after which a judgement is made while scans are refused. One split query of
+/// some hundred values is not enough. Then the counts are halved.
 const ADMIT_AFTER: u32 = 1_024;
-/// The same while scans are admitted, and only the probes are counted: each of them stands for [`PROBES`]
+/// The same while scans are admitted and only the probes are counted: each probe stands for [`PROBES`]
 /// values that were written.
 const REFUSE_AFTER: u32 = 64;
-/// The least of both with a small sample.
+/// The smallest of either number with a small sample.
 const LEAST: u32 = 16;
-/// Part of the refused values that must come back soon for scans to be admitted. Each one admitted costs
-/// a write, and evicts something else of its size from probation.
+/// Share of the refused values that must come back soon for scans to be admitted. Each admitted value
+/// costs a write, and evicts other values of its size from probation.
 const WORTHWHILE: f64 = 0.20;
 
 /// Counts of refused values, and whether scans are admitted.
@@ -37,7 +37,8 @@ pub(super) struct ScanReuse {
 }
 
 impl ScanReuse {
-    /// Takes scans for passes until they show something else. `sample` is the part of keys that is seen.
+    /// Assumes that scans are not reused until they show otherwise. `sample` is the share of all keys
+    /// that is seen.
     pub(super) fn new(sample: f64) -> Self {
         Self {
             sample,
@@ -47,7 +48,7 @@ impl ScanReuse {
         }
     }
 
-    /// Whether a value that a large scan brings is refused at its first time.
+    /// Whether a value of a large scan is refused when it is offered for the first time.
     pub(super) fn refuses(&self, hash: u64) -> bool {
         !self.is_worthwhile.load(Relaxed) || is_probe(hash)
     }
@@ -65,13 +66,13 @@ impl ScanReuse {
         self.returned.store(returned / 2, Relaxed);
     }
 
-    /// Refused values after which is judged.
+    /// Number of refused values after which a judgement is made.
     fn window(&self) -> u32 {
         let whole = if self.is_worthwhile.load(Relaxed) { REFUSE_AFTER } else { ADMIT_AFTER };
         ((f64::from(whole) * self.sample) as u32).clamp(LEAST, whole)
     }
 
-    /// Counts a value that came back soon, if it was refused.
+    /// Counts a value that came back soon, if it had been refused.
     pub(super) fn note_returned(&self, hash: u64) {
         if self.refuses(hash) {
             self.returned.store(self.returned.load(Relaxed).saturating_add(1), Relaxed);
@@ -89,7 +90,7 @@ mod tests {
     use crate::splitmix::mix;
 
     #[test]
-    fn one_query_that_was_split_does_not_admit_scans() {
+    fn one_split_query_does_not_admit_scans() {
         let reuse = ScanReuse::new(1.0);
         let refused_beside = |back: u32, others: u64| {
             (0..back).for_each(|at| reuse.note_returned(mix(u64::from(at))));
@@ -100,11 +101,11 @@ mod tests {
         refused_beside(600, 100);
         assert!(reuse.is_worthwhile.load(Relaxed), "600 of 1,024 came back");
         refused_beside(0, 5 * u64::from(REFUSE_AFTER));
-        assert!(!reuse.is_worthwhile.load(Relaxed), "of few probes none came back");
+        assert!(!reuse.is_worthwhile.load(Relaxed), "none of a few probes came back");
     }
 
     #[test]
-    fn admits_scans_while_refused_parts_come_back_and_no_longer() {
+    fn scans_are_admitted_only_while_refused_values_come_back() {
         let reuse = ScanReuse::new(1.0);
         // Each value is offered once; `back` of ten that are refused return.
         let pass = |from: u64, back: u64| {
@@ -119,6 +120,6 @@ mod tests {
         };
         assert!(!pass(0, 0), "scans of single reads are refused");
         assert!(pass(1_000_000, 5), "half of the refused came back");
-        assert!(!pass(2_000_000, 0), "the probes no longer do");
+        assert!(!pass(2_000_000, 0), "the probes do not come back any more");
     }
 }

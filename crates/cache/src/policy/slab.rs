@@ -1,15 +1,15 @@
-//! Entries in one array, each a member of one of a few first-in-first-out queues by links inside of
-//! the entries.
+//! Entries in one array, each a member of one of a few FIFO queues, which are linked lists through the
+//! entries.
 //!
-//! **Invariants.** A place below `u32::MAX` names an entry from `add` until `take`; then it may name
-//! another. Every entry is in exactly one queue. A queue's weight is the sum of its entries' weights.
-//! Adding allocates only when the array grows; everything else never does.
+//! **Invariants.** A place below `u32::MAX` names an entry from `add` until `take`; later it may name
+//! another one. Every entry is in exactly one queue. A queue's weight is the sum of its entries'
+//! weights. Only `add` allocates, when the array grows.
 
-/// No place.
+/// Marks the absence of a place.
 const NONE: u32 = u32::MAX;
-/// Highest use count.
+/// Largest count of uses.
 pub const USES_MAX: u8 = 3;
-/// Mark of an entry that was read at least once, beside its uses.
+/// Flag of an entry that was read at least once, in the byte of its uses.
 const FETCHED: u8 = 0x80;
 
 /// One entry: 24 bytes and the value.
@@ -19,11 +19,11 @@ pub struct Node<T> {
     newer: u32,
     older: u32,
     pub weight: u32,
-    /// Which queue.
+    /// Number of its queue.
     pub queue: u8,
-    /// Uses since the last decision about the entry, and [`FETCHED`].
+    /// Uses since the last judgement of the entry, and [`FETCHED`].
     uses: u8,
-    /// When it joined its queue, by the clock of whoever judges it.
+    /// When it joined its queue, by the clock of the code that judges it.
     pub joined: u16,
     /// `None` in a free place.
     value: Option<T>,
@@ -45,7 +45,7 @@ impl Queue {
 #[derive(Debug)]
 pub struct Slab<T, const N: usize> {
     nodes: Vec<Node<T>>,
-    /// First free place; the next one stands in its `older`.
+    /// First free place. `older` of a free place is the next one.
     free: u32,
     queues: [Queue; N],
 }
@@ -57,20 +57,20 @@ impl<T, const N: usize> Default for Slab<T, N> {
 }
 
 impl<T, const N: usize> Slab<T, N> {
-    /// Empty.
+    /// An empty slab.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Empty, with memory for `entries` entries.
+    /// An empty slab with memory for `entries` entries.
     pub fn with_room(entries: usize) -> Self {
         Self { nodes: Vec::with_capacity(entries), ..Self::new() }
     }
 
-    /// A new entry as the newest of `queue`.
+    /// Adds an entry as the newest of `queue`.
     ///
     /// # Panics
-    /// With 2^32 - 1 entries, which is more than fit in memory beside their values.
+    /// With 2^32 - 1 entries, which do not fit into memory with their values.
     pub fn add(&mut self, queue: u8, hash: u64, weight: u32, value: T) -> u32 {
         let node =
             Node { hash, newer: NONE, older: NONE, weight, queue, uses: 0, joined: 0, value: Some(value) };
@@ -88,7 +88,7 @@ impl<T, const N: usize> Slab<T, N> {
         place
     }
 
-    /// Takes the entry at `place` out.
+    /// Removes the entry at `place`.
     pub fn take(&mut self, place: u32) -> Option<T> {
         let value = self.nodes[place as usize].value.take()?;
         self.unlink(place);
@@ -137,12 +137,12 @@ impl<T, const N: usize> Slab<T, N> {
         self.queues[queue as usize].entries
     }
 
-    /// Places in use and free ones.
+    /// Number of places, in use and free.
     pub fn places(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Bytes held, values' own allocations apart.
+    /// Bytes of memory, without allocations of the values.
     pub fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<T>>()
     }
@@ -197,13 +197,13 @@ impl<T> Node<T> {
         self.value.as_mut()
     }
 
-    /// Uses since the last decision about the entry, at most [`USES_MAX`].
+    /// Uses since the last judgement of the entry, at most [`USES_MAX`].
     #[inline]
     pub fn uses(&self) -> u8 {
         self.uses & !FETCHED
     }
 
-    /// Decides about the uses.
+    /// Sets the uses after a judgement.
     pub fn set_uses(&mut self, uses: u8) {
         self.uses = self.uses & FETCHED | uses.min(USES_MAX);
     }
@@ -217,7 +217,7 @@ impl<T> Node<T> {
     #[inline]
     pub fn use_once(&mut self) {
         let uses = FETCHED | (self.uses() + 1).min(USES_MAX);
-        // A hot entry's counter is at its end: leave the cache line clean then.
+        // The counter of a hot entry has its largest value: do not write to the cache line then.
         if self.uses != uses {
             self.uses = uses;
         }

@@ -1,11 +1,10 @@
-//! From a key's 64-bit hash to a place in a slab: open addressing with linear probing, 8 bytes per
-//! cell. No keys and no values are here, so growing and probing never touch them.
+//! Maps a key's 64-bit hash to a place in a slab: open addressing with linear probing, 8 bytes per cell.
+//! The table holds no keys and no values, so growing and probing never touch them.
 //!
-//! **Invariants.** A cell is 0 (empty) or `tag << 32 | place + 1`. Every occupied cell can be reached
-//! from its tag's home by walking over occupied cells only; removing closes the gap by moving later
-//! cells back, so there are no tombstones and probes do not lengthen with age. At most three quarters
-//! of the cells are occupied: a probe of an absent key looks at 8.5 cells on average at worst, about
-//! one cache line.
+//! **Invariants.** A cell is 0 (empty) or `tag << 32 | place + 1`. Every occupied cell can be reached from
+//! its tag's home through occupied cells only. Removal closes the gap by moving later cells back, so there
+//! are no tombstones and probes do not become longer with time. At most three quarters of the cells are
+//! occupied: in that case a probe of an absent key looks at 8.5 cells on average, about one cache line.
 
 use crate::prefetch::prefetch;
 
@@ -14,7 +13,7 @@ const CELLS_MIN: usize = 16;
 /// 2^64 divided by the golden ratio: the multiplier of Fibonacci hashing (Knuth, TAOCP 3, 6.4).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The table. Equality of keys is the caller's: two keys may share a hash.
+/// The table. The caller compares keys: two keys may share a hash.
 #[derive(Debug, Default)]
 pub struct Table {
     cells: Vec<u64>,
@@ -22,7 +21,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Room for `places` without growing.
+    /// An empty table with room for `places` places.
     pub fn with_room(places: usize) -> Self {
         let cells = (places * 4 / 3 + 1).next_power_of_two().max(CELLS_MIN);
         Self { cells: vec![0; cells], occupied: 0 }
@@ -52,7 +51,7 @@ impl Table {
         }
     }
 
-    /// Asks for the cells in which `hash` is looked up first.
+    /// Prefetches the cells in which the lookup of `hash` begins.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if self.occupied > 0 {
@@ -61,7 +60,7 @@ impl Table {
         }
     }
 
-    /// Adds `place`, which is below `u32::MAX` and not in the table.
+    /// Adds `place`, which must be below `u32::MAX` and not in the table.
     pub fn insert(&mut self, hash: u64, place: u32) {
         if (self.occupied + 1) * 4 > self.cells.len() * 3 {
             self.grow();
@@ -71,7 +70,7 @@ impl Table {
         self.occupied += 1;
     }
 
-    /// Takes `place` out; false if it was not in the table.
+    /// Removes `place`; `false` if it is not in the table.
     pub fn remove(&mut self, hash: u64, place: u32) -> bool {
         if self.occupied == 0 {
             return false;
@@ -96,7 +95,7 @@ impl Table {
         self.occupied = 0;
     }
 
-    /// Bytes held.
+    /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         self.cells.capacity() * size_of::<u64>()
     }
@@ -110,7 +109,7 @@ impl Table {
         self.cells[at] = cell;
     }
 
-    /// Moves back every later cell of the run that may stand at `gap` or between it and its home.
+    /// Moves back every later cell of the run that may be at `gap` or between it and its home.
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.cells.len() - 1;
         let mut at = gap;
@@ -141,8 +140,8 @@ impl Table {
     }
 }
 
-/// 32 bits that depend on every bit below them: a shard may be chosen by the hash's low or high bits
-/// and a sample by its size without making the tags of one table alike.
+/// 32 bits that depend on all bits of the hash. So a shard may be chosen by the low or high bits of the
+/// hash, and a sample by its size, without making the tags of one table similar.
 #[inline]
 fn tag(hash: u64) -> u32 {
     ((hash ^ (hash >> 32)).wrapping_mul(SPREAD) >> 32) as u32
@@ -182,7 +181,7 @@ mod tests {
         }
     }
 
-    /// A shard sees hashes with equal low or equal high bits; runs must stay short all the same.
+    /// A shard sees hashes with equal low or equal high bits. Runs must stay short in spite of that.
     #[test]
     fn hashes_of_one_shard_spread_over_the_table() {
         for shift in [0, 8, 24] {

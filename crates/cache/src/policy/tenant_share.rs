@@ -1,23 +1,23 @@
-//! How much of a tier each tenant holds, and how much it may.
+//! The bytes of a tier that each tenant holds, and its cap.
 //!
-//! **Invariants.** Memory is fixed: [`SLOTS`] counters, which tenants take as they come and keep; those with
-//! caps of their own have theirs from the start. Tenants that come when all are taken share a counter with
-//! another, so a cap can take effect early then, never late. A cap holds only while the tier is full: space
-//! that nobody needs is refused to nobody.
+//! **Invariants.** Memory is fixed: there are [`SLOTS`] counters, and a tenant keeps the counter that it
+//! gets with its first value. Tenants with caps of their own have counters from the start. When all are
+//! taken, further tenants share a counter with another one, so that a cap can take effect too early, but
+//! never too late. A cap is in force only while the tier is full: free space is refused to no tenant.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counters: 16 KiB.
+/// Number of counters: 16 KiB.
 const SLOTS: usize = 1_024;
-/// Names of a counter that nobody has taken.
+/// The tenant of a free counter.
 const NOBODY: u64 = u64::MAX;
 
-/// Caps in parts of the capacity.
+/// Caps as shares of the capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantCaps {
-    /// For tenants that are not named; 1.0 for no cap.
+    /// For tenants without a cap of their own; 1.0 for no cap.
     pub default: f64,
-    /// For single tenants.
+    /// Tenants with their own caps.
     pub named: Vec<(u32, f64)>,
 }
 
@@ -28,7 +28,7 @@ impl Default for TenantCaps {
 }
 
 impl TenantCaps {
-    /// The first cap that is no part of a whole, and whose it is; `None` for the default.
+    /// The first cap that is not between 0 and 1, with its tenant; `None` for the default.
     pub fn first_wrong(&self) -> Option<(Option<u32>, f64)> {
         let named = self.named.iter().map(|(tenant, cap)| (Some(*tenant), *cap));
         let mut all = std::iter::once((None, self.default)).chain(named);
@@ -47,7 +47,7 @@ pub(crate) struct TenantShares {
 
 #[derive(Debug)]
 struct Counter {
-    /// The tenant that took it.
+    /// The tenant that has this counter.
     tenant: AtomicU64,
     bytes: AtomicU64,
 }
@@ -62,7 +62,7 @@ impl TenantShares {
         shares
     }
 
-    /// Whether `bytes` more would put the tenant above its part of `capacity`.
+    /// Whether `bytes` more would put the tenant above its share of `capacity`.
     pub(crate) fn exceeds(&self, tenant: u32, bytes: u64, capacity: u64) -> bool {
         let cap = match self.named.binary_search_by_key(&tenant, |(tenant, _)| *tenant) {
             Ok(at) => self.named[at].1,
@@ -77,7 +77,7 @@ impl TenantShares {
         if is_taken { counter.bytes.load(Relaxed) } else { 0 }
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.counters.capacity() * size_of::<Counter>() + self.named.capacity() * size_of::<(u32, f64)>()
     }
@@ -87,12 +87,12 @@ impl TenantShares {
     }
 
     pub(crate) fn subtract(&self, tenant: u32, bytes: u64) {
-        // Never below zero: after a restart, what was recovered may be counted late.
+        // Never below zero: after a restart, recovered records may be counted late.
         let held = &self.take(tenant).bytes;
         let _ = held.fetch_update(Relaxed, Relaxed, |held| Some(held.saturating_sub(bytes)));
     }
 
-    /// The counter of a tenant, which is its own from now on if one is left.
+    /// The counter of a tenant. A free one becomes its own.
     fn take(&self, tenant: u32) -> &Counter {
         loop {
             let (counter, is_taken) = self.find(tenant);
@@ -103,7 +103,7 @@ impl TenantShares {
         }
     }
 
-    /// The counter of a tenant and `true`, or the one that it would take.
+    /// The counter of a tenant and `true`, or the free one that it would get and `false`.
     fn find(&self, tenant: u32) -> (&Counter, bool) {
         let home = tenant as usize % SLOTS;
         for at in home..home + SLOTS {
@@ -122,17 +122,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenants_are_counted_apart_while_counters_last_and_together_after() {
+    fn tenants_share_counters_only_when_all_are_taken() {
         let shares = TenantShares::new(TenantCaps { default: 0.5, named: vec![(u32::MAX, 0.1)] });
-        // All of them begin to look at the same counter.
+        // The searches of all these tenants begin at the same counter.
         let tenants = (0..SLOTS as u32).map(|n| n * SLOTS as u32);
         tenants.clone().take(SLOTS - 1).for_each(|tenant| shares.add(tenant, u64::from(tenant) + 1));
         for tenant in tenants.take(SLOTS - 1) {
             assert_eq!(shares.held(tenant), u64::from(tenant) + 1);
         }
-        assert_eq!(shares.held(u32::MAX), 0, "its own from the start");
+        assert_eq!(shares.held(u32::MAX), 0, "its own counter from the start");
         let late = (SLOTS * SLOTS - SLOTS) as u32;
-        assert_eq!(shares.held(late), 1, "that of the first");
+        assert_eq!(shares.held(late), 1, "the counter of the first");
         shares.add(late, 100);
         assert_eq!((shares.held(late), shares.held(0)), (101, 101));
         shares.subtract(late, 100);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_are_parts_of_a_whole() {
+    fn caps_are_between_zero_and_one() {
         let caps = |default, named| TenantCaps { default, named };
         assert_eq!(caps(0.0, vec![(1, 1.0)]).first_wrong(), None);
         assert_eq!(caps(1.01, Vec::new()).first_wrong(), Some((None, 1.01)));

@@ -1,41 +1,41 @@
-//! The endurance of a device as a budget: so many bytes a day, and a fair way of not spending more.
+//! The endurance of a device as a budget of bytes per day, and a fair way to stay within it.
 //!
-//! A token bucket that holds what an hour may write. While it is at least half full everything is
-//! admitted; below that, writes are admitted with a probability that falls with the level, so that
-//! under a steady excess of wishes the rate settles at the budget and what is written is a sample of
-//! the wishes, not whatever came first each hour. (CacheLib's "dynamic random" admission has the same
+//! A token bucket that holds the bytes of one hour. While it is at least half full, every value is
+//! admitted. Below that, values are admitted with a probability that falls with the level. So under a
+//! steady excess of offers the rate settles at the budget, and the values written are a sample of all
+//! offers instead of the first ones of each hour. (CacheLib's "dynamic random" admission has the same
 //! aim; the feedback by level is ours.) Values that save more requests per byte are thinned less.
 //!
-//! **Invariants.** Over any time, bytes spent by thinned writes are at most the hour's bucket plus the
-//! rate times the time plus one value; writes that are exempt from thinning can overdraw it, and are
-//! then paid back before anything else is admitted. Shared references only; threads that race may
-//! admit one value each too many.
+//! **Invariants.** Over any time, bytes spent by thinned writes are at most the bucket, plus the rate
+//! times the time, plus one value. Writes that are exempt from thinning can overdraw the bucket, and are
+//! then paid back before anything else is admitted. All methods take a shared reference; concurrent
+//! threads may admit one value each too many.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Level, in parts of the bucket, from which on nothing is thinned.
+/// Level, as a share of the bucket, from which on no value is thinned.
 const FREE_LEVEL: f64 = 0.5;
-/// Bytes whose transfer is worth about one request: what a store sends in the time a request takes
-/// (some 30 ms at 100 MB/s), which is also about the ratio of the list prices of a request and of a
-/// byte read.
+/// Bytes whose transfer costs about as much as one request: a store sends them in the duration of a
+/// request (some 30 ms at 100 MB/s), which is also about the ratio of the list prices of a request and
+/// of a byte read.
 const REQUEST_BYTES: f64 = 3.0e6;
 /// Weight of the newest value in the running mean of sizes.
 const MEAN_WEIGHT: f64 = 1.0 / 256.0;
 
-/// Bytes per day, and how many are left.
+/// The budget per day, and the bytes that are left.
 #[derive(Debug)]
 pub(crate) struct WriteBudget {
     bytes_per_day: u64,
     /// Bytes left; below zero after exempt writes beyond the budget.
     left: AtomicI64,
-    /// Milliseconds up to which the bucket was filled.
+    /// Time in milliseconds up to which the bucket was filled.
     filled_at_ms: AtomicU64,
-    /// Mean size of the values that asked, an `f64` in its bits.
+    /// Mean size of the offered values, as the bits of an `f64`.
     mean_bytes: AtomicU64,
 }
 
 impl WriteBudget {
-    /// A full bucket. 0 bytes per day stands for no limit.
+    /// A full bucket. 0 bytes per day means no limit.
     pub(crate) fn new(bytes_per_day: u64) -> Self {
         Self {
             bytes_per_day,
@@ -45,7 +45,7 @@ impl WriteBudget {
         }
     }
 
-    /// Whether a value of `bytes` may be written now; `draw` is a random number in 0..1.
+    /// Whether a value of `bytes` may be written now; `draw` is a random number in [0, 1).
     pub(crate) fn admits(&self, bytes: u64, now_ms: u64, draw: f64) -> bool {
         if self.bytes_per_day == 0 {
             return true;
@@ -67,7 +67,7 @@ impl WriteBudget {
         }
     }
 
-    /// Bytes that may be written at once; nothing without a limit.
+    /// Bytes that may be written at once; `None` without a limit.
     pub(crate) fn left_bytes(&self) -> Option<i64> {
         (self.bytes_per_day > 0).then(|| self.left.load(Relaxed))
     }
@@ -75,7 +75,7 @@ impl WriteBudget {
     fn fill(&self, now_ms: u64) {
         let from = self.filled_at_ms.load(Relaxed);
         if from == 0 {
-            // The first call sets the clock: the bucket is full already.
+            // The first call sets the clock; the bucket is full already.
             let _ = self.filled_at_ms.compare_exchange(0, now_ms.max(1), Relaxed, Relaxed);
             return;
         }
@@ -99,7 +99,7 @@ impl WriteBudget {
     }
 }
 
-/// What an hour may write.
+/// Size of the bucket: the bytes of one hour.
 fn bucket_bytes(bytes_per_day: u64) -> i64 {
     ((bytes_per_day / 24) as i64).max(1)
 }
@@ -115,7 +115,7 @@ mod tests {
 
     const DAY_MS: u64 = 86_400_000;
 
-    /// Wishes of `wish` bytes per day in values of one size; what was written on the second day, and
+    /// Offers values of one size, `wish` bytes per day. Returns the bytes written on the second day, and
     /// the longest pause between two writes in ms.
     fn second_day(budget: u64, wish: u64, size: u64) -> (u64, u64) {
         let budget = WriteBudget::new(budget);
@@ -140,11 +140,11 @@ mod tests {
     fn a_steady_excess_is_thinned_to_the_budget_without_pauses() {
         let (written, pause) = second_day(100_000_000, 1_000_000_000, 10_000);
         assert!((97_000_000..=103_000_000).contains(&written), "{written}");
-        assert!(pause < 5 * 60_000, "a pause of {pause} ms: thinning became a duty cycle");
+        assert!(pause < 5 * 60_000, "a pause of {pause} ms: values were admitted in bursts");
     }
 
     #[test]
-    fn wishes_below_the_budget_are_all_written() {
+    fn offers_below_the_budget_are_all_written() {
         let (written, _) = second_day(100_000_000, 90_000_000, 10_000);
         assert!(written >= 89_900_000, "{written}");
         let unlimited = WriteBudget::new(0);
@@ -175,7 +175,7 @@ mod tests {
         assert!(budget.admits(1, 1, 0.5));
         budget.spend(2_500);
         assert!(!budget.admits(1, 2, 0.0), "overdrawn");
-        assert!(!budget.admits(1, 1 + 3_600_000, 0.0), "an hour is not enough for 1,500 of debt");
+        assert!(!budget.admits(1, 1 + 3_600_000, 0.0), "an hour does not pay back 1,500 bytes");
         assert!(budget.admits(1, 1 + 2 * 3_600_000, 0.0));
     }
 }
