@@ -1,49 +1,49 @@
-//! The names of the files, what is said of them, and why they are not used.
+//! Names of the memory file's files, results of saving and restoring, and reasons not to use a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Random number of one save, in FILE and FILE.meta alike.
+/// Random number of a save, which FILE and FILE.meta share.
 pub(super) type SaveId = [u8; 16];
 
-/// What a caller wants to know again after the restart, by name. Names and texts have no line ends, names
-/// no spaces.
+/// Notes of the caller that the next start returns: names and texts. Neither contains line ends, and
+/// names contain no spaces.
 pub type Notes = Vec<(String, String)>;
 
-/// What was written at a stop.
+/// What a stop has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// Items in FILE.
+    /// Number of items in FILE.
     pub items: u64,
     /// Bytes of FILE.
     pub bytes: u64,
 }
 
-/// What became of the memory file at a start.
+/// The result of reading the memory file at a start.
 #[derive(Debug)]
 pub enum Restored {
-    /// There was none: the stop before was no clean one, or the first start.
+    /// There was no file: the last stop was not clean, or this is the first start.
     Nothing,
-    /// It cannot be used, for this reason; memory is empty.
+    /// The file cannot be used, for this reason; memory is empty.
     Refused(Refusal),
-    /// Its items are in memory again.
+    /// The items of the file are in memory.
     Items(RestoredItems),
 }
 
-/// What was put back.
+/// What was restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoredItems {
-    /// Items put into memory. More than fit make way for each other as ever.
+    /// Number of items put into memory. If not all fit, later ones evict earlier ones.
     pub items: u64,
-    /// Items whose time had come meanwhile.
+    /// Number of items that expired meanwhile.
     pub expired: u64,
-    /// Items that the cache has no room for now, or that are larger than it takes.
+    /// Number of items that the cache has no room for, or that are larger than its limit.
     pub left_out: u64,
-    /// What the caller noted at the stop.
+    /// The caller's notes at the stop.
     pub notes: Notes,
 }
 
-/// Why a memory file is not used. The start goes on with empty memory.
+/// Why a memory file is not used. The start continues with empty memory.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -52,7 +52,7 @@ pub enum Refusal {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not check out.
+        /// What is wrong.
         what: &'static str,
     },
     /// It cannot be read.
@@ -60,10 +60,10 @@ pub enum Refusal {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It is of a build with another format.
+    /// It was written by a build with another format.
     #[error("{} has format {found}, this build reads format {known}", path.display())]
     OtherFormat {
         /// The file.
@@ -73,13 +73,13 @@ pub enum Refusal {
         /// The format of this build.
         known: u64,
     },
-    /// memcached wrote it, whose memory only memcached can map.
-    #[error("{} is of memcached, which keeps its memory in a form of its own", path.display())]
+    /// memcached wrote it, and only memcached can read it.
+    #[error("{} was written by memcached, whose format only memcached can read", path.display())]
     OfMemcached {
         /// The file.
         path: PathBuf,
     },
-    /// It was written in the future, so nobody knows how long ago.
+    /// It was written later than the present time, so its age is unknown.
     #[error("{} was written at second {written_at}, and the clock says {now}", path.display())]
     ClockWentBack {
         /// The file.
@@ -89,27 +89,27 @@ pub enum Refusal {
         /// Now.
         now: u32,
     },
-    /// The flash tier ran without it meanwhile, or is another one.
+    /// The flash tier has run without the file since, or is another one.
     #[error("{} does not belong to the latest clean stop of the flash tier", path.display())]
     OtherFlash {
         /// The file.
         path: PathBuf,
     },
-    /// A flush that was set for later came due meanwhile.
-    #[error("everything was to be flushed at second {at}")]
+    /// A scheduled flush became due since.
+    #[error("a scheduled flush voided all items at second {at}")]
     Flushed {
         /// When, in seconds since 1970.
         at: u32,
     },
 }
 
-/// The memory file cannot be kept where it was named.
+/// The memory file cannot be written or read at its path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryFileError {
-    /// FILE.meta is another process's.
+    /// FILE.meta is a file of another program.
     #[error(
-        "{} is no description of a memory file, and a stop would overwrite it: \
+        "{} does not describe a memory file, and a stop would overwrite it: \
          remove it, or name another memory file",
         path.display()
     )]
@@ -117,17 +117,17 @@ pub enum MemoryFileError {
         /// FILE.meta.
         path: PathBuf,
     },
-    /// A file or its directory cannot be worked with.
+    /// An operation on a file or its directory failed.
     #[error("the memory file cannot be kept: {} cannot be {what}: {error}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// Flash could not be brought to a clean stop, without which FILE is worth nothing.
+    /// Flash did not stop cleanly, without which FILE is useless.
     #[error("the memory file was not kept: the flash tier did not stop cleanly")]
     FlashUnclean,
 }
@@ -139,12 +139,12 @@ pub(super) fn beside(file: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What describes the memory file `file`, and makes it count.
+/// The path of the description of `file`, without which `file` is not used.
 pub(super) fn meta_path(file: &Path) -> PathBuf {
     beside(file, ".meta")
 }
 
-/// Makes what was renamed or removed beside `file` last.
+/// Makes renames and removals in the directory of `file` durable.
 pub(super) fn sync_directory(file: &Path) -> Result<(), MemoryFileError> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = parent.unwrap_or(Path::new("."));

@@ -1,17 +1,17 @@
-//! A stream of bytes in frames, each with a checksum over its place and the save it belongs to.
+//! A stream of bytes in frames, each with a checksum over its content, its number and its save.
 //!
-//! Invariant: a reader hands out bytes of frames only that check out.
+//! Invariant: a reader returns only bytes of frames whose checksums match.
 
 use std::io::{self, Read, Write};
 
 use super::files::SaveId;
 
-/// Most bytes of a frame's content: enough to write at a disk's speed.
+/// Most bytes of a frame's content: enough to write at the disk's full speed.
 pub(super) const FRAME_BYTES: usize = 256 << 10;
-/// Checksum and length.
+/// Bytes of checksum and length.
 const HEADER: usize = 8;
 
-/// Frame `number` of a save.
+/// The checksum of frame `number` of a save.
 fn checksum(save: &SaveId, number: u64, content: &[u8]) -> u32 {
     let sum = crc32c::crc32c(save);
     let sum = crc32c::crc32c_append(sum, &number.to_le_bytes());
@@ -19,12 +19,12 @@ fn checksum(save: &SaveId, number: u64, content: &[u8]) -> u32 {
     crc32c::crc32c_append(sum, content)
 }
 
-/// Cuts a stream into frames.
+/// Divides a stream into frames.
 pub(super) struct FrameWriter<W> {
     file: W,
     save: SaveId,
     number: u64,
-    /// Room for the header, and content.
+    /// Space for the header, then the content.
     frame: Vec<u8>,
     written: u64,
 }
@@ -49,7 +49,7 @@ impl<W: Write> FrameWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left; the file and the bytes of all frames.
+    /// Writes the last frame. Returns the file and the number of bytes of all frames.
     pub fn finish(mut self) -> io::Result<(W, u64)> {
         if self.frame.len() > HEADER {
             self.end_frame()?;
@@ -70,10 +70,10 @@ impl<W: Write> FrameWriter<W> {
     }
 }
 
-/// Why a stream cannot be read on.
+/// Why reading of a stream cannot continue.
 #[derive(Debug)]
 pub(super) enum Broken {
-    /// A frame does not check out, or the stream ends too early.
+    /// A frame is invalid, or the stream ends too early.
     Damaged(&'static str),
     Unreadable(io::Error),
 }
@@ -87,7 +87,7 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Puts a stream together again.
+/// Reads a stream from its frames.
 pub(super) struct FrameReader<R> {
     file: R,
     save: SaveId,
@@ -110,12 +110,12 @@ impl<R: Read> FrameReader<R> {
         })
     }
 
-    /// Adds the next `count` bytes to `onto`.
+    /// Appends the next `count` bytes to `onto`.
     pub fn append(&mut self, count: u64, onto: &mut Vec<u8>) -> Result<(), Broken> {
         self.take(count, |bytes| onto.extend_from_slice(bytes))
     }
 
-    /// Passes over the next `count` bytes.
+    /// Skips the next `count` bytes.
     pub fn skip(&mut self, count: u64) -> Result<(), Broken> {
         self.take(count, |_| ())
     }

@@ -1,6 +1,6 @@
-//! The head of an item in the memory file: everything but key and value, which follow it.
+//! The head of an item in the memory file: all fields except key and value, which follow it.
 //!
-//! Invariant: what is decoded is what was encoded, or `None`.
+//! Invariant: decoding returns what was encoded, or `None`.
 
 use crate::hint::Hint;
 use crate::ram::Record;
@@ -16,7 +16,7 @@ const STALE: u8 = 2;
 const WON: u8 = 4;
 const ON_FLASH: u8 = 8;
 
-/// What stands before a key and a value.
+/// The fields before a key and a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub key_bytes: u16,
@@ -34,11 +34,11 @@ pub(super) struct Head {
     pub on_flash: bool,
 }
 
-/// What a head says.
+/// The content of a head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Item(Head),
-    /// All items were there: so many.
+    /// The end, after this number of items.
     End {
         items: u64,
     },
@@ -47,7 +47,7 @@ pub(super) enum Next {
 impl Head {
     pub fn of(record: &Record) -> Self {
         Self {
-            key_bytes: record.key().len() as u16, // a key is no longer: see LONGEST_KEY
+            key_bytes: record.key().len() as u16, // keys are not longer: see LONGEST_KEY
             value_bytes: record.length() as u64,
             flags: record.flags,
             expires_at: record.expires_at,

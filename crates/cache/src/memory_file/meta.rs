@@ -1,9 +1,9 @@
-//! FILE.meta: what belongs to FILE, in lines of text, with a checksum at their end.
+//! FILE.meta: the description of FILE, in lines of text, with a checksum at the end.
 //!
-//! The shape is memcached's (a line `TTAG`, then lines `KNAME TEXT`), so that each server sees that the
-//! other's file is none of its own.
+//! The form is memcached's (a line `TTAG`, then lines `KNAME TEXT`), so that each server recognises a
+//! file of the other one.
 //!
-//! Invariant: a description is believed whole or not at all.
+//! Invariant: a description is used completely or not at all.
 
 use std::fmt::Write;
 
@@ -18,27 +18,27 @@ pub(super) const META_BYTES_MAX: u64 = 64 << 10;
 const TAG: &str = "Tsandur\n";
 const TAG_OF_MEMCACHED: &str = "Tmain\n";
 const CHECKSUM: &str = "Kchecksum ";
-/// Before the name of a caller's note.
+/// Prefix of the names of a caller's notes.
 const NOTE: &str = "note.";
 
-/// What FILE.meta says.
+/// The content of FILE.meta.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Meta {
     pub save: SaveId,
     /// Bytes of FILE.
     pub bytes: u64,
-    /// When it was written, in seconds since 1970.
+    /// When FILE was written, in seconds since 1970.
     pub stopped_at: u32,
     /// The version number of the next write.
     pub next_cas: u64,
-    /// When a flush is due, in seconds since 1970; 0 for none.
+    /// When a scheduled flush is due, in seconds since 1970; 0 for none.
     pub flush_at: u32,
-    /// The clean stop of flash that belongs to it, if there was flash.
+    /// The clean stop of flash that belongs to FILE, if there was flash.
     pub flash: Option<CleanStop>,
     pub notes: Notes,
 }
 
-/// What a file that should be FILE.meta is instead.
+/// Why a file is not a valid FILE.meta.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotMeta {
     Foreign,
@@ -51,7 +51,7 @@ impl Meta {
     pub fn encode(&self) -> String {
         let mut text = TAG.to_owned();
         let mut line = |name: &str, value: &dyn std::fmt::Display| {
-            // writing to a String cannot fail
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "K{name} {value}");
         };
         line("format", &FORMAT);
@@ -78,7 +78,7 @@ impl Meta {
             return Err(NotMeta::OfMemcached);
         }
         if !is_tagged(TAG) {
-            // nothing at all is as foreign to memcached
+            // An empty file is foreign to memcached too.
             let is_cut_short = !bytes.is_empty() && TAG.as_bytes().starts_with(bytes);
             return Err(if is_cut_short { NotMeta::Damaged } else { NotMeta::Foreign });
         }

@@ -1,7 +1,7 @@
-//! Putting back what the memory file holds.
+//! Restores items from the memory file.
 //!
-//! Invariants: FILE.meta is gone, durably, before anything of it is used. Memory for an item is reserved
-//! before the item is read. Either everything in the file checks out, or memory is empty.
+//! Invariants: FILE.meta is removed, durably, before anything of it is used. Memory for an item is
+//! reserved before the item is read. Either everything in the file is valid, or memory stays empty.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -19,7 +19,7 @@ use crate::inner::Inner;
 use crate::ram::{Moment, Record, Reserved};
 use crate::request::Put;
 
-/// Puts the items of `file` into memory, which nobody has used yet. `file` is used up afterwards.
+/// Puts the items of `file` into memory, which must be unused. Removes `file`.
 pub(crate) fn restore(inner: &Inner, file: &Path) -> Result<Restored, MemoryFileError> {
     try_place(file)?;
     let Some(meta) = take_meta(file)? else {
@@ -31,7 +31,7 @@ pub(crate) fn restore(inner: &Inner, file: &Path) -> Result<Restored, MemoryFile
         let items = put_back(inner, file, &meta).inspect_err(|_| inner.ram.clear())?;
         Ok(RestoredItems { notes: meta.notes, ..items })
     });
-    // Without FILE.meta it is worth nothing any more. If it stays, the next stop replaces it.
+    // Without FILE.meta it is useless. If it cannot be removed, the next stop replaces it.
     let _ = fs::remove_file(file);
     Ok(match restored {
         Ok(items) => Restored::Items(items),
@@ -39,7 +39,7 @@ pub(crate) fn restore(inner: &Inner, file: &Path) -> Result<Restored, MemoryFile
     })
 }
 
-/// Fails now where the stop would fail.
+/// Reports at the start an error that the stop would have.
 fn try_place(file: &Path) -> Result<(), MemoryFileError> {
     let draft = beside(file, ".new");
     create(&draft).and_then(|_| fs::remove_file(&draft)).map_err(|error| MemoryFileError::File {
@@ -49,18 +49,18 @@ fn try_place(file: &Path) -> Result<(), MemoryFileError> {
     })
 }
 
-/// Removes a FILE that lost its FILE.meta, so that the stop need not have room for two.
+/// Removes a FILE that has no FILE.meta, so that the stop does not need space for two.
 fn remove_orphan(file: &Path) {
     let mut magic = [0; MAGIC.len()];
     let is_ours =
         File::open(file).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *MAGIC;
     if is_ours {
-        // if it stays, the next stop replaces it
+        // If it cannot be removed, the next stop replaces it.
         let _ = fs::remove_file(file);
     }
 }
 
-/// Reads FILE.meta and removes it; `None` when there is none.
+/// Reads FILE.meta and removes it; `None` if there is none.
 fn take_meta(file: &Path) -> Result<Option<Result<Meta, Refusal>>, MemoryFileError> {
     let path = meta_path(file);
     let failed = |what| {
@@ -78,7 +78,9 @@ fn take_meta(file: &Path) -> Result<Option<Result<Meta, Refusal>>, MemoryFileErr
         Err(NotMeta::OtherFormat(found)) => {
             Err(Refusal::OtherFormat { path: path.clone(), found, known: FORMAT })
         }
-        Err(NotMeta::Damaged) => Err(Refusal::Damaged { path: path.clone(), what: "it is not whole" }),
+        Err(NotMeta::Damaged) => {
+            Err(Refusal::Damaged { path: path.clone(), what: "it is incomplete or changed" })
+        }
         Ok(meta) => Ok(meta),
     };
     fs::remove_file(&path).map_err(failed("removed"))?;
@@ -92,10 +94,10 @@ fn read_some(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks what FILE.meta says, and takes over what holds whether the items are used or not.
+/// Checks FILE.meta, and takes over the state that is valid whether or not the items are used.
 fn may_use(inner: &Inner, file: &Path, meta: &Meta) -> Result<(), Refusal> {
     let path = || file.to_owned();
-    // numbers that were given must not come again
+    // Version numbers must not be issued again.
     inner.next_cas.fetch_max(meta.next_cas, Ordering::Relaxed);
     let now = inner.moment().now;
     if now < meta.stopped_at {
@@ -106,7 +108,7 @@ fn may_use(inner: &Inner, file: &Path, meta: &Meta) -> Result<(), Refusal> {
         return Err(Refusal::OtherFlash { path: path() });
     }
     if meta.flush_at != 0 {
-        // when it is due, this begins the epoch after it, and voids what is on flash
+        // If it is due, this begins the epoch after it, and voids the records on flash.
         inner.epochs.flush_at(meta.flush_at);
         inner.moment();
         if meta.flush_at <= now {
@@ -130,7 +132,7 @@ fn check_prefix(file: &mut File, meta: &Meta) -> Result<(), Broken> {
     let mut found = [0; PREFIX];
     file.read_exact(&mut found)?;
     if found != prefix(meta.save) {
-        return Err(Broken::Damaged("it is not the file that belongs to its description"));
+        return Err(Broken::Damaged("it does not belong to its description"));
     }
     if file.metadata()?.len() != meta.bytes {
         return Err(Broken::Damaged("its length is wrong"));
@@ -144,7 +146,7 @@ fn put_items(inner: &Inner, mut frames: FrameReader<File>) -> Result<RestoredIte
     loop {
         let mut head = [0; HEAD];
         frames.fill(&mut head)?;
-        let head = match Next::decode(&head).ok_or(Broken::Damaged("an item has an unknown form"))? {
+        let head = match Next::decode(&head).ok_or(Broken::Damaged("an item has an unknown format"))? {
             Next::Item(head) => head,
             Next::End { items } if items == sum.items + sum.expired + sum.left_out => return Ok(sum),
             Next::End { .. } => return Err(Broken::Damaged("it has another number of items")),
@@ -192,7 +194,7 @@ fn put_item(inner: &Inner, head: &Head, (key, value): (&[u8], Bytes), reserved: 
     let mut shard = inner.ram.lock(hash);
     shard.store(hash, record, reserved, at);
     if head.fetched {
-        // what was of use is not the first to leave
+        // An item that was read must not be among the first evicted.
         let _ = shard.with(hash, key, (at, true), |_, _| ());
     }
 }

@@ -1,6 +1,6 @@
-//! Writing the memory file at a clean stop.
+//! Writes the memory file at a clean stop.
 //!
-//! Invariant: FILE.meta gets its name last, when FILE, its name and the flash tier are on their devices.
+//! Invariant: FILE.meta gets its name last, after FILE, its name and the flash tier are on their devices.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,16 +16,16 @@ use super::meta::{FORMAT, Meta};
 use crate::inner::Inner;
 use crate::ram::Record;
 
-/// Begins FILE.
+/// The first bytes of FILE.
 pub(super) const MAGIC: &[u8; 8] = b"SNDCARAM";
 /// Bytes before the first frame: magic, format, number of the save.
 pub(super) const PREFIX: usize = 32;
 
-/// Items that are looked at in one step of the walk; only handles to them are taken.
+/// Positions that are visited under one lock of a shard; only handles to the items are copied.
 const STEP: usize = 64;
 
-/// Writes all of memory to `file` and closes the cache. When that fails the cache is closed all the same,
-/// and what is in memory alone goes to flash for at most `patience`.
+/// Writes all items in memory to `file` and closes the cache. If that fails, the cache is closed too,
+/// and items that are only in memory are written to flash for at most `patience`.
 pub(crate) fn close_into(
     inner: &Inner,
     file: &Path,
@@ -35,7 +35,7 @@ pub(crate) fn close_into(
     let save = save_id(inner);
     let flush_at = inner.epochs.due_at();
     let written = write_items(inner, file, save);
-    // what the file has need not go to flash as well
+    // Items in the file need not be written to flash.
     inner.close(if written.is_ok() { Duration::ZERO } else { patience });
     let saved = written?;
     let meta = Meta {
@@ -48,13 +48,13 @@ pub(crate) fn close_into(
         notes,
     };
     write_meta(inner, file, meta).inspect_err(|_| {
-        // it would only take room
+        // An unused file would only take space.
         let _ = std::fs::remove_file(file);
     })?;
     Ok(saved)
 }
 
-/// Makes the file count, if flash is as it was when the file was written.
+/// Makes the file valid, if flash has stopped cleanly.
 fn write_meta(inner: &Inner, file: &Path, meta: Meta) -> Result<(), MemoryFileError> {
     let flash = match &inner.flash {
         Some(flash) => Some(flash.clean_stop().ok_or(MemoryFileError::FlashUnclean)?),
@@ -83,7 +83,7 @@ fn write_items(inner: &Inner, file: &Path, save: SaveId) -> Result<Saved, Memory
     Ok(saved)
 }
 
-/// What FILE begins with.
+/// The first bytes of FILE, before its frames.
 pub(super) fn prefix(save: SaveId) -> [u8; PREFIX] {
     let mut bytes = [0; PREFIX];
     bytes[..8].copy_from_slice(MAGIC);
@@ -98,7 +98,7 @@ fn put(frames: &mut FrameWriter<impl Write>, record: &Record) -> io::Result<()> 
     frames.put(&record.value())
 }
 
-/// Shows every live item of memory; how many there were.
+/// Shows every live item in memory. Returns their number.
 fn walk(inner: &Inner, mut see: impl FnMut(&Record) -> io::Result<()>) -> io::Result<u64> {
     let mut items = 0;
     let mut records = Vec::with_capacity(STEP);
@@ -115,7 +115,7 @@ fn walk(inner: &Inner, mut see: impl FnMut(&Record) -> io::Result<()>) -> io::Re
     Ok(items)
 }
 
-/// Writes a file under another name, brings it to the disk and gives it its name.
+/// Writes a file under a temporary name, syncs it, and renames it to `path`.
 fn publish(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), MemoryFileError> {
     let draft = beside(path, ".new");
     let written = create(&draft).and_then(|mut file| {
@@ -124,13 +124,13 @@ fn publish(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Resu
     });
     let named = written.and_then(|()| std::fs::rename(&draft, path));
     named.map_err(|error| {
-        // half of it helps nobody, and takes room
+        // An incomplete file would only take space.
         let _ = std::fs::remove_file(&draft);
         MemoryFileError::File { what: "written", path: path.to_owned(), error }
     })
 }
 
-/// An empty file that only its owner may read, as what is in memory is.
+/// Creates an empty file that only its owner may read, because it will hold the content of memory.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }

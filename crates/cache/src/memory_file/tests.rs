@@ -1,6 +1,6 @@
-//! Goal: what was in memory comes back as it was; what was not written so never comes back.
+//! Goal: items come back exactly as they were saved; anything else never comes back.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Place {
     directory: TempDir,
-    /// Simulated clocks stand still while it is entered.
+    /// Stops simulated clocks while it is entered.
     still: tokio::runtime::Runtime,
 }
 
@@ -42,7 +42,7 @@ impl Place {
         self.directory.path().join("memory.meta")
     }
 
-    /// A cache of so much memory that opens at `now`.
+    /// Opens a cache with `memory` bytes at `now`.
     fn open_at(&self, now: u32, memory: u64) -> Cache {
         let env = Env::simulated(u64::from(now), i64::from(now) * 1_000_000_000);
         Cache::open(&env, CacheOptions { memory, ..CacheOptions::default() }).unwrap()
@@ -104,7 +104,7 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn items_come_back_with_all_that_is_known_of_them() {
+fn items_come_back_with_all_their_metadata() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();
@@ -141,14 +141,14 @@ fn items_come_back_with_all_that_is_known_of_them() {
     }
     assert!(before[0].meta.fetched && !before[1].meta.fetched);
     assert!(get(&cache, "gone").is_none() && get(&cache, "later").is_none());
-    assert_eq!(put(&cache, "new", "x", Put::default()), next_cas, "numbers go on where they were");
-    // of a run that crashes nothing comes back
+    assert_eq!(put(&cache, "new", "x", Put::default()), next_cas, "version numbers continue");
+    // A run that crashes leaves nothing.
     assert!(!place.file().exists() && !place.meta().exists());
     assert!(matches!(place.open().restore(&place.file()).unwrap(), Restored::Nothing));
 }
 
 #[test]
-fn time_goes_on_while_nothing_runs() {
+fn items_expire_while_the_cache_is_stopped() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();
@@ -163,7 +163,7 @@ fn time_goes_on_while_nothing_runs() {
 }
 
 #[test]
-fn a_clock_that_went_back_is_not_believed() {
+fn a_file_written_in_the_future_is_refused() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();
@@ -176,7 +176,7 @@ fn a_clock_that_went_back_is_not_believed() {
 }
 
 #[test]
-fn a_flush_set_for_later_is_kept() {
+fn a_scheduled_flush_is_kept() {
     for (passed, due) in [(50, false), (100, true)] {
         let place = Place::new();
         let _still = place.still.enter();
@@ -217,7 +217,7 @@ fn memory_stays_within_a_smaller_limit() {
     assert_eq!(items.items, kept);
     assert!(stats.memory_used <= 4 << 20 && stats.items > 100 && stats.items < kept, "{stats:?}");
 
-    // what is larger than the cache takes stays out, and so does what does not fit where nothing leaves
+    // Values above the cache's limit are left out, and so are values without room if nothing is evicted.
     place.keep(cache);
     let options = CacheOptions { max_value: 10_000, ..CacheOptions::default() };
     let cache = Cache::open(&env, options).unwrap();
@@ -226,7 +226,7 @@ fn memory_stays_within_a_smaller_limit() {
 }
 
 #[test]
-fn a_file_that_is_not_as_it_was_written_leaves_memory_empty() {
+fn a_changed_file_leaves_memory_empty() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();
@@ -268,10 +268,10 @@ fn a_file_that_is_not_as_it_was_written_leaves_memory_empty() {
         let cut = attempt(&file, &meta[..at]);
         assert!(matches!(cut, Ok(Restored::Refused(_))) || at == 0, "{at} bytes of the description: {cut:?}");
     }
-    // a whole description of another save, and none at all
+    // A complete description of another save, and none at all.
     let other = Meta { save: [7; 16], ..Meta::decode(&meta).unwrap() }.encode();
     assert!(matches!(attempt(&file, other.as_bytes()), Ok(Restored::Refused(Refusal::Damaged { .. }))));
-    for (content, stays) in [(&file[..], false), (b"of somebody else", true)] {
+    for (content, stays) in [(&file[..], false), (b"of another program", true)] {
         fs::write(place.file(), content).unwrap();
         assert!(matches!(place.open().restore(&place.file()), Ok(Restored::Nothing)));
         assert_eq!(place.file().exists(), stays);
@@ -291,13 +291,13 @@ fn files_of_other_programs_are_recognised() {
     fs::write(place.meta(), "").unwrap();
     let refused = cache.restore(&place.file());
     assert!(matches!(refused, Err(Error::MemoryFile(MemoryFileError::Foreign { .. }))), "{refused:?}");
-    assert!(place.meta().exists(), "what is somebody else's stays");
+    assert!(place.meta().exists(), "a file of another program stays");
 
     fs::write(place.meta(), "Tmain\nKslab_config (null)\n").unwrap();
     fs::write(place.file(), "slabs").unwrap();
     let refusal = place.refusal(&cache);
     assert!(matches!(refusal, Refusal::OfMemcached { .. }), "{refusal}");
-    // memcached would take what is old by then for its own
+    // memcached would accept the file later, when its content is outdated.
     assert!(!place.meta().exists());
 
     place.keep(cache);
@@ -308,7 +308,7 @@ fn files_of_other_programs_are_recognised() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_said_at_the_start() {
+fn an_unwritable_path_is_reported_at_the_start() {
     let place = Place::new();
     let _still = place.still.enter();
     let error = place.open().restore(&place.directory.path().join("nowhere/memory"));
@@ -321,7 +321,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_behind() {
     let _still = place.still.enter();
     let cache = place.open();
     put(&cache, "a", "x", Put::default());
-    // a directory stands where the file would get its name
+    // A directory has the name that the file would get.
     fs::create_dir(place.file()).unwrap();
     let error = cache.close_into(&place.file(), Notes::new(), PATIENCE);
     assert!(matches!(error, Err(Error::MemoryFile(MemoryFileError::File { .. }))), "{error:?}");
@@ -330,7 +330,7 @@ fn a_file_that_cannot_be_written_leaves_nothing_behind() {
 }
 
 #[test]
-fn both_tiers_come_back_together() {
+fn both_tiers_are_restored_consistently() {
     let place = Place::new();
     let cache = place.open_with_flash();
     let ingest = || Put { hint: Hint::Ingest, ..Put::default() };
@@ -338,7 +338,7 @@ fn both_tiers_come_back_together() {
         put(&cache, &format!("both{number}"), pattern(5000 + number), ingest());
         put(&cache, &format!("memory{number}"), pattern(6000 + number), Put::default());
     }
-    // changed where it is in both: memory is the truth
+    // Items in both tiers are changed: memory is authoritative.
     let far = NOW + 1_000_000_000;
     let touch = Read { expires_at: Some(far), ..Read::default() };
     wait(cache.get(b"both1", &touch).wait()).unwrap();
@@ -364,7 +364,7 @@ fn both_tiers_come_back_together() {
 }
 
 #[test]
-fn a_run_of_flash_alone_voids_the_file() {
+fn a_run_with_flash_but_without_the_file_voids_the_file() {
     let place = Place::new();
     for crashes in [false, true] {
         let cache = place.open_with_flash();
@@ -385,7 +385,7 @@ fn a_run_of_flash_alone_voids_the_file() {
 }
 
 #[test]
-fn a_file_of_memory_alone_is_not_for_a_cache_with_flash() {
+fn a_file_of_a_cache_without_flash_is_refused_by_one_with_flash() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open_with_flash();
@@ -403,7 +403,7 @@ fn a_file_of_memory_alone_is_not_for_a_cache_with_flash() {
 
 proptest! {
     #[test]
-    fn streams_come_out_of_frames_as_they_went_in(
+    fn streams_round_trip_through_frames(
         pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2000), 0..20),
         repeat in 1..200usize,
     ) {
@@ -428,7 +428,7 @@ proptest! {
     }
 
     #[test]
-    fn heads_are_read_as_they_were_written(bytes in prop::array::uniform32(any::<u8>()), hint in 0..4u8) {
+    fn heads_round_trip(bytes in prop::array::uniform32(any::<u8>()), hint in 0..4u8) {
         let mut head = [0; HEAD];
         head[..32].copy_from_slice(&bytes);
         head[HEAD - 24..].copy_from_slice(&bytes[..24]);
@@ -442,7 +442,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_of_a_description_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_decoded_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let mut ours = b"Tsandur\n".to_vec();
         ours.extend_from_slice(&bytes);
         prop_assert!(matches!(Meta::decode(&ours), Err(NotMeta::Damaged | NotMeta::OtherFormat(_))));
@@ -462,7 +462,7 @@ fn fixture_items(cache: &Cache) {
 }
 
 #[test]
-fn the_fixture_is_read() {
+fn the_fixture_is_restored() {
     let place = Place::new();
     let _still = place.still.enter();
     fs::write(place.file(), FIXTURE).unwrap();
@@ -492,7 +492,7 @@ fn write_the_fixture() {
 }
 
 #[test]
-fn a_head_says_what_the_item_is() {
+fn heads_of_items_and_the_end_round_trip() {
     let head = Head {
         key_bytes: 3,
         value_bytes: 1 << 33,

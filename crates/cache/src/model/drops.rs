@@ -1,20 +1,20 @@
-//! What a policy evicted: the counters that every policy under simulation keeps alike.
+//! Evictions of a policy: the counters that every simulated policy has.
 
 /// Evicted values and those of them that were never read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Objects evicted.
+    /// Number of evicted objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of evicted objects.
     pub bytes: u64,
-    /// Objects evicted unread.
+    /// Number of objects evicted unread.
     pub unfetched_objects: u64,
-    /// Their bytes.
+    /// Bytes of objects evicted unread.
     pub unfetched_bytes: u64,
 }
 
 impl Drops {
-    /// Counts one.
+    /// Counts an evicted object.
     pub fn count(&mut self, bytes: u64, fetched: bool) {
         self.objects += 1;
         self.bytes += bytes;
@@ -24,7 +24,7 @@ impl Drops {
         }
     }
 
-    /// What was counted since `then`.
+    /// The counts since `then`.
     pub fn since(&self, then: Self) -> Self {
         Self {
             objects: self.objects - then.objects,

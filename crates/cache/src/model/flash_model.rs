@@ -1,9 +1,8 @@
-//! The flash tier as the policy sees it: segments of records, appended by class and reclaimed whole.
-//! There are no bytes here, only sizes.
+//! A model of the flash tier for the policy: segments of records, appended by class and reclaimed as a
+//! whole. It stores only sizes.
 //!
-//! **Invariants.** The bytes of all segments, dead records included, are at most the capacity after
-//! every call. A record belongs to one segment until that is reclaimed; at most one record of a hash
-//! is live.
+//! **Invariants.** After every call the bytes of all segments, including dead records, are at most the
+//! capacity. A record belongs to one segment until that is reclaimed; at most one record of a hash is live.
 
 use std::collections::VecDeque;
 
@@ -32,17 +31,17 @@ struct Segment {
     class: Class,
     /// When it was sealed or spared.
     placed: u64,
-    /// When that was, by the clock of the tail_age.
+    /// The time of that, by the clock of [`TailAge`].
     placed_at: u64,
     bytes: u64,
     /// Bytes of live records with uses.
     used_bytes: u64,
-    /// Whether it joined the protected segments for want of them, and was not judged since.
+    /// Whether it was made protected without enough reads, and has not been judged since.
     unproven: bool,
     records: Vec<u32>,
 }
 
-/// Sizes and shares.
+/// Sizes and options of the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashShape {
     pub(crate) capacity: u64,
@@ -71,7 +70,7 @@ pub(crate) struct FlashModel {
 }
 
 impl FlashModel {
-    /// Empty, with memory for `records` records.
+    /// An empty model with memory for `records` records.
     pub(crate) fn with_room(shape: FlashShape, records: usize) -> Self {
         Self {
             shape,
@@ -92,17 +91,17 @@ impl FlashModel {
         }
     }
 
-    /// Whether a key is there.
+    /// Whether the key is there.
     pub(crate) fn contains(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
 
-    /// Records, dead ones that still take space included.
+    /// Number of records, including dead ones that still take space.
     pub(crate) fn records(&self) -> usize {
         self.records.len() - self.free.len()
     }
 
-    /// Every live key.
+    /// All live keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = u64> {
         self.records.iter().filter(|record| record.live).map(|record| record.hash)
     }
@@ -118,7 +117,7 @@ impl FlashModel {
             + places * size_of::<u32>()
     }
 
-    /// Halves capacity and segments. What is too much leaves with the next record.
+    /// Halves capacity and segments. The next `append` evicts the excess.
     pub(crate) fn halve(&mut self) {
         self.shape.capacity /= 2;
         self.shape.segment_bytes = (self.shape.segment_bytes / 2).max(1);
@@ -126,7 +125,7 @@ impl FlashModel {
         self.segments.iter_mut().for_each(|segment| segment.placed_at /= 2);
     }
 
-    /// Reads a record, which counts as a use, or is a miss.
+    /// Reads a record, which counts as a use. `None` is a miss, which is counted.
     pub(crate) fn read(&mut self, hash: u64) -> Option<Record> {
         let Some(at) = self.find(hash) else {
             self.arrivals.missed();
@@ -137,7 +136,7 @@ impl FlashModel {
         Some(self.records[at as usize])
     }
 
-    /// Counts uses that RAM saw while it held a copy; false if the record is gone.
+    /// Counts uses of the copy in RAM; `false` if the record is gone.
     pub(crate) fn note_uses(&mut self, hash: u64, uses: u8) -> bool {
         match self.find(hash) {
             Some(at) => {
@@ -149,14 +148,14 @@ impl FlashModel {
         }
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub(crate) fn forget(&mut self, hash: u64) {
         if let Some(at) = self.find(hash) {
             self.kill(at);
         }
     }
 
-    /// Appends a record; `evicted` sees what is evicted for it.
+    /// Appends a record. Calls `evicted` for each record that is evicted for it.
     pub(crate) fn append(
         &mut self,
         class: Class,
@@ -176,7 +175,7 @@ impl FlashModel {
         self.put(class, record);
     }
 
-    /// How long the oldest protected segment has gone unread, at the time that [`Admission::time`] says.
+    /// How long the oldest protected segment has gone unread, at time `time` of [`Admission::time`].
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
     pub(crate) fn tail_age_at(&self, time: u64) -> u64 {
@@ -184,7 +183,7 @@ impl FlashModel {
         self.tail_age.bytes()
     }
 
-    /// Bytes written so far, of rewritten records too.
+    /// Bytes written so far, including rewritten records.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written
     }
@@ -265,7 +264,7 @@ impl FlashModel {
         at
     }
 
-    /// Puts a segment at the young end of its class.
+    /// Adds a segment at the young end of its class.
     fn place(&mut self, class: Class, segment: u32) {
         self.placed += 1;
         let placed = &mut self.segments[segment as usize];
@@ -273,7 +272,7 @@ impl FlashModel {
         self.sealed[class as usize].push_back(segment);
     }
 
-    /// Frees one segment; false if there is none.
+    /// Frees a segment; `false` if there is none.
     fn reclaim(&mut self, now_s: u32, evicted: &mut impl FnMut(u64, Eviction)) -> bool {
         let spare_share = self.shape.reinsertion.spare_share(self.shape.segment_bytes);
         let mut spared = 0;
@@ -299,7 +298,7 @@ impl FlashModel {
                     self.free_segment(segment, now_s, evicted);
                     return true;
                 }
-                // Everything is in open segments: the largest of them goes.
+                // All segments are open: free the largest one.
                 None => {
                     let Some(class) = (0..CLASSES).max_by_key(|class| self.class_bytes[*class]) else {
                         break;
@@ -338,7 +337,7 @@ impl FlashModel {
         lines.collect()
     }
 
-    /// Each record pays for another round with one use.
+    /// Takes a use from each record of a spared segment.
     fn spare(&mut self, segment: u32) {
         let mut used_bytes = 0;
         for at in &self.segments[segment as usize].records {

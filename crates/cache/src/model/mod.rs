@@ -1,10 +1,10 @@
-//! A model of the cache that keeps sizes and no bytes, with the very code of [`crate::policy`].
+//! A model of the cache that stores only sizes and uses the code of [`crate::policy`].
 //!
-//! [`TwoTier`] is RAM in front of flash. The live prediction runs small copies of it, the simulator
-//! (crate `cache-sim`) runs it over traces beside other policies, which it knows as [`Policy`].
+//! [`TwoTier`] is RAM in front of flash. The live prediction runs small copies of it. The simulator
+//! (crate `cache-sim`) runs it over traces next to other policies, through the trait [`Policy`].
 //!
-//! **Invariants.** No clock and no ambient randomness: the same requests and options give the same
-//! figures.
+//! **Invariants.** There is no clock and no ambient randomness: equal requests and options give equal
+//! results.
 
 mod drops;
 mod flash_model;

@@ -1,4 +1,4 @@
-//! What the simulator asks of any cache.
+//! The interface between the simulator and any cache policy.
 
 use super::drops::Drops;
 use super::request::Request;
@@ -9,13 +9,13 @@ pub trait Policy {
     fn name(&self) -> &'static str;
     /// Whether a read finds its value.
     fn read(&mut self, request: &Request) -> bool;
-    /// A write, or what a read that missed brought from the store.
+    /// Handles a write, or a value fetched from the store after a miss.
     fn put(&mut self, request: &Request);
-    /// What was evicted so far.
+    /// The evictions so far.
     fn drops(&self) -> Drops;
     /// Bytes written into the cache so far.
     fn written_bytes(&self) -> u64;
-    /// Those of them that were in the cache already, and were written again to stay.
+    /// Those of them that were in the cache already and were written again.
     fn rewritten_bytes(&self) -> u64 {
         0
     }

@@ -2,28 +2,28 @@
 
 use crate::hint::Hint;
 
-/// What is asked for.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A read. What is not there is fetched from the store and offered to the cache.
+    /// A read. A missing value is fetched from the store and offered to the cache.
     Read,
-    /// A write of new data, which goes to the store in any case.
+    /// A write of new data, which goes to the store too.
     Write,
 }
 
-/// One access: 48 bytes, without the key itself.
+/// An access: 48 bytes, without the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Seconds since the start of the trace or the epoch; never less than that of the request before.
+    /// Seconds since the start of the trace or since 1970; not less than in the previous request.
     pub at_s: u32,
-    /// Hash of the key: stands for it.
+    /// Hash of the key, which identifies it.
     pub hash: u64,
     /// Bytes of the value.
     pub bytes: u32,
     /// Read or write.
     pub kind: Kind,
-    /// What the cache may know about it.
+    /// The hint that the cache gets.
     pub hint: Hint,
-    /// Whose it is.
+    /// The tenant that owns the value.
     pub tenant: u32,
 }

@@ -1,8 +1,8 @@
-//! Our cache as a policy: RAM in front of flash, with the very code that decides in the engine.
+//! Our cache as a policy: RAM in front of flash, with the policy code of the engine.
 //!
-//! A value that is put goes to RAM. It is offered to flash then or when it leaves RAM, as
-//! [`Occasion::of_first_offer`] says; what leaves RAM and has its copy on flash costs nothing. A hit on
-//! flash brings a copy into RAM if it is the second of late.
+//! A value that is put goes to RAM. It is offered to flash then, or when it leaves RAM, as
+//! [`Occasion::of_first_offer`] says. A value that leaves RAM and has a copy on flash costs no write. A
+//! hit on flash copies the value into RAM if it is the second one in a short time.
 
 use super::drops::Drops;
 use super::flash_model::{FlashModel, FlashShape, NewRecord};
@@ -14,7 +14,7 @@ use crate::policy::{
     Rank, RecentReads, Reinsertion, S3Fifo, Source, TenantCaps, Verdict,
 };
 
-/// What the cache is made of.
+/// Sizes and options of both tiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TierOptions {
     /// Bytes of RAM.
@@ -25,11 +25,11 @@ pub struct TierOptions {
     pub segment_bytes: u64,
     /// Bytes that may be written to flash in 24 hours; 0 for no limit.
     pub write_bytes_per_day: u64,
-    /// What is written again.
+    /// The choice of records that are written again.
     pub reinsertion: Reinsertion,
     /// Caps of tenants.
     pub tenants: TenantCaps,
-    /// Seed of the thinning.
+    /// Seed of the random numbers for thinning.
     pub seed: u64,
 }
 
@@ -50,7 +50,7 @@ struct RamValue {
     written_s: u32,
     tenant: u32,
     source: Source,
-    /// Size of the scan that brought it, for [`Source::Scan`].
+    /// Size in MiB of the scan that brought it, for [`Source::Scan`].
     scan_mib: u32,
 }
 
@@ -61,7 +61,7 @@ pub enum Found {
     Ram,
     /// On flash.
     Flash,
-    /// Nowhere.
+    /// In neither.
     Nowhere,
 }
 
@@ -78,12 +78,12 @@ pub struct TwoTier {
 }
 
 impl TwoTier {
-    /// Empty.
+    /// Empty tiers.
     pub fn new(options: &TierOptions) -> Self {
         Self::build(options, Admission::new(options.admission()), 0)
     }
 
-    /// A model that sees the part `sample` of all keys, with `options` scaled down accordingly.
+    /// A model that sees the share `sample` of all keys, with `options` scaled down accordingly.
     pub(crate) fn of_sample(options: &TierOptions, sample: f64, keys: usize) -> Self {
         Self::build(options, Admission::of_sample(options.admission(), sample, keys), keys)
     }
@@ -106,7 +106,7 @@ impl TwoTier {
         }
     }
 
-    /// Looks a key up.
+    /// Looks up a key.
     pub fn find(&mut self, request: &Request) -> Found {
         if self.ram.get(request.hash, |_| true).is_some() {
             self.ram_hits += 1;
@@ -122,23 +122,23 @@ impl TwoTier {
         Found::Flash
     }
 
-    /// Hits in RAM.
+    /// Number of hits in RAM.
     pub fn ram_hits(&self) -> u64 {
         self.ram_hits
     }
 
-    /// Bytes admitted to flash, without those written again.
+    /// Bytes admitted to flash, without rewritten ones.
     pub fn admitted_bytes(&self) -> u64 {
         self.admitted
     }
 
-    /// Whether a key is there, not counted as a use.
+    /// Whether a key is there, without counting a use.
     pub(crate) fn contains(&self, hash: u64) -> bool {
         let in_ram = self.ram.peek(hash, |_| true).is_some();
         in_ram || self.flash.as_ref().is_some_and(|flash| flash.contains(hash))
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub(crate) fn remove(&mut self, hash: u64) {
         self.ram.remove(hash, |_| true);
         if let Some(flash) = &mut self.flash {
@@ -146,18 +146,18 @@ impl TwoTier {
         }
     }
 
-    /// Entries in RAM and records on flash, dead ones included.
+    /// Number of entries in RAM and records on flash, including dead ones.
     pub(crate) fn entries(&self) -> usize {
         self.ram.len() + self.flash.as_ref().map_or(0, FlashModel::records)
     }
 
-    /// Bytes of the model itself.
+    /// Bytes of memory of the model itself.
     pub(crate) fn memory_bytes(&self) -> usize {
         let flash = self.flash.as_ref().map_or(0, FlashModel::memory_bytes);
         self.ram.memory_bytes() + flash + self.admission.memory_bytes() + self.churn.memory_bytes()
     }
 
-    /// Every key there.
+    /// All keys.
     pub(crate) fn keys(&self) -> Vec<u64> {
         let mut keys = Vec::with_capacity(self.entries());
         self.ram.visit(0, usize::MAX, |hash, _| keys.push(hash));
@@ -165,7 +165,7 @@ impl TwoTier {
         keys
     }
 
-    /// Halves RAM, flash and segments, as the sample was.
+    /// Halves RAM, flash and segments when the sample is halved.
     pub(crate) fn halve(&mut self) {
         self.ram.set_capacity(self.ram.capacity() / 2);
         if let Some(flash) = &mut self.flash {
@@ -209,7 +209,7 @@ impl TwoTier {
         self.churn.count(&eviction, u64::from(now_s));
     }
 
-    /// Offers a value to flash; whether it was written.
+    /// Offers a value to flash. Returns whether it was written.
     fn offer(&mut self, candidate: &Candidate, value: RamValue, now_s: u32) -> bool {
         let Some(flash) = &mut self.flash else { return false };
         self.admission.set_tail_age(flash.tail_age_at(self.admission.time()));
@@ -246,7 +246,7 @@ impl RamValue {
         Self { written_s, tenant, source, scan_mib }
     }
 
-    /// How it is offered when it leaves RAM.
+    /// The candidate for flash when the value leaves RAM.
     fn candidate(&self, hash: u64, bytes: u32, hits: u8) -> Candidate {
         let hint = match self.source {
             Source::Ingest => Hint::Ingest,

@@ -1,12 +1,12 @@
-//! One copy of the cache at one scale, fed with its sample.
+//! A small copy of the cache at one scale, to which its sample of the accesses is applied.
 
 use super::observed::{Event, KEYS_MAX, Observed};
 use crate::model::{Found, Kind, Policy, Request, TierOptions, TwoTier};
 
-/// Segments of a copy, at most: as many as a cache needs for its policy to work as it does with more.
+/// Most segments of a copy. With more, its policy does not work differently.
 const SEGMENTS: u64 = 128;
 
-/// Accesses of the sample, and those that the copy answered.
+/// Sampled accesses, and those that the copy answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) reads: f64,
@@ -21,7 +21,7 @@ pub(super) struct Instance {
     tiers: TwoTier,
     capacity: u64,
     threshold: u64,
-    /// Since the books were closed last.
+    /// Counts since the last call of `History::close`.
     pub(super) counts: Counts,
 }
 
@@ -36,12 +36,12 @@ impl Instance {
         Self { tiers, capacity, threshold: u64::MAX, counts: Counts::default() }
     }
 
-    /// Bytes of the capacity that it stands for.
+    /// The capacity in bytes that the copy models.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Part of the keys in its sample.
+    /// Share of all keys in its sample.
     pub(super) fn rate(&self) -> f64 {
         self.threshold as f64 / u64::MAX as f64
     }
@@ -76,7 +76,7 @@ impl Instance {
                 }
             }
             Event::Miss => {
-                // Of no use but as a use: its size is not known yet, so it does not move into RAM.
+                // Counts only as a use. The size of the value is unknown, so it does not move into RAM.
                 let found = self.tiers.contains(hash);
                 self.count_read(found);
             }
@@ -93,7 +93,7 @@ impl Instance {
         }
     }
 
-    /// Halves the sample: its keys above the new threshold leave, and so does half of the capacity.
+    /// Halves the sample: removes keys above the new threshold, and halves the capacity.
     pub(super) fn halve(&mut self) {
         self.threshold /= 2;
         for hash in self.tiers.keys() {

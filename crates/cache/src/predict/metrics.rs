@@ -1,18 +1,18 @@
-//! A report as metrics: the same names for `/metrics` and for `stats` of the memcached server, and for
-//! whoever reads them back.
+//! A report as metrics, with the same names for `/metrics` and for `stats` of the memcached server, and
+//! for programs that read them.
 //!
 //! | name | per scale | meaning |
 //! |---|---|---|
-//! | `cache_mrc_capacity_bytes` | yes | the capacity that is meant |
+//! | `cache_mrc_capacity_bytes` | yes | the capacity in bytes |
 //! | `cache_mrc_hit_ratio` | yes | reads answered from the cache per read |
 //! | `cache_mrc_byte_hit_ratio` | yes | bytes answered from the cache per byte read |
 //! | `cache_mrc_store_requests_ratio` | yes | requests to the store relative to the present capacity |
 //! | `cache_mrc_store_bytes_ratio` | yes | bytes from the store relative to the present capacity |
-//! | `cache_mrc_self_error` | no | distance of the forecast for scale 1 from the measured hit ratio |
-//! | `cache_mrc_measured_hit_ratio` | no | the measured hit ratio of the same time |
-//! | `cache_mrc_reads_per_second` | no | reads of the same time |
-//! | `cache_mrc_read_bytes_per_second` | no | bytes read in the same time |
-//! | `cache_mrc_sampled_reads` | no | reads that the forecast for scale 1 rests on |
+//! | `cache_mrc_self_error` | no | absolute error of the forecast for scale 1 |
+//! | `cache_mrc_measured_hit_ratio` | no | the measured hit ratio over the same time |
+//! | `cache_mrc_reads_per_second` | no | reads per second over the same time |
+//! | `cache_mrc_read_bytes_per_second` | no | bytes read per second over the same time |
+//! | `cache_mrc_sampled_reads` | no | number of reads on which the forecast for scale 1 is based |
 
 use super::observed::{PRESENT, SCALES};
 use super::report::{Forecast, Report};
@@ -22,7 +22,7 @@ use super::report::{Forecast, Report};
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it says.
+    /// Its help text.
     pub help: &'static str,
     /// The value of its label `scale`, if it has one.
     pub scale: Option<f64>,
@@ -34,27 +34,37 @@ type OfForecast = (&'static str, &'static str, fn(&Forecast) -> f64);
 type OfReport = (&'static str, &'static str, fn(&Report) -> f64);
 
 const PER_SCALE: [OfForecast; 5] = [
-    ("cache_mrc_capacity_bytes", "Capacity that a scale means.", |f| f.capacity as f64),
+    ("cache_mrc_capacity_bytes", "Capacity at a scale in bytes.", |f| f.capacity as f64),
     ("cache_mrc_hit_ratio", "Predicted hits per read at a capacity.", |f| f.hit_ratio),
     ("cache_mrc_byte_hit_ratio", "Predicted bytes hit per byte read at a capacity.", |f| f.byte_hit_ratio),
-    ("cache_mrc_store_requests_ratio", "Predicted requests to the store per present one.", |f| {
-        f.store_requests
-    }),
-    ("cache_mrc_store_bytes_ratio", "Predicted bytes from the store per present one.", |f| f.store_bytes),
+    (
+        "cache_mrc_store_requests_ratio",
+        "Predicted requests to the store relative to the present capacity.",
+        |f| f.store_requests,
+    ),
+    (
+        "cache_mrc_store_bytes_ratio",
+        "Predicted bytes from the store relative to the present capacity.",
+        |f| f.store_bytes,
+    ),
 ];
 
 const OVERALL: [OfReport; 5] = [
-    ("cache_mrc_self_error", "Distance of the prediction for scale 1 from the measured ratio.", |r| {
-        r.self_error
+    (
+        "cache_mrc_self_error",
+        "Absolute difference between the prediction for scale 1 and the measured hit ratio.",
+        |r| r.self_error,
+    ),
+    ("cache_mrc_measured_hit_ratio", "Measured hits per read over the same time.", |r| r.measured_hit_ratio),
+    ("cache_mrc_reads_per_second", "Reads per second over the same time.", |r| r.reads_per_s),
+    ("cache_mrc_read_bytes_per_second", "Bytes read per second over the same time.", |r| r.read_bytes_per_s),
+    ("cache_mrc_sampled_reads", "Number of reads on which the prediction for scale 1 is based.", |r| {
+        r.sampled_reads
     }),
-    ("cache_mrc_measured_hit_ratio", "Hits per read of the same time.", |r| r.measured_hit_ratio),
-    ("cache_mrc_reads_per_second", "Reads per second of the same time.", |r| r.reads_per_s),
-    ("cache_mrc_read_bytes_per_second", "Bytes read per second of the same time.", |r| r.read_bytes_per_s),
-    ("cache_mrc_sampled_reads", "Reads that the prediction for scale 1 rests on.", |r| r.sampled_reads),
 ];
 
 impl Report {
-    /// All gauges, those of one name together.
+    /// All gauges. Those with the same name are adjacent.
     pub fn metrics(&self) -> impl Iterator<Item = Metric> {
         let per_scale = PER_SCALE.into_iter().flat_map(|(name, help, value)| {
             self.forecasts.iter().map(move |forecast| {
@@ -71,8 +81,8 @@ impl Report {
         }))
     }
 
-    /// The report in a text exposition, which may hold any other metrics, with any prefix before
-    /// `cache_mrc_`; nothing if the hit ratio of the present capacity is not in it.
+    /// Parses the report from a text exposition, which may hold other metrics too and any prefix before
+    /// `cache_mrc_`. `None` if it lacks the present capacity.
     pub fn from_exposition(text: &str) -> Option<Self> {
         let mut forecasts: Vec<Forecast> = Vec::new();
         let mut report = Self::empty();
@@ -150,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exposition_can_be_read_back() {
+    fn a_report_round_trips_through_an_exposition() {
         let forecast = |scale: f64| Forecast {
             scale,
             capacity: (scale * 1e9) as u64,

@@ -1,15 +1,15 @@
-//! What would another size do? Hit ratio and requests to the store at a quarter to ten times of the
+//! Prediction of other cache sizes: hit ratio and requests to the store at a quarter to ten times the
 //! present capacity, while the cache runs.
 //!
 //! Miniature simulations (Waldspurger, Saemundsson, Ahmad, Park: "Cache Modeling and Optimization using
-//! Miniature Simulations", ATC 2017): a sample of the keys, chosen by their hash, is led through small
-//! copies of [`TwoTier`], our policy itself, each with its part of one of the capacities. A key is in
-//! the sample or not for good, so reuse is preserved.
+//! Miniature Simulations", ATC 2017): the accesses of a sample of the keys, chosen by their hash, are
+//! applied to small copies of [`TwoTier`], which is our own policy, each scaled to one of the
+//! capacities. A key is either always in the sample or never, so reuse is preserved.
 //!
-//! **Invariants.** At most [`MEMORY_BYTES_MAX`]. An access to a key outside of the sample costs one load
-//! and one comparison. The sample shrinks until every copy holds at most [`KEYS_MAX`] keys and all
-//! of them together do at most [`STEPS_PER_SECOND_MAX`] steps per second, some hundredth of a core.
-//! Nothing is random and no clock is read: times are arguments.
+//! **Invariants.** Memory is at most [`MEMORY_BYTES_MAX`]. An access to a key outside of the sample
+//! costs one load and one comparison. The sample shrinks until every copy holds at most [`KEYS_MAX`]
+//! keys and all of them together do at most [`STEPS_PER_SECOND_MAX`] steps per second, about a hundredth
+//! of a core. There is no randomness and no clock: times are arguments.
 
 mod instance;
 mod metrics;
@@ -25,13 +25,13 @@ pub use metrics::Metric;
 pub use observed::{Event, KEYS_MAX, MEMORY_BYTES_MAX, Observed, PRESENT, SCALES, STEPS_PER_SECOND_MAX};
 pub use report::{Forecast, Report, Totals};
 
-/// Seconds over which that is counted, so that a burst does not cost half of the sample.
+/// Seconds over which the steps are averaged, so that a burst does not halve the sample.
 const SPAN_S: u32 = 10;
 
-/// The running prediction. Shared by all threads; only sampled accesses take its lock.
+/// The prediction. All threads share it; only sampled accesses take its lock.
 #[derive(Debug)]
 pub struct Predictor {
-    /// Hashes up to this are in some sample.
+    /// Hashes up to this one are in at least one sample.
     threshold: AtomicU64,
     state: Mutex<State>,
 }
@@ -39,15 +39,15 @@ pub struct Predictor {
 #[derive(Debug)]
 struct State {
     instances: Vec<Instance>,
-    /// The span of [`SPAN_S`] that `steps` counts, and the steps in it.
+    /// Number of the present span of [`SPAN_S`] seconds. `steps` counts the steps in it.
     span: u32,
     steps: u32,
     history: report::History,
 }
 
 impl Predictor {
-    /// Models a cache of `tiers` at every scale: its flash, or without flash its memory.
-    /// `half_life_s` is how long an access counts half: an hour follows the day, a day smooths it.
+    /// Models a cache of `tiers` at every scale: its flash, or its memory if it has no flash. The weight of
+    /// an access halves every `half_life_s` seconds: an hour follows the course of the day, a day smooths it.
     pub fn new(tiers: &TierOptions, half_life_s: u32, now_s: u32) -> Self {
         let instances = SCALES.iter().map(|scale| Instance::new(tiers, *scale)).collect();
         let history = report::History::new(half_life_s, now_s);
@@ -55,7 +55,7 @@ impl Predictor {
         Self { threshold: AtomicU64::new(u64::MAX), state: Mutex::new(state) }
     }
 
-    /// Takes note of an access.
+    /// Applies an access.
     #[inline]
     pub fn observe(&self, observed: &Observed) {
         if observed.hash <= self.threshold.load(Relaxed) {
@@ -63,7 +63,7 @@ impl Predictor {
         }
     }
 
-    /// What other capacities would do, given what the real cache did in total until `now_s`.
+    /// Estimates other capacities, given the totals of the real cache until `now_s`.
     pub fn report(&self, totals: Totals, now_s: u32) -> Report {
         let mut state = self.lock();
         let State { instances, history, .. } = &mut *state;
@@ -71,7 +71,7 @@ impl Predictor {
         history.report(instances)
     }
 
-    /// Bytes held.
+    /// Bytes of memory.
     pub fn memory_bytes(&self) -> usize {
         let state = self.lock();
         size_of::<Self>() + state.instances.iter().map(Instance::memory_bytes).sum::<usize>()

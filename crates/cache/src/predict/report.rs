@@ -1,32 +1,32 @@
-//! From the counts of samples to ratios of the whole.
+//! Converts counts of samples to ratios of all accesses.
 //!
-//! A sample of keys is not a sample of accesses: with or without the hottest key it has many or few of
-//! them. So the accesses that a sample has less than its part of all accesses are counted as hits, and
-//! those that it has more are taken from its hits: it is the hottest keys that are missing or too many,
-//! and those are hits at any size (SHARDS-adj; Waldspurger, Park, Garthwaite, Ahmad, FAST 2015).
+//! A sample of keys is not a sample of accesses: whether it contains the hottest keys changes its number of
+//! accesses much. So accesses that a sample lacks, compared with its share of all accesses, are counted as
+//! hits, and surplus accesses are subtracted from its hits. The missing or surplus accesses are those of the
+//! hottest keys, which are hits at any size (SHARDS-adj; Waldspurger, Park, Garthwaite, Ahmad, FAST 2015).
 
 use super::instance::{Counts, Instance};
 use super::observed::{PRESENT, SCALES};
 
-/// What the real cache did since it started.
+/// Counts of the real cache since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Of them answered from the cache.
+    /// Number of reads answered from the cache.
     pub hits: u64,
-    /// Bytes of values read, those included that came from the store.
+    /// Bytes of all values read, including those from the store.
     pub read_bytes: u64,
-    /// Of them from the cache.
+    /// Bytes of values read from the cache.
     pub hit_bytes: u64,
 }
 
-/// What one capacity would do.
+/// The forecast for one capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// In parts of the present capacity.
+    /// Capacity relative to the present one.
     pub scale: f64,
-    /// In bytes.
+    /// Capacity in bytes.
     pub capacity: u64,
     /// Reads answered from the cache per read.
     pub hit_ratio: f64,
@@ -38,32 +38,33 @@ pub struct Forecast {
     pub store_bytes: f64,
 }
 
-/// What all capacities would do.
+/// The forecasts for all capacities.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// By rising capacity.
+    /// Sorted by capacity, smallest first.
     pub forecasts: Vec<Forecast>,
-    /// What the real cache did in the same time.
+    /// The hit ratio of the real cache over the same time.
     pub measured_hit_ratio: f64,
-    /// Distance of the forecast for the present capacity from it.
+    /// Absolute difference between it and the forecast for the present capacity.
     pub self_error: f64,
-    /// Reads of the real cache per second, older ones counting less.
+    /// Reads of the real cache per second, older ones with less weight.
     pub reads_per_s: f64,
-    /// Bytes of values that they read per second.
+    /// Bytes of values read per second, likewise.
     pub read_bytes_per_s: f64,
-    /// Accesses that the forecast for the present capacity rests on, older ones counting less.
+    /// Number of accesses on which the forecast for the present capacity is based, older ones with less
+    /// weight.
     pub sampled_reads: f64,
 }
 
-/// Counts of the past, fading.
+/// Counts of the past, whose weight decays.
 #[derive(Debug)]
 pub(super) struct History {
     half_life_s: f64,
     closed_s: u32,
-    /// Seconds that the counts come from, fading like them.
+    /// Seconds that the counts cover, with the same decay.
     seconds: f64,
     totals: Totals,
-    /// The real cache, and for each scale the sample and the size it should have had.
+    /// Counts of the real cache; and for each scale those of the sample and those that it should have had.
     measured: Counts,
     sampled: Vec<(Counts, Counts)>,
 }
@@ -80,7 +81,7 @@ impl History {
         }
     }
 
-    /// Takes the counts since the last time into the books.
+    /// Adds the counts since the last call, and lets older ones decay.
     pub(super) fn close(&mut self, instances: &mut [Instance], totals: Totals, now_s: u32) {
         let elapsed_s = f64::from(now_s.saturating_sub(self.closed_s));
         let fade = (-elapsed_s / self.half_life_s * std::f64::consts::LN_2).exp();
@@ -93,7 +94,7 @@ impl History {
         self.seconds = self.seconds * fade + elapsed_s;
         self.measured.fade_and_add(fade, recent, 1.0);
         for (instance, (seen, expected)) in instances.iter_mut().zip(&mut self.sampled) {
-            // In units of the whole, so that samples of different sizes add up.
+            // Scaled to all accesses, so that samples of different sizes add up.
             seen.fade_and_add(fade, instance.counts, 1.0 / instance.rate());
             expected.fade_and_add(fade, recent, 1.0);
             instance.counts = Counts::default();
@@ -132,7 +133,7 @@ impl Counts {
         self.hit_bytes = self.hit_bytes * fade + more.hit_bytes * factor;
     }
 
-    /// Hit ratio and byte hit ratio, given what all accesses come to.
+    /// Hit ratio and byte hit ratio, given the counts of all accesses.
     fn adjusted(&self, all: &Self) -> (f64, f64) {
         let ratio = |hits: f64, seen: f64, all: f64| {
             if all > 0.0 { ((hits + all - seen) / all).clamp(0.0, 1.0) } else { 0.0 }

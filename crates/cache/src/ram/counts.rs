@@ -1,4 +1,4 @@
-//! What a shard counts when items are missed or leave.
+//! Counters of a shard for misses and for items that leave.
 //!
 //! Invariant: every lookup and every item that leaves is counted once.
 

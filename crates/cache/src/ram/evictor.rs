@@ -1,6 +1,6 @@
-//! Eviction from memory: demotes an item to flash, or counts it as lost and tells the listener.
+//! Eviction from memory: writes an item to flash, or counts it as lost and notifies the listener.
 //!
-//! Invariant: an item that leaves is on flash, or counted as lost with its reason.
+//! Invariant: an evicted item is on flash, or counted as lost with its reason.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::flash_tier::FlashTier;
 use crate::listener::{RemovalListener, RemovalReason, RemovedItem};
 use crate::policy::{Churn, Class, Eviction};
 
-/// Where a shard sends what it evicts.
+/// The destination of the items that a shard evicts.
 #[derive(Debug, Default)]
 pub(crate) struct Evictor {
     pub listener: Option<Arc<dyn RemovalListener>>,
@@ -17,19 +17,19 @@ pub(crate) struct Evictor {
     pub flash: Option<Arc<FlashTier>>,
 }
 
-/// What became of an item that had to leave memory.
+/// What happened to an evicted item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It lies on flash already.
+    /// A copy was on flash already.
     WasOnFlash,
     /// It was written to flash.
     Demoted,
-    /// It is gone.
+    /// It was dropped.
     Lost,
 }
 
 impl Evictor {
-    /// Finds another place for a live item that has to leave memory; `uses` are those of late.
+    /// Moves a live item out of memory. `uses` is the number of its recent uses.
     pub fn evicted(&self, hash: u64, record: &Record, uses: u8, at: Moment) -> Fate {
         if let Some(flash) = &self.flash {
             if record.on_flash && flash.still_has(hash, record.fetched) {
@@ -48,7 +48,7 @@ impl Evictor {
         Fate::Lost
     }
 
-    /// Tells the listener that an item has left.
+    /// Notifies the listener that an item has left.
     pub fn tell(&self, record: &Record, why: RemovalReason, looked_up: bool, at: Moment) {
         let Some(listener) = &self.listener else { return };
         listener.removed(&RemovedItem {

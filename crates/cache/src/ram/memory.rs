@@ -1,12 +1,12 @@
-//! The governor of a cache's memory: every byte that grows with use is reserved here first.
+//! The budget of a cache's memory: every byte that grows with use is reserved here first.
 //!
-//! Invariant: what is reserved never exceeds the limit, except for what [`Memory::take_anyway`] was
-//! made to take; the tier evicts until that is paid back before it takes more.
+//! Invariant: reserved bytes never exceed the limit, except those of [`Memory::take_anyway`]. The tier
+//! then evicts until the excess is gone before it reserves more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes in use against a limit that may be moved while in use.
+/// Bytes in use, and a limit that may be changed at any time.
 #[derive(Debug)]
 pub(crate) struct Memory {
     limit: AtomicU64,
@@ -35,7 +35,7 @@ impl Memory {
         self.used().saturating_sub(self.limit())
     }
 
-    /// Takes `bytes` if they fit.
+    /// Reserves `bytes` if they fit.
     pub fn take(self: &Arc<Self>, bytes: u64) -> Option<Reserved> {
         let limit = self.limit();
         let grow = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
@@ -43,7 +43,7 @@ impl Memory {
         Some(Reserved { memory: Arc::clone(self), bytes })
     }
 
-    /// Takes `bytes` although they may not fit: for what cannot be undone.
+    /// Reserves `bytes` even if they do not fit: for allocations that have already happened.
     pub fn take_anyway(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::AcqRel);
     }
@@ -53,7 +53,7 @@ impl Memory {
     }
 }
 
-/// Bytes reserved from a cache's memory; dropping it gives them back.
+/// Bytes reserved from a cache's memory. Dropping it releases them.
 #[derive(Debug)]
 pub struct Reserved {
     memory: Arc<Memory>,
@@ -61,17 +61,17 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Bytes held.
+    /// The reserved bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Holds the bytes of another as well.
+    /// Takes over the bytes of another reservation.
     pub fn join(&mut self, other: Self) {
         self.bytes += other.keep();
     }
 
-    /// Leaves the bytes in use beyond the life of this value: an item takes them over.
+    /// Keeps the bytes reserved after the drop of this value, for an item that takes them over.
     pub(crate) fn keep(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
@@ -83,7 +83,7 @@ impl Drop for Reserved {
     }
 }
 
-/// Bytes that the allocator really takes for `bytes`.
+/// Bytes that the allocator uses for an allocation of `bytes`.
 ///
 /// The size classes of jemalloc (its manual, "size classes"): multiples of 16 up to 128, then four
 /// classes to every doubling.
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_beyond_the_limit_is_refused_and_a_dropped_one_returns() {
+    fn a_reservation_above_the_limit_is_refused_and_a_dropped_one_is_released() {
         let memory = Memory::new(100);
         let held = memory.take(60).unwrap();
         assert!(memory.take(41).is_none());

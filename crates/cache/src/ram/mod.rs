@@ -1,11 +1,12 @@
-//! The RAM tier: items in shards, under one limit of memory.
+//! The RAM tier: items in shards, under a common limit of memory.
 //!
-//! Eviction is by shard, since each has its own queue: the shard that needs room gives some of its
-//! own when it holds at least the average, else one that does. Hashes spread items evenly, so this
-//! comes close to one queue over all.
+//! Each shard has its own queues, so eviction is by shard. A shard that needs room evicts its own items
+//! if it holds at least the average; otherwise another shard that does evicts. Hashes spread items
+//! evenly, so this comes close to one queue for all.
 //!
-//! Invariants: an item is in the shard of its hash; the memory counts every item and its entry in
-//! the table; while one shard is locked, others are only tried, so locks cannot form a circle.
+//! Invariants: an item is in the shard of its hash. The memory budget counts every item and its entry in
+//! the table. A thread that holds the lock of one shard only tries those of others, so that no deadlock
+//! is possible.
 
 mod counts;
 mod epochs;
@@ -27,14 +28,15 @@ use shard::Shard;
 use crate::policy::LookupStep;
 use crate::stats::RamCounts;
 
-/// Shards of a tier with plenty of memory.
+/// Most shards, which a tier with enough memory has.
 const MOST_SHARDS: u64 = 256;
-/// Memory for which another shard is worth having: values of a MiB must fit several times.
+/// Memory per shard: values of one MiB must fit several times.
 const SHARD_MEMORY: u64 = 8 << 20;
 
-/// Lookups of fewer keys at once wait for memory one after the other: little of it would overlap.
+/// Smallest number of keys of a lookup for which memory is prefetched: with fewer keys too little would
+/// overlap.
 const PREFETCHED_KEYS: usize = 8;
-/// Tiers with fewer bytes are in the processor's caches anyway.
+/// Smallest size of a tier for which memory is prefetched: smaller ones fit into the processor's caches.
 const PREFETCHED_WEIGHT: u64 = 16 << 20;
 
 /// All shards and the memory that they share.
@@ -45,7 +47,7 @@ pub(crate) struct Ram {
     evict: bool,
     /// Bytes of all items and their entries.
     weight: AtomicU64,
-    /// Where to look for room next.
+    /// The shard in which the next search for room begins.
     cursor: AtomicUsize,
 }
 
@@ -89,8 +91,8 @@ impl Ram {
         self.slots.len()
     }
 
-    /// Asks for the memory that lookups of these hashes will touch, where it is likely to be in no cache of
-    /// the processor.
+    /// Prefetches the memory that lookups of these hashes will touch, unless it is probably in a cache
+    /// of the processor.
     pub fn prefetch(&self, hashes: impl ExactSizeIterator<Item = u64> + Clone) {
         if hashes.len() < PREFETCHED_KEYS || self.weight() < PREFETCHED_WEIGHT {
             return;
@@ -123,7 +125,7 @@ impl Ram {
         Some(Locked { ram: self, index, shard })
     }
 
-    /// Takes `bytes` for something beside items, such as a buffer; items make way for it.
+    /// Reserves `bytes` for something other than items, such as a buffer; evicts items for it.
     pub fn reserve(&self, bytes: u64, at: Moment) -> Option<Reserved> {
         loop {
             if let Some(reserved) = self.memory.take(bytes) {
@@ -135,7 +137,7 @@ impl Ram {
         }
     }
 
-    /// Moves the limit; items beyond it leave at once.
+    /// Changes the limit. Items above it are evicted at once.
     pub fn set_limit(&self, limit: u64, at: Moment) {
         self.memory.set_limit(limit);
         let capacity = limit / self.slots.len() as u64;
@@ -145,7 +147,7 @@ impl Ram {
         self.pay_back(at);
     }
 
-    /// Evicts until no more is in use than the limit.
+    /// Evicts until the bytes in use do not exceed the limit.
     pub fn pay_back(&self, at: Moment) {
         while self.memory.excess() > 0 && self.evict_elsewhere(usize::MAX, at) {}
     }
@@ -174,7 +176,7 @@ impl Ram {
         (self.weight.load(Ordering::Relaxed) / self.slots.len() as u64).max(1)
     }
 
-    /// Counters of all shards, and how many items they hold.
+    /// The sum of the counters of all shards, and the number of items.
     pub fn counts(&self) -> (RamCounts, u64) {
         let mut sum = RamCounts::default();
         let mut items = 0;
@@ -186,7 +188,7 @@ impl Ram {
         (sum, items)
     }
 
-    /// Takes out everything, without a word to anybody.
+    /// Removes all items without counting or reporting them.
     pub fn clear(&self) {
         for index in 0..self.slots.len() {
             let mut shard = self.lock_shard(index);
@@ -202,8 +204,7 @@ impl Ram {
 }
 
 impl Locked<'_> {
-    /// Does something with the live item of `key`, counted as a use if `counted`; a dead one is
-    /// taken out.
+    /// Calls `act` with the live item of `key`, counted as a use if `counted`. A dead item is removed.
     pub fn with<R>(
         &mut self,
         hash: u64,
@@ -218,7 +219,7 @@ impl Locked<'_> {
         outcome
     }
 
-    /// Notes that an item is read from flash; whether it was not long ago too.
+    /// Notes that an item was read from flash. Returns whether it was also read shortly before.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
         self.shard.was_read_lately(hash)
     }
@@ -228,7 +229,7 @@ impl Locked<'_> {
         self.ram.memory.used() < self.ram.memory.limit() / 10 * 9
     }
 
-    /// The live item of `key`, counted as a use if `counted`; a dead one is taken out.
+    /// The live item of `key`, counted as a use if `counted`. A dead item is removed.
     pub fn find(
         &mut self,
         hash: u64,
@@ -236,12 +237,12 @@ impl Locked<'_> {
         at: Moment,
         counted: bool,
     ) -> Result<&mut Record, Option<Dead>> {
-        // A look first, since a match on the answer would keep it borrowed.
+        // Looked up twice, because returning the reference from a match would keep the shard borrowed.
         self.with(hash, key, (at, counted), |_, _| ())?;
         self.shard.peek_mut(hash, key).ok_or(None)
     }
 
-    /// Reserves `bytes`; items make way for them unless the cache does not evict.
+    /// Reserves `bytes` and evicts items for them, unless the cache does not evict.
     pub fn make_room(&mut self, bytes: u64, at: Moment) -> Option<Reserved> {
         let memory = &self.ram.memory;
         if bytes > memory.limit() {
@@ -257,7 +258,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Puts a record in, whose weight is what was reserved. Whether it replaced a live one.
+    /// Stores a record, whose weight was reserved. Returns whether it replaced a live one.
     pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved, at: Moment) -> bool {
         debug_assert_eq!(reserved.bytes(), record.weight());
         let replaced = self.shard.insert(hash, record, at);
@@ -265,21 +266,21 @@ impl Locked<'_> {
         replaced
     }
 
-    /// Takes out the item of `key`, dead or not.
+    /// Removes the item of `key`, dead or not.
     pub fn take(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.shard.remove(hash, key)?;
         self.settle(0);
         Some(record)
     }
 
-    /// Takes out all dead items, at most once a second; how many there were.
+    /// Removes all dead items, at most once per second. Returns their number.
     pub fn sweep(&mut self, at: Moment) -> usize {
         let dead = self.shard.sweep(at);
         self.settle(0);
         dead
     }
 
-    /// Shows live items at up to `count` places from `from` on; where to go on.
+    /// Shows live items at up to `count` places from `from` on. Returns the place to continue at.
     pub fn visit(
         &self,
         from: usize,
@@ -290,12 +291,12 @@ impl Locked<'_> {
         self.shard.visit(from, count, at, see)
     }
 
-    /// Shows items, dead ones too, at up to `count` places from `from` on.
+    /// Shows items, including dead ones, at up to `count` places from `from` on.
     pub fn visit_all(&self, from: usize, count: usize, see: impl FnMut(u64, &Record)) {
         self.shard.visit_all(from, count, see);
     }
 
-    /// Places that [`Self::visit_all`] can show.
+    /// Number of places for [`Self::visit_all`].
     pub fn places(&self) -> usize {
         self.shard.places()
     }
@@ -305,7 +306,7 @@ impl Locked<'_> {
         &mut self.shard.counts
     }
 
-    /// Frees one item, here or where more is held; without eviction, what is dead.
+    /// Frees an item here, or in a shard that holds more. If the cache does not evict, frees dead items.
     fn free_some(&mut self, at: Moment) -> bool {
         if !self.ram.evict {
             return self.sweep(at) > 0;
@@ -323,7 +324,7 @@ impl Locked<'_> {
         evicted
     }
 
-    /// Counts against the memory what the shard has become, of which `paid` bytes have been taken.
+    /// Counts the present weight of the shard in the budget, of which `paid` bytes are reserved already.
     fn settle(&self, paid: u64) {
         let now = self.shard.weight();
         let before = self.ram.slots[self.index].weight.swap(now, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! An item as it lies in memory.
+//! An item in memory.
 //!
-//! Key and value of a small item are one allocation, which readers share: a hit clones a counter
-//! and copies nothing. A large value stays in the buffer that it came in.
+//! Key and value of a small item are one allocation, which readers share: a hit increments a counter and
+//! copies nothing. A large value stays in the caller's buffer.
 //!
-//! Invariant: key and value of a record never change; metadata do, under the shard's lock.
+//! Invariant: key and value of a record never change; metadata changes under the shard's lock.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::listener::RemovalReason;
 use crate::prefetch::prefetch;
 use crate::request::{Put, Read, Revision};
 
-/// Up to this size a value is copied to stand beside its key: 16 KiB take about a microsecond,
-/// less than a second allocation and its bookkeeping.
+/// Up to this size a value is copied next to its key. Copying 16 KiB takes about a microsecond, less
+/// than a second allocation with its bookkeeping.
 const PACKED_VALUE: usize = 16 << 10;
-/// Bytes of the two counters before the bytes of an `Arc<[u8]>`.
+/// Bytes of the two counters at the start of an `Arc<[u8]>`.
 const ARC_HEADER: u64 = 16;
-/// Bytes of the box that shares a large value, and of the handle to it.
+/// Bytes of the shared box of a large value, and of the handle to it.
 const LARGE_HEADER: u64 = 32 + 32;
 
 /// One item of the RAM tier. Clones share key and value.
@@ -36,7 +36,7 @@ pub(crate) struct Record {
     pub fetched: bool,
     pub stale: bool,
     pub won: bool,
-    /// The same version was written to flash.
+    /// Whether the same version was written to flash.
     pub on_flash: bool,
     pub flags: u32,
     pub expires_at: u32,
@@ -48,12 +48,12 @@ pub(crate) struct Record {
     pub hint: Hint,
 }
 
-/// When and in which flush epoch something happens.
+/// The time and flush epoch of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// Seconds since the epoch of Unix.
+    /// Seconds since 1970.
     pub now: u32,
-    /// The present flush epoch.
+    /// The current flush epoch.
     pub epoch: u32,
 }
 
@@ -74,12 +74,13 @@ impl From<Dead> for RemovalReason {
 }
 
 impl Record {
-    /// Copies `key` and a small `value`; keeps a large one as it is.
+    /// Creates a record. Copies `key` and a small `value`; keeps the buffer of a large value.
     pub fn new(key: &[u8], value: Bytes, put: &Put, cas: u64, at: Moment) -> Self {
         let is_large = !Self::is_packed(value.len());
         let packed = join(key, if is_large { &[] } else { &value });
         let large = is_large.then(|| {
-            // The first clone of some buffers allocates what they share: here, not on a hit.
+            // Cloning some buffers for the first time allocates their shared state: do it here and not
+            // on a hit.
             drop(value.clone());
             Box::new(value)
         });
@@ -102,10 +103,10 @@ impl Record {
         }
     }
 
-    /// A copy of an item that lies on flash. It counts as read: somebody just did.
+    /// A copy of an item on flash. It counts as read, because a read caused the copy.
     pub fn from_flash(key: &[u8], found: &FlashItem, at: Moment) -> Self {
         let is_large = !Self::is_packed(found.value.len());
-        // What was read shares a buffer of the device, which is to be used again.
+        // The value from flash is part of a buffer of the device, which must be reused.
         let value = if is_large { Bytes::copy_from_slice(&found.value) } else { found.value.clone() };
         let (flags, expires_at, tenant) = (found.flags, found.expires_at, found.tenant);
         let Marks { stale, won } = found.marks;
@@ -113,7 +114,7 @@ impl Record {
         Self { fetched: true, on_flash: true, ..Self::new(key, value, &put, found.cas, at) }
     }
 
-    /// The item as flash takes it; `value` is [`Record::value`].
+    /// The record to be written to flash; `value` is [`Record::value`].
     pub fn as_new_record<'a>(&'a self, hash: u64, value: &'a Value, class: Class) -> NewRecord<'a> {
         NewRecord {
             key: self.key(),
@@ -132,12 +133,12 @@ impl Record {
         Marks { stale: self.stale, won: self.won }
     }
 
-    /// Whether values of this length are copied to stand beside their key.
+    /// Whether values of this length are copied next to their key.
     pub fn is_packed(value: usize) -> bool {
         value <= PACKED_VALUE
     }
 
-    /// Bytes that a record of this key and value length takes, beside its entry in the table.
+    /// Bytes that a record with these lengths of key and value occupies, without its entry in the table.
     pub fn weight_of(key: usize, value: usize) -> u64 {
         let (key, value) = (key as u64, value as u64);
         if value > PACKED_VALUE as u64 {
@@ -154,9 +155,9 @@ impl Record {
         &self.packed[..usize::from(self.key_length)]
     }
 
-    /// Asks for the memory of the key and of what stands behind it.
+    /// Prefetches the key and the bytes after it.
     pub fn prefetch(&self) {
-        /// Counters, a usual key, and the start of the value; the processor goes on by itself from there.
+        /// Counters, a key of usual length, and the start of the value. The processor prefetches the rest.
         const BYTES: usize = 128;
         prefetch(Arc::as_ptr(&self.packed), BYTES);
     }
@@ -174,7 +175,7 @@ impl Record {
         Value::packed(Arc::clone(&self.packed), 0..usize::from(self.key_length))
     }
 
-    /// Why the item is not served any more, if so.
+    /// Why the item is not served any more, if it is dead.
     pub fn dead(&self, at: Moment) -> Option<Dead> {
         if self.epoch != at.epoch {
             return Some(Dead::Flushed);
@@ -190,7 +191,7 @@ impl Record {
         }
     }
 
-    /// The item as callers see it, as it is before the access.
+    /// The item as returned to callers, with its state before the access.
     pub fn item(&self, read: &Read) -> Item {
         let whole = self.value();
         let value = match &read.range {
@@ -227,14 +228,15 @@ impl Record {
     }
 }
 
-/// One allocation that holds `first` and then `second`.
+/// An allocation with the bytes of `first` and `second`.
 fn join(first: &[u8], second: &[u8]) -> Arc<[u8]> {
     let mut joined = Arc::<[u8]>::new_uninit_slice(first.len() + second.len());
-    let (start, end) = Arc::get_mut(&mut joined).expect("not shared yet").split_at_mut(first.len());
+    let (start, end) =
+        Arc::get_mut(&mut joined).expect("the allocation is not shared yet").split_at_mut(first.len());
     start.write_copy_of_slice(first);
     end.write_copy_of_slice(second);
-    // SAFETY: the two writes above cover every byte: `write_copy_of_slice` panics unless the
-    // lengths are equal, and `start` and `end` together are the whole slice.
+    // SAFETY: the two writes above cover every byte: `write_copy_of_slice` panics unless the lengths are
+    // equal, and `start` and `end` together are the complete slice.
     #[allow(unsafe_code)]
     unsafe {
         joined.assume_init()
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn small_and_large_values_are_read_back_whole_and_in_part() {
+    fn small_and_large_values_are_read_completely_and_in_part() {
         for length in [0, 1, 100, PACKED_VALUE, PACKED_VALUE + 1, 1 << 20] {
             let value: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
             let record = record(b"key", &value);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_stays_within_a_cache_line_and_a_half() {
+    fn a_record_is_at_most_one_and_a_half_cache_lines() {
         assert!(size_of::<Record>() <= 96, "{}", size_of::<Record>());
     }
 }

@@ -1,7 +1,7 @@
-//! One shard of the RAM tier: a part of the items under one lock.
+//! A shard of the RAM tier: a part of the items under one lock.
 //!
-//! Invariant: what the shard has taken from the memory is [`Shard::weight`] at the last time that its
-//! lock was released: the records and the container that holds them.
+//! Invariant: whenever the shard is unlocked, the budget counts exactly [`Shard::weight`] for it: the
+//! records and the container that holds them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::hint::Hint;
 use crate::policy::{Evicted, LookupStep, NewEntry, Rank, RecentReads, S3Fifo};
 use crate::stats::RamCounts;
 
-/// Items looked at in one step of a pass over a shard.
+/// Places visited in one step of a pass over a shard.
 const SWEEP_STEP: usize = 1024;
 
-/// Items by hash, and what happened to them.
+/// Items by hash, and their counters.
 #[derive(Debug)]
 pub(crate) struct Shard {
     items: S3Fifo<Record>,
@@ -25,7 +25,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// An empty shard that is meant to hold `capacity` bytes.
+    /// An empty shard with a capacity of `capacity` bytes.
     pub fn new(capacity: u64, evictor: Arc<Evictor>) -> Self {
         Self {
             items: S3Fifo::new(capacity),
@@ -54,8 +54,7 @@ impl Shard {
         self.items.set_capacity(capacity);
     }
 
-    /// Does something with the live item of `key`, counted as a use if `counted`. A dead one is
-    /// taken out.
+    /// Calls `act` with the live item of `key`, counted as a use if `counted`. A dead item is removed.
     pub fn with<R>(
         &mut self,
         hash: u64,
@@ -79,12 +78,12 @@ impl Shard {
         self.items.peek_mut(hash, |record| record.key() == key)
     }
 
-    /// Notes that a key is read from flash; whether one like it was not long ago.
+    /// Notes a read of a key from flash. Returns whether a key with the same tag was read shortly before.
     pub fn was_read_lately(&mut self, hash: u64) -> bool {
         self.recent_reads.note(hash)
     }
 
-    /// Puts an item in, in place of the one of the same key. Whether there was a live one.
+    /// Stores an item in place of the one with the same key. Returns whether there was a live one.
     pub fn insert(&mut self, hash: u64, record: Record, at: Moment) -> bool {
         let weight = record.weight() as u32;
         let rank = if record.hint == Hint::Metadata { Rank::Pinned } else { Rank::Ordinary };
@@ -104,12 +103,12 @@ impl Shard {
         }
     }
 
-    /// Takes out the item of `key`, dead or not.
+    /// Removes the item of `key`, dead or not.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         self.items.remove(hash, |record| record.key() == key)
     }
 
-    /// Takes out the item that is worth least, to flash if that takes it.
+    /// Evicts the item that is worth least, to flash if that accepts it.
     pub fn evict(&mut self, at: Moment) -> Option<Record> {
         let Evicted { hash, uses, value: record, .. } = self.items.evict()?;
         match record.dead(at) {
@@ -127,7 +126,7 @@ impl Shard {
         Some(record)
     }
 
-    /// Takes out all dead items, at most once a second; how many there were.
+    /// Removes all dead items, at most once per second. Returns their number.
     pub fn sweep(&mut self, at: Moment) -> usize {
         if self.swept_at == at.now {
             return 0;
@@ -151,12 +150,12 @@ impl Shard {
         dead.len()
     }
 
-    /// Takes out everything, uncounted.
+    /// Removes all items without counting them.
     pub fn clear(&mut self) {
         self.items.clear();
     }
 
-    /// Shows live items at up to `count` places from `from` on; where to go on.
+    /// Shows live items at up to `count` places from `from` on. Returns the place to continue at.
     pub fn visit(
         &self,
         from: usize,
@@ -171,12 +170,12 @@ impl Shard {
         })
     }
 
-    /// As [`Self::visit`], of dead ones too.
+    /// As [`Self::visit`], including dead items.
     pub fn visit_all(&self, from: usize, count: usize, see: impl FnMut(u64, &Record)) -> Option<usize> {
         self.items.visit(from, count, see)
     }
 
-    /// Places that may hold an item.
+    /// Number of places that may hold an item.
     pub fn places(&self) -> usize {
         self.items.places()
     }
