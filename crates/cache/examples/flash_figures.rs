@@ -1,9 +1,9 @@
-//! Figures of the flash tier alone on this machine: filling, reading, stopping, recovering.
+//! Measures the flash tier alone on this machine: filling, reading, stopping, recovering.
 //!
 //! `cargo run --release --example flash_figures -- FILE BYTES VALUE_BYTES SECONDS`
 //!
-//! Prints CPU time per read beside reads per second: on a shared machine only the first can be
-//! compared. One thread asks, with 1, 32 and 100 keys at a time.
+//! Prints CPU time per read next to reads per second: on a shared machine only the CPU time is
+//! comparable. One thread reads 1, 32 and 100 keys at a time.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -86,7 +86,7 @@ fn main() {
     }
     let flash = open(&env, &arguments, Warm::Clean, true);
     wait_until_recovered(&env, &flash, "clean stop", records);
-    drop(flash); // as a crash: no image, no clean root
+    drop(flash); // like a crash: no image, no clean root
     let flash = open(&env, &arguments, Warm::Crash, true);
     wait_until_recovered(&env, &flash, "crash", records);
 }

@@ -1,9 +1,9 @@
-//! What a crash costs: `kill_recovery FILE BYTES ITEMS` fills flash with small values, kills the process
-//! that goes on writing, and starts it again over what is there.
+//! Measures the cost of a crash: `kill_recovery FILE BYTES ITEMS` fills flash with small values, kills
+//! the process while it continues to write, and starts it again on the same file.
 //!
-//! It prints how long the start took until it answered and until the index was whole, what part of the
-//! bytes in sealed segments came back, whether values are right, and what an item costs in memory.
-//! The file is removed at the end.
+//! It prints the times until the first answer and until the index is complete, the share of the bytes in
+//! sealed segments that was recovered, whether values are correct, and the memory per item. The file is
+//! removed at the end.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a measuring program in real time
 
@@ -19,11 +19,11 @@ use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, SegmentState, Unobserved, Warm};
 
-/// Keys that are written again and again while the others are new.
+/// Number of keys that are rewritten continuously while others are new.
 const HOT: u64 = 1000;
-/// Few, so that what fills them while the device is busy is not taken for what items need.
+/// Small, so that buffers that fill while the device is busy are not counted as memory of items.
 const WRITE_BUFFER_BYTES: u64 = 4 << 20;
-/// How long the load goes on before the kill.
+/// Duration of the load before the kill.
 const LOAD: Duration = Duration::from_secs(3);
 
 struct Arguments {
@@ -104,14 +104,14 @@ fn append(flash: &Flash, number: u64) {
     }
 }
 
-/// Bytes of this process in memory.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or_default() * 4096
 }
 
-/// Readable bytes of sealed segments up to one, and the last of these.
+/// Live bytes of sealed segments with ids up to `upto`, and the largest of these ids.
 fn sealed(flash: &Flash, upto: u64) -> (u64, u64) {
     let segments = flash.stats().segments.into_iter();
     let whole = segments.filter(|s| s.state == SegmentState::Sealed && s.id <= upto);

@@ -1,11 +1,12 @@
-//! The cache: what callers use.
+//! The public interface of the cache.
 //!
-//! **Life of a call.** The key is hashed once. The hash names a shard; its lock is held for the look
-//! at the table and no longer. A hit shares the record with the caller: nothing is copied.
+//! **Life of a call.** The key is hashed once. The hash selects a shard, whose lock is held only while
+//! the call looks at the shard's table. A hit shares the record with the caller and copies nothing.
 //!
-//! **Invariants.** A lookup never returns a value older than one whose write was acknowledged before
-//! the lookup began: whatever replaces or removes an item does so under its shard's lock, in every
-//! tier. A write that cannot be kept removes what it was meant to replace. No call blocks.
+//! **Invariants.** A lookup never returns a value older than one whose write was acknowledged before the
+//! lookup began: every call that replaces or removes an item does so in all tiers under the lock of its
+//! shard. A write that cannot be kept removes the value that it was to replace. No call blocks, except
+//! those whose documentation says so.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -37,30 +38,31 @@ use crate::write_back::Backpressure;
 pub struct Cache(Arc<Inner>);
 
 impl Cache {
-    /// Opens a cache. With flash, what an earlier run left there is found in the background.
+    /// Opens a cache. With flash, the items of an earlier run are recovered in the background.
     pub fn open(env: &Env, options: CacheOptions) -> Result<Self, Error> {
         Ok(Self(Arc::new(Inner::open(env, options, None)?)))
     }
 
-    /// As [`Cache::open`], with flash on `device` instead of on the parts that its options name.
+    /// As [`Cache::open`], with flash on `device` instead of on the files that the options name.
     pub fn open_over(env: &Env, options: CacheOptions, device: Arc<dyn Device>) -> Result<Self, Error> {
         Ok(Self(Arc::new(Inner::open(env, options, Some(device))?)))
     }
 
-    /// A cache in memory alone, with the least limit at least.
+    /// Opens a cache without flash. A `memory` below [`LEAST_MEMORY`] is raised to it.
     pub fn in_memory(env: &Env, memory: u64) -> Self {
         let options = CacheOptions { memory: memory.max(LEAST_MEMORY), ..CacheOptions::default() };
-        Self::open(env, options).expect("memory is not too little, and nothing else can fail")
+        Self::open(env, options).expect("without flash only a memory limit below LEAST_MEMORY fails")
     }
 
-    /// Makes the calling thread the one that hands out what its own reads of flash bring, so that a lookup
-    /// needs no other thread. For threads with a poller, which do as [`OwnReads`] says; others leave it
-    /// alone. Nothing without flash, and where flash is read in another way.
+    /// Lets the calling thread complete its own reads of flash, so that a lookup needs no other thread.
+    /// For threads with a poller that follow the contract of [`OwnReads`]; other threads do not call it.
+    /// `None` without flash, and for devices that do not read this way.
     pub fn own_reads(&self) -> Option<OwnReads> {
         self.0.flash.as_ref()?.own_reads()
     }
 
-    /// The item of `key`. Never blocks: what is in memory, or in no tier, is answered at once.
+    /// Looks up the item of `key`. Never blocks: a value in memory, and a miss in both tiers, are
+    /// answered at once.
     pub fn get(&self, key: &[u8], read: &Read) -> Lookup {
         let at = self.0.moment();
         match self.0.look(self.0.hash(key), key, read, at) {
@@ -70,8 +72,8 @@ impl Cache {
         }
     }
 
-    /// The items of many keys, in the order of `keys`, appended to `out`. Those on flash are read
-    /// side by side: the device gets all reads at once.
+    /// Looks up the items of many keys and appends the answers to `out`, in the order of `keys`. Reads
+    /// of flash run in parallel: all are submitted to the device at once.
     pub fn get_many<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, read: &Read, out: &mut Vec<Lookup>) {
         let at = self.0.moment();
         let keys: Vec<(u64, &[u8])> = keys.into_iter().map(|key| (self.0.hash(key), key)).collect();
@@ -131,9 +133,9 @@ impl Cache {
 
     /// Writes `value` if the condition in `put` holds.
     ///
-    /// A value beyond 16 KiB is kept in the buffer that it comes in, so that buffer should hold
-    /// little else: all of it stays in memory with the item. Pending only under a condition, and
-    /// when the present item is on flash.
+    /// A value above 16 KiB is kept in the buffer that holds it and is not copied. That buffer should
+    /// hold little else, because all of it stays in memory with the item. The answer is pending only if
+    /// the write has a condition and the present item is on flash.
     pub fn put(&self, key: &[u8], value: Bytes, put: &Put) -> Answer<Stored> {
         if put.condition == Condition::Always {
             let inner = &*self.0;
@@ -150,14 +152,14 @@ impl Cache {
         })
     }
 
-    /// What somebody who has stored and can slow down should wait for before storing more; `None` while flash
-    /// keeps up. It lasts for a twentieth of a second at most. Who stores on regardless loses values, old and
-    /// new, which is counted.
+    /// Returns a future that a client which can slow down awaits before it stores more; `None` while
+    /// flash keeps up. The future ends after 50 ms at the latest. A client that does not wait loses
+    /// values, old and new, and the losses are counted.
     pub fn backpressure(&self) -> Option<Backpressure> {
         self.0.flash.as_ref().and_then(|flash| flash.backpressure())
     }
 
-    /// Reads, decides and writes one key as one step: no other call on the key comes between.
+    /// Reads, decides and writes one key atomically: no other call on the key comes in between.
     ///
     /// `change` sees the present item and runs under a lock: it must not call the cache.
     pub fn update<R, F>(&self, key: &[u8], change: F) -> Answer<Updated<R>>
@@ -171,39 +173,39 @@ impl Cache {
         })
     }
 
-    /// Removes the item of `key` from every tier; whether there was one. For a key on flash the
-    /// index is believed, which takes another key for it once in ten million times.
+    /// Removes the item of `key` from every tier and returns whether there was one. For a key on flash
+    /// the index alone decides, which takes another key for it once in ten million times.
     pub fn remove(&self, key: &[u8]) -> bool {
         let inner = &*self.0;
         let (at, hash) = (inner.moment(), inner.hash(key));
         let mut shard = inner.ram.lock(hash);
-        // A dead item is not one that could be removed.
+        // An expired or voided item does not count as removed.
         let is_dead = matches!(shard.with(hash, key, (at, false), |_, _| ()), Err(Some(_)));
         let removed = inner.discard(&mut shard, hash, key) && !is_dead;
         shard.counts().removed += u64::from(removed);
         removed
     }
 
-    /// Voids all items: those written until now, or until `at` (seconds since the epoch) when that
-    /// time has come. One flush can be set for later at a time.
+    /// Voids all items written before now or, if `at` (seconds since the epoch) is in the future, all
+    /// items written before that time, once it has come. Only one flush can be scheduled at a time.
     pub fn flush_all(&self, at: Option<u32>) {
         match at {
             Some(at) if at > self.0.moment().now => self.0.epochs.flush_at(at),
             _ => {
-                // Flash first: what is written from the new epoch on must not be voided there.
+                // Flash first: items written in the new epoch must not be voided there.
                 self.0.flash.iter().for_each(|flash| flash.flush_all());
                 self.0.epochs.flush();
             }
         }
     }
 
-    /// Takes `bytes` of the cache's memory for something else, such as a connection's buffer. Items
-    /// make way; `None` when that does not suffice.
+    /// Reserves `bytes` of the cache's memory for another use, such as a connection's buffer. Items are
+    /// evicted for it; `None` if that does not free enough.
     pub fn reserve(&self, bytes: u64) -> Option<Reserved> {
         self.0.ram.reserve(bytes, self.0.moment())
     }
 
-    /// Moves the memory limit; items beyond it leave at once.
+    /// Changes the memory limit. Items above the new limit are evicted at once.
     pub fn set_memory_limit(&self, bytes: u64) {
         self.0.ram.set_limit(bytes.max(LEAST_MEMORY), self.0.moment());
     }
@@ -213,21 +215,22 @@ impl Cache {
         self.0.ram.memory().limit()
     }
 
-    /// Whether what an earlier run left on flash is still being found. Until then it misses.
+    /// Whether the items that an earlier run left on flash are still being recovered. Until they are,
+    /// lookups of them miss.
     pub fn is_recovering(&self) -> bool {
         self.0.flash.as_ref().is_some_and(|flash| flash.is_recovering())
     }
 
-    /// Lists the keys on flash, reading its segments one after the other; those in memory are listed by
-    /// [`Cache::visit`]. Blocks on the device; the visitor sets the pace.
+    /// Lists the keys on flash, reading its segments one after the other. [`Cache::visit`] lists the
+    /// items in memory. Blocks on the device, for as long as `see` takes.
     pub fn visit_flash(&self, see: &mut dyn FnMut(KeyInfo<'_>) -> ControlFlow<()>) {
         if let Some(flash) = &self.0.flash {
             flash.keys(see);
         }
     }
 
-    /// Resolves when everything that was removed, replaced and touched so far would stay so after a
-    /// crash; at once when there is no flash.
+    /// Resolves when all earlier removals, replacements and changes of expiry would survive a crash; at
+    /// once without flash.
     pub async fn committed(&self) {
         let committed = self.0.flash.as_ref().map(|flash| flash.committed());
         if let Some(committed) = committed {
@@ -235,31 +238,33 @@ impl Cache {
         }
     }
 
-    /// Writes what is in memory alone to flash and flash to the device, so that the next start finds
-    /// it; gives up on the rest of memory after `patience`. Blocks on the device. Call it last:
-    /// afterwards flash takes nothing any more. A cache that is dropped without it has crashed, which
-    /// is safe too.
+    /// Writes items that are only in memory to flash, and flash to the device, so that the next start
+    /// finds them. Stops writing items after `patience`. Blocks on the device. Must be the last call:
+    /// flash accepts nothing afterwards. Dropping a cache without this call has the effect of a crash,
+    /// which is safe too.
     pub fn close(&self, patience: Duration) {
         self.0.close(patience);
     }
 
-    /// As [`Cache::close`], and keeps what is in memory in `file` and `file.meta` for [`Cache::restore`] at
-    /// the next start, with `notes` of the caller. Then `patience` is for when the file cannot be written.
-    /// No other call may be under way: what it changed would be lost or not.
+    /// As [`Cache::close`], and saves the items in memory to `file` and `file.meta` for
+    /// [`Cache::restore`] at the next start, with `notes` of the caller. If the file cannot be written,
+    /// the items are written to flash for at most `patience`. No other call may run meanwhile: its
+    /// changes might be lost.
     pub fn close_into(&self, file: &Path, notes: Notes, patience: Duration) -> Result<Saved, Error> {
         Ok(memory_file::close_into(&self.0, file, notes, patience)?)
     }
 
-    /// Puts back what [`Cache::close_into`] kept in `file`, which is used up thereby. Call it first: what was
-    /// put before could be replaced by what is older. Blocks on the disk. An error says that no stop could
-    /// keep anything there; what cannot be used is [`Restored::Refused`].
+    /// Loads what [`Cache::close_into`] saved to `file`, and deletes the file. Must be the first call: a
+    /// restored item would overwrite a newer one of the same key. Blocks on the disk. Returns an error
+    /// if no stop could ever save anything to this path; a file that cannot be used is
+    /// [`Restored::Refused`].
     pub fn restore(&self, file: &Path) -> Result<Restored, Error> {
         Ok(memory_file::restore(&self.0, file)?)
     }
 
-    /// Shows the live items in memory, in no order that means anything. Locks are held for some
-    /// hundred items at a time; `see` must not call the cache. An item that is there for the whole
-    /// pass is shown once. Stops when `see` answers `false`.
+    /// Shows the live items in memory, in no particular order. Holds a shard's lock for 256 items at a
+    /// time; `see` must not call the cache. An item that stays in memory during the pass is shown once.
+    /// Stops when `see` returns `false`.
     pub fn visit(&self, mut see: impl FnMut(&[u8], &Item) -> bool) {
         const STEP: usize = 256;
         let mut items: Vec<(Vec<u8>, Item)> = Vec::new();
@@ -269,7 +274,7 @@ impl Cache {
                 let at = self.0.moment();
                 next = self.0.ram.lock_shard(shard).visit(from, STEP, at, |hash, record| {
                     let mut item = record.item(&Read::default());
-                    // A copy that had to go is known there alone.
+                    // Only the flash tier knows whether it has dropped its copy.
                     item.meta.on_flash = self.0.is_in_both(hash, record);
                     items.push((record.key().to_vec(), item));
                 });
@@ -280,8 +285,8 @@ impl Cache {
         }
     }
 
-    /// Takes out items of shard `number` (modulo [`Cache::shards`]) that are dead; how many. The rest
-    /// leaves when it is looked for or evicted.
+    /// Removes some expired and voided items of shard `number` (modulo [`Cache::shards`]) and returns
+    /// how many. Others are removed when a lookup finds them or when they are evicted.
     pub fn sweep(&self, number: usize) -> usize {
         let at = self.0.moment();
         self.0.ram.lock_shard(number % self.0.ram.shards()).sweep(at)
@@ -292,7 +297,7 @@ impl Cache {
         self.0.ram.shards()
     }
 
-    /// What the cache counted.
+    /// The counters of the cache.
     pub fn stats(&self) -> CacheStats {
         let inner = &*self.0;
         inner.settle_index();
@@ -310,18 +315,19 @@ impl Cache {
         }
     }
 
-    /// Items in memory and on flash together, each counted once: exact up to 16,384 in memory, else an
-    /// estimate with a standard error of at most 1.1 % of those. Looks at as many.
+    /// Counts the items in memory and on flash together, each once. Exact up to 16,384 items in memory,
+    /// otherwise an estimate with a standard error of at most 1.1 % of the items in memory. Looks at
+    /// about 16,384 items.
     pub fn count_items(&self) -> u64 {
         self.0.count_items()
     }
 
-    /// What left the cache unread, by class, age, source and tenant.
+    /// Evictions by class, age, source and tenant, with those of items that were never read.
     pub fn churn(&self) -> &Churn {
         &self.0.churn
     }
 
-    /// Changes which items return to memory, from now on.
+    /// Changes which items are promoted to memory, from now on.
     pub fn set_promotion(&self, promotion: Promotion) {
         self.inner().promotion.store(promotion as u8, Ordering::Relaxed);
     }
@@ -333,8 +339,8 @@ impl Cache {
         }
     }
 
-    /// Moves items of shard `number` (modulo [`Cache::shards`]) to flash; how many. Stops early when flash
-    /// cannot take more for now.
+    /// Moves items of shard `number` (modulo [`Cache::shards`]) to flash and returns how many. Stops
+    /// early when flash has no room for the moment.
     pub fn demote(&self, number: usize, demotion: &Demotion) -> usize {
         self.inner().demote(number % self.shards(), demotion)
     }
@@ -343,8 +349,8 @@ impl Cache {
         &self.0
     }
 
-    /// What other sizes would do, from what happened in the last hours. `None` for a cache of less
-    /// than 64 MiB of memory, which has none to spare for knowing.
+    /// Estimates hit ratios at other sizes from the accesses of the last hours. `None` for a cache with
+    /// less than 64 MiB of memory, which is too small to hold the predictor.
     pub fn prediction(&self) -> Option<Report> {
         self.0.prediction()
     }
@@ -353,7 +359,7 @@ impl Cache {
         &self.0.flights
     }
 
-    /// The options it was opened with.
+    /// The options with which the cache was opened.
     pub fn options(&self) -> &CacheOptions {
         &self.0.options
     }

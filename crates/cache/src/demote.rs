@@ -1,4 +1,4 @@
-//! Demotion on request: items move from memory to flash although there is room for them.
+//! Demotion on request: items move from memory to flash although memory has room for them.
 //!
 //! Invariant: an item is on flash before it leaves memory.
 
@@ -6,7 +6,7 @@ use crate::inner::Inner;
 use crate::promotion::Demotion;
 use crate::ram::{Moment, Record};
 
-/// Items looked at while a shard is locked.
+/// Items that are looked at under one lock of the shard.
 const STEP: usize = 256;
 
 impl Demotion {
@@ -40,12 +40,12 @@ impl Inner {
         moved
     }
 
-    /// Whether the item was moved; nothing when flash cannot take it for now.
+    /// Returns whether the item was moved; `None` when flash has no room for the moment.
     fn demote_one(&self, hash: u64, key: &[u8], demotion: &Demotion) -> Option<bool> {
         let flash = self.flash.as_ref()?;
         let at = self.moment();
         let mut shard = self.ram.lock(hash);
-        // what was changed or removed since is another's affair
+        // An item that was changed or removed since is left to that change.
         let Ok(record) = shard.find(hash, key, at, false) else { return Some(false) };
         if !demotion.wants(record, at) {
             return Some(false);

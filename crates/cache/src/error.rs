@@ -1,6 +1,6 @@
-//! Why a cache cannot be opened.
+//! Reasons why a cache cannot be opened.
 //!
-//! Invariant: once open, a cache never fails a call: what it cannot keep or read is a miss.
+//! Invariant: an open cache never fails a call. A value that it cannot keep or read is a miss.
 
 use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
@@ -8,11 +8,11 @@ use sandur_base::units::ByteSize;
 use crate::flash::FlashError;
 use crate::memory_file::files::MemoryFileError;
 
-/// A cache could not be opened.
+/// A cache cannot be opened, saved or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The memory limit is too small for a cache to work in.
+    /// The memory limit is too small for a cache.
     #[error(
         "a cache needs at least {} of memory, its limit is {}: raise it",
         ByteSize(*.least), ByteSize(*.limit)
@@ -23,18 +23,18 @@ pub enum Error {
         /// The least limit in bytes.
         least: u64,
     },
-    /// The part of flash that a tenant may hold is no part.
-    #[error("{} may hold a part of flash between 0 and 1, not {part}", whose(*.tenant))]
+    /// The share of flash that a tenant may hold is not between 0 and 1.
+    #[error("the share of flash that {} may hold must be from 0 to 1, not {part}", whose(*.tenant))]
     TenantCap {
-        /// The tenant; `None` for all without a cap of their own.
+        /// The tenant; `None` for the default of tenants without a cap of their own.
         tenant: Option<u32>,
-        /// The part that was given.
+        /// The configured share.
         part: f64,
     },
     /// The flash tier cannot be opened.
     #[error(transparent)]
     Flash(#[from] FlashError),
-    /// The memory file cannot be kept.
+    /// The memory file cannot be written or read.
     #[error(transparent)]
     MemoryFile(#[from] MemoryFileError),
 }
@@ -44,7 +44,7 @@ fn whose(tenant: Option<u32>) -> String {
 }
 
 impl Error {
-    /// What kind of failure it is.
+    /// The class of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLittleMemory { .. } | Self::TenantCap { .. } => ErrorKind::Invalid,

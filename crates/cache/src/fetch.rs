@@ -1,10 +1,10 @@
-//! Reading through the cache: what is in no tier is fetched from where it comes from, once.
+//! Reading through the cache: a value that is in no tier is fetched from its origin, once.
 //!
-//! For keys whose value never changes, such as ranges of immutable objects: a fetch that began
-//! before a write of the same key would put the older value over it.
+//! For keys whose value never changes, such as ranges of immutable objects: a fetch that began before a
+//! write of the same key would overwrite the newer value with the older one.
 //!
-//! Invariant: of all callers who miss a key at the same time one fetches it; each of the keys of one
-//! call is read from the device, fetched or waited for at the same time as the others.
+//! Invariant: of all callers that miss a key at the same time one fetches it. The keys of one call are
+//! read from the device, fetched or awaited concurrently.
 
 use bytes::Bytes;
 use sandur_base::single_flight::{Follower, Leader, Role};
@@ -20,7 +20,7 @@ use crate::request::{Put, Read};
 pub struct Fetched {
     /// The value.
     pub value: Value,
-    /// The tier that had it; [`Tier::Origin`] when it was fetched, by this caller or another.
+    /// The tier that had the value; [`Tier::Origin`] if this caller or another fetched it.
     pub tier: Tier,
     /// Whether another caller fetched it.
     pub shared: bool,
@@ -32,7 +32,8 @@ impl Fetched {
     }
 }
 
-/// Who brings the keys that are in no tier, by their places among the caller's.
+/// The keys that are in no tier, by their positions in the caller's list: those to fetch and those that
+/// other callers fetch.
 #[derive(Default)]
 struct Missing {
     ours: Vec<usize>,
@@ -41,7 +42,8 @@ struct Missing {
 }
 
 impl Cache {
-    /// The value of `key`, from the cache or by `fetch`, whose answer is kept as `put` says.
+    /// Returns the value of `key` from the cache or from `fetch`, and stores a fetched value as `put`
+    /// says.
     pub async fn get_or_fetch<E, F>(&self, key: &[u8], put: &Put, fetch: impl Fn() -> F) -> Result<Fetched, E>
     where
         F: Future<Output = Result<Bytes, E>>,
@@ -54,12 +56,12 @@ impl Cache {
         Ok(found.swap_remove(0))
     }
 
-    /// The values of many keys, in their order. Those in no tier are asked of `fetch` together, by
-    /// their places in `keys`; it returns their values in that order, which may be slices of larger
-    /// buffers. It is called a second time for keys that another caller failed to fetch.
+    /// Returns the values of many keys, in their order. Calls `fetch` once with the positions in `keys`
+    /// of all keys that are in no tier; it returns their values in that order, which may be slices of
+    /// larger buffers. Calls it a second time for keys that another caller failed to fetch.
     ///
     /// # Panics
-    /// When `fetch` returns fewer values than it was asked for.
+    /// When `fetch` returns fewer values than positions were passed to it.
     pub async fn get_or_fetch_many<E, F>(
         &self,
         keys: &[&[u8]],
@@ -73,14 +75,14 @@ impl Cache {
         self.get_many(keys.iter().copied(), &Read::with_hint(put.hint), &mut lookups);
         let mut found: Vec<Option<Fetched>> = Vec::with_capacity(keys.len());
         for lookup in lookups {
-            // Those on the device were submitted together and are read side by side.
+            // Reads of the device were submitted together and run in parallel.
             let item = lookup.wait().await;
             found.push(item.map(|item| Fetched { value: item.value, tier: item.meta.tier, shared: false }));
         }
         let missing = self.divide(keys, &found);
         if !missing.ours.is_empty() {
             let values = fetch(missing.ours.clone()).await?;
-            assert!(values.len() >= missing.ours.len(), "as many values as were asked for");
+            assert!(values.len() >= missing.ours.len(), "one value for each requested position");
             for ((at, claim), value) in missing.ours.into_iter().zip(missing.claims).zip(values) {
                 self.keep(keys[at], &value, put);
                 let value = Value::from(value);
@@ -97,7 +99,7 @@ impl Cache {
         }
         if !failed.is_empty() {
             let values = fetch(failed.clone()).await?;
-            assert!(values.len() >= failed.len(), "as many values as were asked for");
+            assert!(values.len() >= failed.len(), "one value for each requested position");
             for (at, value) in failed.into_iter().zip(values) {
                 self.keep(keys[at], &value, put);
                 found[at] = Fetched::at_origin(value.into(), false);
@@ -106,7 +108,7 @@ impl Cache {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Claims what nobody fetches yet, and joins those who fetch the rest.
+    /// Claims the missing keys that no caller fetches yet, and joins the flights of the others.
     fn divide(&self, keys: &[&[u8]], found: &[Option<Fetched>]) -> Missing {
         let mut missing = Missing::default();
         for (at, key) in keys.iter().enumerate().filter(|(at, _)| found[*at].is_none()) {
@@ -121,10 +123,10 @@ impl Cache {
         missing
     }
 
-    /// Keeps a copy: what was fetched may be a slice of something much larger. Small values are
-    /// copied by the record anyway.
+    /// Stores a copy of a fetched value, which may be a slice of a much larger buffer. The record copies
+    /// small values anyway.
     fn keep(&self, key: &[u8], value: &Bytes, put: &Put) {
-        // What cannot be kept is fetched again.
+        // A value that the cache cannot keep is fetched again.
         let copy = if Record::is_packed(value.len()) { value.clone() } else { Bytes::copy_from_slice(value) };
         let _ = self.put(key, copy, put);
     }
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn callers_who_overlap_fetch_each_key_once_and_together() {
+    async fn overlapping_callers_fetch_each_key_once_in_one_call() {
         let (env, cache) = open();
         let (fetches, keys_fetched) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_is_the_callers_own_and_those_who_waited_help_themselves() {
+    async fn a_failed_fetch_fails_its_caller_and_its_followers_fetch_again() {
         let (env, cache) = open();
         let attempts = AtomicUsize::new(0);
         let ask = async || {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_caller_who_goes_away_leaves_the_others_to_fetch() {
+    async fn a_follower_fetches_when_the_leader_is_cancelled() {
         let (env, cache) = open();
         let fetch = || async {
             env.sleep(Duration::from_millis(30)).await;

@@ -1,11 +1,12 @@
-//! The flash tier under the RAM tier: what is offered to it, what is asked of it, what it lost.
+//! The flash tier below the RAM tier: offers values to flash, finds them there, and counts what flash
+//! drops.
 //!
-//! Admission decides what is written; newly written data, metadata and what reads brought are
-//! offered when they are stored, ordinary values when they would leave memory. Reads of one call are
+//! Admission decides what is written. Newly written data, metadata and the results of fetches are
+//! offered when they are stored, ordinary values when they would leave memory. The reads of one call are
 //! submitted to the device together.
 //!
-//! Invariant: every call that changes a key is made under the lock of the key's shard, so that memory
-//! and flash change as one.
+//! Invariant: every call that changes a key runs under the lock of the key's shard, so that memory and
+//! flash change together.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -32,9 +33,10 @@ use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
 use crate::write_back::{BUFFER_PAUSE, Backpressure, WriteBackQueue, is_passing};
 
-/// What expires within this time goes to segments of its own, which are freed as a whole.
+/// Items that expire within this time go to segments of their own, which are freed as a whole.
 const BRIEF_SECONDS: u32 = 3600;
-/// Keys of dropped records that are remembered, to tell a miss that more flash would have answered.
+/// Number of keys of dropped records that are remembered, to recognise misses that a larger flash would
+/// have answered.
 const GONE_KEYS: usize = 200_000;
 
 /// Flash with its policies.
@@ -43,32 +45,33 @@ pub(crate) struct FlashTier {
     flash: Arc<Flash>,
     observer: Arc<TierObserver>,
     write_back: Arc<WriteBackQueue>,
-    /// How often everything was voided: the epoch of memory whose items may come here.
+    /// The current flush epoch, which counts calls of `flush_all`. Only items of this epoch are
+    /// accepted.
     flushes: RwLock<u32>,
-    /// Writes what waits in the write-back queue.
+    /// The thread that writes queued values.
     write_back_thread: Mutex<Option<JoinHandle<()>>>,
     pub read_latency: Histogram,
     pub hits: AtomicU64,
-    /// Reads of what the index promised and the device did not hold.
+    /// Reads whose record was not on the device although the index named it.
     pub misses: AtomicU64,
     pub promoted: AtomicU64,
-    /// Lookups of keys that had to leave flash not long ago.
+    /// Misses of keys that were evicted from flash recently.
     missed_evicted: AtomicU64,
 }
 
-/// Where a key lies, in a way that never names another version of it later.
+/// The place of a key on flash. It never names another version of the key later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub location: Location,
     segment: u64,
 }
 
-/// What is counted when records leave flash.
+/// Counts records that leave flash.
 struct TierObserver {
     env: Env,
     admission: Admission,
     churn: Arc<Churn>,
-    /// Keys of records that were dropped for room.
+    /// Keys of records that were evicted.
     gone: Ghost,
 }
 
@@ -105,8 +108,8 @@ impl Observer for TierObserver {
 }
 
 impl FlashTier {
-    /// Opens `device`, or the parts of `options` without one. `limits` says what may be written to it and
-    /// held on it.
+    /// Opens `device`; without one, the files that `options` name. `limits` bounds what may be written
+    /// to flash and held on it.
     pub fn open(
         env: &Env,
         (options, device): (FlashOptions, Option<Arc<dyn Device>>),
@@ -150,12 +153,12 @@ impl FlashTier {
         self.flash.hash(key)
     }
 
-    /// The newest value of a hash, if it waits to be written.
+    /// The queued value of a hash, which is the newest version.
     pub fn waiting(&self, hash: u64) -> Option<Record> {
         self.write_back.get(hash)
     }
 
-    /// Whether so much waits to be written that what leaves memory next may find no place.
+    /// Whether the queue is so full that the next item evicted from memory may find no room.
     pub fn is_behind(&self) -> bool {
         self.write_back.is_half_full()
     }
@@ -165,18 +168,18 @@ impl FlashTier {
         self.write_back.backpressure()
     }
 
-    /// Where a key probably lies, if it does not wait.
+    /// The probable place of a key on flash, if its value is not queued.
     pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
         let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;
         Some(Spot { location, segment: self.flash.segment_id(&location) })
     }
 
-    /// The device tier itself.
+    /// The store on the device.
     pub fn flash(&self) -> &Flash {
         &self.flash
     }
 
-    /// Counts a lookup of a key that is nowhere.
+    /// Counts a lookup of a key that is in no tier.
     pub fn count_miss(&self, hash: u64) {
         self.flash.note_miss();
         if self.observer.gone.take(hash) {
@@ -189,18 +192,18 @@ impl FlashTier {
         self.flash.own_reads()
     }
 
-    /// Starts reading all of them at once.
+    /// Starts all reads at once.
     pub fn read(&self, reads: &[FlashRead<'_>]) -> Vec<ReadFuture> {
         self.flash.read(reads)
     }
 
-    /// Offers a value when it is stored, unless it is of those that wait until they leave memory.
+    /// Offers a value when it is stored, unless its hint says that it is offered when it leaves memory.
     pub fn offer_stored(&self, hash: u64, record: &Record) -> bool {
         let occasion = Occasion::of_first_offer(record.hint);
         occasion == Occasion::Stored && self.offer_on(occasion, hash, record, 0)
     }
 
-    /// Offers a value that memory has no place for. Whether it is on flash now; if not, no older
+    /// Offers a value that memory has no room for. Returns whether it is on flash now; if not, no older
     /// value is there either.
     pub fn offer(&self, hash: u64, record: &Record, hits: u8) -> bool {
         self.offer_on(Occasion::Leaving, hash, record, hits)
@@ -242,7 +245,8 @@ impl FlashTier {
             self.observer.admission.spent(bytes);
             return true;
         };
-        // What is there is older, and must be gone before the value can be written by the write-back thread.
+        // The version on flash is older. It must be gone before the write-back thread can write the
+        // value.
         self.flash.forget(hash);
         if is_passing(reason) && self.write_back.add(hash, record, class) {
             return true;
@@ -251,24 +255,25 @@ impl FlashTier {
         false
     }
 
-    /// Whether a value that leaves memory is still here; `used` if it was read there.
+    /// Whether an item that leaves memory is still on flash; `used` says whether it was read in memory.
     pub fn still_has(&self, hash: u64, used: bool) -> bool {
         self.waiting(hash).is_some() || self.find(hash, used).is_some()
     }
 
-    /// Records on flash and values that wait to be; none while the device cannot be read.
+    /// Number of records on flash and of queued values; none on flash while the device cannot be read.
     pub fn items(&self) -> u64 {
         let on_flash = if self.flash.health() == Health::Failed { 0 } else { self.flash.records() };
         on_flash + self.write_back.len()
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it was there.
     pub fn forget(&self, hash: u64) -> bool {
         let waited = self.write_back.remove(hash);
         self.flash.forget(hash) || waited
     }
 
-    /// Changes the expiry of a key that is here; when that cannot be remembered, the key is removed.
+    /// Changes the expiry of a key on flash. Removes the key when the change cannot be stored. Returns
+    /// whether the key is still there.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
         self.write_back.touch(hash, expires_at) || self.flash.touch(hash, expires_at) || {
             self.flash.forget(hash);
@@ -276,7 +281,7 @@ impl FlashTier {
         }
     }
 
-    /// Voids everything. The caller begins the epoch of memory that follows.
+    /// Voids everything. The caller then begins the next epoch of memory.
     pub fn flush_all(&self) {
         let mut flushes = self.flushes.write().unwrap_or_else(PoisonError::into_inner);
         *flushes = flushes.wrapping_add(1);
@@ -284,8 +289,8 @@ impl FlashTier {
         self.flash.flush_all();
     }
 
-    /// Waits until a value of so many bytes would find room, at the latest until `until`. `false` when there
-    /// is none by then, or the device is out of use.
+    /// Waits until there is room for a value of `bytes` bytes, or until `until`. Returns `false` if
+    /// there is none by then, or when the device has failed.
     pub fn wait_for_room(&self, bytes: u64, until: Duration) -> bool {
         while !self.flash.may_write() || !self.write_back.has_room_for(bytes) {
             if !self.flash.probe_unless_well() || self.env.monotonic() >= until {
@@ -332,9 +337,9 @@ impl FlashTier {
         }
     }
 
-    /// Writes everything, so that the next start finds it.
+    /// Writes everything to the device, so that the next start finds it.
     pub fn close(&self) {
-        // What waits is written or dropped within its patience.
+        // Each queued value is written or dropped within the queue's patience.
         while !self.write_back.is_empty() && self.is_writing_back() {
             std::thread::park_timeout(BUFFER_PAUSE);
         }
@@ -355,7 +360,7 @@ impl FlashTier {
     fn stop_write_back(&self) {
         self.write_back.close();
         let write_back_thread = self.lock_write_back_thread().take();
-        // One that panicked has said so.
+        // A panic of the thread was reported when it occurred.
         write_back_thread.map(JoinHandle::join);
     }
 
@@ -367,7 +372,7 @@ impl FlashTier {
         self.write_back_thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how a read ended.
+    /// Counts a finished read.
     pub fn count_read(&self, found: bool, since: Duration) {
         let counter = if found { &self.hits } else { &self.misses };
         counter.fetch_add(1, Relaxed);
@@ -375,8 +380,8 @@ impl FlashTier {
     }
 }
 
-/// Starts the thread that writes what waits.
-#[allow(clippy::disallowed_methods)] // it waits for the device, as the threads of the flash tier do
+/// Starts the write-back thread.
+#[allow(clippy::disallowed_methods)] // the thread blocks on the device, as those of the flash tier do
 fn start_write_back(
     flash: &Arc<Flash>,
     write_back: &Arc<WriteBackQueue>,
@@ -427,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_knows_after_a_restart_what_tenants_hold() {
+    fn bytes_held_by_tenants_survive_a_restart() {
         let (tier, device) = open(FaultyDevice::new(8 << 20, 1));
         let value = [7; 5000];
         for key in 0_u32..400 {

@@ -1,10 +1,10 @@
-//! The keys that are being fetched: one caller fetches for all who miss a key at the same time.
+//! Fetches under way: one caller fetches a key for all callers that miss it at the same time.
 
 use sandur_base::single_flight::SingleFlight;
 
 use crate::item::Value;
 
-/// What a flight is named by.
+/// The key of a flight.
 pub(crate) type FlightKey = Box<[u8]>;
 /// The flights under way.
 pub(crate) type Flights = SingleFlight<FlightKey, Value>;

@@ -1,12 +1,12 @@
-//! What a running cache tells its [`Predictor`], and what that answers.
+//! Feeds accesses of a running cache to its [`Predictor`] and returns the predictor's reports.
 //!
-//! A lookup is told when its answer is known, with what the item takes in the tier that other sizes are
-//! modelled of: flash, or memory without flash. A value that is stored under a key that was nowhere is
-//! taken for the answer to a miss, unless it is newly written data.
+//! A lookup is reported when its answer is known, with the bytes that the item occupies in the modelled
+//! tier: flash, or memory without flash. A value that is stored under a key that was in no tier counts
+//! as the answer to a miss, unless it is newly written data.
 //!
-//! Invariants: a key outside of the sample costs one comparison beside sums that are kept under locks
-//! held anyway; the predictor's memory is reserved before it is made, and a cache too small for that
-//! goes without.
+//! Invariants: a key outside of the sample costs one comparison and some sums under locks that are held
+//! anyway. The predictor's memory is reserved before it is allocated; a cache that is too small for it
+//! has no predictor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,13 +20,14 @@ use crate::predict::{Event, MEMORY_BYTES_MAX, Observed, Predictor, Report, Total
 use crate::ram::{Memory, Record, Reserved};
 use crate::stats::RamCounts;
 
-/// The least memory limit of a cache that predicts: the predictor takes a sixteenth of it.
+/// Smallest memory limit of a cache with a predictor, which takes a sixteenth of it.
 const LEAST_MEMORY: u64 = 16 * MEMORY_BYTES_MAX as u64;
-/// What an item in memory takes beside its record: see "Memory" of [`crate::policy::S3Fifo`].
+/// Bytes of an item in memory in addition to its record: see "Memory" of [`crate::policy::S3Fifo`].
 const ENTRY_BYTES: u64 = 144;
-/// An access counts half after an hour, so the answer follows the day.
+/// The weight of an access halves each hour, so that the report follows the load of the day.
 const HALF_LIFE_S: u32 = 3600;
-/// Segments of the modelled flash, at the least; real ones may be larger than the model can tell apart.
+/// Smallest number of segments of the modelled flash. Real segments may be larger than the model can
+/// resolve.
 const SEGMENTS: u64 = 128;
 
 #[derive(Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct Forecaster {
 }
 
 impl Forecaster {
-    /// For a cache with so many bytes of flash, 0 for none. `None` when its memory is too small.
+    /// For a cache with `flash` bytes of flash, 0 for none. `None` when the cache's memory is too small.
     pub fn new(memory: &Arc<Memory>, options: &CacheOptions, flash: u64, now: u32) -> Option<Self> {
         if options.memory < LEAST_MEMORY {
             return None;
@@ -52,7 +53,7 @@ impl Forecaster {
             segment_bytes: (flash / SEGMENTS).max(1),
             write_bytes_per_day: options.flash_write_bytes_per_day,
             reinsertion: Reinsertion::default(),
-            // Lookups do not say whose a key is.
+            // Lookups do not name the tenant of a key.
             tenants: TenantCaps::default(),
             seed: 1,
         };
@@ -66,7 +67,7 @@ impl Forecaster {
         })
     }
 
-    /// What an item takes.
+    /// Bytes that an item occupies in the modelled tier.
     pub fn footprint(&self, key: usize, value: u64) -> u32 {
         let value = usize::try_from(value).unwrap_or(usize::MAX);
         let bytes = if self.models_flash {
@@ -77,13 +78,14 @@ impl Forecaster {
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
-    /// Something happened to a key.
+    /// Reports an event of a key.
     #[inline]
     pub fn saw(&self, hash: u64, event: Event, hint: Hint, now_s: u32) {
         self.predictor.observe(&Observed { hash, event, hint, tenant: 0, now_s });
     }
 
-    /// A lookup that had to ask the device ended; with what the item takes if it was there.
+    /// Reports the end of a lookup that needed the device, with the bytes that the item occupies if it
+    /// was found.
     pub fn flash_answered(&self, hash: u64, found: Option<u32>, hint: Hint, now_s: u32) {
         match found {
             Some(bytes) => {
@@ -98,7 +100,7 @@ impl Forecaster {
         }
     }
 
-    /// What other sizes would do.
+    /// Estimates hit ratios at other sizes.
     pub fn report(&self, ram: &RamCounts, now_s: u32) -> Report {
         let hits = ram.hits + self.flash_hits.load(Relaxed);
         let hit_bytes = ram.hit_bytes + self.flash_hit_bytes.load(Relaxed);

@@ -1,12 +1,12 @@
-//! The tiers as one: what [`Cache`](crate::Cache) does, under the lock of a key's shard.
+//! Both tiers as one: implements [`Cache`](crate::Cache) under the lock of a key's shard.
 //!
-//! A key is in memory, or on flash alone, or nowhere. What memory holds is the truth; flash may hold
-//! the same version beside it (`Record::on_flash`), and never a newer or an older one.
+//! A key is in memory, only on flash, or in no tier. Memory is authoritative: flash may hold a copy of
+//! the same version (`Record::on_flash`), and never holds a newer or an older one.
 //!
-//! **Why no stale value is ever served.** Whatever writes or removes a key does so in both tiers
-//! before it lets go of the shard's lock. A read of flash begins with a look at the index under that
-//! lock, and what it brings may enter memory only under the lock again, if the key is still in the
-//! same record of the same segment, and with the flush epoch of the first look.
+//! **Why no stale value is ever served.** Every write or removal of a key changes both tiers before it
+//! releases the shard's lock. A read of flash begins with a look at the index under that lock. Its
+//! result enters memory only under the lock again, and only if the key is still in the same record of
+//! the same segment and the flush epoch is still that of the first look.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -32,17 +32,18 @@ use crate::ram::{Dead, Epochs, Evictor, Locked, Memory, Moment, Ram, Record, Res
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
 use crate::unix_seconds::unix_seconds;
 
-/// Writes between two looks at the memory that the flash tier's index takes.
+/// Writes between two updates of the memory that the flash tier's index occupies.
 const INDEX_LOOK: u64 = 4096;
-/// One lookup in so many is timed: two looks at the clock cost as much as a hit should.
+/// One lookup in 64 is timed: reading the clock twice costs as much as a hit should.
 const TIMED: u64 = 64;
-/// The least that the device needs for writes and for reads: some buffers for each class of records.
+/// Smallest size of the device's write buffers, and of its read buffers: some buffers for each class of
+/// records.
 const LEAST_BUFFERS: u64 = 4 << 20;
 
 pub(crate) struct Inner {
     pub env: Env,
     pub options: CacheOptions,
-    /// Of the hash of keys, when there is no flash that has its own.
+    /// Seed of the hash of keys. Flash has its own; this one is used without flash.
     pub seed: u64,
     pub ram: Ram,
     pub flash: Option<Arc<FlashTier>>,
@@ -56,14 +57,15 @@ pub(crate) struct Inner {
     pub promotion: AtomicU8,
     pub ram_latency: Histogram,
     pub forecaster: Option<Forecaster>,
-    /// Memory that the flash tier's index is known to take.
+    /// Memory of the flash tier's index that is counted against the limit now.
     pub index_bytes: AtomicU64,
     /// Memory of the flash tier's buffers.
     pub _buffers: Option<Reserved>,
 }
 
-/// Flash options whose memory is a bounded part of `memory`: an eighth for writes and as much for
-/// reads that are under way, half for the index. A smaller cache has buffers beyond its memory.
+/// Bounds the memory of flash options by parts of `memory`: an eighth for writes, an eighth for reads
+/// under way, half for the index. The buffers of a cache that is too small for [`LEAST_BUFFERS`] are
+/// beyond its memory.
 fn within(memory: u64, wanted: FlashOptions) -> FlashOptions {
     let buffers = (memory / 8).max(LEAST_BUFFERS);
     FlashOptions {
@@ -81,14 +83,14 @@ enum Place {
     Nowhere,
 }
 
-/// The answer to a lookup before anything is read.
+/// The answer to a lookup before the device is read.
 pub(crate) enum Look {
     Hit(Item),
     Miss,
     OnFlash(Lead),
 }
 
-/// What a read of flash has to remember.
+/// What a read of flash compares after it: the key's place and the time of the look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
     pub hash: u64,
@@ -97,7 +99,7 @@ pub(crate) struct Lead {
 }
 
 impl Inner {
-    /// With `device` flash is that instead of the parts that `options` name.
+    /// Opens both tiers. With `device`, flash is on it instead of on the files that `options` name.
     pub fn open(env: &Env, options: CacheOptions, device: Option<Arc<dyn Device>>) -> Result<Self, Error> {
         if options.memory < LEAST_MEMORY {
             return Err(Error::TooLittleMemory { limit: options.memory, least: LEAST_MEMORY });
@@ -123,7 +125,7 @@ impl Inner {
         let forecaster = Forecaster::new(&memory, &options, capacity, unix_seconds(env));
         let evictor =
             Evictor { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
-        // Numbers of an earlier run must not come again, of which flash may hold some.
+        // Version numbers of an earlier run must not be issued again: flash may hold items with them.
         let first_cas = if flash.is_some() { env.now_ns().max(1) as u64 } else { 1 };
         Ok(Self {
             env: env.clone(),
@@ -199,7 +201,7 @@ impl Inner {
                     forecaster.saw(hash, Event::Hit { bytes }, read.hint, at.now);
                 }
                 Look::Miss => forecaster.saw(hash, Event::Miss, read.hint, at.now),
-                // Told when the device has answered.
+                // Reported when the device has answered.
                 Look::OnFlash(_) => {}
             }
         }
@@ -216,11 +218,11 @@ impl Inner {
         }
     }
 
-    /// Where a key is that is not in memory, or was and is dead: waiting to be written to flash, or there.
+    /// Finds a key that is not live in memory: queued to be written to flash, or on flash.
     fn below(&self, (hash, key): (u64, &[u8]), why: Option<Dead>, read: &Read, at: Moment) -> Place {
         let Some(flash) = &self.flash else { return Place::Nowhere };
         if why.is_some() {
-            // What memory holds is the truth: the copy is as dead.
+            // Memory is authoritative: the copy on flash is dead too.
             flash.forget(hash);
             return Place::Nowhere;
         }
@@ -247,7 +249,7 @@ impl Inner {
         flash.read(&reads)
     }
 
-    /// Waits for a read and takes what it brings into memory, where that is worth its place.
+    /// Waits for a read and copies its value into memory if it is likely to be read again.
     pub async fn finish_read(
         self: Arc<Self>,
         key: Box<[u8]>,
@@ -272,11 +274,11 @@ impl Inner {
         Some(item_from(found, lead.at))
     }
 
-    /// Whether an item that is read from flash deserves a place in memory.
+    /// Whether an item that was read from flash gets a place in memory.
     fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
         let (is_again, has_room) = (shard.was_read_lately(hash), shard.has_room_to_spare());
         if !has_room && self.flash.as_ref().is_some_and(|flash| flash.is_behind()) {
-            // A copy of what flash has would evict what flash cannot take now.
+            // Here a copy of a value that is on flash would evict one that flash cannot accept now.
             return false;
         }
         match Promotion::from_number(self.promotion.load(Ordering::Relaxed)) {
@@ -287,7 +289,8 @@ impl Inner {
         }
     }
 
-    /// Tells the predictor of a lookup that had to ask the device; with the length of the value.
+    /// Reports to the predictor a lookup that needed the device, with the length of the value if it was
+    /// found.
     pub fn tell_flash_answered(
         &self,
         (hash, key): (u64, &[u8]),
@@ -305,13 +308,13 @@ impl Inner {
         self.forecaster.as_ref().map_or(0, |forecaster| u64::from(forecaster.footprint(key, value)))
     }
 
-    /// What other sizes would do; `None` when the cache is too small to tell.
+    /// Estimates hit ratios at other sizes; `None` when the cache is too small for a predictor.
     pub fn prediction(&self) -> Option<Report> {
         let (counts, _) = self.ram.counts();
         self.forecaster.as_ref().map(|forecaster| forecaster.report(&counts, unix_seconds(&self.env)))
     }
 
-    /// Whether nothing has happened to the key since the look.
+    /// Whether the key has not changed since the look.
     fn is_current(&self, shard: &mut Locked, key: &[u8], lead: Lead) -> bool {
         let Some(flash) = &self.flash else { return false };
         let at = self.moment();
@@ -320,7 +323,7 @@ impl Inner {
             && flash.find(lead.hash, false) == Some(lead.spot)
     }
 
-    /// Copies an item into memory; whether there was room.
+    /// Copies an item into memory. Returns whether there was room.
     fn promote(&self, shard: &mut Locked, key: &[u8], lead: Lead, found: &FlashItem) -> bool {
         let weight = Record::weight_of(key.len(), found.value.len());
         let Some(reserved) = shard.make_room(weight, lead.at) else { return false };
@@ -331,7 +334,8 @@ impl Inner {
         true
     }
 
-    /// Runs `act` on the present item of a key as one step. At once if the key is not on flash alone.
+    /// Runs `act` on the present item of a key as one atomic step; at once unless the key is only on
+    /// flash.
     pub fn with_present<R, A>(self: &Arc<Self>, key: &[u8], act: A) -> Answer<R>
     where
         A: FnOnce(&Self, &mut Locked, Present) -> R + Send + 'static,
@@ -351,14 +355,14 @@ impl Inner {
         Answer::Ready(act(self, &mut shard, Present { hash, key, at, item }))
     }
 
-    /// As [`Self::with_present`] for a key that is on flash: reads it into memory first. Begins
-    /// again when another process changed the key meanwhile, who has made progress then.
+    /// As [`Self::with_present`] for a key that is on flash: reads its value first. Starts again when
+    /// another call has changed the key meanwhile, which means that the other call made progress.
     async fn with_read<R, A>(self: Arc<Self>, key: Box<[u8]>, act: A) -> R
     where
         A: FnOnce(&Self, &mut Locked, Present) -> R + Send + 'static,
     {
         let hash = self.hash(&key);
-        // A place that turned out to hold nothing of this key.
+        // A place at which a read found nothing of this key.
         let mut empty: Option<Spot> = None;
         loop {
             let at = self.moment();
@@ -397,7 +401,7 @@ impl Inner {
         }
     }
 
-    /// Does to a key what a read-modify-write decided.
+    /// Applies the change that a read-modify-write decided on.
     pub fn apply(&self, shard: &mut Locked, present: &Present, change: Change) -> Applied {
         let Present { hash, key, at, .. } = *present;
         match change {
@@ -425,13 +429,14 @@ impl Inner {
                 && record.on_flash
                 && (revision.cas.is_some() || record.marks() != marks)
             {
-                // The copy is of another version now.
+                // The copy on flash is now of another version.
                 flash.forget(hash);
                 record.on_flash = false;
             }
             return Applied::Revised;
         }
-        // It was read from flash, and memory has no room for it: it is written again as it shall be.
+        // The value was read from flash, and memory has no room for it: write it again with the new
+        // metadata.
         let Some(item) = item else { return Applied::Kept };
         let put = Put {
             flags: item.flags,
@@ -456,7 +461,7 @@ impl Inner {
         }
     }
 
-    /// Stores a value, or removes what it was meant to replace.
+    /// Stores a value. On failure removes the item that it was to replace.
     pub fn store(
         &self,
         shard: &mut Locked,
@@ -482,7 +487,7 @@ impl Inner {
                 self.tell_stored(shard, (hash, key), length, (put.hint, was_there), at);
             }
             None => {
-                // Memory has no place for it; perhaps flash has.
+                // Memory has no room for it; flash may have.
                 shard.take(hash, key);
                 if !self.flash.as_ref().is_some_and(|flash| flash.offer(hash, &record, 0)) {
                     shard.counts().refused += 1;
@@ -506,24 +511,24 @@ impl Inner {
     ) {
         let Some(forecaster) = &self.forecaster else { return };
         let bytes = forecaster.footprint(key.len(), length);
-        // A value under a key that was nowhere answers a miss, unless it is new data.
+        // A value stored under a key that was in no tier answers a miss, unless it is new data.
         let is_fill = !was_there && hint != Hint::Ingest;
         let event = if is_fill { Event::Fill { bytes } } else { Event::Put { bytes } };
         shard.counts().filled_bytes += if is_fill { u64::from(bytes) } else { 0 };
         forecaster.saw(hash, event, hint, at.now);
     }
 
-    /// Offers a new value to flash, which holds no older one afterwards. Whether it was written, and
-    /// if not, whether there was an older one.
+    /// Offers a new value to flash and removes an older version there. Returns whether it was written
+    /// and, if not, whether there was an older version.
     fn write_through(&self, hash: u64, record: &Record) -> (bool, bool) {
         let Some(flash) = &self.flash else { return (false, false) };
         if flash.offer_stored(hash, record) { (true, false) } else { (false, flash.forget(hash)) }
     }
 
-    /// Removes a key from every tier; whether it was in one.
+    /// Removes a key from every tier. Returns whether it was in one.
     pub fn discard(&self, shard: &mut Locked, hash: u64, key: &[u8]) -> bool {
         let was_in_memory = shard.take(hash, key).is_some();
-        // What has expired there is not one that could be removed, but is forgotten all the same.
+        // An expired copy on flash does not count as removed, but is removed as well.
         let was_on_flash = self.flash.as_ref().is_some_and(|flash| {
             let is_live = flash.still_has(hash, false);
             flash.forget(hash) && is_live
@@ -534,7 +539,7 @@ impl Inner {
         was_in_memory || was_on_flash
     }
 
-    /// Counts what the flash tier's index takes against the memory.
+    /// Counts the memory of the flash tier's index against the limit.
     pub fn settle_index(&self) {
         let Some(flash) = &self.flash else { return };
         let now = flash.index_bytes();

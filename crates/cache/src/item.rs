@@ -1,7 +1,7 @@
-//! What a lookup hands out: a value with its metadata.
+//! Items: the values that lookups return, with their metadata.
 //!
-//! Invariant: a [`Value`] is immutable and stays readable for as long as it is held, whatever
-//! happens to its key meanwhile.
+//! Invariant: a [`Value`] is immutable and stays readable while it is held, even when its key is
+//! replaced or removed meanwhile.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -22,15 +22,15 @@ enum Kind {
 }
 
 impl Value {
-    /// Bytes `range` of a record that holds other bytes too.
+    /// Returns a value that is the bytes `range` of a record, which holds other bytes too.
     ///
     /// Panics when `range` reaches beyond the record.
     pub(crate) fn packed(record: Arc<[u8]>, range: Range<usize>) -> Self {
-        assert!(range.start <= range.end && range.end <= record.len(), "a value within its record");
+        assert!(range.start <= range.end && range.end <= record.len(), "a value is within its record");
         Self(Kind::Packed { record, start: range.start, end: range.end })
     }
 
-    /// The part of the value that `range` names, cut at its end.
+    /// Returns the bytes `range` of the value. A range that ends beyond the value is cut at its end.
     pub fn slice(&self, range: Range<u64>) -> Self {
         let length = self.len() as u64;
         let (from, to) = (range.start.min(length) as usize, range.end.min(length) as usize);
@@ -96,25 +96,25 @@ impl PartialEq for Value {
 
 impl Eq for Value {}
 
-/// A value with everything that is known of it.
+/// A value with its metadata.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// The value, or the part of it that was asked for.
+    /// The value, or the requested part of it.
     pub value: Value,
-    /// Bytes of the whole value.
+    /// Bytes of the complete value.
     pub length: u64,
-    /// The caller's own 32 bits, returned as they were stored.
+    /// 32 bits of the caller, returned as they were stored.
     pub flags: u32,
-    /// Number of this version of the item: changes with every write.
+    /// The version of the item, which every write changes.
     pub cas: u64,
-    /// When the item ends, in seconds since the epoch; 0 is never.
+    /// When the item expires, in seconds since the epoch; 0 is never.
     pub expires_at: u32,
-    /// How the item was used until this access.
+    /// How the item was used before this access.
     pub meta: ItemMeta,
 }
 
 impl Item {
-    /// Seconds that the item has left at `now`; `None` when it never ends.
+    /// Seconds from `now` until the item expires; `None` if it never does.
     pub fn seconds_left(&self, now: u32) -> Option<u32> {
         (self.expires_at != 0).then(|| self.expires_at.saturating_sub(now))
     }
@@ -129,23 +129,23 @@ pub struct ItemMeta {
     pub stored_at: u32,
     /// Whether it was read since it was stored.
     pub fetched: bool,
-    /// Whether it was marked as out of date but still servable.
+    /// Whether it is marked as out of date but may still be served.
     pub stale: bool,
-    /// Whether some client was told that it alone shall refresh the item.
+    /// Whether a client has already been chosen to refresh the item.
     pub won: bool,
-    /// Where the value was found.
+    /// The tier that answered.
     pub tier: Tier,
-    /// Whether it lies on flash.
+    /// Whether a copy is on flash.
     pub on_flash: bool,
 }
 
-/// A place that answers a lookup.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tier {
     /// Memory.
     Ram,
     /// The flash device.
     Flash,
-    /// Neither: the value was fetched from where it comes from.
+    /// Neither: the value was fetched from its origin.
     Origin,
 }

@@ -1,28 +1,30 @@
 //! The item count: how many items are in memory and on flash together, each counted once.
 //!
-//! Each tier knows how many it holds, but not how many of them the other holds too: a copy on flash may have
-//! had to go since. So items in memory are looked at and flash is asked for each: all of them up to
-//! [`LOOKED_AT`], else about as many, in every shard at random places, [`WINDOW`] side by side.
+//! Each tier knows how many items it holds, but not how many of them the other tier holds too, because
+//! flash may have dropped a copy since. So the count looks at items in memory and asks flash for each of
+//! them. Up to [`LOOKED_AT`] items it looks at all. Otherwise it looks at about that number, in every
+//! shard, at random positions, [`WINDOW`] neighbours at a time.
 //!
-//! **How exact it is.** Up to [`LOOKED_AT`] items in memory exact, beyond with a standard error of at most
-//! 1.1 % of them (a half by the root of 16,384 / [`WINDOW`]: neighbours may have come together), but for
-//! three things. A value that is longer than a record may be counts as its records, also after it was
-//! removed, until their segments are freed; an item on flash that expired counts until its segment is freed;
-//! and what changes during the count may count or not.
+//! **Accuracy.** Up to [`LOOKED_AT`] items in memory the count is exact. Beyond, its standard error is
+//! at most 1.1 % of them: 0.5 / sqrt(16,384 / [`WINDOW`]), because neighbours may have been stored
+//! together. There are three exceptions. A value that is longer than a record may be counts once for
+//! each of its records, also after its removal, until their segments are freed. An expired item on flash
+//! counts until its segment is freed. An item that changes during the count may count or not.
 
 use crate::inner::Inner;
 use crate::ram::Record;
 
-/// Items in memory that are looked at, about.
+/// Number of items in memory that the count looks at, approximately.
 const LOOKED_AT: u64 = 16 << 10;
-/// Places of a shard that are looked at under one lock when all are.
+/// Positions of a shard that are looked at under one lock when the count looks at all.
 const STEP: usize = 256;
-/// The same when some are.
+/// The same when the count takes a sample.
 const WINDOW: usize = 8;
-/// Windows tried for each that would do if every place held an item: memory that once held more has gaps.
+/// Attempts for each window that would suffice if every position held an item: a table that once held
+/// more items has gaps.
 const TRIES: u64 = 8;
 
-/// Items in memory that were looked at, and those of them that are not on flash too.
+/// Number of items in memory that were looked at, and of those that are not on flash too.
 #[derive(Default)]
 struct Looks {
     seen: u64,
@@ -30,7 +32,8 @@ struct Looks {
 }
 
 impl Inner {
-    /// See the module. Expired items count until they are found, as memcached counts them.
+    /// Counts the items as the module's documentation says. Expired items count until they are found, as
+    /// in memcached.
     pub fn count_items(&self) -> u64 {
         let (_, in_memory) = self.ram.counts();
         let on_flash = self.flash.as_ref().map_or(0, |flash| flash.items());
@@ -54,7 +57,7 @@ impl Inner {
         on_flash + alone
     }
 
-    /// Whether an item in memory lies on flash too, or waits to.
+    /// Whether an item in memory is also on flash, or is queued to be written there.
     pub fn is_in_both(&self, hash: u64, record: &Record) -> bool {
         record.on_flash && self.flash.as_ref().is_some_and(|flash| flash.still_has(hash, false))
     }
@@ -64,7 +67,7 @@ impl Inner {
         (0..places).step_by(STEP).for_each(|from| self.look_into(shard, from, STEP, looks));
     }
 
-    /// Looks at `most` items of a shard, or a few more; at fewer where there are gaps.
+    /// Looks at about `most` items of a shard; at fewer where the table has gaps.
     fn look_at_some(&self, shard: usize, most: u64, looks: &mut Looks) {
         let until = looks.seen + most;
         for _ in 0..TRIES * most.div_ceil(WINDOW as u64) {

@@ -1,12 +1,12 @@
-//! Histograms of latencies: fixed memory, no lock, no unit to choose.
+//! Histograms of latencies, in fixed memory and without locks.
 //!
-//! Four buckets to every doubling of nanoseconds (the scheme of HdrHistogram, with two bits of
-//! mantissa), so that a quantile is exact to 12.5 %.
+//! Each doubling of nanoseconds has four buckets (the scheme of HdrHistogram, with two bits of
+//! mantissa). Bounds of neighbouring buckets differ by at most 25 %.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets: four for each of the doublings from 2^0 to 2^43 ns, which is two hours and a half.
+/// Buckets: four for each of the doublings from 2^0 to 2^43 ns, which is about two and a half hours.
 const BUCKETS: usize = 4 * 44;
 
 /// Counts of latencies.
@@ -16,13 +16,13 @@ pub(crate) struct Histogram {
     sum_ns: AtomicU64,
 }
 
-/// A histogram at one moment.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
     counts: Vec<u64>,
-    /// Nanoseconds of all together.
+    /// Sum of all latencies in nanoseconds.
     pub sum_ns: u64,
-    /// How many were measured.
+    /// Number of measured latencies.
     pub count: u64,
 }
 
@@ -47,7 +47,7 @@ impl Histogram {
 }
 
 impl Latencies {
-    /// The latency that the given part (0 to 1) of all stayed below or at; zero when there are none.
+    /// An upper bound of the latency at the quantile `part` (0 to 1); zero if nothing was measured.
     pub fn quantile(&self, part: f64) -> Duration {
         let rank = (part.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -60,7 +60,7 @@ impl Latencies {
         Duration::ZERO
     }
 
-    /// Upper ends in seconds and counts of latencies at or below them, for metrics: one to a doubling.
+    /// For each doubling its upper bound in seconds and the number of latencies up to it, for metrics.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut sum = 0;
         self.counts.chunks(4).enumerate().map(move |(doubling, counts)| {
@@ -73,7 +73,7 @@ impl Latencies {
 fn bucket(ns: u64) -> usize {
     let ns = ns.max(1);
     let doubling = ns.ilog2();
-    // The two bits after the leading one; small numbers are shifted up to have them.
+    // The two bits after the leading one. Numbers below 4 are shifted left to have two.
     let mantissa = if doubling >= 2 { ns >> (doubling - 2) } else { ns << (2 - doubling) } & 3;
     (doubling as usize * 4 + mantissa as usize).min(BUCKETS - 1)
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_within_an_eighth() {
+    fn quantiles_are_within_a_quarter() {
         let histogram = Histogram::default();
         for us in 1..=10_000u64 {
             histogram.note(Duration::from_micros(us));

@@ -1,33 +1,33 @@
 //! The cache engine: one cache over RAM and flash.
 //!
-//! **What it is.** A library that keeps values by key in memory and in log-structured segments on
-//! flash, survives restarts, and says what it dropped and why.
+//! **What it is.** A library that keeps values by key in memory and in log-structured segments on flash,
+//! survives restarts, and counts every item that it drops with the reason.
 //!
-//! **What it is not.** It is not a store of record: everything in it can be had again elsewhere. It
-//! knows no blocks, tenants' limits or query languages, and no protocol: the memcached server is the
-//! crate `memcached`, the simulator over traces is `cache-sim`.
+//! **What it is not.** It is not a store of record: the caller can get every value again from its
+//! origin. It does not know blocks, tenants' limits, query languages or protocols: the memcached server
+//! is the crate `memcached`, and the simulator over traces is `cache-sim`.
 //!
-//! **Life of a call.** [`Cache::get`] hashes the key and locks the shard of its hash. What is in
-//! memory is answered at once by sharing it. Else the index of flash is asked under the same lock, and
-//! one read is submitted to the device; the caller gets a future. [`Cache::put`] reserves memory,
-//! which makes other items leave it for flash, and stores the value; new data goes to flash at once.
-//! [`Cache::update`] is a read-modify-write as one step, [`Cache::get_or_fetch_many`] reads through
-//! with one fetch for all who miss the same key.
+//! **Life of a call.** [`Cache::get`] hashes the key and locks the shard of its hash. A value in memory
+//! is returned at once, shared and not copied. Otherwise the call looks the key up in the index of flash
+//! under the same lock, submits one read to the device and returns a future. [`Cache::put`] reserves
+//! memory, for which it evicts other items to flash, and stores the value; new data is also written to
+//! flash at once. [`Cache::update`] is an atomic read-modify-write. [`Cache::get_or_fetch_many`] reads
+//! through the cache, with one fetch for all callers that miss the same key.
 //!
-//! **Parts.** `cache` is the public face; `inner` is both tiers as one, and the reason why no stale
-//! value is ever served. `ram` is the memory tier. `flash_tier` puts [`flash`] behind it: what is
-//! offered to it passes admission, and waits in the `write_back` queue while write buffers are full.
-//! [`policy`] decides what is evicted from RAM, what is admitted to flash and what is written again,
-//! and counts evictions. [`flash`] keeps records in segments on a [`device`] and recovers them after a
-//! restart. A single flight lets one of many callers who miss a key fetch it, `item_count` counts the
-//! items of both tiers, `memory_file` keeps memory over a stop. [`predict`] says what other sizes would
-//! do while the cache runs, fed by `forecast`, with the [`model`] of the cache that the simulator uses
-//! too.
+//! **Parts.** `cache` is the public interface. `inner` joins the two tiers and ensures that no stale
+//! value is ever served. `ram` is the memory tier. `flash_tier` connects it with [`flash`]: a value
+//! offered to flash passes admission, and waits in the `write_back` queue while all write buffers are
+//! full. [`policy`] decides which items are evicted from memory, admitted to flash and written again
+//! there, and counts evictions. [`flash`] keeps records in segments on a [`device`] and recovers them
+//! after a restart. `flights` lets one of many callers that miss a key fetch it. `item_count` counts the
+//! items of both tiers. `memory_file` saves the memory tier at a clean stop. [`predict`] estimates,
+//! while the cache runs, the hit ratios at other sizes; `forecast` feeds it, and it uses the [`model`]
+//! of the cache that the simulator uses too.
 //!
-//! **Invariants.** Never a wrong byte: what a checksum or the key does not confirm is a miss.
-//! Nothing is unbounded, and every drop is counted with its reason.
+//! **Invariants.** The cache never returns a wrong byte: data that its checksum or key does not confirm
+//! is a miss. Everything is bounded, and every drop is counted with its reason.
 //!
-//! A cache in memory; with [`CacheOptions::flash`] the answers can also be [`Answer::Pending`]:
+//! A cache in memory. With [`CacheOptions::flash`] an answer can also be [`Answer::Pending`]:
 //!
 //! ```
 //! use bytes::Bytes;
@@ -36,7 +36,7 @@
 //!
 //! let cache = Cache::in_memory(&Env::system(1), 64 << 20);
 //! cache.put(b"key", Bytes::from_static(b"value"), &Put::default());
-//! let Lookup::Hit(item) = cache.get(b"key", &Read::default()) else { panic!("it was just put") };
+//! let Lookup::Hit(item) = cache.get(b"key", &Read::default()) else { panic!("the value was put above") };
 //! assert_eq!(&item.value[..], b"value");
 //! assert!(cache.remove(b"key"));
 //! ```

@@ -1,34 +1,35 @@
-//! The removal listener: it hears of items that leave memory by themselves.
+//! The removal listener, which receives the items that leave memory without a caller's request.
 //!
-//! Invariant: an item is told of at most once, under the lock of its shard: a listener must be quick
-//! and must not call the cache. What a caller removes or replaces is not told.
+//! Invariant: the listener receives an item at most once, under the lock of its shard. It must be quick
+//! and must not call the cache. Items that a caller removes or replaces are not reported.
 
 use std::fmt::Debug;
 
-/// Hears of items that leave memory.
+/// Receives items that leave memory.
 pub trait RemovalListener: Debug + Send + Sync {
-    /// `item` has left.
+    /// Called for each item that has left memory.
     fn removed(&self, item: &RemovedItem<'_>);
 }
 
 /// An item that has left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedItem<'a> {
-    /// Its key.
+    /// The key of the item.
     pub key: &'a [u8],
-    /// Bytes of its value.
+    /// Length of the value in bytes.
     pub length: u64,
-    /// The caller's own 32 bits.
+    /// 32 bits of the caller, as they were stored.
     pub flags: u32,
-    /// When it ended or would have, in seconds since the epoch; 0 is never.
+    /// When it expires or would have, in seconds since the epoch; 0 is never.
     pub expires_at: u32,
     /// When it was last accessed or stored, in seconds since the epoch.
     pub accessed_at: u32,
     /// Whether it was read since it was stored.
     pub fetched: bool,
-    /// Why it left.
+    /// Why it has left.
     pub why: RemovalReason,
-    /// Whether a lookup found it dead; otherwise room was needed or a pass came by.
+    /// Whether a lookup found it dead. Otherwise it was removed to make room or by a pass over the
+    /// items.
     pub looked_up: bool,
     /// Now, in seconds since the epoch.
     pub now: u32,
@@ -37,9 +38,9 @@ pub struct RemovedItem<'a> {
 /// Why an item leaves memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovalReason {
-    /// It made way for others.
+    /// It was evicted to make room.
     Evicted,
-    /// It had ended.
+    /// It had expired.
     Expired,
     /// A `flush_all` had voided it.
     Flushed,

@@ -1,4 +1,4 @@
-//! The cache's figures in the Prometheus exposition format, read when they are asked for.
+//! The cache's metrics in the Prometheus exposition format, read at each scrape.
 
 use std::fmt::{self, Debug};
 
@@ -101,7 +101,11 @@ fn leaving(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
         ("removed", ram.removed),
         ("refused", ram.refused),
     ];
-    counters(encoder, ("sandur_cache_ram_left", "Items that left memory or never got there", "why"), &why)
+    counters(
+        encoder,
+        ("sandur_cache_ram_left", "Items that left memory or were refused, by reason", "why"),
+        &why,
+    )
 }
 
 fn churn(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
@@ -146,8 +150,10 @@ fn prediction(encoder: &mut DescriptorEncoder, cache: &Cache) -> fmt::Result {
 fn latencies(encoder: &mut DescriptorEncoder, stats: &CacheStats) -> fmt::Result {
     let tiers =
         [("ram", Some(&stats.ram_latency)), ("flash", stats.flash.as_ref().map(|flash| &flash.latency))];
-    let (name, text) =
-        ("sandur_cache_lookup", "Time of lookups by the tier that answered; of those in memory a sample");
+    let (name, text) = (
+        "sandur_cache_lookup",
+        "Duration of lookups by the tier that answered; lookups in memory are sampled",
+    );
     let mut metric = encoder.encode_descriptor(name, text, Some(&Unit::Seconds), MetricType::Histogram)?;
     for (tier, latencies) in tiers {
         let Some(latencies) = latencies else { continue };
@@ -160,7 +166,7 @@ fn histogram(latencies: &Latencies, mut metric: MetricEncoder) -> fmt::Result {
     let mut before = 0;
     let mut buckets = Vec::new();
     for (end, sum) in latencies.cumulative() {
-        // From a quarter of a microsecond to some seconds; the rest is in the outermost.
+        // Bounds from 0.25 µs to 8 s have buckets; latencies outside are in the first or last one.
         if (2.5e-7..8.0).contains(&end) {
             buckets.push((end, sum - before));
             before = sum;
@@ -195,12 +201,12 @@ fn device(encoder: &mut DescriptorEncoder, flash: &FlashTierStats) -> fmt::Resul
         ("stale", counts.reads_stale),
         ("expired", counts.reads_expired),
     ];
-    counters(encoder, ("sandur_cache_flash_reads", "Reads of flash by how they ended", "result"), &reads)?;
+    counters(encoder, ("sandur_cache_flash_reads", "Reads of flash by result", "result"), &reads)?;
     let dropped: Vec<(&str, u64)> =
         Dropped::ALL.iter().zip(counts.dropped).map(|(reason, count)| (reason.name(), count)).collect();
     counters(
         encoder,
-        ("sandur_cache_flash_dropped", "Records that are not on flash any more", "why"),
+        ("sandur_cache_flash_dropped", "Records dropped from flash or not written to it, by reason", "why"),
         &dropped,
     )?;
     let refused: Vec<(&str, u64)> =

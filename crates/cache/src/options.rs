@@ -1,6 +1,6 @@
 //! Options of a cache.
 //!
-//! Invariant: the defaults are the settings we measure; nothing here needs tuning for a workload.
+//! Invariant: the defaults are the settings that we measure. No workload needs other ones.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ pub struct CacheOptions {
     pub memory: u64,
     /// Largest value in bytes.
     pub max_value: u64,
-    /// Whether items make way for new ones. When not, writes are refused with
+    /// Whether items are evicted for new ones. If `false`, writes are refused with
     /// [`Stored::NoMemory`](crate::Stored::NoMemory) once memory is full.
     pub evict: bool,
-    /// Who hears of items that leave memory by themselves.
+    /// Receives the items that leave memory without a call that removes or replaces them.
     pub listener: Option<Arc<dyn RemovalListener>>,
-    /// The flash tier under memory, if there is one. Its buffers and its index count against
-    /// `memory`, which bounds them too.
+    /// The flash tier below memory, if any. Its buffers and its index count against `memory`, which
+    /// bounds them too.
     pub flash: Option<FlashOptions>,
-    /// Bytes that may be written to flash in 24 hours; 0 for no limit.
+    /// Most bytes that may be written to flash in 24 hours; 0 for no limit.
     pub flash_write_bytes_per_day: u64,
-    /// Parts of flash that tenants ([`Put::tenant`](crate::Put::tenant)) may hold once it is full: what would
-    /// put one above its part is kept in memory alone, but for metadata.
+    /// Shares of flash that tenants ([`Put::tenant`](crate::Put::tenant)) may hold once it is full. A
+    /// value that would put its tenant above the share is kept in memory only, except metadata.
     pub tenant_caps: TenantCaps,
 }
 
-/// The least memory limit in bytes: below it the tables alone would be the cache.
+/// The smallest memory limit in bytes. Below it the tables would leave no room for items.
 pub const LEAST_MEMORY: u64 = 1 << 20;
 
-/// Longest key in bytes.
+/// Length of the longest key in bytes.
 pub const LONGEST_KEY: usize = u16::MAX as usize;
 
 impl Default for CacheOptions {

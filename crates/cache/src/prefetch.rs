@@ -1,14 +1,15 @@
-//! Asks the processor for memory that will be needed soon.
+//! Prefetches memory into the caches of the processor.
 //!
-//! A lookup of many keys touches memory that is in no cache: a cell of a table, the entry that it names, the
-//! item. Asked for together, the loads of all keys overlap; one after the other, each waits for the last.
+//! A lookup of many keys touches memory that is in no cache: a cell of a table, the entry that it names,
+//! and the item. Loads that are requested together overlap; requested one after the other, each waits
+//! for the previous one.
 //!
-//! Invariant: only ever a hint. No byte is read, so a wrong address costs nothing but time.
+//! Invariant: a prefetch is only a hint. It reads no byte, so a wrong address costs only time.
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Asks for the first `bytes` bytes of what `from` points to, and for its line in any case.
+/// Prefetches the first `bytes` bytes of the target of `from`, at least one cache line.
 #[inline(always)]
 pub(crate) fn prefetch<T: ?Sized>(from: *const T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]

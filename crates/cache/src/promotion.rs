@@ -1,19 +1,19 @@
-//! Promotion to memory and demotion to flash, as a caller may want them instead of what the cache does by
-//! itself. memcached's operators have options for both.
+//! Promotion to memory and demotion to flash under the caller's control, instead of the cache's own
+//! rules. memcached's operators have options for both.
 //!
-//! Invariant: the defaults change nothing.
+//! Invariant: the defaults leave the cache's own rules in force.
 
-/// Which items return to memory when they are read from flash.
+/// Which items are copied to memory when they are read from flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Promotion {
-    /// Those that are worth it: while there is room, and what is read again soon.
+    /// Items that were read shortly before, and any item while memory has room to spare.
     #[default]
     Worthy,
-    /// Those that are read again soon, room or not.
+    /// Items that were read shortly before.
     Again,
-    /// None.
+    /// No item.
     Never,
-    /// Every one.
+    /// Every item.
     Always,
 }
 
@@ -23,11 +23,11 @@ impl Promotion {
     }
 }
 
-/// Which items leave memory for flash although there is room for them.
+/// Which items move from memory to flash although memory has room for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demotion {
-    /// Not accessed for so many seconds.
+    /// Seconds since the last access of the item, at least.
     pub idle_s: u32,
-    /// Of at least so many bytes, key and value.
+    /// Bytes of key and value together, at least.
     pub least_bytes: u64,
 }

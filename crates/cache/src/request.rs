@@ -1,7 +1,7 @@
-//! What callers ask of a cache and the shapes of its answers.
+//! Requests to a cache and the shapes of its answers.
 //!
-//! Invariant: a call never blocks. What needs the device is answered by a [`Pending`] future,
-//! which works with any runtime: the waker decides where it continues.
+//! Invariant: a call never blocks. If it needs the device, its answer is a [`Pending`] future, which
+//! works with any runtime: the waker decides where it continues.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -15,18 +15,18 @@ use crate::item::Item;
 /// How to read a key.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
-    /// The part of the value that is wanted, in bytes; the whole value when `None`.
+    /// The requested byte range of the value; `None` for the complete value.
     pub range: Option<Range<u64>>,
     /// What the caller knows about the value.
     pub hint: Hint,
-    /// New expiry of the item, in seconds since the epoch (0 = never), if it shall change.
+    /// The new expiry of the item, in seconds since the epoch (0 = never); `None` leaves it as it is.
     pub expires_at: Option<u32>,
-    /// The access does not count: not for eviction, not for `fetched` and the last access.
+    /// Whether the access is not counted: eviction, `fetched` and the last access do not change.
     pub quiet: bool,
 }
 
 impl Read {
-    /// The whole value, as an access with `hint`.
+    /// Reads the complete value with `hint`.
     pub fn with_hint(hint: Hint) -> Self {
         Self { hint, ..Self::default() }
     }
@@ -35,40 +35,40 @@ impl Read {
 /// How to write a key.
 #[derive(Clone, Debug, Default)]
 pub struct Put {
-    /// The caller's own 32 bits.
+    /// 32 bits of the caller, stored with the value.
     pub flags: u32,
-    /// When the item ends, in seconds since the epoch; 0 is never.
+    /// When the item expires, in seconds since the epoch; 0 is never.
     pub expires_at: u32,
     /// What the caller knows about the value.
     pub hint: Hint,
-    /// Whose the item is, for shares and churn; 0 is nobody's.
+    /// The tenant that owns the item, for shares of flash and for churn; 0 is no tenant.
     pub tenant: u32,
     /// What must hold for the write to happen.
     pub condition: Condition,
-    /// The item's new version number; the cache's next one when `None`.
+    /// The item's new version number; `None` for the cache's next one.
     pub cas: Option<u64>,
-    /// The item is out of date from the start but still servable.
+    /// Whether the item is out of date from the start but may still be served.
     pub stale: bool,
-    /// Somebody was already told to refresh it.
+    /// Whether a client has already been chosen to refresh it.
     pub won: bool,
 }
 
-/// What must hold of the present item for a write to happen.
+/// Condition on the present item under which a write happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Anything.
+    /// No condition.
     #[default]
     Always,
-    /// There is none.
+    /// There is no item.
     Absent,
-    /// There is one.
+    /// There is an item.
     Present,
-    /// There is one with this version number.
+    /// There is an item with this version number.
     Cas(u64),
 }
 
 impl Condition {
-    /// `None` when a write may happen over an item with version `present`, else what to answer.
+    /// `None` if a write over an item with version `present` may happen, otherwise the answer.
     pub(crate) fn refusal(self, present: Option<u64>) -> Option<Stored> {
         match (self, present) {
             (Self::Always, _) | (Self::Absent, None) | (Self::Present, Some(_)) => None,
@@ -79,95 +79,95 @@ impl Condition {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It happened; the item has this version number.
+    /// The value was written.
     Done {
         /// The item's version number.
         cas: u64,
     },
-    /// It did not: there is an item, and the condition wanted none or another version.
+    /// Not written: there is an item, and the condition required none or another version.
     Exists,
-    /// It did not: there is no item, and the condition wanted one.
+    /// Not written: there is no item, and the condition required one.
     Missing,
-    /// It did not: the value is larger than `limit` bytes (`CacheOptions::max_value`). An
-    /// unconditional write has removed the old item, so that nobody reads what was replaced.
+    /// Not written: the value is larger than `limit` bytes (`CacheOptions::max_value`). An unconditional
+    /// write has removed the old item, so that no reader gets the replaced value.
     TooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// It did not: no memory could be freed. The old item is gone as with `TooLarge`.
+    /// Not written: no memory could be freed. The old item is removed as with `TooLarge`.
     NoMemory,
 }
 
-/// What a read-modify-write does with its item.
+/// What a read-modify-write does to its item.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Nothing.
     Keep,
     /// Removes it.
     Remove,
-    /// Changes metadata; the value stays. Nothing when there is no item.
+    /// Changes metadata and keeps the value. Does nothing when there is no item.
     Revise(Revision),
-    /// Stores a new value. The condition in `Put` is not looked at: the closure has decided.
+    /// Stores a new value. The condition in `Put` is ignored, because the closure has decided.
     Write(Bytes, Put),
 }
 
 /// New metadata for an item; `None` leaves a field as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revision {
-    /// When it ends, in seconds since the epoch; 0 is never.
+    /// When the item expires, in seconds since the epoch; 0 is never.
     pub expires_at: Option<u32>,
-    /// Version number.
+    /// The version number.
     pub cas: Option<u64>,
-    /// Out of date but still servable.
+    /// Whether the item is out of date but may still be served.
     pub stale: Option<bool>,
-    /// Somebody was told to refresh it.
+    /// Whether a client has been chosen to refresh it.
     pub won: Option<bool>,
-    /// Counts as an access: for eviction, `fetched` and the last access.
+    /// Whether the change counts as an access: for eviction, `fetched` and the last access.
     pub accessed: bool,
 }
 
-/// What became of a read-modify-write.
+/// The outcome of a read-modify-write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Updated<R> {
     /// What the closure returned.
     pub answer: R,
-    /// What was done.
+    /// What the change did.
     pub applied: Applied,
 }
 
 /// What a [`Change`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// Nothing, or there was nothing to do it to.
+    /// Nothing, or there was no item to change.
     Kept,
-    /// The item is gone.
+    /// The item was removed.
     Removed,
-    /// Metadata were changed.
+    /// Metadata was changed.
     Revised,
-    /// The value was written; see [`Stored`] for what that may mean.
+    /// A value was to be written; [`Stored`] says whether it was.
     Written(Stored),
 }
 
 /// The answer to a lookup.
 #[derive(Debug)]
 pub enum Lookup {
-    /// In memory.
+    /// The item, from memory.
     Hit(Item),
-    /// In no tier.
+    /// The key is in no tier.
     Miss,
-    /// Probably on the device; `None` when it was not there after all.
+    /// The item is probably on flash; the future yields `None` if it is not.
     Pending(Pending<Option<Item>>),
 }
 
-/// An answer that is there at once or needs the device first.
+/// An answer that is ready at once or needs the device first.
 #[derive(Debug)]
 pub enum Answer<T> {
-    /// There at once.
+    /// The answer, ready at once.
     Ready(T),
-    /// Needs the device.
+    /// The answer after a read of the device.
     Pending(Pending<T>),
 }
 
@@ -192,11 +192,11 @@ impl Lookup {
     }
 }
 
-/// An answer under way. Dropping it gives up the answer; a change under way may still happen or not.
+/// An answer under way. Dropping it discards the answer; a change under way may happen or not.
 pub struct Pending<T>(Pin<Box<dyn Future<Output = T> + Send>>);
 
 impl<T> Pending<T> {
-    /// An answer that `future` brings.
+    /// Wraps `future`, which yields the answer.
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }

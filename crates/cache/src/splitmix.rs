@@ -1,16 +1,16 @@
-//! splitmix64 (Steele, Lea, Flood 2014): seeded numbers and a hash of a number.
+//! splitmix64 (Steele, Lea, Flood 2014): a seeded generator of numbers and a hash of a number.
 //!
 //! Invariant: the same seed gives the same numbers on every machine.
 
-/// What the state advances by: 2^64 divided by the golden ratio, made odd.
+/// Increment of the state: 2^64 divided by the golden ratio, made odd.
 pub const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A sequence of numbers.
+/// A generator of 64-bit numbers.
 #[derive(Clone, Debug)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The sequence of a seed.
+    /// A generator with the given seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,12 +21,12 @@ impl SplitMix {
         mix(self.0)
     }
 
-    /// The next in 0..1.
+    /// The next number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         unit(self.draw())
     }
 
-    /// The next below `bound`, which is at least 1.
+    /// The next number below `bound`, which must be at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
@@ -39,7 +39,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number's upper 53 bits as a number in 0..1.
+/// The upper 53 bits of a number, scaled to [0, 1).
 pub fn unit(number: u64) -> f64 {
     (number >> 11) as f64 / (1u64 << 53) as f64
 }

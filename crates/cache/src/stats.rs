@@ -1,103 +1,102 @@
-//! What a cache counts.
+//! Counters of a cache.
 //!
-//! Invariant: every lookup is counted once, as a hit or as a miss with its reason; every item that
-//! leaves is counted once, with the reason.
+//! Invariant: every lookup is counted once, as a hit or as a miss with its reason. Every item that
+//! leaves is counted once, with its reason.
 
 use crate::flash::FlashStats;
 use crate::latency::Latencies;
 use crate::policy::Refusal;
 
-/// Everything that a cache can say of itself.
+/// All counters and sizes of a cache.
 #[derive(Clone, Debug, Default)]
 pub struct CacheStats {
     /// The RAM tier's counters.
     pub ram: RamCounts,
-    /// Items in the RAM tier.
+    /// Number of items in the RAM tier.
     pub items: u64,
-    /// Bytes of items in the RAM tier, with their entries in its tables.
+    /// Bytes of the items in the RAM tier, including their entries in its tables.
     pub bytes: u64,
-    /// Bytes in use of all that counts against the memory limit.
+    /// Bytes in use that count against the memory limit.
     pub memory_used: u64,
     /// The memory limit in bytes.
     pub memory_limit: u64,
-    /// Writes that happened.
+    /// Writes that were stored.
     pub stored: u64,
-    /// Time of lookups that memory answered; one in some dozens is measured.
+    /// Durations of lookups answered from memory; one in 64 is measured.
     pub ram_latency: Latencies,
     /// The flash tier, if there is one.
     pub flash: Option<FlashTierStats>,
 }
 
-/// What the flash tier says of itself.
+/// Counters of the flash tier.
 #[derive(Clone, Debug)]
 pub struct FlashTierStats {
-    /// Figures of the device and its segments.
+    /// Counters of the device and its segments.
     pub device: FlashStats,
-    /// Lookups answered from it.
+    /// Lookups answered from flash.
     pub hits: u64,
-    /// Lookups that the index sent to it in vain: the record was another key's, had expired, or could
-    /// not be read.
+    /// Lookups that the index sent to flash in vain: the record belonged to another key, had expired, or
+    /// could not be read.
     pub misses: u64,
-    /// Time of lookups that it answered.
+    /// Durations of lookups answered from flash.
     pub latency: Latencies,
-    /// Lookups that found nothing because the item had to make way for others on flash, as far as that
-    /// is remembered.
+    /// Misses of items that had been evicted from flash, as far as their keys are remembered.
     pub missed_evicted: u64,
-    /// Bytes of segments that are always kept free.
+    /// Bytes of the segments that are kept free.
     pub reserve_bytes: u64,
-    /// Items that were copied into memory because they were read again.
+    /// Items copied from flash into memory because they were read again.
     pub promoted: u64,
-    /// How often admission refused a value, by reason.
+    /// Number of values that admission refused, by reason.
     pub refused: Vec<(Refusal, u64)>,
 }
 
 /// Counters of the RAM tier since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RamCounts {
-    /// Lookups answered.
+    /// Lookups answered from memory.
     pub hits: u64,
-    /// What the items of these lookups take in the tier that [`crate::predict`] models.
+    /// Bytes of the items of these lookups, as [`crate::predict`] sizes them in the tier that it models.
     pub hit_bytes: u64,
-    /// What values take that were stored under keys that were nowhere.
+    /// Bytes of the values stored under keys that were in no tier, sized in the same way.
     pub filled_bytes: u64,
-    /// Lookups of keys that were not there at all.
+    /// Lookups of keys that were in no tier.
     pub absent: u64,
     /// Lookups of items that had expired.
     pub found_expired: u64,
     /// Lookups of items that a `flush_all` had voided.
     pub found_flushed: u64,
-    /// Live items that made way for others and went nowhere.
+    /// Live items that were evicted and are not on flash.
     pub evicted: u64,
-    /// Those of them that nobody had read.
+    /// Those of them that were never read.
     pub evicted_unfetched: u64,
     /// Those of them that had an expiry.
     pub evicted_with_expiry: u64,
-    /// Bytes of records that made way for others.
+    /// Bytes of the evicted records.
     pub evicted_bytes: u64,
-    /// Items that left because they had expired.
+    /// Items removed because they had expired.
     pub expired: u64,
-    /// Those of them that nobody had read.
+    /// Those of them that were never read.
     pub expired_unfetched: u64,
-    /// Items that left because of a `flush_all`.
+    /// Items removed because a `flush_all` had voided them.
     pub flushed: u64,
-    /// Dead items whose memory was taken for a new one.
+    /// Dead items (expired or voided) whose memory was reused for a new item.
     pub reclaimed: u64,
     /// Items that a new value replaced.
     pub replaced: u64,
-    /// Items that were removed by name.
+    /// Items removed by a call for their key.
     pub removed: u64,
     /// Writes refused because no memory could be freed.
     pub refused: u64,
-    /// Items that made way for others and lay on flash already.
+    /// Items evicted from memory of which flash had a copy already.
     pub dropped_clean: u64,
-    /// Items that made way for others and were written to flash.
+    /// Items evicted from memory that were written to flash.
     pub demoted: u64,
     /// Items of another key with the same hash that a new item displaced.
     pub displaced: u64,
 }
 
 impl RamCounts {
-    /// Lookups that found nothing.
+    /// Lookups that missed.
     pub fn misses(&self) -> u64 {
         self.absent + self.found_expired + self.found_flushed
     }

@@ -1,16 +1,16 @@
-//! A clean stop: what is in memory alone goes to flash, and flash is closed.
+//! A clean stop: items that are only in memory are written to flash, and flash is closed.
 //!
-//! Values are offered as fast as flash takes them: a device that is slow, or shares its machine with busy
-//! processes, makes the stop longer and costs no value before the caller's patience is over.
+//! Values are offered as fast as flash accepts them. A slow device, or a busy machine, makes the stop
+//! longer, but loses no value before the caller's patience is over.
 //!
-//! Invariant: what was given up is logged.
+//! Invariant: items that were not written are logged.
 
 use std::time::Duration;
 
 use crate::flash_tier::FlashTier;
 use crate::inner::Inner;
 
-/// Items looked at while a shard is locked.
+/// Items that are looked at under one lock of the shard.
 const STEP: usize = 64;
 
 impl Inner {
@@ -25,15 +25,15 @@ impl Inner {
                 items = items.saturating_sub(looked_at),
                 patience_s = patience.as_secs(),
                 health = flash.flash().health().name(),
-                "not all items of memory were written to flash before the stop: those that flash does not \
+                "some items in memory were not written to flash before the stop: those that flash does not \
                  have are lost"
             );
         }
         flash.close();
     }
 
-    /// Writes what is in memory alone to flash. How many items were looked at when that was given up after
-    /// `patience`, or because the device is out of use.
+    /// Writes items that are only in memory to flash. On failure returns the number of items looked at
+    /// before `patience` was over or the device failed.
     fn write_memory(&self, flash: &FlashTier, patience: Duration) -> Result<(), u64> {
         let until = self.env.monotonic() + patience;
         let mut looked_at = 0;
@@ -54,7 +54,7 @@ impl Inner {
                         return Err(looked_at);
                     }
                     looked_at += 1;
-                    // What was changed or removed since is another's affair.
+                    // An item that was changed or removed since is left to that change.
                     let _ = self.ram.lock(hash).with(hash, &key, (at, false), |record, _| {
                         record.on_flash = flash.offer(hash, record, u8::from(record.fetched));
                     });

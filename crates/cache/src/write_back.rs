@@ -1,14 +1,16 @@
 //! The write-back queue: values that wait for room in the write buffers of flash.
 //!
-//! When values come faster than the device takes them, or one is larger than the buffers, they are
-//! held here instead of being dropped at once: at most a bounded number of bytes, each for as long as a
-//! write of the device may take. They can be read meanwhile. A thread writes them one after the other as
-//! buffers become free, large ones piece by piece; no caller ever waits here. A caller that can slow down
-//! without harm, such as a server its clients, gets [`Backpressure`] from half of the bytes on.
+//! When values arrive faster than the device writes them, or one is larger than the buffers, they wait
+//! in this queue instead of being dropped at once. The queue is bounded in bytes, and a value waits no
+//! longer than a write of the device may take. Lookups find the values meanwhile. A thread writes them
+//! one after the other as buffers become free, and large values piece by piece; no caller ever blocks
+//! here. From half of the bound on, a caller that can slow down, such as a server for its clients, gets
+//! [`Backpressure`].
 //!
-//! Invariants: what is here is the newest version of its key, and flash finds no other one; whoever
-//! changes a key takes it out first, under the lock of the key's shard. The last step of a write, which
-//! makes it found on flash, and the removal from here are one step for everybody else.
+//! Invariants: a queued value is the newest version of its key, and the index of flash has no other one.
+//! A caller that changes a key first removes it from the queue, under the lock of the key's shard. The
+//! last step of a write, after which flash finds the value, and the removal from the queue are atomic
+//! for all other threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
@@ -23,22 +25,22 @@ use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
 use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 
-/// How long to wait for a write buffer before another try.
+/// How long to wait for a write buffer before the next attempt.
 pub(crate) const BUFFER_PAUSE: Duration = Duration::from_millis(2);
-/// How long an idle thread sleeps.
+/// How long the thread sleeps while nothing is queued.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long a caller with backpressure waits at most.
+/// Longest wait of a caller that backpressure slows down.
 const SLOWEST: Duration = Duration::from_millis(50);
 
 pub(crate) struct WriteBackQueue {
     env: Env,
-    /// A value that found no room for so long is dropped, and counted.
+    /// A value that has found no room for this long is dropped and counted.
     patience: Duration,
     waiting: Mutex<Waiting>,
     slowed: Mutex<Slowed>,
     arrived: Condvar,
-    /// How many values wait; most of the time none, which costs one look.
+    /// Number of queued values. It is mostly 0, which a lookup sees without a lock.
     count: AtomicUsize,
     bytes: AtomicU64,
     memory: Arc<Memory>,
@@ -47,7 +49,7 @@ pub(crate) struct WriteBackQueue {
 #[derive(Debug, Default)]
 struct Waiting {
     queued: HashMap<u64, Queued>,
-    /// Hash and number of queued by age; of those that are gone too.
+    /// Hashes and numbers of queued values, oldest first; also of values that were removed since.
     order: VecDeque<(u64, u64)>,
     next_number: u64,
     closed: bool,
@@ -67,18 +69,19 @@ impl Waiting {
     }
 }
 
-/// Those who wait until fewer bytes do, by when their wait ends at the latest.
+/// Callers that wait until the queue is less than half full, by the time at which their wait ends at the
+/// latest.
 #[derive(Debug, Default)]
 struct Slowed {
     wakers: BTreeMap<(Duration, u64), Waker>,
     next_number: u64,
 }
 
-/// Ends when the values that wait for flash have become fewer, or after [`SLOWEST`].
+/// Ends when the write-back queue is less than half full, or after [`SLOWEST`].
 #[derive(Debug)]
 pub struct Backpressure {
     write_back: Arc<WriteBackQueue>,
-    /// When it ends at the latest, and its number.
+    /// The time at which it ends at the latest, and a number that makes the pair unique.
     until: (Duration, u64),
 }
 
@@ -99,18 +102,18 @@ impl Drop for Backpressure {
     }
 }
 
-/// What became of the oldest entry.
+/// What happened to the oldest entry.
 enum Step {
-    /// Nothing waits.
+    /// The queue is empty.
     Empty,
-    /// It was written, dropped, or taken out by another process.
+    /// The entry was written or dropped, or another thread has removed it.
     Gone,
-    /// There is no room for it yet.
+    /// There is no room for the entry yet.
     NoRoom,
 }
 
 impl WriteBackQueue {
-    /// For at most an eighth of all memory, or one value of a quarter.
+    /// The queue holds at most an eighth of all memory, or a single value of up to a quarter.
     pub fn new(env: &Env, patience: Duration, memory: Arc<Memory>) -> Self {
         Self {
             env: env.clone(),
@@ -132,17 +135,17 @@ impl WriteBackQueue {
         self.memory.limit() / 8
     }
 
-    /// Whether a value of so many bytes may wait beside those that do.
+    /// Whether a value of this size fits into the queue with the queued ones.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         self.is_empty() || self.bytes() + bytes <= self.bytes_max()
     }
 
-    /// Whether half of the bytes that may wait do.
+    /// Whether the queue holds more than half of its bound.
     pub fn is_half_full(&self) -> bool {
         self.bytes() > self.bytes_max() / 2
     }
 
-    /// What to wait for before more is stored; nothing while less than half is in use.
+    /// The future that a caller awaits before it stores more; `None` up to half of the bound.
     pub fn backpressure(self: &Arc<Self>) -> Option<Backpressure> {
         if !self.is_half_full() {
             return None;
@@ -153,10 +156,11 @@ impl WriteBackQueue {
         Some(Backpressure { write_back: Arc::clone(self), until })
     }
 
-    /// Wakes when it is `until` or less than half is in use, unless one of them is so already.
+    /// Registers `waker`, which is woken at `until` or when the queue is no longer half full. Returns
+    /// `false` if that holds already.
     fn wake_later(&self, until: (Duration, u64), waker: &Waker) -> bool {
         let mut slowed = self.lock_slowed();
-        // Looked at under the lock: who empties the box takes the lock afterwards.
+        // Checked under this lock: a thread that empties the queue takes it afterwards.
         if self.env.monotonic() >= until.0 || !self.is_half_full() || self.lock().closed {
             return false;
         }
@@ -164,7 +168,7 @@ impl WriteBackQueue {
         true
     }
 
-    /// Wakes those that have waited long enough.
+    /// Wakes the callers whose wait is over.
     fn wake_slowed(&self) {
         let mut slowed = self.lock_slowed();
         if slowed.wakers.is_empty() {
@@ -182,17 +186,17 @@ impl WriteBackQueue {
         self.slowed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many values wait.
+    /// Number of queued values.
     pub fn len(&self) -> u64 {
         self.count.load(Ordering::Acquire) as u64
     }
 
-    /// Bytes that wait.
+    /// Bytes of the queued values.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes a value in, whose key must not be here. Whether there was room.
+    /// Adds a value whose key must not be queued. Returns whether there was room.
     pub fn add(&self, hash: u64, record: &Record, class: Class) -> bool {
         let weight = record.weight();
         let mut waiting = self.lock();
@@ -214,7 +218,7 @@ impl WriteBackQueue {
         true
     }
 
-    /// The value of a hash, if it waits.
+    /// The queued value of a hash.
     pub fn get(&self, hash: u64) -> Option<Record> {
         if self.is_empty() {
             return None;
@@ -222,7 +226,7 @@ impl WriteBackQueue {
         self.lock().queued.get(&hash).map(|entry| entry.record.clone())
     }
 
-    /// Changes the expiry of a value; whether it waits.
+    /// Changes the expiry of a queued value. Returns whether it is queued.
     pub fn touch(&self, hash: u64, expires_at: u32) -> bool {
         if self.is_empty() {
             return false;
@@ -230,19 +234,19 @@ impl WriteBackQueue {
         let mut waiting = self.lock();
         let Waiting { queued, order, next_number, .. } = &mut *waiting;
         let Some(entry) = queued.get_mut(&hash) else { return false };
-        // A new number, so that what is being written of it does not count.
+        // The new number invalidates a write of the entry that is under way.
         *next_number += 1;
         (entry.number, entry.record.expires_at) = (*next_number, expires_at);
         order.push_back((hash, *next_number));
         true
     }
 
-    /// Takes a value out; whether it was there.
+    /// Removes a value. Returns whether it was queued.
     pub fn remove(&self, hash: u64) -> bool {
         !self.is_empty() && self.remove_from(&mut self.lock(), hash)
     }
 
-    /// Takes all values out.
+    /// Removes all values.
     pub fn clear(&self) {
         let mut waiting = self.lock();
         let hashes: Vec<u64> = waiting.queued.keys().copied().collect();
@@ -259,7 +263,7 @@ impl WriteBackQueue {
         self.wake_slowed();
     }
 
-    /// Writes what comes in until the box is closed.
+    /// Writes queued values until the queue is closed.
     pub fn work(&self, flash: &Flash, wrote: &dyn Fn(&Record)) {
         loop {
             let pause = match self.write_oldest(flash, wrote) {
@@ -273,7 +277,7 @@ impl WriteBackQueue {
         }
     }
 
-    /// Waits for a value or the end of `pause`; `false` when the box is closed.
+    /// Waits for a value or the end of `pause`; returns `false` when the queue is closed.
     fn pause(&self, pause: Duration) -> bool {
         self.wake_slowed();
         let waiting = self.lock();
@@ -301,7 +305,8 @@ impl WriteBackQueue {
             },
             false => None,
         };
-        // Nobody may change the key between the last step of the write and the removal from here.
+        // The lock prevents changes of the key between the last step of the write and the removal from
+        // the queue.
         let mut waiting = self.lock();
         if !waiting.holds(hash, number) {
             large.iter().for_each(|large| flash.abandon_large(&record, large));
@@ -330,7 +335,8 @@ impl WriteBackQueue {
         }
     }
 
-    /// Writes the pieces of a large value as room comes up; `None` when somebody took it out.
+    /// Writes the pieces of a large value as buffers become free; `None` if another thread removed the
+    /// value.
     fn write_pieces(
         &self,
         flash: &Flash,
@@ -357,7 +363,7 @@ impl WriteBackQueue {
         Some(Ok(large))
     }
 
-    /// Drops a entry, unless somebody has taken it out or put another in its place.
+    /// Drops an entry, unless another thread has removed or replaced it.
     fn give_up(&self, flash: &Flash, record: &NewRecord<'_>, number: u64, reason: Dropped) -> Step {
         let mut waiting = self.lock();
         if waiting.holds(record.hash, number) {
@@ -388,7 +394,7 @@ impl std::fmt::Debug for WriteBackQueue {
     }
 }
 
-/// Whether there may be room in a moment.
+/// Whether a later attempt may find room.
 pub(crate) fn is_passing(reason: Dropped) -> bool {
     matches!(reason, Dropped::BuffersFull | Dropped::NoFreeSegment)
 }

@@ -1,10 +1,10 @@
-//! A cache over a device that stops working, with its real threads: nobody who sets or looks up waits for
-//! the device, memory goes on answering, and flash comes back by itself.
+//! A cache with its real threads over a device that stops working: no caller that sets or looks up waits
+//! for the device, memory continues to answer, and flash comes back without help.
 //!
-//! While a write hangs the device waits for the test to let it go on, so a caller that waited for it would
-//! never come to that.
+//! A hanging write waits until the test opens a gate, so a caller that waited for it would never reach
+//! that point.
 
-#![allow(clippy::unwrap_used)] // also in what the tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use sandur_cache::device::{Fault, Faults, FaultyDevice};
 use sandur_cache::flash::{FlashOptions, Health, SegmentState};
 use sandur_cache::{Cache, CacheOptions, Hint, Item, Put, Read, Stored};
 
-/// Longer than anything takes; a caller that waits for the device waits longer.
+/// Longer than any operation takes. Only a caller that waits for the device would exceed it.
 const LIMIT: Duration = Duration::from_secs(60);
 
 const VALUE_BYTES: usize = 16 << 10;
 
-/// Operations that hang wait here.
+/// Hanging operations wait here.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -72,7 +72,7 @@ impl World {
         assert!(matches!(stored, Stored::Done { .. }), "{:?}: {stored:?}", self.fault);
     }
 
-    /// Looks a key up: its value or a miss. Whether it was there.
+    /// Looks up a key, which must give its value or a miss. Returns whether it was there.
     fn get(&self, key: u64) -> bool {
         let item: Option<Item> = wait(self.cache.get(&key.to_le_bytes(), &Read::default()).wait());
         let is_right = item.as_ref().is_none_or(|item| item.value[..] == value(key)[..]);
@@ -84,7 +84,7 @@ impl World {
         self.cache.stats().flash.unwrap().device.health
     }
 
-    /// Does something again and again until it has come true.
+    /// Repeats `is_true` until it returns true.
     fn until(&self, what: &str, mut is_true: impl FnMut() -> bool) {
         let began = self.env.monotonic();
         while !is_true() {
@@ -104,15 +104,15 @@ fn value(key: u64) -> Bytes {
     Bytes::from_iter(bytes)
 }
 
-/// What the device does not do any more, and the state that the cache finds it in.
+/// Makes the device fail permanently and checks the state that the cache detects.
 fn a_device_stops(fault: Fault, health: Health) {
     let world = World::new(fault);
     let (mut key, mut first) = (0, 0);
     world.until("on flash", || {
         world.set(key);
         key += 1;
-        // Whole on the device, since unwritten records are lost with the writes; and twice what memory holds,
-        // so that many are read from flash alone.
+        // Values in sealed segments are completely on the device; unwritten ones are lost when writes
+        // fail. These are twice what memory holds, so that many are only on flash.
         let device = world.cache.stats().flash.unwrap().device;
         let sealed = device.segments.iter().filter(|segment| segment.state == SegmentState::Sealed);
         sealed.count() > 32
@@ -122,17 +122,17 @@ fn a_device_stops(fault: Fault, health: Health) {
     let began = world.env.monotonic();
     world.until("noticed", || {
         world.set(key);
-        assert!(world.get(key), "{fault:?}: memory has what was just set");
+        assert!(world.get(key), "{fault:?}: memory has the new value");
         first = (first + 1) % filled;
         world.get(first);
         key += 1;
         world.health() == health
     });
     let noticed = world.env.monotonic() - began;
-    // Nothing is asked of it any more: these are many times what memory and all buffers hold.
+    // The device is not used any more: these are many times what memory and all buffers hold.
     for _ in 0..2000 {
         world.set(key);
-        assert!(world.get(key), "{fault:?}: memory has what was just set");
+        assert!(world.get(key), "{fault:?}: memory has the new value");
         key += 1;
     }
     assert_eq!(world.health(), health, "{fault:?}");
@@ -155,7 +155,7 @@ fn a_device_stops(fault: Fault, health: Health) {
 }
 
 #[test]
-fn a_full_disk_never_blocks_a_set_and_neither_does_any_other_that_takes_no_writes() {
+fn a_device_that_accepts_no_writes_never_blocks_a_set() {
     std::thread::scope(|scope| {
         for fault in [Fault::NoSpace, Fault::WriteError, Fault::SyncError, Fault::ReadOnly, Fault::StallWrite]
         {
@@ -165,7 +165,7 @@ fn a_full_disk_never_blocks_a_set_and_neither_does_any_other_that_takes_no_write
 }
 
 #[test]
-fn a_device_that_vanishes_or_cannot_be_read_leaves_memory_at_work() {
+fn memory_works_without_a_device_that_vanished_or_cannot_be_read() {
     std::thread::scope(|scope| {
         for fault in [Fault::ReadError, Fault::Stall, Fault::Vanish] {
             scope.spawn(move || a_device_stops(fault, Health::Failed));
@@ -173,9 +173,9 @@ fn a_device_that_vanishes_or_cannot_be_read_leaves_memory_at_work() {
     });
 }
 
-/// What is read back from flash while its writes hang and nothing more may wait for them: how many values,
-/// and how many that memory alone had were lost meanwhile. `None` when the device was given up before it was
-/// full up.
+/// Reads values from flash while writes to it hang and its queue is full. Returns the number of values
+/// read, and the number of values in memory that were lost meanwhile; `None` if the device failed before
+/// its queue was full.
 fn reads_while_writes_hang() -> Option<(u64, u64)> {
     let world = World::new(Fault::StallWrite);
     let flash = || world.cache.stats().flash.unwrap();
@@ -195,7 +195,7 @@ fn reads_while_writes_hang() -> Option<(u64, u64)> {
     });
     let (hits, lost) = (flash().hits, evicted());
     let mut outcome = None;
-    // More than memory holds; each of them twice, so that it deserves a place there.
+    // More values than memory holds, each read twice, so that it would be promoted.
     for read in 0..on_flash * 2 {
         world.get(read / 2);
         let read = (flash().hits - hits, evicted() - lost);
@@ -210,21 +210,21 @@ fn reads_while_writes_hang() -> Option<(u64, u64)> {
 }
 
 #[test]
-fn reading_what_flash_has_pushes_out_nothing_that_it_cannot_take() {
-    // On a busy machine the second that a device is given may be over too early.
+fn reads_from_flash_evict_no_value_that_flash_cannot_accept() {
+    // On a busy machine the device's deadline of a second may be over too early.
     let outcomes = std::iter::repeat_with(reads_while_writes_hang).take(100);
     let seen = outcomes.flatten().find(|(hits, _)| *hits >= 100);
     let (_, lost) = seen.expect("a hundred reads within a second, once in a hundred times");
     assert_eq!(lost, 0);
 }
 
-/// How often a writer is told to wait before the device is given up.
+/// Number of waits for backpressure before the device has failed.
 fn backpressure_before_the_device_is_given_up() -> u32 {
     let world = World::new(Fault::StallWrite);
     assert!(world.cache.backpressure().is_none(), "nothing waits");
     world.device.inject(Faults::none().with(Fault::StallWrite, 1_000_000));
     let (mut key, mut told) = (0, 0);
-    world.until("told so and noticed", || {
+    world.until("slowed down and noticed", || {
         world.set(key);
         key += 1;
         if let Some(backpressure) = world.cache.backpressure() {
@@ -240,9 +240,9 @@ fn backpressure_before_the_device_is_given_up() -> u32 {
 }
 
 #[test]
-fn backpressure_ends_within_a_moment_whatever_the_device_does() {
-    // Once only would be a wait that lasts until the device is given up. On a busy machine the second that
-    // it is given may be over before the writer has come so far.
+fn backpressure_ends_before_a_hanging_device_has_failed() {
+    // A single wait could have lasted until the device has failed. On a busy machine its deadline of a
+    // second may be over before the writer gets that far.
     let mut told = std::iter::repeat_with(backpressure_before_the_device_is_given_up).take(100);
     assert!(told.any(|told| told > 1), "more than one wait within a second, once in a hundred times");
 }

@@ -1,9 +1,10 @@
-//! The prediction of a cache in use against what it and caches of other sizes really do.
+//! The prediction of a running cache, compared with the hit ratios of that cache and of caches of other
+//! sizes.
 //!
-//! Hashes have one seed, so that the sample is the same in every run: about 3 % of the reads are sampled, and
-//! which ones moves the forecast by a point or two.
+//! Hashes have a fixed seed, so that the sample is the same in every run. About 3 % of the reads are
+//! sampled, and the choice of the sample changes the forecast by one or two percent.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use bytes::Bytes;
 use sandur_base::Env;
@@ -20,7 +21,8 @@ fn world() -> Env {
     Env::simulated(SEED, 1_700_000_000_000_000_000)
 }
 
-/// Keys by a power law: the square of a uniform number, so a tenth of the keys takes a third of the reads.
+/// Keys with a power law: the square of a uniform number, so that a tenth of the keys gets a third of
+/// the reads.
 fn keys(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed;
     std::iter::repeat_with(move || {
@@ -30,7 +32,7 @@ fn keys(count: u64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Reads `reads` keys, puts what is missing; the part of the reads that hit.
+/// Reads `reads` keys and puts missing ones. Returns the hit ratio.
 fn serve(cache: &Cache, keys: impl Iterator<Item = u64>, reads: usize, value: usize) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut hits = 0;
@@ -60,11 +62,11 @@ fn check(name: &str, cache: &Cache, (keys_count, reads, value): (u64, usize, usi
         "{name}, seed {SEED}: {:.4} predicted, {measured:.4} measured",
         forecast.hit_ratio
     );
-    assert!(report.sampled_reads < reads as f64 / 2.0, "{name}: a sample, not everything");
+    assert!(report.sampled_reads < reads as f64 / 2.0, "{name}: only a sample is read");
     let rises = report.forecasts.windows(2).all(|pair| pair[0].hit_ratio <= pair[1].hit_ratio + 0.01);
     assert!(rises, "{name}: {:?}", report.forecasts);
     let spread = report.forecasts[7].hit_ratio - report.forecasts[0].hit_ratio;
-    assert!(spread > 0.1, "{name}: a load on which size matters, not {spread}");
+    assert!(spread > 0.1, "{name}: the hit ratio does not depend on the size: {spread}");
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn memory_is_predicted_at_its_size_and_at_a_quarter() {
     check("memory", &cache, load, 0.02);
     let quarter = &cache.prediction().unwrap().forecasts[0];
     let small = open(quarter.capacity);
-    assert!(small.prediction().is_none(), "too small to give memory away");
+    assert!(small.prediction().is_none(), "a cache that is too small has no predictor");
     let measured = serve(&small, keys(load.0, SEED), load.1, load.2);
     let predicted = quarter.hit_ratio;
     println!("a quarter: {predicted:.4} predicted, {measured:.4} measured");

@@ -1,4 +1,4 @@
-//! The contract of the cache engine, through its public face. One binary, so that one is linked.
+//! Tests of the cache engine through its public interface. One binary, so that only one is linked.
 
 mod faults;
 mod forecast;

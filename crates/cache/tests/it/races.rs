@@ -1,8 +1,8 @@
-//! Both tiers under several threads, with kills in the middle: a running cache never gives anything but
-//! what was written last, and after a kill nothing older than what was committed.
+//! Both tiers under several threads, with kills: a running cache returns only the values that were
+//! written last, and after a kill no value older than the committed one.
 //!
-//! The order of events is the scheduler's; the seed chooses what is tried. `SANDUR_CACHE_RACES` asks for
-//! more kills than 8, `SANDUR_CACHE_SEED` for another course.
+//! The scheduler decides on the order of events; the seed chooses the calls. `SANDUR_CACHE_RACES` sets
+//! the number of kills (8 by default), `SANDUR_CACHE_SEED` the seed.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // real threads race here
 
@@ -23,15 +23,15 @@ const WRITERS: u64 = 3;
 const DEVICE_BYTES: u64 = 16 << 20;
 const HINTS: [Hint; 4] = [Hint::Point, Hint::Ingest, Hint::Metadata, Hint::Scan { bytes: 1 }];
 
-/// A key as its only writer knows it.
+/// The state of a key as its only writer knows it.
 #[derive(Clone, Debug, Default)]
 struct Key {
     /// The newest version; a removal is a version too.
     version: u64,
     is_value: bool,
-    /// Whether it was changed in this life.
+    /// Whether it was changed in this run.
     is_known: bool,
-    /// Nothing older may be found after a kill.
+    /// The oldest version that may be found after a kill.
     floor: u64,
 }
 
@@ -52,7 +52,7 @@ struct Life {
     device: Arc<FaultyDevice>,
     done: AtomicU64,
     stopped: AtomicBool,
-    /// A flush is about all keys: nobody else changes one meanwhile.
+    /// A flush affects all keys, so no other thread changes one meanwhile.
     flushing: RwLock<()>,
 }
 
@@ -90,7 +90,7 @@ impl Life {
         Self { seed, cache, device, done, stopped, flushing: RwLock::default() }
     }
 
-    /// The version under a key; panics if it is none.
+    /// The version under a key. Panics if the value is not a valid version of it.
     fn version(&self, key: u64, item: Option<&Item>) -> Option<u64> {
         let value = &item?.value;
         let text = String::from_utf8_lossy(&value[..value.len().min(40)]).into_owned();
@@ -155,7 +155,7 @@ impl Life {
             self.change(number, keys.entry(number).or_default(), &mut random);
             if random.below(100) == 0 {
                 wait(self.cache.committed());
-                // Before the kill, so nothing older may be found after it.
+                // The commit was before the kill, so no older version may be found after it.
                 if !self.stopped.load(Ordering::Acquire) {
                     keys.values_mut().filter(|key| key.is_known).for_each(|key| key.floor = key.version);
                 }
@@ -165,7 +165,7 @@ impl Life {
         }
     }
 
-    /// Everything goes, while the tiers do their work in the background.
+    /// Flushes all keys while the tiers work in the background.
     fn flush(&self) {
         let _alone = self.flushing.write().unwrap();
         self.cache.flush_all(None);
@@ -204,7 +204,7 @@ fn no_stale_value_is_found_while_threads_race_or_after_kills() {
                 life.flush();
             }
             wait_for(changes);
-            // Floors that are set while this is taken belong to what it holds: they were durable before.
+            // Floors that are set while the copy is taken apply to it, because they were durable before.
             life.stopped.store(true, Ordering::Release);
             life.device.after_kill(seed ^ kill)
         });

@@ -1,6 +1,6 @@
-//! The RAM-only cache through its public face: what each call promises, one test per promise.
+//! The cache without flash through its public interface: one test per promise of a call.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ fn conditions_decide_over_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn items_end_at_their_expiry_and_touch_moves_it() {
+async fn items_expire_and_a_touch_changes_the_expiry() {
     let (env, cache) = small();
     let expires = |seconds| Put { expires_at: now(&env) + seconds, ..Put::default() };
     put(&cache, "short", "s", &expires(2));
@@ -96,7 +96,7 @@ async fn items_end_at_their_expiry_and_touch_moves_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_voids_what_was_written_before_it_and_nothing_else() {
+async fn a_flush_voids_only_items_written_before_it() {
     let (env, cache) = small();
     put(&cache, "old", "1", &Put::default());
     cache.flush_all(None);
@@ -115,7 +115,7 @@ async fn a_flush_voids_what_was_written_before_it_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_are_those_from_before_the_access() {
+async fn returned_metadata_is_from_before_the_access() {
     let (env, cache) = small();
     put(&cache, "k", "v", &Put::default());
     let stored_at = now(&env);
@@ -137,7 +137,7 @@ async fn metadata_are_those_from_before_the_access() {
 }
 
 #[test]
-fn parts_of_values_are_cut_at_their_end() {
+fn ranges_are_cut_at_the_end_of_the_value() {
     let (_env, cache) = small();
     put(&cache, "k", "0123456789", &Put::default());
     for (range, want) in [(2..5, "234"), (8..20, "89"), (15..20, ""), (0..10, "0123456789")] {
@@ -149,7 +149,7 @@ fn parts_of_values_are_cut_at_their_end() {
 }
 
 #[test]
-fn a_write_that_is_refused_removes_what_it_was_to_replace() {
+fn a_refused_write_removes_the_value_that_it_was_to_replace() {
     let (_env, cache) = open(CacheOptions { max_value: 100, ..CacheOptions::default() });
     put(&cache, "k", "old", &Put::default());
     assert_eq!(put(&cache, "k", &"x".repeat(101), &Put::default()), Stored::TooLarge { limit: 100 });
@@ -157,13 +157,13 @@ fn a_write_that_is_refused_removes_what_it_was_to_replace() {
 }
 
 #[test]
-fn memory_stays_within_its_limit_and_returns_when_items_go() {
+fn memory_stays_within_its_limit_and_is_released_with_items() {
     for length in [10, 1000, 40_000] {
         let limit = 16 << 20;
         let (_env, cache) = open(CacheOptions { memory: limit, ..CacheOptions::default() });
         for number in 0..(40 << 20) / (length as u64 + 100) {
             put(&cache, &number.to_string(), &"v".repeat(length), &Put::default());
-            // Tables grow after the item is in; the next write pays that back.
+            // A table grows after the item is stored; the next write evicts for that.
             let slack = limit / 16;
             assert!(cache.stats().memory_used <= limit + slack, "{:?}", cache.stats());
             if number % 1000 != 0 {
@@ -187,13 +187,13 @@ fn memory_stays_within_its_limit_and_returns_when_items_go() {
 }
 
 #[test]
-fn a_reservation_makes_items_leave_and_gives_its_bytes_back() {
+fn a_reservation_evicts_items_and_is_released_on_drop() {
     let (_env, cache) = open(CacheOptions { memory: 8 << 20, ..CacheOptions::default() });
     for number in 0..10_000 {
         put(&cache, &number.to_string(), &"v".repeat(1000), &Put::default());
     }
     let before = cache.stats();
-    let held = cache.reserve(4 << 20).expect("items make way");
+    let held = cache.reserve(4 << 20).expect("items are evicted");
     let during = cache.stats();
     assert!(during.items < before.items * 6 / 10 && during.memory_used <= 8 << 20);
     assert!(cache.reserve(8 << 20).is_none());
@@ -210,14 +210,14 @@ fn without_eviction_a_full_cache_refuses() {
     let refused = refused.expect("memory is full at some point");
     assert!(refused > 1000);
     assert!(get(&cache, "key0").is_some());
-    // A table may have grown beyond the limit with the last item that went in.
+    // A table may have grown beyond the limit with the last item that was stored.
     for number in 0..refused / 4 {
         assert!(cache.remove(format!("key{number}").as_bytes()));
     }
     assert!(matches!(put(&cache, "key0", &"v".repeat(1000), &Put::default()), Stored::Done { .. }));
 }
 
-/// Goal: read-modify-writes of one key are atomic. Method: threads count together.
+/// Goal: read-modify-writes of one key are atomic. Method: threads increment one counter together.
 #[test]
 fn updates_of_one_key_lose_nothing() {
     let (_env, cache) = small();
@@ -238,9 +238,9 @@ fn updates_of_one_key_lose_nothing() {
     assert_eq!(text(&cache, "n").unwrap(), "8000");
 }
 
-/// Goal: nobody reads a value older than one whose write was acknowledged, under eviction.
-/// Method: each key has one writer, which publishes the number of its last acknowledged write;
-/// readers take that number first and must not find an older one.
+/// Goal: no reader gets a value older than one whose write was acknowledged, under eviction. Method:
+/// each key has one writer, which publishes the number of its last acknowledged write; readers take that
+/// number first and must not find an older one.
 #[test]
 fn readers_never_see_an_acknowledged_write_undone() {
     let (_env, cache) = open(CacheOptions { memory: 4 << 20, ..CacheOptions::default() });
@@ -277,7 +277,7 @@ fn readers_never_see_an_acknowledged_write_undone() {
 }
 
 #[test]
-fn a_listener_hears_why_items_leave_and_only_once() {
+fn a_listener_receives_each_item_once_with_the_reason() {
     #[derive(Debug, Default)]
     struct Heard(std::sync::Mutex<Vec<(String, RemovalReason, bool)>>);
     impl RemovalListener for Heard {

@@ -1,11 +1,11 @@
-//! The cache over stops and crashes: after each, what is found is right.
+//! The cache over stops and crashes: the values found after each are correct.
 //!
-//! After a clean stop that is the newest value or nothing. After a crash it is a value that the key
-//! once had: what was written or removed within the last moments may be undone, which is documented
-//! and what `Warm::Clean`, the server's default, rules out. A memory file changes nothing of that, whichever
-//! runs in between knew of it.
+//! After a clean stop a key has its newest value or none. After a crash it has a value that it once had:
+//! writes and removals of the last moments may be undone, which is documented and which `Warm::Clean`,
+//! the server's default, rules out. A memory file does not change that, whether or not the runs in
+//! between used it.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn open(directory: &TempDir, warm: Warm) -> Cache {
     cache
 }
 
-/// As [`open`], with the memory file if it is of use.
+/// As [`open`], and restores the memory file if `restores`.
 fn open_and_restore(directory: &TempDir, warm: Warm, restores: bool) -> Cache {
     let cache = open(directory, warm);
     if restores {
@@ -55,14 +55,14 @@ fn value(key: u64, version: u64) -> Vec<u8> {
     value
 }
 
-/// The version that the cache holds of a key; panics when what it holds is not a whole value of it.
+/// The version that the cache holds of a key. Panics if it is not a complete value of the key.
 fn version(cache: &Cache, key: u64) -> Option<u64> {
     let item = wait(cache.get(key.to_string().as_bytes(), &Read::default()).wait())?;
     let text = String::from_utf8_lossy(&item.value[..item.value.len().min(64)]).into_owned();
     let mut parts = text.split(':');
     assert_eq!(parts.next().unwrap(), key.to_string(), "another key's value");
     let version = parts.next().unwrap().parse().unwrap();
-    assert_eq!(*item.value, *value(key, version), "key {key}: the value is whole");
+    assert_eq!(*item.value, *value(key, version), "key {key}: the value is complete");
     Some(version)
 }
 
@@ -101,7 +101,7 @@ proptest! {
         let warm = if survives_crashes { Warm::Crash } else { Warm::Clean };
         let directory = TempDir::new().unwrap();
         let mut cache = open(&directory, warm);
-        // The versions that a key may have now; empty for none.
+        // The versions that a key may have now; none if there is no entry.
         let mut possible: HashMap<u64, HashSet<u64>> = HashMap::new();
         let mut ever: HashMap<u64, HashSet<u64>> = HashMap::new();
         for (at, step) in (1u64..).zip(steps) {
@@ -158,7 +158,7 @@ proptest! {
 }
 
 #[test]
-fn a_clean_stop_keeps_what_memory_alone_held() {
+fn a_clean_stop_keeps_items_that_were_only_in_memory() {
     let directory = TempDir::new().unwrap();
     let cache = open(&directory, Warm::Clean);
     for key in 0..40 {
@@ -171,15 +171,15 @@ fn a_clean_stop_keeps_what_memory_alone_held() {
     let after = (0..40).filter(|key| version(&cache, *key) == Some(1)).count();
     assert!(before == 40 && after == 40, "{before} before the stop, {after} after it");
     let item = wait(cache.get(b"7", &Read::default()).wait()).unwrap();
-    assert_eq!(item.meta.tier, Tier::Ram, "what was read again is in memory");
+    assert_eq!(item.meta.tier, Tier::Ram, "a value that was read again is in memory");
     drop(cache);
     let cache = open(&directory, Warm::Clean);
     let kept = (0..40).filter(|key| version(&cache, *key).is_some()).count();
-    assert_eq!(kept, 0, "a crash leaves nothing where that was asked for");
+    assert_eq!(kept, 0, "the options discard everything after a crash");
 }
 
 #[test]
-fn a_memory_file_brings_back_memory_beside_flash() {
+fn a_memory_file_restores_memory_together_with_flash() {
     const KEYS: u64 = 120;
     let directory = TempDir::new().unwrap();
     let cache = open(&directory, Warm::Clean);
@@ -194,7 +194,7 @@ fn a_memory_file_brings_back_memory_beside_flash() {
     let saved = cache.close_into(&file, Notes::new(), Duration::from_secs(30)).unwrap();
     drop(cache);
     let cache = open(&directory, Warm::Clean);
-    let Restored::Items(restored) = cache.restore(&file).unwrap() else { panic!("the file is sound") };
+    let Restored::Items(restored) = cache.restore(&file).unwrap() else { panic!("the file is valid") };
     assert_eq!((saved.items, restored.items), (in_memory, in_memory));
     assert_eq!(found(&cache), before);
     assert!(in_memory < before, "{in_memory} of {before} were in memory");

@@ -1,6 +1,6 @@
-//! Stops beside a device that is slow: a long stop is a clean one, and loses nothing.
+//! Stops with a slow device: a long stop is still clean and loses nothing.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,7 +15,7 @@ use sandur_cache::{Answer, Cache, CacheOptions, Put, Read, Stored};
 /// More items than the write buffers and the write-back queue hold together.
 const ITEMS: u64 = 60_000;
 
-/// The thread of the flash tier that writes records.
+/// Name of the flash tier's thread that writes records.
 const WRITER: &str = "flash-write";
 
 /// A device on which writes of records wait while its gate is closed.
@@ -81,7 +81,7 @@ impl Device for Gated {
 fn open(device: Arc<Gated>) -> Cache {
     let flash = FlashOptions {
         warm: Warm::Clean,
-        // A write has 25 s, five times as long: more than the gate is closed for.
+        // The deadline of a write is five times this, 25 s: longer than the gate is closed.
         read_deadline: Duration::from_secs(5),
         ..FlashOptions::default()
     };
@@ -111,7 +111,7 @@ fn held(cache: &Cache) -> u64 {
 }
 
 #[test]
-fn a_stop_that_waits_for_a_write_leaves_the_device_well_and_every_item_on_it() {
+fn a_stop_that_waits_for_slow_writes_is_clean_and_writes_every_item() {
     let device = Gated::over(FaultyDevice::new(64 << 20, 1));
     let cache = open(Arc::clone(&device));
     for key in 0..ITEMS {
@@ -121,16 +121,16 @@ fn a_stop_that_waits_for_a_write_leaves_the_device_well_and_every_item_on_it() {
     device.set_open(false);
     std::thread::scope(|scope| {
         let stopping = scope.spawn(|| cache.close(Duration::from_secs(3600)));
-        // Until the stop has offered as much as flash takes while its writes wait.
+        // Until the stop has offered as many items as flash accepts while its writes wait.
         while health(&cache) == Health::Ok && cache.backpressure().is_none() {
             std::thread::yield_now();
         }
         let health = health(&cache);
         device.set_open(true);
         stopping.join().unwrap();
-        assert_eq!(health, Health::Ok, "no write took longer than it may");
+        assert_eq!(health, Health::Ok, "no write exceeded its deadline");
     });
     drop(cache);
     let cache = open(Gated::over(device.device.after_kill(1)));
-    assert_eq!(held(&cache), ITEMS, "the start found what the stop wrote");
+    assert_eq!(held(&cache), ITEMS, "the start recovers what the stop wrote");
 }

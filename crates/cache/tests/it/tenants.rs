@@ -1,7 +1,7 @@
-//! Parts of flash that tenants may hold: who brings more than its part pushes nobody else out, and nothing is
-//! refused while there is room.
+//! Caps on the shares of flash that tenants may hold: a tenant above its share evicts no other tenant's
+//! values, and nothing is refused while there is room.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use bytes::Bytes;
 use sandur_base::{Env, ErrorKind};
@@ -29,7 +29,7 @@ fn name(tenant: u32, key: u64) -> String {
     format!("{tenant}:{key}")
 }
 
-/// A tenant stores new values, as fast as the device takes them.
+/// Stores new values of a tenant as fast as the device accepts them.
 fn store(cache: &Cache, tenant: u32, keys: std::ops::Range<u64>) {
     for key in keys {
         let put = Put { hint: Hint::Ingest, tenant, ..Put::default() };
@@ -41,7 +41,7 @@ fn store(cache: &Cache, tenant: u32, keys: std::ops::Range<u64>) {
     }
 }
 
-/// How many of a tenant's values are on flash.
+/// Number of a tenant's values that are on flash.
 fn on_flash(cache: &Cache, tenant: u32, keys: std::ops::Range<u64>) -> u64 {
     let read = Read { quiet: true, ..Read::default() };
     let is_there = |key: &u64| matches!(cache.get(name(tenant, *key).as_bytes(), &read), Lookup::Pending(_));
@@ -53,8 +53,8 @@ fn refused(cache: &Cache) -> u64 {
     refused.iter().find(|(reason, _)| *reason == Refusal::TenantShare).unwrap().1
 }
 
-/// What is left of a third of flash that one tenant filled, after another stored twice as much as flash
-/// holds; and how much of that was refused for its tenant's part.
+/// One tenant fills a third of flash; then another stores twice what flash holds. Returns the number of
+/// values left of the first, and the number of the second's values that its cap refused.
 fn left_of_a_third(tenant_caps: TenantCaps) -> (u64, u64) {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, tenant_caps)).unwrap();
@@ -64,10 +64,10 @@ fn left_of_a_third(tenant_caps: TenantCaps) -> (u64, u64) {
     store(&cache, LOUD, FULL / 4..FULL * 2);
     let left = on_flash(&cache, QUIET, 0..FULL / 3);
     let refused_to_loud = refused(&cache);
-    // Who is below its part is not refused: what it stores takes the place of what is oldest.
+    // A tenant below its share is not refused: its values replace the oldest ones.
     store(&cache, QUIET, FULL..FULL + FULL / 10);
     let new = on_flash(&cache, QUIET, FULL..FULL + FULL / 10);
-    // The last of them are in memory, which is asked first; those of the other had to leave it.
+    // The last of them are in memory, which answers first; values of the other tenant were evicted from it.
     let in_memory = MEMORY / VALUE_BYTES;
     assert!(new >= FULL / 10 - in_memory, "{new} of {}", FULL / 10);
     assert!(refused(&cache) <= refused_to_loud + in_memory);
@@ -75,7 +75,7 @@ fn left_of_a_third(tenant_caps: TenantCaps) -> (u64, u64) {
 }
 
 #[test]
-fn a_tenant_above_its_part_evicts_no_other_tenant() {
+fn a_tenant_above_its_share_evicts_no_other_tenant() {
     let third = FULL / 3;
     let (left, refused) = left_of_a_third(TenantCaps::default());
     assert!(left < third / 10 && refused == 0, "{left} of {third} left without caps, {refused} refused");
@@ -89,16 +89,16 @@ fn a_tenant_above_its_part_evicts_no_other_tenant() {
 }
 
 #[test]
-fn a_cap_that_is_no_part_is_refused_with_its_bounds() {
+fn a_cap_outside_its_bounds_is_refused_with_them() {
     let directory = TempDir::new().unwrap();
     for (caps, words) in [
         (
             TenantCaps { default: 30.0, named: Vec::new() },
-            "a tenant may hold a part of flash between 0 and 1, not 30",
+            "the share of flash that a tenant may hold must be from 0 to 1, not 30",
         ),
         (
             TenantCaps { default: 1.0, named: vec![(9, -0.5)] },
-            "tenant 9 may hold a part of flash between 0 and 1, not -0.5",
+            "the share of flash that tenant 9 may hold must be from 0 to 1, not -0.5",
         ),
     ] {
         let error = Cache::open(&Env::system(1), options(&directory, caps)).err().unwrap();

@@ -1,6 +1,7 @@
-//! Both tiers through the public face: what is demoted is found, and nothing stale is ever served.
+//! Both tiers through the public interface: evicted items are found on flash, and nothing stale is ever
+//! served.
 
-#![allow(clippy::unwrap_used)] // also in the functions that tests share
+#![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,11 +49,11 @@ fn device(cache: &Cache) -> FlashStats {
     cache.stats().flash.unwrap().device
 }
 
-/// Writes that may wait, a fraction of the buffers.
+/// Number of writes that may be queued: a fraction of the buffers.
 const QUEUED: u64 = 4;
 
-/// Lets the device take what was written, as a slower writer would, until what leaves memory next finds room
-/// in the write buffers: beyond them values are dropped, how many depends on who runs when.
+/// Waits, as a slower writer would, until the next items evicted from memory find room in the write
+/// buffers. Without that, values are dropped in numbers that depend on the scheduler.
 fn drain(cache: &Cache) {
     while cache.backpressure().is_some() || device(cache).queued_writes > QUEUED {
         std::thread::yield_now();
@@ -69,8 +70,8 @@ fn write_out(cache: &Cache) {
 /// Segments that a small device keeps free: one for each of four classes, and two.
 const KEPT_FREE: usize = 6;
 
-/// Waits until everything is written and what is on flash has made room for what comes next: until then
-/// flash holds more than it can, and what it has to evict for the next value is not known.
+/// Waits until everything is written and flash has freed its reserve. Before that, flash holds more than
+/// its normal content, and it is not known what it must evict for the next value.
 fn settle(cache: &Cache) {
     let is_settled = || {
         let device = device(cache);
@@ -82,7 +83,7 @@ fn settle(cache: &Cache) {
     }
 }
 
-/// A value that says whose and which it is, of some length that follows from both.
+/// A value that names its key and version, with a length that follows from both.
 fn value(key: u64, version: u64, longest: u64) -> Vec<u8> {
     let mut value = format!("{key}:{version}:").into_bytes();
     let length = key.wrapping_mul(7919).wrapping_add(version.wrapping_mul(104_729)) % longest;
@@ -90,13 +91,13 @@ fn value(key: u64, version: u64, longest: u64) -> Vec<u8> {
     value
 }
 
-/// The version that a value is of; panics unless it is whole and the key's.
+/// The version of a value. Panics unless it is complete and of the key.
 fn version(key: u64, bytes: &[u8], longest: u64) -> u64 {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(64)]).into_owned();
     let mut parts = text.split(':');
     assert_eq!(parts.next().unwrap(), key.to_string(), "another key's value");
     let version = parts.next().unwrap().parse().unwrap();
-    assert_eq!(bytes, value(key, version, longest), "key {key}: the value is whole");
+    assert_eq!(bytes, value(key, version, longest), "key {key}: the value is complete");
     version
 }
 
@@ -136,9 +137,8 @@ fn evicted_items_are_found_on_flash_and_promoted_when_read_again() {
     assert!(stats.memory_used <= stats.memory_limit + stats.memory_limit / 16);
 }
 
-/// Goal: an item in memory counts once, whether its copy on flash had to go meanwhile or not. Method: some
-/// items are read again and again, so that memory keeps them while flash is turned over; every key is asked
-/// for.
+/// Goal: an item in memory counts once, whether flash has dropped its copy or not. Method: some items are
+/// read repeatedly, so that memory keeps them while all of flash is replaced; then every key is looked up.
 #[test]
 fn items_of_both_tiers_are_counted_once_each() {
     const KEYS: u64 = 24_000;
@@ -147,7 +147,7 @@ fn items_of_both_tiers_are_counted_once_each() {
     for key in 0..KEYS {
         let hint = if key % 2 == 0 { Hint::Ingest } else { Hint::Point };
         if hint == Hint::Point {
-            // What is not asked for would make room for what is ingested.
+            // Without a miss before it, an ordinary value would be evicted for ingested ones.
             assert!(get(&cache, &key.to_string()).is_none());
         }
         put(&cache, &key.to_string(), value(key, 1, 8_000), &Put { hint, ..Put::default() });
@@ -161,10 +161,10 @@ fn items_of_both_tiers_are_counted_once_each() {
     write_out(&cache);
     let quiet = Read { quiet: true, ..Read::default() };
     let find = |key: u64| wait(cache.get(key.to_string().as_bytes(), &quiet).wait());
-    // Segments may still be freed, which are counted before or after.
+    // Segments may still be freed, so the count is compared before and after.
     let found = loop {
         let before = cache.count_items();
-        // Not the items, which keep the buffers of reads.
+        // Only the metadata: the items would hold the buffers of reads.
         let found: Vec<ItemMeta> = (0..KEYS).filter_map(|key| find(key).map(|item| item.meta)).collect();
         if cache.count_items() == before {
             assert_eq!(before, found.len() as u64);
@@ -173,16 +173,16 @@ fn items_of_both_tiers_are_counted_once_each() {
     };
     let stats = cache.stats();
     let flash = stats.flash.unwrap().device;
-    assert!(flash.counts.segments_reclaimed > 20, "flash was turned over");
+    assert!(flash.counts.segments_reclaimed > 20, "flash was replaced completely");
     assert!((found.len() as u64) < stats.items + flash.records, "some are in both");
     let says_so = found.iter().filter(|meta| meta.tier == Tier::Ram && meta.on_flash).count() as u64;
     let shared = stats.items + flash.records - found.len() as u64;
-    assert!(says_so > shared, "memory alone would not know that {} copies are gone", says_so - shared);
-    // Many are in memory: some are looked at.
+    assert!(says_so > shared, "memory does not know that {} copies are dropped", says_so - shared);
+    // With many items in memory, the count looks at a sample.
     let directory = TempDir::new().unwrap();
     let memory = Cache::open(&Env::system(1), options(&directory, 64 << 20, 64 << 20)).unwrap();
     for key in 0..60_000 {
-        // Those that are on flash too came one after the other.
+        // Items that are on flash too were stored consecutively.
         let hint = if key < 20_000 { Hint::Ingest } else { Hint::Point };
         put(&memory, &key.to_string(), value(key, 1, 300), &Put { hint, ..Put::default() });
     }
@@ -218,7 +218,7 @@ fn hints_decide_what_is_written_at_once() {
     let records = || device(&cache).records;
     let with = |hint| Put { hint, ..Put::default() };
     put(&cache, "point", value(1, 1, 1000), &with(Hint::Point));
-    assert_eq!(records(), 0, "an ordinary value waits");
+    assert_eq!(records(), 0, "an ordinary value is not written yet");
     put(&cache, "ingest", value(2, 1, 1000), &with(Hint::Ingest));
     put(&cache, "metadata", value(3, 1, 1000), &with(Hint::Metadata));
     put(&cache, "small scan", value(4, 1, 1000), &with(Hint::Scan { bytes: 1 << 20 }));
@@ -226,11 +226,11 @@ fn hints_decide_what_is_written_at_once() {
     put(&cache, "large scan", value(5, 1, 1000), &with(Hint::Scan { bytes: 1 << 30 }));
     assert_eq!(records(), 4, "there is room");
     put(&cache, "ingest", value(2, 2, 1000), &with(Hint::Point));
-    assert_eq!(records(), 3, "no older version stays below");
+    assert_eq!(records(), 3, "no older version stays on flash");
 }
 
 #[test]
-fn values_that_a_large_scan_reads_once_are_evicted_without_a_write() {
+fn values_of_a_large_scan_are_evicted_without_a_write() {
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 4 << 20, 64 << 20)).unwrap();
     let with = |hint| Put { hint, ..Put::default() };
@@ -245,14 +245,14 @@ fn values_that_a_large_scan_reads_once_are_evicted_without_a_write() {
     }
     let of_scan = |key| cache.get(format!("scan {key}").as_bytes(), &Read::default());
     let on_flash = (0..1_000).filter(|key| matches!(of_scan(*key), Lookup::Pending(_))).count();
-    // Fingerprints that look alike let one in some thousands through.
+    // Equal fingerprints admit one in some thousands.
     assert!(on_flash <= 2, "{on_flash} of 1,000 on flash");
     let refused = cache.stats().flash.unwrap().refused;
     let scanned_once = refused.iter().find(|(reason, _)| *reason == Refusal::ScannedOnce).unwrap().1;
-    assert!(scanned_once >= 1_500, "{scanned_once}: when they were stored, and most when they left memory");
+    assert!(scanned_once >= 1_500, "{scanned_once}: at storing, and mostly again at eviction from memory");
 }
 
-/// Goal: a key on flash alone takes part in conditions and read-modify-writes like any other.
+/// Goal: a key that is only on flash works in conditions and read-modify-writes like any other.
 #[test]
 fn changes_of_keys_on_flash_are_atomic() {
     let directory = TempDir::new().unwrap();
@@ -262,7 +262,7 @@ fn changes_of_keys_on_flash_are_atomic() {
             put(&cache, &format!("filler {key}"), vec![1; 15_000], &Put::default());
             drain(&cache);
         }
-        // Little by little, since what leaves memory may only wait in a part of what it has left.
+        // In small steps, because only a part of the remaining memory may wait to be written.
         for limit in (1 << 20..4 << 20).rev().step_by(48 << 10) {
             cache.set_memory_limit(limit);
             drain(&cache);
@@ -297,7 +297,7 @@ fn changes_of_keys_on_flash_are_atomic() {
     assert_eq!(updated.applied, Applied::Revised);
     assert!(get(&cache, "k").unwrap().meta.stale);
     push_out();
-    // Marks cannot be kept on flash: the item is gone rather than fresh again.
+    // Marks cannot be stored on flash: the item is dropped instead of becoming fresh again.
     assert!(get(&cache, "k").is_none_or(|item| item.meta.stale));
     put(&cache, "k", b"20".to_vec(), &Put::default());
     push_out();
@@ -320,9 +320,9 @@ fn a_flush_voids_both_tiers() {
     assert_eq!(left, [1]);
 }
 
-/// Goal: a full memory that cannot make room is no reason to lose a value.
+/// Goal: a value is not lost when memory is full and cannot evict.
 #[test]
-fn a_value_that_memory_has_no_place_for_goes_to_flash() {
+fn a_value_that_does_not_fit_into_memory_goes_to_flash() {
     let directory = TempDir::new().unwrap();
     let mut options = options(&directory, 4 << 20, 512 << 20);
     options.flash.as_mut().unwrap().segment_bytes = None;
@@ -337,8 +337,8 @@ fn a_value_that_memory_has_no_place_for_goes_to_flash() {
     assert_eq!((stats.items, stats.flash.unwrap().device.records > 0), (0, true));
 }
 
-/// Goal: nobody reads a value older than one acknowledged, or another key's, while items move between
-/// the tiers. Method: each key has one writer, which publishes what it wrote last; readers take that
+/// Goal: no reader gets a value older than an acknowledged one, or another key's, while items move
+/// between the tiers. Method: each key has one writer, which publishes its last write; readers take that
 /// first and must not find an older one.
 #[test]
 fn readers_never_see_an_acknowledged_write_undone() {
@@ -368,7 +368,7 @@ fn readers_never_see_an_acknowledged_write_undone() {
                             _ => drop(put(&cache, &name, value(key, round, LONGEST), &with)),
                         }
                         acknowledged[key as usize].store(round, Ordering::Release);
-                        // What is dropped because the device is behind turns nothing over.
+                        // If values were dropped because the device is too slow, nothing would be evicted.
                         drain(&cache);
                     }
                 }
@@ -378,7 +378,7 @@ fn readers_never_see_an_acknowledged_write_undone() {
             let (cache, acknowledged) = (cache.clone(), Arc::clone(&acknowledged));
             scope.spawn(move || {
                 let is_written = || acknowledged.iter().all(|of| of.load(Ordering::Acquire) == ROUNDS);
-                // Once more after the last write, when most of what is left is on flash alone.
+                // A last pass after the last write, when most remaining values are only on flash.
                 let mut left = KEYS;
                 for step in 0.. {
                     match step >= 6_000 && is_written() {
@@ -404,7 +404,7 @@ fn readers_never_see_an_acknowledged_write_undone() {
     assert!(flash.hits > 0 && reclaimed > 0, "hits {}, reclaimed {reclaimed}", flash.hits);
 }
 
-/// What a test does to a cache and its model.
+/// A step that is applied to a cache and its model.
 #[derive(Clone, Debug)]
 enum Step {
     Put { key: u64, hint: u8, condition: u8 },
@@ -433,8 +433,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Goal: whatever is found is what the model holds. Method: a map from key to version and number;
-    /// the cache may have lost a key, but then it says so in every way of asking.
+    /// Goal: every value found is that of the model. Method: a map from key to version and version
+    /// number. The cache may have lost a key, but then every kind of call must say so.
     #[test]
     fn answers_are_the_models_or_a_miss(steps in prop::collection::vec(step(), 1..120)) {
         const LONGEST: u64 = 60_000;
@@ -517,7 +517,7 @@ proptest! {
 }
 
 #[test]
-fn values_that_no_buffer_holds_wait_and_are_written_piece_by_piece() {
+fn values_larger_than_the_buffers_are_queued_and_written_piece_by_piece() {
     const LENGTH: usize = 5 << 20;
     let directory = TempDir::new().unwrap();
     let cache = Cache::open(&Env::system(1), options(&directory, 32 << 20, 640 << 20)).unwrap();
@@ -531,7 +531,7 @@ fn values_that_no_buffer_holds_wait_and_are_written_piece_by_piece() {
     let name = |key: u8| format!("large {key}");
     for key in 0..8 {
         put(&cache, &name(key), large(key), &hint);
-        assert!(*get(&cache, &name(key)).unwrap().value == *large(key), "it is there while it waits");
+        assert!(*get(&cache, &name(key)).unwrap().value == *large(key), "a queued value is found");
         write_out(&cache);
     }
     let device = device(&cache);
@@ -563,7 +563,7 @@ fn a_burst_is_written_or_counted() {
     let count = 600;
     for key in 0..count {
         put(&cache, &key.to_string(), value(key, 1, 90_000), &hint);
-        // What is replaced or removed while it waits never comes back.
+        // A value that is replaced or removed while it is queued never comes back.
         if key % 50 == 49 {
             put(&cache, &key.to_string(), value(key, 2, 90_000), &hint);
             cache.remove((key - 1).to_string().as_bytes());
@@ -578,6 +578,6 @@ fn a_burst_is_written_or_counted() {
         }
     }
     let dropped = device(&cache).counts.dropped.iter().sum::<u64>();
-    assert!(missing <= dropped, "{missing} missing, {dropped} of them counted");
+    assert!(missing <= dropped, "{missing} missing, but only {dropped} counted as dropped");
     assert!(missing < count, "{missing} of {count} missing");
 }
