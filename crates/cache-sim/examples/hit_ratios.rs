@@ -1,11 +1,11 @@
-//! Hit ratios of our cache and of others at equal bytes, over made-up loads and a public trace.
+//! Hit ratios of our cache and of others at equal bytes, over generated loads and a public trace.
 //!
 //! `cargo run --release -p sandur-cache-sim --example hit_ratios -- [LOAD] [SEED]`
 //!
-//! Prints the table of docs/benchmarks.md, or the rows whose load has LOAD in its name; SEED is that of the
-//! loads that are made up, 1 in the table. The public trace is libCacheSim's
-//! `data/cloudPhysicsIO.oracleGeneral.bin`; name it in `SANDUR_CACHE_TRACE`. All in all some minutes on two
-//! cores and 1 GB of memory.
+//! Prints the table of docs/benchmarks.md, or the rows whose load has LOAD in its name. SEED is the seed
+//! of the generated loads, 1 in the table. The public trace is libCacheSim's
+//! `data/cloudPhysicsIO.oracleGeneral.bin`; set `SANDUR_CACHE_TRACE` to its path. Takes some minutes on
+//! two cores and 1 GB of memory.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -18,12 +18,12 @@ use sandur_cache_sim::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu, farthest_nex
 use sandur_cache_sim::trace::OracleGeneral;
 use sandur_cache_sim::{Measured, Policy, Request, TierOptions, TwoTier, run};
 
-/// Segments of the simulated flash, as the engine divides a small device.
+/// Number of segments of the simulated flash, as on a small device.
 const SEGMENTS: u64 = 256;
-/// Part of a two-tier cache that is RAM.
+/// Share of RAM in a two-tier cache.
 const RAM_SHARE: f64 = 0.05;
 
-/// Requests, and the sizes of caches to lead them through.
+/// Requests, and the sizes of the caches to which they are applied.
 struct Load {
     name: String,
     requests: Vec<Request>,

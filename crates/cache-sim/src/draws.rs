@@ -1,21 +1,21 @@
 //! Seeded random numbers and the distributions that the generator draws from.
 //!
-//! **Invariants.** The same seed gives the same numbers on every machine: no floating-point function
-//! beyond `exp`, `ln`, `sqrt` and `cos` is used, and results are rounded before they decide anything.
+//! **Invariants.** The same seed gives the same numbers on every machine: only the floating-point functions
+//! `exp`, `ln`, `sqrt` and `cos` are used, and results are rounded before they decide anything.
 
 pub(crate) use sandur_cache::splitmix::{SplitMix as Draws, mix};
 
-/// Exponentially distributed around `mean`: pauses between independent events.
+/// A draw from the exponential distribution with mean `mean`: the pause between independent events.
 pub(crate) fn pause(draws: &mut Draws, mean: f64) -> f64 {
     -mean * (1.0 - draws.unit()).ln()
 }
 
-/// Log-uniform between the two: every power of ten is as likely as the next.
+/// A log-uniform draw between `from` and `to`: each power of ten is equally likely.
 pub(crate) fn log_uniform(draws: &mut Draws, from: f64, to: f64) -> f64 {
     (from.ln() + draws.unit() * (to.ln() - from.ln())).exp()
 }
 
-/// Numbers below `count` with probability falling as rank^-skew (Zipf), by inverting a table.
+/// Numbers below `count` with probability proportional to rank^-skew (Zipf), by inversion of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
     cumulative: Vec<f64>,

@@ -1,25 +1,24 @@
-//! The cache simulator: what would a cache of another size or policy have done with these requests?
+//! The cache simulator: measures caches of other sizes and policies over given requests.
 //!
-//! **What it is.** Requests come from a recorded [`trace`] or from the [`generate`]d life of an
-//! observability store. [`run`] leads them through any number of policies and measures each:
-//! [`TwoTier`], which is our cache with the very code of [`sandur_cache::policy`], and the [`oracle`]s
-//! that others use. [`advise`] puts what it finds, or what the live prediction says, into sentences
-//! with costs. [`story`] is the published case of a chunk cache that grew from 1.2 TB of memory to
-//! 50 TB of flash, a thousand times smaller.
+//! **What it is.** Requests come from a recorded [`trace`] or are [`generate`]d for a model of an
+//! observability store. [`run`] applies them to any number of policies and measures each: [`TwoTier`],
+//! which is our cache with the code of [`sandur_cache::policy`], and the [`oracle`]s, which are known
+//! policies of others. [`advise`] turns its results, or those of the live prediction, into sentences
+//! with costs. [`story`] is a published case at a scale of 1:1000: a chunk cache that was moved from 1.2
+//! TB of memory to 50 TB of flash.
 //!
-//! **What it is not.** It is not a cache: it keeps sizes and no bytes. It is not the live prediction
-//! either, which is [`sandur_cache::predict`]; both share the model [`sandur_cache::model`]. It reads
-//! no clock and no files: the caller opens the trace.
+//! **What it is not.** It is not a cache: it stores sizes and no bytes. It is not the live prediction,
+//! which is [`sandur_cache::predict`]; both share the model [`sandur_cache::model`]. It reads no clock
+//! and no files: the caller opens the trace.
 //!
 //! **Life of a call.** [`run`] takes an iterator of [`Request`]s and a list of [`Policy`]s. For each
-//! request each policy is asked to [`read`](Policy::read); where it misses it is told to
-//! [`put`](Policy::put) what the store would have brought. After the warm-up reads, hits, bytes and
-//! drops are counted for the whole and for every hour, and come back as one [`Measured`] per policy.
-//! [`advise::Situation`] takes these figures as forecasts, interpolates between capacities and
-//! [`advise::sentences`] says what to do.
+//! read it calls [`read`](Policy::read) of each policy, and after a miss [`put`](Policy::put) with the
+//! value from the store. After the warm-up it counts reads, hits, bytes and evictions, in total and for
+//! every hour, and returns one [`Measured`] per policy. [`advise::Situation`] takes these results as
+//! forecasts and interpolates between capacities, and [`advise::sentences`] states the advice.
 //!
-//! **Invariants.** No clock and no ambient randomness: the same requests and options give the same
-//! figures.
+//! **Invariants.** There is no clock and no ambient randomness: equal requests and options give equal
+//! results.
 
 pub mod advise;
 mod draws;

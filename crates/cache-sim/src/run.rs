@@ -1,40 +1,40 @@
-//! Runs requests through policies side by side and measures each.
+//! Applies requests to several policies in parallel and measures each.
 //!
-//! **Invariants.** Every policy sees the same requests in the same order. What happens before the
-//! warm-up ends fills the caches and is not counted. Memory: the policies, and 40 bytes per hour.
+//! **Invariants.** Every policy sees the same requests in the same order. Requests before the end of the
+//! warm-up fill the caches and are not counted. Memory: that of the policies, and 40 bytes per hour.
 
 use sandur_cache::model::{Drops, Kind, Policy, Request};
 
 /// Seconds of an hour.
 const HOUR_S: u32 = 3_600;
 
-/// What one policy did.
+/// The results of one policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Reads after the warm-up.
+    /// Number of reads after the warm-up.
     pub reads: u64,
-    /// Reads that were answered from the cache.
+    /// Number of reads answered from the cache.
     pub hits: u64,
-    /// Bytes read.
+    /// Bytes of all reads.
     pub read_bytes: u64,
-    /// Bytes that were answered from the cache.
+    /// Bytes answered from the cache.
     pub hit_bytes: u64,
     /// Bytes written into the cache.
     pub written_bytes: u64,
-    /// Those of them that were there already, and were written again to stay.
+    /// Those of them that were in the cache already and were written again.
     pub rewritten_bytes: u64,
-    /// What was evicted.
+    /// Evictions.
     pub drops: Drops,
-    /// The same hour by hour.
+    /// Results by hour.
     pub hours: Vec<Hour>,
 }
 
-/// One hour of one policy.
+/// The results of one policy in one hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hour {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Of them from the cache.
+    /// Number of reads answered from the cache.
     pub hits: u64,
     /// Bytes evicted.
     pub evicted_bytes: u64,
@@ -44,11 +44,11 @@ pub struct Hour {
     pub unfetched_objects: u64,
 }
 
-/// A policy and what it has done so far.
+/// A policy and its results so far.
 struct Lane<'a> {
     policy: &'a mut dyn Policy,
     measured: Measured,
-    /// Totals when the present hour began, and when measuring began.
+    /// Totals at the start of the present hour, and at the start of measuring.
     hour_start: Drops,
     start: Drops,
     start_written: u64,
@@ -56,10 +56,11 @@ struct Lane<'a> {
     hour: Hour,
 }
 
-/// Runs all requests; `progress` hears the number of those done, every 65,536.
+/// Applies all requests to all policies. Calls `progress` with the number of finished requests every
+/// 65,536 requests.
 ///
 /// # Errors
-/// The first error of the requests.
+/// The first error that the iterator of requests returns.
 pub fn run<E>(
     requests: impl Iterator<Item = Result<Request, E>>,
     policies: &mut [Box<dyn Policy>],
@@ -155,33 +156,33 @@ impl<'a> Lane<'a> {
 }
 
 impl Measured {
-    /// Reads from the cache per read; 0 without reads.
+    /// Reads answered from the cache per read; 0 without reads.
     pub fn hit_ratio(&self) -> f64 {
         self.hits as f64 / self.reads.max(1) as f64
     }
 
-    /// Bytes from the cache per byte read.
+    /// Bytes answered from the cache per byte read.
     pub fn byte_hit_ratio(&self) -> f64 {
         self.hit_bytes as f64 / self.read_bytes.max(1) as f64
     }
 
-    /// Bytes written per byte that was new to the cache; 1 if nothing was written.
+    /// Bytes written per byte admitted; 1 if nothing was written.
     pub fn write_amplification(&self) -> f64 {
         let admitted = self.written_bytes - self.rewritten_bytes;
         if admitted == 0 { 1.0 } else { self.written_bytes as f64 / admitted as f64 }
     }
 
-    /// Requests to the store.
+    /// Number of requests to the store.
     pub fn store_requests(&self) -> u64 {
         self.reads - self.hits
     }
 
-    /// Mean and largest number of objects per hour that were evicted unread.
+    /// Mean and maximum number of objects evicted unread in an hour.
     pub fn unfetched_per_hour(&self) -> (f64, f64) {
         self.per_hour(|hour| hour.unfetched_objects as f64)
     }
 
-    /// Mean and largest number of times per hour that a cache of `capacity` bytes was replaced whole.
+    /// Mean and maximum number of times per hour that a cache of `capacity` bytes was replaced completely.
     pub fn replacements_per_hour(&self, capacity: u64) -> (f64, f64) {
         self.per_hour(|hour| hour.evicted_bytes as f64 / capacity.max(1) as f64)
     }
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_after_the_warm_up_hour_by_hour() {
+    fn counts_by_hour_after_the_warm_up() {
         let requests = vec![
             request(100, 1, Kind::Read),
             request(200, 2, Kind::Read),
@@ -217,7 +218,7 @@ mod tests {
         let mut policies: Vec<Box<dyn Policy>> = vec![Box::new(Lru::new(20))];
         let measured = run(requests.into_iter(), &mut policies, 1_000, |_| {}).unwrap().remove(0);
         assert_eq!((measured.reads, measured.hits, measured.store_requests()), (3, 2, 1));
-        // Key 2 went unread when 3 came, 3 unread when 2 came back.
+        // Key 2 is evicted unread when 3 is written, and 3 when 2 is read again.
         assert_eq!(measured.drops.unfetched_objects, 2);
         assert_eq!(measured.hours.iter().map(|h| h.unfetched_objects).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(measured.replacements_per_hour(20), (0.5, 0.5));

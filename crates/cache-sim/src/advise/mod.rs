@@ -1,11 +1,11 @@
-//! From what other sizes would do, and what things cost, to what to do.
+//! Advice on the size of a cache, from the hit ratios at other sizes and from prices.
 //!
-//! The forecasts of [`sandur_cache::predict`] or a simulation give hit ratios at a few capacities;
-//! between them is interpolated over the logarithm of the capacity, beyond them nothing is claimed.
-//! Prices are the caller's; what they are is said with the advice.
+//! The forecasts of [`sandur_cache::predict`] or a simulation give hit ratios at a few capacities.
+//! Between them the ratio is interpolated over the logarithm of the capacity; outside of them no
+//! statement is made. The caller sets the prices and states them with the advice.
 //!
-//! **Invariants.** Pure arithmetic: the same situation and prices give the same words. A sentence
-//! claims nothing about a capacity outside of the forecasts.
+//! **Invariants.** Pure arithmetic: equal situations and prices give equal sentences. No sentence makes
+//! a statement about a capacity outside of the forecasts.
 
 mod prices;
 mod situation;

@@ -1,23 +1,23 @@
-//! What things cost.
+//! Prices of memory, flash and requests.
 
 /// A price table, in any one currency; the defaults are US dollars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prices {
-    /// Where and when the prices come from, for the reader of the advice.
+    /// Source and date of the prices, for readers of the advice.
     pub source: String,
-    /// A GB (10^9 bytes) of memory for a month.
+    /// Price of a GB (10^9 bytes) of memory for a month.
     pub ram_gb_month: f64,
-    /// A GB of flash for a month.
+    /// Price of a GB of flash for a month.
     pub flash_gb_month: f64,
-    /// A million reads from the store.
+    /// Price of a million reads from the store.
     pub million_requests: f64,
-    /// A GB read from the store; 0 within one region of most providers.
+    /// Price of a GB read from the store; 0 within one region at most providers.
     pub store_gb: f64,
 }
 
 impl Default for Prices {
-    /// Memory and flash as the published case of 2023-08-23 has them: half of an n2-standard-8 by its
-    /// memory, and a local SSD of 375 GB for 30 dollars. Requests as Amazon S3 Standard lists GETs.
+    /// Prices of memory and flash as in the published case of 2023-08-23: half of an n2-standard-8, by its
+    /// memory, and a local SSD of 375 GB for 30 dollars. Requests at the price of GETs of Amazon S3 Standard.
     fn default() -> Self {
         Self {
             source: "list prices in US dollars, 2023-08".to_owned(),
@@ -29,7 +29,7 @@ impl Default for Prices {
     }
 }
 
-/// What a cache is made of.
+/// The storage medium of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Memory.
@@ -49,7 +49,7 @@ impl Medium {
 }
 
 impl Prices {
-    /// A month of `bytes` of a medium.
+    /// Price of `bytes` of a medium for a month.
     pub fn keep(&self, medium: Medium, bytes: u64) -> f64 {
         let gb_month = match medium {
             Medium::Ram => self.ram_gb_month,
@@ -58,7 +58,7 @@ impl Prices {
         bytes as f64 / 1e9 * gb_month
     }
 
-    /// Reads from the store.
+    /// Price of reads from the store.
     pub fn fetch(&self, requests: f64, bytes: f64) -> f64 {
         requests / 1e6 * self.million_requests + bytes / 1e9 * self.store_gb
     }

@@ -1,6 +1,6 @@
-//! How a cache does now, and what another capacity would do and cost.
+//! The present state of a cache, and the results and costs at other capacities.
 //!
-//! Invariant: nothing is claimed about a capacity outside of the forecasts.
+//! Invariant: no statement is made about a capacity outside of the forecasts.
 
 use sandur_cache::predict::{Forecast, Report};
 
@@ -9,54 +9,54 @@ use super::prices::{Medium, Prices};
 /// Seconds of a month of 365.25 / 12 days.
 pub const MONTH_S: f64 = 365.25 / 12.0 * 86_400.0;
 
-/// How a cache does now, and how it would do.
+/// The present state of a cache, with forecasts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
-    /// By rising capacity; one of them has scale 1.
+    /// Sorted by capacity, smallest first. One of them has scale 1.
     pub forecasts: Vec<Forecast>,
-    /// What the capacity that was varied is made of.
+    /// The medium whose capacity was varied.
     pub medium: Medium,
     /// Reads per month.
     pub reads: f64,
     /// Bytes read per month.
     pub read_bytes: f64,
-    /// How far the forecast for the present capacity is from what was measured.
+    /// Absolute difference between the forecast for the present capacity and the measured hit ratio.
     pub self_error: f64,
-    /// Reads that the forecast for the present capacity rests on.
+    /// Number of reads on which the forecast for the present capacity is based.
     pub sampled_reads: f64,
 }
 
-/// Reads below which nothing is forecast: the ratio of hits of a thousand is known to 3 % of all reads.
+/// Smallest number of sampled reads for advice: the hit ratio of a thousand reads is known to 3 %.
 pub const SAMPLED_READS_MIN: f64 = 1_000.0;
 
-/// What a capacity would do, and cost per month.
+/// The results and monthly costs of a capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// Bytes.
+    /// Capacity in bytes.
     pub capacity: u64,
-    /// What of.
+    /// Its medium.
     pub medium: Medium,
     /// Reads answered from the cache per read.
     pub hit_ratio: f64,
     /// Requests to the store per month.
     pub requests: f64,
-    /// Part of today's requests that would go away; below 0 if there were more.
+    /// Share of today's requests to the store that would be saved; negative if there were more.
     pub fewer_requests: f64,
-    /// Price of the capacity.
+    /// Price of the capacity for a month.
     pub cache_cost: f64,
-    /// Price of the requests and bytes from the store.
+    /// Price of the requests and bytes from the store for a month.
     pub store_cost: f64,
 }
 
 impl Offer {
-    /// Price of everything.
+    /// Price of both.
     pub fn cost(&self) -> f64 {
         self.cache_cost + self.store_cost
     }
 }
 
 impl Situation {
-    /// What a running cache's report says.
+    /// The situation in a running cache's report.
     pub fn of_report(report: &Report, medium: Medium) -> Self {
         Self {
             forecasts: report.forecasts.clone(),
@@ -68,9 +68,9 @@ impl Situation {
         }
     }
 
-    /// Whether so little was seen that a sum for a month would be an accident.
+    /// Whether too few reads were sampled for a reliable monthly sum.
     pub fn is_too_little(&self) -> bool {
-        // Also when it is no number at all.
+        // Also true if a number is not finite.
         !(self.sampled_reads >= SAMPLED_READS_MIN && self.reads.is_finite() && self.read_bytes.is_finite())
     }
 
@@ -79,7 +79,7 @@ impl Situation {
         self.forecasts.iter().find(|forecast| forecast.scale == 1.0)
     }
 
-    /// What `capacity` bytes of a medium would do; nothing outside of the forecasts.
+    /// The results of `capacity` bytes of a medium; `None` outside of the forecasts.
     pub fn offer(&self, capacity: u64, medium: Medium, prices: &Prices) -> Option<Offer> {
         let present = self.present()?;
         let (hit_ratio, byte_hit_ratio) = self.ratios_at(capacity)?;
@@ -96,7 +96,7 @@ impl Situation {
         })
     }
 
-    /// The least capacity with a hit ratio; nothing if no forecast has it.
+    /// The smallest capacity with the given hit ratio; `None` if no forecast reaches it.
     pub fn capacity_for(&self, hit_ratio: f64) -> Option<u64> {
         let at = self.forecasts.iter().position(|forecast| forecast.hit_ratio >= hit_ratio)?;
         let above = &self.forecasts[at];
@@ -164,7 +164,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_capacity_for_a_hit_ratio_is_the_offer_backwards() {
+    fn the_capacity_for_a_hit_ratio_is_the_inverse_of_the_offer() {
         let situation = published();
         let capacity = situation.capacity_for(0.85).unwrap();
         let offer = situation.offer(capacity, Medium::Flash, &Prices::default()).unwrap();

@@ -1,24 +1,24 @@
-//! Offers as sentences.
+//! Advice as sentences.
 
 use super::prices::{Medium, Prices};
 use super::situation::{Offer, SAMPLED_READS_MIN, Situation};
 
 /// Error of the forecast for the present capacity above which advice comes with a warning.
 const SELF_ERROR_MAX: f64 = 0.02;
-/// A hit ratio worth asking for.
+/// The hit ratio for which the advice names the capacity.
 const GOOD_HIT_RATIO: f64 = 0.9;
-/// Capacities that are considered, between the smallest and the largest forecast.
+/// Number of capacities that are considered, between the smallest and the largest forecast.
 const STEPS: u32 = 40;
 
-/// What to do: the present first, then what was asked for, then what would be cheapest and what a good
-/// hit ratio would take.
+/// The advice: the present state first, then the requested capacities, then the cheapest one and the one
+/// for a good hit ratio.
 pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices) -> Vec<String> {
     let mut sentences = Vec::new();
     if situation.is_too_little() {
         let seen = if situation.sampled_reads >= 1.0 { situation.sampled_reads.floor() } else { 0.0 };
         return vec![format!(
-            "Too little seen: advice needs {SAMPLED_READS_MIN:.0} reads in the sample, and there were \
-             {seen:.0}. Let the cache run for longer under its usual load."
+            "Too few reads: advice needs {SAMPLED_READS_MIN:.0} reads in the sample, and there were \
+             {seen:.0}. Let the cache run longer under its usual load."
         )];
     }
     let Some(present) = situation.present() else { return sentences };
@@ -45,15 +45,18 @@ pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices
     }
     if now.hit_ratio < GOOD_HIT_RATIO {
         sentences.push(match situation.capacity_for(GOOD_HIT_RATIO) {
-            Some(capacity) => format!("{} of hits take {}.", percent(GOOD_HIT_RATIO), size(capacity)),
+            Some(capacity) => format!("A hit ratio of {} needs {}.", percent(GOOD_HIT_RATIO), size(capacity)),
             None => {
-                format!("No size up to ten times the present reaches {} of hits.", percent(GOOD_HIT_RATIO))
+                format!(
+                    "No size up to ten times the present one reaches a hit ratio of {}.",
+                    percent(GOOD_HIT_RATIO)
+                )
             }
         });
     }
     if situation.self_error > SELF_ERROR_MAX {
         sentences.push(format!(
-            "Careful: the forecast for the present size is off by {}; let the cache run for longer.",
+            "Caution: the forecast for the present size is off by {}; let the cache run longer.",
             percent(situation.self_error)
         ));
     }
@@ -81,10 +84,10 @@ fn with(offer: &Offer, now: &Offer, prices: &Prices) -> String {
 fn outside(situation: &Situation, capacity: u64) -> String {
     let ends = [situation.forecasts.first(), situation.forecasts.last()];
     let [from, to] = ends.map(|end| size(end.map_or(0, |forecast| forecast.capacity)));
-    format!("{} is outside of what was forecast: {from} to {to}.", size(capacity))
+    format!("{} is outside of the forecasts, which are from {from} to {to}.", size(capacity))
 }
 
-/// The capacity with the least price, of the medium that is cheaper for it.
+/// The cheapest capacity, of the medium that is cheaper for it.
 fn cheapest(situation: &Situation, prices: &Prices) -> Option<Offer> {
     let (from, to) = (situation.forecasts.first()?.capacity, situation.forecasts.last()?.capacity);
     let ratio = to as f64 / from.max(1) as f64;
@@ -100,20 +103,20 @@ fn lower(sentence: &str) -> String {
     sentence.replacen("With", "with", 1)
 }
 
-/// A part as a percentage with three digits at most.
+/// A share as a percentage with at most three digits.
 pub fn percent(part: f64) -> String {
     let percent = part * 100.0;
     if (10.0..99.0).contains(&percent) { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// Bytes in decimal units, as capacities are sold.
+/// Bytes in decimal units, in which capacities are sold.
 pub fn size(bytes: u64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let unit = units.into_iter().find(|(_, factor)| bytes as f64 >= *factor).unwrap_or(("B", 1.0));
     format!("{} {}", digits(bytes as f64 / unit.1), unit.0)
 }
 
-/// A number of things.
+/// A number in words of thousands.
 pub fn count(number: f64) -> String {
     let units = [(" billion", 1e9), (" million", 1e6), (" thousand", 1e3)];
     let unit = units.into_iter().find(|(_, factor)| number >= *factor).unwrap_or(("", 1.0));
@@ -142,7 +145,7 @@ mod tests {
     use crate::advise::situation::tests::published;
 
     #[test]
-    fn the_published_case_reads_like_its_report() {
+    fn the_advice_for_the_published_case_agrees_with_its_report() {
         let asked = [(50_000_000_000_000, Medium::Flash), (90_000_000_000_000, Medium::Flash)];
         let sentences = sentences(&published(), &asked, &Prices::default());
         let expected = [
@@ -150,7 +153,7 @@ mod tests {
              the cache and 1,200 for requests.",
             "With 50 TB of flash: 90 % hits, 67 % fewer requests to the store, 4,392 a month (6,516 now); \
              the flash costs as much as 903 GB of memory.",
-            "90 TB is outside of what was forecast: 600 GB to 60 TB.",
+            "90 TB is outside of the forecasts, which are from 600 GB to 60 TB.",
         ];
         assert_eq!(sentences[..3], expected);
         assert!(
@@ -158,11 +161,11 @@ mod tests {
             "{}",
             sentences[3]
         );
-        assert!(sentences[4].starts_with("90 % of hits take 4"), "{}", sentences[4]);
+        assert!(sentences[4].starts_with("A hit ratio of 90 % needs 4"), "{}", sentences[4]);
     }
 
     #[test]
-    fn a_cache_that_saw_too_little_gets_no_sums() {
+    fn a_cache_with_too_few_reads_gets_no_sums() {
         for (sampled_reads, reads, seen) in [
             (0.0, 0.0, "there were 0."),
             (f64::NAN, 1e10, "there were 0."),
@@ -174,7 +177,7 @@ mod tests {
             let sentences = sentences(&situation, &asked, &Prices::default());
             assert_eq!(sentences.len(), 1, "{sentences:?}");
             assert!(
-                sentences[0].starts_with("Too little seen") && sentences[0].contains(seen),
+                sentences[0].starts_with("Too few reads") && sentences[0].contains(seen),
                 "{sentences:?}"
             );
         }
@@ -182,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_that_does_not_fit_the_present_is_no_ground_for_advice() {
+    fn advice_warns_if_the_forecast_differs_from_the_present_hit_ratio() {
         let situation = Situation { self_error: 0.08, ..published() };
         let last = sentences(&situation, &[], &Prices::default()).pop().unwrap_or_default();
-        assert!(last.starts_with("Careful: the forecast for the present size is off by 8.0 %"), "{last}");
+        assert!(last.starts_with("Caution: the forecast for the present size is off by 8.0 %"), "{last}");
     }
 
     #[test]

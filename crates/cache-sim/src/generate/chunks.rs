@@ -1,7 +1,7 @@
-//! Streams cut into chunks: which exist, when each is finished, and which a range of time touches.
+//! Streams divided into chunks: which exist, when each is finished, and which overlap a time range.
 //!
-//! Chunk `n` of a stream covers one period that begins `n` periods after the stream's own phase; its
-//! key and size are hashes of stream and number, so nothing has to be kept in memory.
+//! Chunk `n` of a stream covers one period that begins `n` periods after the stream's own phase. Its key
+//! and size are hashes of stream and number, so that no chunk is stored in memory.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::draws::{Draws, mix};
 use sandur_cache::Hint;
 use sandur_cache::model::{Kind, Request};
 
-/// Standard deviation of the logarithm of sizes: 68 % lie within a factor of 2 of the median.
+/// Standard deviation of the logarithm of sizes: 68 % are within a factor of 2 of the median.
 const SIZE_SIGMA: f64 = std::f64::consts::LN_2;
 
 /// A value that can be cached.
@@ -31,9 +31,9 @@ pub(super) struct Chunks {
     oldest_s: i64,
     median_bytes: f64,
     streams_per_tenant: u32,
-    /// Seconds into its period at which each stream ends a chunk.
+    /// Second of its period at which each stream finishes a chunk.
     phases: Vec<i64>,
-    /// Streams by phase: the order in which they are flushed.
+    /// Streams sorted by phase: the order in which they are flushed.
     order: Vec<u32>,
 }
 
@@ -58,19 +58,19 @@ impl Chunks {
         }
     }
 
-    /// When the first chunk of all is finished.
+    /// When the first chunk is finished.
     pub(super) fn first_end_s(&self) -> i64 {
         self.order.first().map_or(i64::MAX, |stream| self.phases[*stream as usize])
     }
 
-    /// The write of the chunk that the stream at `place` of the order finishes at `at_s`.
+    /// The write of the chunk that the stream at position `place` of the order finishes at `at_s`.
     pub(super) fn flush(&self, place: u32, at_s: i64) -> Request {
         let stream = self.order[place as usize];
         let number = (at_s - self.phases[stream as usize]) / self.period_s - 1;
         request(at_s, self.chunk(stream, number), Kind::Write, Hint::Ingest)
     }
 
-    /// Which place flushes next, and when.
+    /// The position that flushes next, and the time.
     pub(super) fn after(&self, place: u32, at_s: i64) -> (u32, i64) {
         let (next, period_start) = if place as usize + 1 < self.order.len() {
             (place + 1, at_s - self.phases[self.order[place as usize] as usize])
@@ -80,12 +80,12 @@ impl Chunks {
         (next, period_start + self.phases[self.order[next as usize] as usize])
     }
 
-    /// Appends the reads of a query that runs at `at_s`: part by part from the newest on, in each all
+    /// Appends the reads of a query that runs at `at_s`, part by part, newest first. A part reads all
     /// chunks of all streams that overlap it.
     pub(super) fn read(&self, query: &Query, hint: Hint, at_s: i64, reads: &mut VecDeque<Request>) {
         let mut end_s = query.to_s;
         while end_s > query.from_s {
-            // Parts end at multiples of the split, as those of Loki do.
+            // Parts end at multiples of the split, as in Loki.
             let start_s = ((end_s - 1).div_euclid(self.split_s) * self.split_s).max(query.from_s);
             for stream in query.streams.clone() {
                 let phase = self.phases[stream as usize];
@@ -103,7 +103,7 @@ impl Chunks {
         }
     }
 
-    /// Bytes that a query reads, about.
+    /// Estimated bytes that a query reads.
     pub(super) fn estimate(&self, query: &Query) -> u64 {
         let chunks = (query.to_s - query.from_s) as f64 / self.period_s as f64 + 1.0;
         (query.streams.len() as f64 * chunks * self.median_bytes) as u64
@@ -112,7 +112,7 @@ impl Chunks {
     fn chunk(&self, stream: u32, number: i64) -> Chunk {
         let hash = mix(self.seed ^ mix((u64::from(stream) << 32) ^ number as u64));
         let mut draws = Draws::new(hash);
-        // Box and Muller: two uniform numbers make a normal one.
+        // Box-Muller transform: two uniform numbers give a normal one.
         let (radius, angle) =
             ((-2.0 * (1.0 - draws.unit()).ln()).sqrt(), draws.unit() * std::f64::consts::TAU);
         let bytes = self.median_bytes * (SIZE_SIGMA * radius * angle.cos()).exp();
@@ -120,7 +120,7 @@ impl Chunks {
     }
 }
 
-/// A write of a chunk, or a read of it.
+/// A write or read of a chunk.
 pub(super) fn request(at_s: i64, chunk: Chunk, kind: Kind, hint: Hint) -> Request {
     let Chunk { hash, bytes, tenant } = chunk;
     Request { at_s: at_s as u32, hash, bytes, kind, hint, tenant }

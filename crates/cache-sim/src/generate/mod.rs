@@ -1,13 +1,13 @@
-//! Made-up accesses of an observability store: seeded, endless variety, no trace needed.
+//! Generated accesses of an observability store: seeded, of any length, without a trace.
 //!
-//! Streams of logs are cut into chunks that ingesters write once, when they are full. Queries read the
-//! chunks of some streams over some time: dashboards the newest again and again, people what is recent
-//! and now and then what is old, audits everything over weeks. A query is split by time and every part
-//! reads all chunks that overlap it, so a chunk is read by each part that it touches.
+//! Streams of logs are divided into chunks, which ingesters write once, when they are full. Queries read the
+//! chunks of some streams over some time range. Dashboards read the newest chunks repeatedly; users read
+//! recent chunks and sometimes old ones; audits read all chunks of weeks. A query is split by time and every
+//! part reads all chunks that overlap it, so that a chunk is read by each part that it overlaps.
 //!
-//! **Invariants.** The same [`Workload`] yields the same requests, in order of time. Chunks that are not
-//! finished yet are never read: they are in the ingesters' memory. Memory is bounded by the largest
-//! query. Reads carry the hint that the database gives: the size of their whole query.
+//! **Invariants.** Equal [`Workload`]s yield equal requests, sorted by time. Unfinished chunks are never
+//! read: they are in the ingesters' memory. Memory is bounded by the largest query. Reads carry the hint
+//! that the database gives: the size of their complete query.
 
 mod chunks;
 mod key_value;
@@ -26,7 +26,7 @@ use sandur_cache::Hint;
 use sandur_cache::model::Request;
 pub use workload::Workload;
 
-/// Things that happen, in order of time.
+/// Scheduled events, sorted by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Flush { place: u32 },
@@ -49,16 +49,16 @@ pub struct Generated {
 }
 
 impl Workload {
-    /// The default under audits: two dozen a day, each reading ten days of one tenant, thus several
-    /// times what people and dashboards read.
+    /// The default workload with audits: two dozen a day, each of which reads ten days of one tenant, so
+    /// that audits read several times as much as users and dashboards.
     pub fn audits(seed: u64) -> Self {
         Self { seed, hours: 7 * 24, scans_per_day: 24.0, ..Self::default() }
     }
 
-    /// Dashboards and people beside scans of 20 GB: ten times a cache of 2 GB. One begins each hour on
-    /// average, and while it runs it replaces such a cache forty times an hour, which is the most that was
-    /// published of a chunk cache under queries over millions of chunks ([`super::story`]). Dashboards
-    /// show about a gigabyte and are refreshed every five minutes. A query reads each chunk once.
+    /// Dashboards and users together with scans of 20 GB, ten times a cache of 2 GB. One scan begins each
+    /// hour on average. While it runs it replaces such a cache forty times an hour, the largest rate
+    /// published for a chunk cache under queries over millions of chunks ([`super::story`]). Dashboards show
+    /// about a gigabyte and are refreshed every five minutes. A query reads each chunk once.
     pub fn mixed_scans(seed: u64) -> Self {
         Self {
             seed,
@@ -78,7 +78,7 @@ impl Workload {
         }
     }
 
-    /// Its requests.
+    /// Generates the requests.
     pub fn generate(&self) -> Generated {
         let mut draws = Draws::new(self.seed);
         let mut agenda = BinaryHeap::new();
@@ -100,7 +100,7 @@ impl Workload {
         Generated { workload, chunks, queries, draws, agenda, scans, ready }
     }
 
-    /// Seconds that it lasts.
+    /// Length in seconds.
     pub fn length_s(&self) -> u32 {
         self.hours * HOUR_S as u32
     }
@@ -157,7 +157,7 @@ impl Generated {
         self.agenda.push(Reverse((at_s, event)));
     }
 
-    /// Activity of people relative to the mean of a day: a sine with its top at noon.
+    /// Activity of users relative to the mean of a day: a sine with its maximum at noon.
     fn activity(&self, at_s: i64) -> f64 {
         let hour = (at_s % (24 * HOUR_S)) as f64 / HOUR_S as f64;
         let sine = ((hour - 12.0) / 24.0 * std::f64::consts::TAU).cos();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_everything() {
+    fn the_seed_determines_the_requests() {
         let sum = |workload: &Workload| {
             workload.generate().fold((0u64, 0u64), |(count, sum), request| {
                 (count + 1, sum.wrapping_mul(31).wrapping_add(request.hash ^ u64::from(request.at_s)))
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn times_never_go_back_and_every_chunk_is_written_once_before_it_is_read() {
+    fn times_never_decrease_and_every_chunk_is_written_once_before_it_is_read() {
         let mut written = std::collections::HashSet::new();
         let mut read_fresh = 0;
         let mut last = 0;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn people_ask_more_at_noon_and_for_recent_data() {
+    fn users_read_more_at_noon() {
         let workload = Workload { dashboards: 0, scans_per_day: 0.0, hours: 240, ..Workload::default() };
         let mut by_hour = [0u64; 24];
         for request in workload.generate().filter(|r| r.kind == Kind::Read) {

@@ -1,14 +1,14 @@
-//! Who asks for what: dashboards, people, audits.
+//! Queries of dashboards, users and audits.
 
 use std::ops::Range;
 
 use super::workload::{HOUR_S, Workload};
 use crate::draws::{Draws, Zipf, log_uniform};
 
-/// Newest data, in hours: younger ages are all alike.
+/// Smallest age of requested data in hours.
 const AGE_MIN_HOURS: f64 = 0.05;
 
-/// Streams and a range of time in seconds, `to_s` excluded.
+/// Streams and a time range in seconds; `to_s` is exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) streams: Range<u32>,
@@ -16,7 +16,7 @@ pub(super) struct Query {
     pub(super) to_s: i64,
 }
 
-/// Makes queries.
+/// Generates queries.
 #[derive(Debug)]
 pub(super) struct Queries {
     workload: Workload,
@@ -32,14 +32,14 @@ impl Queries {
         Self { workload: workload.clone(), popularity, dashboards }
     }
 
-    /// What a dashboard shows at `now_s`.
+    /// The query of a dashboard at `now_s`.
     pub(super) fn dashboard(&self, dashboard: u32, now_s: i64) -> Query {
         let streams = self.streams(self.dashboards[dashboard as usize], self.workload.dashboard_streams);
         let from_s = now_s - (self.workload.dashboard_hours * HOUR_S as f64) as i64;
         Query { streams, from_s, to_s: now_s }
     }
 
-    /// What a person asks for at `now_s`.
+    /// A query of a user at `now_s`.
     pub(super) fn by_people(&self, now_s: i64, draws: &mut Draws) -> Query {
         let workload = &self.workload;
         let first = self.popularity.draw(draws) as u32;
@@ -72,11 +72,11 @@ impl Queries {
         younger
     }
 
-    /// `count` streams from `first` on, of one tenant: what a selector of labels finds.
+    /// `count` streams from `first` on, of one tenant, as a selector of labels finds them.
     fn streams(&self, first: u32, count: u32) -> Range<u32> {
         let per_tenant = (self.workload.streams / self.workload.tenants.max(1)).max(1);
         let tenant_end = ((first / per_tenant + 1) * per_tenant).min(self.workload.streams);
-        // Short of its tenant's end, the range moves down.
+        // If the tenant has too few streams after `first`, the range begins earlier.
         let count = count.clamp(1, per_tenant);
         let from = first.min(tenant_end.saturating_sub(count));
         from..(from + count).min(self.workload.streams)

@@ -1,41 +1,41 @@
-//! The life of an observability store that is made up: how much is written and asked for.
+//! The parameters of a generated observability store: how much is written and read.
 
 /// Seconds of an hour.
 pub(crate) const HOUR_S: i64 = 3_600;
 
-/// What is generated. All times are of the simulated clock; sizes are those of compressed chunks.
+/// The parameters. All times are of the simulated clock; sizes are of compressed chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// Seed of everything drawn.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Length in hours.
     pub hours: u32,
-    /// Hours of chunks that exist already when it begins.
+    /// Hours of chunks that exist at the start.
     pub history_hours: u32,
-    /// Streams that are written all the time.
+    /// Number of streams, which are written continuously.
     pub streams: u32,
-    /// Tenants, each with as many streams.
+    /// Number of tenants, each with the same number of streams.
     pub tenants: u32,
     /// Minutes that a chunk covers.
     pub chunk_minutes: u32,
-    /// Mean bytes of a chunk; single ones are spread log-normally around it by a factor of 2.
+    /// Mean bytes of a chunk. Sizes are log-normal around it with a factor of 2.
     pub chunk_bytes: u32,
-    /// Skew of which streams are asked for: a stream's share falls as its rank to the minus this.
+    /// Skew of the popularity of streams: a stream's share of queries is proportional to rank^-skew.
     pub stream_skew: f64,
-    /// Queries by people per hour, on average over the day.
+    /// Queries of users per hour, averaged over the day.
     pub queries_per_hour: f64,
-    /// Streams of such a query: from one to this many, log-uniform.
+    /// Largest number of streams of such a query; the smallest is one, log-uniform.
     pub query_streams: u32,
-    /// How old the newest data is that a query asks for: share of queries, and the age in hours up to
-    /// which it is log-uniform.
+    /// Ages of the newest data of a query: pairs of a share of queries, and the age in hours up to which
+    /// it is log-uniform.
     pub ages: Vec<(f64, f64)>,
     /// Shortest and longest time range of such a query in hours, log-uniform.
     pub range_hours: (f64, f64),
-    /// Dashboards that are open all the time.
+    /// Number of dashboards, which are always open.
     pub dashboards: u32,
     /// Seconds between two refreshes of a dashboard.
     pub refresh_s: u32,
-    /// Hours that a dashboard shows.
+    /// Hours of data that a dashboard shows.
     pub dashboard_hours: f64,
     /// Streams of a dashboard.
     pub dashboard_streams: u32,
@@ -47,14 +47,14 @@ pub struct Workload {
     pub scan_streams: u32,
     /// Chunks that such a scan reads per second.
     pub scan_chunks_per_s: u32,
-    /// Minutes of a part of a query.
+    /// Minutes of each part into which a query is split.
     pub split_minutes: u32,
-    /// How much more people ask at noon than on average: 0 for a level day, 1 for none at midnight.
+    /// How much more users read at noon than on average: 0 for a constant rate, 1 for no reads at midnight.
     pub day_swing: f64,
 }
 
 impl Default for Workload {
-    /// A small cell: 200 streams, 2.4 GB a day, recent data asked for most, two audits a day.
+    /// A small cell: 200 streams, 2.4 GB a day, mostly recent data requested, two audits a day.
     fn default() -> Self {
         Self {
             seed: 1,

@@ -1,6 +1,6 @@
-//! The entries of a known policy: queues of hashes that can be found, and counts of those that had to go.
+//! The entries of a known policy: queues of hashes with a table to find them, and counts of evictions.
 //!
-//! Invariant: the table names every entry of the queues, and nothing else.
+//! Invariant: the table names exactly the entries of the queues.
 
 use sandur_cache::model::{Drops, Request};
 use sandur_cache::policy::slab::Slab;
@@ -23,25 +23,25 @@ impl<const N: usize> Entries<N> {
         self.table.find(hash, |place| self.slab.node(place).hash == hash)
     }
 
-    /// A new entry as the newest of `queue`.
+    /// Adds an entry as the newest of `queue`.
     pub fn add(&mut self, queue: u8, request: &Request) {
         let place = self.slab.add(queue, request.hash, request.bytes, ());
         self.table.insert(request.hash, place);
     }
 
-    /// Takes an entry out that had to go.
+    /// Evicts an entry.
     pub fn expel(&mut self, place: u32) {
         self.count_drop(place);
         self.forget(place);
     }
 
-    /// Counts an entry as one that had to go.
+    /// Counts an entry as evicted.
     pub fn count_drop(&mut self, place: u32) {
         let node = self.slab.node(place);
         self.drops.count(u64::from(node.weight), node.was_fetched());
     }
 
-    /// Takes an entry out.
+    /// Removes an entry without counting it.
     pub fn forget(&mut self, place: u32) {
         let hash = self.slab.node(place).hash;
         self.table.remove(hash, place);

@@ -1,9 +1,9 @@
-//! Least recently used: what memcached and most caches do.
+//! Least recently used, the policy of memcached and most caches.
 
 use super::entries::Entries;
 use sandur_cache::model::{Drops, Policy, Request};
 
-/// One queue; every use moves an entry to its young end.
+/// One queue. Every use moves an entry to its young end.
 #[derive(Debug)]
 pub struct Lru {
     entries: Entries<1>,
@@ -12,7 +12,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Empty, for values of `capacity` bytes.
+    /// An empty cache for values of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         Self { entries: Entries::new(), capacity, written: 0 }
     }

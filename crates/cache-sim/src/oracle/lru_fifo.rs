@@ -1,18 +1,18 @@
-//! Tiers as memcached has them with extstore: recency in RAM, and pages in order of writing on flash.
+//! The tiers of memcached with extstore: LRU in RAM, and pages in order of writing on flash.
 //!
-//! A value is put into RAM. What falls out of there is appended to flash, whose oldest values go when it
-//! is full. A hit on flash moves its value back to RAM once in 2,000 times (`ext_recache_rate`), and
-//! changes nothing otherwise.
+//! A value is put into RAM. Values evicted from RAM are appended to flash, whose oldest values are
+//! evicted when it is full. One hit on flash in 2,000 (`ext_recache_rate`) moves its value back to RAM;
+//! the others change nothing.
 
 use super::entries::Entries;
 use sandur_cache::model::{Drops, Policy, Request};
 
 const RAM: u8 = 0;
 const FLASH: u8 = 1;
-/// One hit on flash in so many brings its value back to RAM.
+/// One hit on flash in this number moves its value back to RAM.
 const RECACHE: u64 = 2_000;
 
-/// The two tiers; a value is in one of them.
+/// Both tiers. A value is in one of them.
 #[derive(Debug)]
 pub struct LruFifo {
     entries: Entries<2>,
@@ -22,12 +22,12 @@ pub struct LruFifo {
 }
 
 impl LruFifo {
-    /// Empty, for so many bytes in each tier.
+    /// Empty tiers of the given sizes in bytes.
     pub fn new(ram_bytes: u64, flash_bytes: u64) -> Self {
         Self { entries: Entries::new(), capacity: [ram_bytes, flash_bytes], flash_hits: 0, written: 0 }
     }
 
-    /// Brings both tiers back to their sizes.
+    /// Evicts until both tiers are within their sizes.
     fn settle(&mut self) {
         while self.entries.slab.weight(RAM) > self.capacity[0] {
             let Some(place) = self.entries.slab.oldest(RAM) else { break };
@@ -96,7 +96,7 @@ mod tests {
         assert!((1..=4).all(|hash| tiers.read(&request(hash))), "two in RAM, two on flash");
         tiers.put(&request(5));
         let left: Vec<u64> = (1..=5).filter(|hash| tiers.read(&request(*hash))).collect();
-        assert_eq!(left, [2, 3, 4, 5], "1 was written to flash first, and reading it changed nothing");
+        assert_eq!(left, [2, 3, 4, 5], "1 was written to flash first, and reads do not change the order");
         assert_eq!((tiers.written_bytes(), tiers.drops().objects), (30, 1));
     }
 }

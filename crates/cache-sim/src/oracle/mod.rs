@@ -1,7 +1,7 @@
-//! Known policies, written for reading, to measure ours against: same bytes, same requests.
+//! Known policies in simple implementations, for comparison with ours at equal bytes and requests.
 //!
-//! Every read that misses is followed by an insert, as all of them would do in front of a store; every
-//! write is inserted. None of them knows hints, tenants or flash.
+//! Every read that misses is followed by an insertion, as in a cache in front of a store; every write is
+//! inserted. None of them uses hints, tenants or flash.
 
 mod entries;
 mod farthest;

@@ -1,5 +1,5 @@
-//! S3-FIFO as its paper has it (Yang and others, SOSP 2023): exact ghost, no bound on second chances,
-//! promotion after two uses, ghost and main of nine tenths each.
+//! S3-FIFO as in its paper (Yang and others, SOSP 2023): an exact ghost, no bound on second chances,
+//! promotion after two uses, and nine tenths of the capacity each for ghost and main.
 
 use super::entries::Entries;
 use sandur_cache::model::{Drops, Policy, Request};
@@ -8,7 +8,7 @@ const SMALL: u8 = 0;
 const MAIN: u8 = 1;
 const GHOST: u8 = 2;
 
-/// The policy; ghosts are entries of a third queue.
+/// The policy. Ghosts are entries of a third queue.
 #[derive(Debug)]
 pub struct PaperS3Fifo {
     entries: Entries<3>,
@@ -17,7 +17,7 @@ pub struct PaperS3Fifo {
 }
 
 impl PaperS3Fifo {
-    /// Empty, for values of `capacity` bytes.
+    /// An empty cache for values of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         Self { entries: Entries::new(), capacity, written: 0 }
     }

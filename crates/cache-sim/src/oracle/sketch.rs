@@ -1,10 +1,10 @@
-//! Recent frequencies of keys: a count-min sketch of 4-bit counters that are halved from time to
-//! time, as TinyLFU has it (Einziger, Friedman, Manes 2017).
+//! Recent frequencies of keys: a count-min sketch of 4-bit counters that are halved periodically, as in
+//! TinyLFU (Einziger, Friedman, Manes 2017).
 
 const ROWS: u64 = 4;
 const COUNT_MAX: u8 = 15;
 
-/// Four counters per key, of which the least is the estimate.
+/// Four counters per key; the smallest one is the estimate.
 #[derive(Debug)]
 pub(super) struct Sketch {
     counters: Vec<u8>,
@@ -12,12 +12,12 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// For about `keys` keys.
+    /// A sketch for about `keys` keys.
     pub(super) fn new(keys: usize) -> Self {
         Self { counters: vec![0; keys.next_power_of_two().max(64) * ROWS as usize], added: 0 }
     }
 
-    /// Grows for `keys` keys; forgets all counts when it does.
+    /// Grows for `keys` keys, which forgets all counts.
     pub(super) fn make_room(&mut self, keys: usize) {
         if keys * ROWS as usize > self.counters.len() {
             *self = Self::new(keys);

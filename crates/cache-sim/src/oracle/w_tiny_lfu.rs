@@ -1,5 +1,5 @@
-//! W-TinyLFU (Einziger, Friedman, Manes 2017) without the climber: a window of 1 % by recency, a main
-//! part of a fifth on probation and the rest protected, and a sketch that decides who may enter it.
+//! W-TinyLFU (Einziger, Friedman, Manes 2017) without hill climbing: an LRU window of 1 %, a main part
+//! with a fifth on probation and the rest protected, and a sketch that decides which values enter it.
 
 use super::entries::Entries;
 use super::sketch::Sketch;
@@ -19,12 +19,12 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// Empty, for values of `capacity` bytes.
+    /// An empty cache for values of `capacity` bytes.
     pub fn new(capacity: u64) -> Self {
         Self { entries: Entries::new(), sketch: Sketch::new(1_024), capacity, written: 0 }
     }
 
-    /// The oldest of the window asks for a place in the main part.
+    /// Offers the oldest value of the window to the main part.
     fn leave_window(&mut self) {
         let Some(candidate) = self.entries.slab.oldest(WINDOW) else { return };
         let (hash, bytes) =
@@ -76,7 +76,7 @@ impl Policy for WTinyLfu {
         }
         let entries = (0..3).map(|queue| self.entries.slab.entries(queue)).sum();
         self.sketch.make_room(entries);
-        // While there is room, the main part takes everything; the window keeps its hundredth.
+        // While the cache has room, the main part accepts every value; the window keeps its hundredth.
         while self.entries.slab.weight(WINDOW) > (self.capacity / 100).max(u64::from(request.bytes)) {
             self.leave_window();
         }

@@ -1,10 +1,9 @@
-//! Traces as text: one access per line, columns by name.
+//! Traces as text: one access per line, with named columns.
 //!
-//! The first line names the columns, in any order: `time_s`, `key` and `bytes` must be there; `op`
-//! (`get` or `set`; without it every access is a get), `hint` (`point`, `ingest`, `metadata`, or
-//! `scan:BYTES`; without it gets are `point` and sets `ingest`) and `tenant` (a number) may be. Other
-//! columns are skipped. Keys are any text without a comma; there is no quoting. Lines that begin with
-//! `#` are skipped.
+//! The first line names the columns, in any order. `time_s`, `key` and `bytes` are required. Optional are
+//! `op` (`get` or `set`; without it every access is a get), `hint` (`point`, `ingest`, `metadata`, or
+//! `scan:BYTES`; without it gets are `point` and sets `ingest`) and `tenant` (a number). Other columns are
+//! ignored. Keys are any text without a comma; there is no quoting. Lines that begin with `#` are skipped.
 
 use std::io::BufRead;
 
@@ -14,10 +13,10 @@ use super::error::TraceError;
 use sandur_cache::Hint;
 use sandur_cache::model::{Kind, Request};
 
-/// Longest line: a longer one is no trace.
+/// Bytes of the longest line. Input with a longer one is not a trace.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Reads lines one by one.
+/// Reads a trace line by line.
 #[derive(Debug)]
 pub struct Csv<R> {
     input: R,
@@ -26,7 +25,7 @@ pub struct Csv<R> {
     text: String,
 }
 
-/// Where each column stands.
+/// The position of each column.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     time: usize,
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_may_stand_in_any_order_and_most_may_miss() {
+    fn columns_may_be_in_any_order_and_optional_ones_may_be_missing() {
         let requests = read("key,time_s,bytes\na,1,10\n# note\n\nb,2.5,20\n").unwrap();
         assert_eq!(requests.len(), 2);
         assert_eq!((requests[1].at_s, requests[1].bytes, requests[1].kind), (2, 20, Kind::Read));
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_line_and_remedy() {
+    fn errors_name_the_line_and_the_remedy() {
         let error = |text| read(text).unwrap_err();
         assert!(error("a,b\n1,2\n").contains("line 1") && error("a,b\n").contains("time_s"));
         assert!(error("time_s,key,bytes\n1,a,-5\n").contains("'bytes' is '-5'"));

@@ -1,4 +1,4 @@
-//! Why a trace cannot be read.
+//! Errors of reading a trace.
 
 /// Bytes of a record.
 pub const RECORD_BYTES: usize = 24;
@@ -6,16 +6,18 @@ pub const RECORD_BYTES: usize = 24;
 /// A trace that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The file or pipe failed.
+    /// Reading the file or pipe failed.
     #[error("cannot read the trace: {0}")]
     Read(std::io::Error),
     /// The binary trace ends within a record.
-    #[error("the trace ends within record {record} of {RECORD_BYTES} bytes: is it whole, and oracleGeneral?")]
+    #[error(
+        "the trace ends within record {record} of {RECORD_BYTES} bytes: is it complete, and oracleGeneral?"
+    )]
     CutOff {
         /// Position of the record, from 0.
         record: u64,
     },
-    /// A line of a text trace says something else.
+    /// A line of a text trace is invalid.
     #[error("line {line} of the trace: {problem}")]
     Line {
         /// Number of the line, from 1.

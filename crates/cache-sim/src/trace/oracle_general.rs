@@ -14,7 +14,7 @@ use crate::draws::mix;
 use sandur_cache::Hint;
 use sandur_cache::model::{Kind, Request};
 
-/// Reads records one by one. Accesses of size 0 are skipped, as libCacheSim does.
+/// Reads a trace record by record. Accesses of size 0 are skipped, as in libCacheSim.
 #[derive(Debug)]
 pub struct OracleGeneral<R> {
     input: R,
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_records_and_names_the_one_that_is_cut_off() {
+    fn records_are_read_and_a_truncated_one_is_named() {
         let mut bytes = [record(1, 5, 100), record(2, 6, 0), record(3, 5, 100)].concat();
         let read = |bytes: &[u8]| OracleGeneral::new(bytes).collect::<Result<Vec<_>, _>>();
         let requests = read(&bytes).unwrap();

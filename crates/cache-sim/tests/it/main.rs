@@ -1,4 +1,4 @@
-//! What the simulator and the prediction promise, over whole loads. One binary, so that one is linked.
+//! Tests of the simulator and the prediction over complete loads. One binary, so that only one is linked.
 
 mod hit_ratios;
 mod prediction;

@@ -1,8 +1,8 @@
-//! The live prediction against full simulation of every capacity, over generated loads.
+//! The live prediction compared with full simulation of every capacity, over generated loads.
 //!
 //! Goal: a mean absolute error of at most 0.02 per load, and 0.01 for the present capacity, within the
-//! memory bound. Method: a cache serves a load while the predictor watches; then every capacity is
-//! simulated whole over the same load.
+//! memory bound. Method: a cache serves a load and the predictor observes it; then every capacity is
+//! simulated with the complete load.
 
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache::predict::{Event, MEMORY_BYTES_MAX, Observed, PRESENT, Predictor, Report, Totals};
@@ -21,7 +21,7 @@ fn tiers(ram_bytes: u64, flash_bytes: u64) -> TierOptions {
     }
 }
 
-/// Leads the load through a real-sized cache, and tells the predictor what a server would.
+/// Applies the load to a cache of full size, and reports to the predictor what a server would report.
 fn predict(requests: &[Request], options: &TierOptions) -> (Report, usize) {
     let mut cache = TwoTier::new(options);
     let predictor = Predictor::new(options, u32::MAX, 0);
@@ -78,11 +78,11 @@ fn check(name: &str, workload: &Workload, options: &TierOptions) {
     assert!(report.self_error <= 0.01, "{name}, seed {}: self error {}", workload.seed, report.self_error);
     assert!(memory <= MEMORY_BYTES_MAX, "{name}: {memory} bytes");
     assert_eq!(report.forecasts[PRESENT].store_requests, 1.0);
-    // The sample is what is tested: a predictor that keeps everything proves nothing.
+    // The sample is under test: a predictor that observes everything would prove nothing.
     assert!(report.sampled_reads < requests.len() as f64 / 2.0, "{name}: {} sampled", report.sampled_reads);
 }
 
-/// Many small chunks: 1,000 streams with one each 10 minutes.
+/// Many small chunks: 1,000 streams, each with one per 10 minutes.
 fn many_chunks(seed: u64) -> Workload {
     Workload {
         seed,
@@ -99,17 +99,17 @@ fn many_chunks(seed: u64) -> Workload {
 }
 
 #[test]
-fn memory_alone_is_predicted() {
+fn a_cache_without_flash_is_predicted() {
     check("memory", &many_chunks(3), &tiers(200_000_000, 0));
 }
 
 #[test]
-fn flash_behind_memory_is_predicted() {
+fn a_cache_with_flash_is_predicted() {
     check("flash", &many_chunks(4), &tiers(20_000_000, 400_000_000));
 }
 
 #[test]
-fn the_report_depends_on_the_requests_alone() {
+fn the_report_depends_only_on_the_requests() {
     let workload = Workload { hours: 4, ..many_chunks(5) };
     let requests: Vec<Request> = workload.generate().collect();
     let options = tiers(10_000_000, 100_000_000);

@@ -1,7 +1,7 @@
-//! Hit ratios over a public trace, where it is at hand.
+//! Hit ratios over a public trace, if it is available.
 //!
-//! The trace is `data/cloudPhysicsIO.oracleGeneral.bin` of libCacheSim's repository, which we do not
-//! carry. Name it in `SANDUR_CACHE_TRACE`; without it this test says that it was skipped.
+//! The trace is `data/cloudPhysicsIO.oracleGeneral.bin` of libCacheSim's repository, which is not part
+//! of this one. Set `SANDUR_CACHE_TRACE` to its path; without it the test prints that it was skipped.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -12,11 +12,11 @@ use sandur_cache_sim::oracle::{Lru, PaperS3Fifo, WTinyLfu};
 use sandur_cache_sim::trace::OracleGeneral;
 use sandur_cache_sim::{Policy, Request, TierOptions, TwoTier, run};
 
-/// Points that ours may be below the best of the others.
+/// Most points by which ours may be below the best of the others.
 const BEHIND_MAX: f64 = 0.5;
 
 #[test]
-fn is_near_the_best_on_block_accesses() {
+fn our_hit_ratio_is_near_the_best_on_block_accesses() {
     let Some(path) = environment::variable("SANDUR_CACHE_TRACE").filter(|path| !path.is_empty()) else {
         println!("SKIPPED: SANDUR_CACHE_TRACE names no oracleGeneral trace");
         return;
