@@ -1,16 +1,16 @@
 //! The WAL in a bucket: one object per frame, by verified create, several at once.
 //!
-//! A frame is cut when it is full, or when [`Pace`] says so: at once when nothing else is under way, later
-//! when that saves requests, which a bucket bills.
+//! A frame is cut when it is full, or when [`Pace`] says so: at once when nothing else is under way,
+//! later when that saves requests, which a bucket bills.
 //!
 //! **Order.** Frames are settled strictly in the order of their numbers, whatever order the store
-//! finishes them in: a frame behind one that never becomes durable must not be acknowledged, because
+//! finishes them in. A frame after one that never becomes durable must not be acknowledged, because
 //! recovery reads up to the first missing number. A frame that fails is written again, the same bytes
-//! under the same name, until it is durable or the number turns out to be taken: then another process
-//! has fenced this incarnation, and nothing from that number on counts.
+//! under the same name, until it is durable or the number turns out to be taken. In the latter case
+//! another process has fenced this incarnation, and frames from that number on do not count.
 //!
 //! **Stalls.** When the first frame is not durable in time ([`super::status`]), pushes that are in no
-//! frame yet are refused: nothing of them is stored. Frames are written on.
+//! frame yet are refused, and nothing of them is stored. Writing of the frames continues.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use super::pace::{Pace, PaceOptions};
 use super::{Context, End, Push, frame};
 use crate::error::Error;
 
-/// Pauses before a frame is written again.
+/// The pauses before a frame is written again.
 const WRITES: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
-/// How long a small frame may take: longer than a request that hangs (8 s) and its repetition, shorter than
+/// How long a small frame may take: longer than a request that hangs (8 s) and its retry, shorter than
 /// the 10 s after which Promtail and Alloy give up a push.
 const FRAME_PATIENCE: Duration = Duration::from_secs(9);
-/// Deletes of WAL segments that are under way at once.
+/// How many deletes of WAL segments run at once.
 const DELETES_IN_FLIGHT: usize = 8;
 
 /// Writes the frames of one incarnation.
@@ -43,7 +43,7 @@ pub(super) struct Committer {
     pace: Pace,
 }
 
-/// A frame whose writing ended.
+/// A frame whose write has ended.
 struct Written {
     sequence: u64,
     outcome: Outcome,
@@ -125,7 +125,7 @@ impl Committer {
         self.pace.gathered(self.context.env.monotonic(), self.gathered.pushes() - before);
     }
 
-    /// Refuses the pushes that wait for a frame when none becomes durable.
+    /// Refuses the pushes that are in no frame yet when no frame becomes durable.
     fn refuse_if_stalled(&mut self) {
         if self.gathered.is_empty() {
             return;
@@ -144,7 +144,7 @@ impl Committer {
         Box::pin(async move { write(&context, sequence, group).await })
     }
 
-    /// Applies and acknowledges a durable frame; false when the incarnation was fenced.
+    /// Applies and acknowledges a durable frame. Returns false when the incarnation was fenced.
     async fn settle(&mut self, written: Written) -> bool {
         let context = &self.context;
         let Written { sequence, outcome, batches, replies } = written;
@@ -164,7 +164,7 @@ impl Committer {
         }
     }
 
-    /// Nothing is acknowledged under this incarnation any more.
+    /// Stops acknowledging under this incarnation for good. Returns the error for its pushes.
     fn fence(&self) -> Error {
         let context = &self.context;
         let refusal = Error::Fenced { incarnation: context.incarnation };
@@ -174,8 +174,8 @@ impl Committer {
         refusal
     }
 
-    /// Refuses everything that waits. Frames in flight behind the fence may still land; they are void,
-    /// and those who wait for them learn from their dropped replies that they got no acknowledgement.
+    /// Refuses all waiting pushes. Frames in flight after the fence may still be written, but they are
+    /// void. Their replies are dropped, which tells their waiters that they got no acknowledgement.
     fn end_fenced(self, mut queue: mpsc::Receiver<Push>) -> End {
         let refusal = self.context.status.end_reason();
         let mut waiting = self.gathered;
@@ -210,7 +210,7 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
             }
             Ok(Created::Exists(_)) => return Outcome::Fenced,
             Err(error) => {
-                // For how long that goes on is logged for all segments together.
+                // `Status` logs how long this lasts, for all segments together.
                 match std::mem::replace(&mut is_logged, true) {
                     false => tracing::warn!(path, %error, "a WAL segment is written again and again"),
                     true => tracing::debug!(path, %error, "a WAL segment is written again"),
@@ -223,8 +223,8 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
     }
 }
 
-/// Deletes segments. What cannot be deleted now stays below the floor, where it is not read, until
-/// garbage collection finds it.
+/// Deletes segments. One that cannot be deleted now stays below the floor, where it is not read, until
+/// garbage collection deletes it.
 pub(crate) async fn delete_segments(store: &Store, incarnation: Id, sequences: Range<u64>) {
     let deletes = sequences.map(|sequence| async move {
         let path = super::path(incarnation, sequence);

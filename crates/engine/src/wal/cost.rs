@@ -1,4 +1,4 @@
-//! What the latency of acknowledgements costs, in a sentence for people.
+//! The cost of the WAL's requests and what latency they buy, as text for users.
 
 use std::time::Duration;
 
@@ -7,17 +7,16 @@ use crate::options::EngineOptions;
 /// 30 days.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-/// The budget of WAL segments in dollars, beside what they cost now.
+/// Says what the budget of WAL segments costs in dollars per month, and what the WAL costs now.
 pub(super) fn sentence(options: &EngineOptions, dollars_per_million: f64, dollars_per_month: f64) -> String {
     let per_month = |per_second: f64| per_second * MONTH_SECONDS * dollars_per_million / 1e6;
     let (rate, burst, linger) =
         (options.wal_requests_per_second, options.wal_requests_burst, options.wal_linger);
     format!(
-        "The WAL writes a segment at once when it is idle; its budget of {rate} a second \
+        "The WAL writes a segment at once when it is idle. Its budget of {rate} a second \
          (wal.requests_per_second, up to {burst} saved up) costs ${:.2} a month when all of it is used. \
-         Beyond \
-         it pushes wait for company, up to {linger:?} (wal.group_age): at most ${:.2} a month, and more for \
-         segments that are full before. At the rate of the last hour the WAL costs about \
+         Beyond the budget a push waits for others, up to {linger:?} (wal.group_age): at most ${:.2} a \
+         month, and more if segments fill up earlier. At the rate of the last hour the WAL costs about \
          ${dollars_per_month:.2} a month.\n",
         per_month(rate),
         per_month(rate.max(per_second(linger))),

@@ -1,4 +1,4 @@
-//! Between WAL frames and batches: encoding what a committer gathered, reading what a writer left.
+//! Conversion between WAL frames and batches: encodes what a committer gathered, reads what a writer left.
 
 use bytes::{Bytes, BytesMut};
 use sandur_base::Id;
@@ -8,15 +8,15 @@ use sandur_model::Batch;
 
 use crate::error::Error;
 
-/// The frame of these records, as pieces that follow each other.
+/// Encodes these records as a frame, in pieces that follow each other.
 pub(crate) fn encode(incarnation: Id, sequence: u64, records: &[Record]) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(records.len() + 1);
     let encoded = encode_frame(FrameId { incarnation, sequence }, records, &mut pieces);
-    encoded.expect("a frame is cut long before the format's bound, and no batch exceeds a quarter of it");
+    encoded.expect("a frame is cut well below the format's bound, and no batch exceeds a quarter of it");
     pieces
 }
 
-/// The frame of these records in one piece.
+/// Encodes these records as a frame, in one piece.
 pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -> Bytes {
     let pieces = encode(incarnation, sequence, records);
     let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
@@ -24,8 +24,8 @@ pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -
     whole.freeze()
 }
 
-/// A batch of a frame that was read from `source`. It does not share memory with it: a small batch must not
-/// keep a large file in memory.
+/// Decodes a batch of a frame that was read from `source`. The batch does not share the memory of
+/// `source`: a small batch must not keep a large file in memory.
 pub(crate) fn batch(frame: &Frame, record: usize, source: &Bytes) -> Result<Batch, FormatError> {
     let mut batch = frame.batch(record)?;
     if let Batch::Logs(batch) = &mut batch {
@@ -37,7 +37,7 @@ pub(crate) fn batch(frame: &Frame, record: usize, source: &Bytes) -> Result<Batc
     Ok(batch)
 }
 
-/// The frame of a segment object, which must be frame `id`.
+/// Decodes the frame of a segment object. Fails unless it is frame `id`.
 pub(crate) fn of_object(id: FrameId, path: &str, bytes: Bytes) -> Result<Frame, Error> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let frame = Frame::from_object(bytes).map_err(|error| damaged(error.to_string()))?;
@@ -55,26 +55,26 @@ pub(crate) fn is_fence(frame: &Frame) -> bool {
 
 /// What a local WAL file holds.
 pub(crate) struct FileFrames {
-    /// Its whole frames, by rising sequence number.
+    /// Its complete frames, by rising sequence number.
     pub(crate) frames: Vec<Frame>,
-    /// What is damaged before a later frame, and so was acknowledged once.
+    /// The first damage that a later frame follows. The damaged frame was acknowledged once.
     pub(crate) damage: Option<String>,
-    /// What stands behind the last whole frame.
+    /// What follows the last complete frame.
     pub(crate) tail: Option<FileTail>,
 }
 
-/// The end of a file that is no whole frame.
+/// The end of a file that is not a complete frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileTail {
-    /// Its first byte.
+    /// The offset of its first byte in the file.
     pub(crate) at: usize,
-    /// Whether the file ends within the frame, which was never acknowledged then unless it was cut later. If
-    /// not, the frame is all there with other bytes: nobody knows whether it was acknowledged.
+    /// Whether the file ends within the frame. Such a frame was never acknowledged, unless the file was
+    /// cut later. Otherwise the frame is complete but damaged, and whether it was acknowledged is unknown.
     pub(crate) is_cut: bool,
 }
 
-/// The whole frames of a local file. A torn one at the end is left out and told. A damaged one before others
-/// is reported, and reading goes on behind it.
+/// Reads the complete frames of a local file. A torn frame at the end is left out and reported in
+/// `tail`. A damaged frame before others is reported in `damage`, and reading continues after it.
 pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
     let (mut frames, mut damage) = (Vec::<Frame>::new(), None);
     let mut base = 0;
@@ -107,7 +107,7 @@ pub(crate) fn of_file(incarnation: Id, bytes: &Bytes) -> FileFrames {
     }
 }
 
-/// Offset of the next frame header of the incarnation behind the first byte.
+/// Returns the offset of the next frame header of the incarnation after the first byte.
 fn next_header(incarnation: Id, bytes: &[u8]) -> Option<usize> {
     let starts = memchr::memmem::find_iter(bytes.get(1..)?, b"SWAL").map(|at| at + 1);
     let mut headers = starts.filter(|at| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_end_is_left_out_and_damage_before_it_is_told() {
+    fn a_torn_end_is_left_out_and_damage_before_it_is_reported() {
         let one = file(0..1).len();
         let whole = file(0..4);
         assert_eq!(read(whole.clone()), (vec![0, 1, 2, 3], false));
@@ -154,7 +154,7 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[damaged] ^= 1;
             let expected = FileTail { at: 3 * one, is_cut: false };
-            assert_eq!(tail(bytes), Some(expected), "nobody knows whether it was acknowledged: {damaged}");
+            assert_eq!(tail(bytes), Some(expected), "whether it was acknowledged is unknown: {damaged}");
         }
         for damaged in one..2 * one {
             let mut bytes = whole.clone();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_others_are_not_read() {
+    fn frames_of_other_incarnations_are_not_read() {
         assert!(of_file(Id(8), &Bytes::from(file(0..2))).frames.is_empty());
     }
 
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_must_be_the_frame_that_its_name_says() {
+    fn an_object_must_hold_the_frame_that_its_name_says() {
         let bytes = Bytes::from(file(3..4));
         let id = |sequence| FrameId { incarnation: WRITER, sequence };
         assert!(of_object(id(3), "wal/x", bytes.clone()).is_ok());

@@ -9,7 +9,7 @@ use super::{Push, Settled};
 use crate::error::Error;
 use crate::metrics::Metrics;
 
-/// Batches with the memory that pays for them.
+/// Batches, each with the reservation of its memory.
 pub(super) type Batches = Vec<(Batch, Reservation)>;
 
 /// Pushes that become durable together.
@@ -29,12 +29,12 @@ impl Group {
         self.replies.0.push(push.reply);
     }
 
-    /// Bytes of the frame.
+    /// Bytes of the records, as the frame holds them.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Pushes in it.
+    /// The number of pushes.
     pub(super) fn pushes(&self) -> usize {
         self.records.len()
     }
@@ -44,12 +44,12 @@ impl Group {
     }
 }
 
-/// Those who wait for the outcome of a frame.
+/// The reply channels of the pushes of a frame.
 #[derive(Default)]
 pub(super) struct Replies(Vec<oneshot::Sender<Settled>>);
 
 impl Replies {
-    /// Acknowledges, with the conflicts of each push. A client that went away meanwhile needs no answer.
+    /// Acknowledges each push with its conflicts. A client that went away meanwhile needs no answer.
     pub(super) fn acknowledge(self, conflicts: Vec<SampleConflicts>, metrics: &Metrics) {
         metrics.pushes.inc_by(self.0.len() as u64);
         let mut conflicts = conflicts.into_iter();
@@ -58,7 +58,7 @@ impl Replies {
         }
     }
 
-    /// Refuses.
+    /// Refuses every push with this error.
     pub(super) fn fail(self, error: &Error) {
         for reply in self.0 {
             let _ = reply.send(Err(error.clone()));

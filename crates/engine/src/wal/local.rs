@@ -1,20 +1,21 @@
-//! The WAL in a local directory: files that are appended to, one fsync per natural batch.
+//! The WAL in a local directory: the committer appends to files, with one fsync per natural batch.
 //!
-//! While one frame is being synced the next pushes gather, so the batches grow by themselves under
-//! load and an idle server acknowledges after one fsync.
+//! While one frame is being synced the next pushes gather. Batches therefore grow with the load, and an
+//! idle server acknowledges after one fsync.
 //!
-//! **When an append fails** the file is left as it is, and its last frame may be torn or whole. Nothing
+//! **When an append fails,** the file is left as it is; its last frame may be torn or complete. Nothing
 //! of that frame is acknowledged or applied, its sequence number is not used again, and the next frame
-//! begins a new file. Recovery takes every whole frame it finds: should the failed one be whole after
-//! all, it holds rows that a client was told to send again, and equal rows are stored once. A full or
-//! read-only device, and a process that is short of file descriptors or memory, are tried again once per
-//! pause, also when no push comes: a load balancer that sees that pushes are refused sends none. Most other
-//! failures poison the WAL for good, because after a failed fsync the kernel may report success for pages
-//! that it has dropped.
+//! begins a new file. Recovery reads every complete frame. If the failed frame is complete after all, it
+//! holds rows that a client sends again, and equal rows are stored once. If the device is full or
+//! read-only, or the process is short of file descriptors or memory, the committer tries again once per
+//! pause, even when no push comes: a load balancer stops sending pushes to a server that refuses them.
+//! Most other failures poison the WAL permanently, because after a failed fsync the kernel may report
+//! success for pages that it has dropped.
 //!
-//! **When a file loses its name**, because it was removed or replaced, its bytes are found by no reader.
-//! The push that finds out is refused, a new file is begun, and the rows that were acknowledged before are
-//! flushed at once: they are in memory alone. Files are also looked at from time to time.
+//! **When a file loses its name** (it was removed or replaced), no reader can find its bytes. The push
+//! that detects this is refused, the committer begins a new file, and the rows that were acknowledged
+//! before are flushed at once, because they are in memory alone. Upkeep also checks the files from time
+//! to time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,16 +29,18 @@ use super::group::Group;
 use super::{Context, End, Push, SMALL_BYTES, frame};
 use crate::error::Error;
 
-/// How long pushes are refused without a trial when the device is full, or something is short.
+/// How long pushes are refused between two trials when the device is full, or descriptors or memory are
+/// short.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
-/// How long a small append may take: busy disks take seconds, and one that hangs is to be known within 15 s.
+/// How long a small append may take. A busy disk takes seconds; one that hangs must be detected within
+/// 15 s.
 const APPEND_PATIENCE: Duration = Duration::from_secs(14);
 
-/// What the WAL needs of a file.
+/// The operations that the WAL needs on a file.
 pub(super) trait WalFile: Send + Sync {
-    /// Writes the pieces and makes them durable. After a failure the file takes no more.
+    /// Writes the pieces and makes them durable. After a failure the file accepts no more.
     fn append(&self, pieces: Vec<Bytes>) -> BoxFuture<'_, Result<(), StoreError>>;
-    /// Durable bytes.
+    /// The number of durable bytes.
     fn len(&self) -> u64;
     /// The file's path in the store.
     fn path(&self) -> &str;
@@ -57,11 +60,11 @@ impl WalFile for AppendFile {
     }
 }
 
-/// What the WAL needs of a directory; tests put a failing one here.
+/// The operations that the WAL needs on a directory. Tests pass one that fails.
 pub(super) trait WalDirectory: Send + Sync {
-    /// Makes a new file.
+    /// Creates a file.
     fn begin<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Arc<dyn WalFile>, StoreError>>;
-    /// Whether there is such a file.
+    /// Whether this file exists.
     fn has<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
     /// Removes a file.
     fn delete<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), StoreError>>;
@@ -102,14 +105,14 @@ impl LocalFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file that takes frame `sequence`, unless a new one has to be begun.
+    /// Returns the file that frame `sequence` is appended to, unless a new one has to be begun.
     fn file_for(&self, sequence: u64, bytes_max: u64) -> Option<Arc<dyn WalFile>> {
         let mut files = self.files();
         if files.open.as_ref().is_some_and(|(file, _)| file.len() >= bytes_max) {
             files.close_open();
         }
         let (file, end) = files.open.as_mut()?;
-        // Noted before the append: a deletion by this number must not take a file too early.
+        // Noted before the append, so that a deletion by this number does not delete the file too early.
         *end = sequence + 1;
         Some(Arc::clone(file))
     }
@@ -121,13 +124,13 @@ impl LocalFiles {
         file
     }
 
-    /// Ends the file that is open; the next frame begins a new one.
+    /// Closes the open file. The next frame begins a new one.
     pub(crate) fn retire(&self) {
         self.files().close_open();
     }
 
-    /// Whether a file with frames that are not in blocks has lost its name. Each is told once; an open one
-    /// is ended.
+    /// Whether a file with frames that are not in blocks has lost its name. Each such file is reported
+    /// once; an open one is closed.
     pub(super) async fn has_lost_any(&self, directory: &dyn WalDirectory) -> bool {
         let paths: Vec<String> = {
             let files = self.files();
@@ -145,7 +148,7 @@ impl LocalFiles {
             }
             let known = files.closed.len();
             files.closed.retain(|file| file.path != path);
-            // Not known any more: it was deleted just now because its rows are in blocks.
+            // If it is not listed any more, it was deleted just now because its rows are in blocks.
             if files.closed.len() < known {
                 tracing::error!(path, "a WAL file was removed while it was needed; its rows are flushed now");
                 lost = true;
@@ -214,8 +217,8 @@ impl Committer {
         }
     }
 
-    /// Waits until it is to be found out without a push whether the device takes writes again: when none has
-    /// come for a while that could have been the trial.
+    /// Waits until the device must be tried without a push: after a time in which no push came that
+    /// could have been the trial.
     async fn trial_due(&self) {
         let env = &self.context.env;
         match self.context.status.trial_due() {
@@ -224,8 +227,8 @@ impl Committer {
         }
     }
 
-    /// Makes a file and deletes it, to find out whether the device takes writes again. Its number is not used
-    /// for another one: what is left of a file that could not be made is not known.
+    /// Creates a file and deletes it, to find out whether the device accepts writes again. Its sequence
+    /// number is not used again, because a file whose creation failed may exist nonetheless.
     async fn try_device(&mut self) {
         let context = Arc::clone(&self.context);
         let path = super::path(context.incarnation, self.next);
@@ -273,7 +276,7 @@ impl Committer {
             let records = std::mem::take(&mut group.records);
             (frame::encode(incarnation, sequence, &records), group)
         };
-        // A client waits, so it goes before background work.
+        // A client waits for this, so it runs before background work.
         if small { encode() } else { self.context.env.run_cpu(Lane::Query, encode).await }
     }
 
@@ -294,7 +297,7 @@ impl Committer {
         appended
     }
 
-    /// Deletes a file that never took a whole frame, so that a full disk does not fill with them.
+    /// Deletes a file without a complete frame, so that such files do not fill a full disk.
     async fn drop_if_useless(&self, file: &dyn WalFile) {
         if file.len() > 0 {
             return;
@@ -307,7 +310,7 @@ impl Committer {
         }
     }
 
-    /// Decides what a failed append means for the pushes after it.
+    /// Decides what a failed append means for later pushes.
     fn settle(&self, error: StoreError) -> Error {
         let status = &self.context.status;
         let reason = error.to_string();

@@ -1,5 +1,5 @@
-//! The committer over a directory that fails as it is told: what is refused is not applied, what is
-//! acknowledged is in a whole frame, and numbers are never used twice.
+//! Runs the committer over a directory that fails by script: what is refused is not applied, what is
+//! acknowledged is in a complete frame, and numbers are never used twice.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,13 +17,13 @@ use crate::options::EngineOptions;
 use crate::view::Views;
 use crate::wal::Status;
 
-/// What the next append or the next new file meets.
+/// The scripted outcome of the next append or creation of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meets {
     Success,
     /// No space; half of the frame is written.
     FullTorn,
-    /// No space is told, but all of the frame is written.
+    /// Reports no space, but writes the complete frame.
     FullWhole,
     /// The fsync reports a device error.
     Device,
@@ -31,9 +31,9 @@ enum Meets {
     Vanished,
     /// The file system has become read-only.
     ReadOnly,
-    /// A new file cannot be made for lack of space.
+    /// A file cannot be created because there is no space.
     NoNewFile,
-    /// A new file cannot be made because too many files are open.
+    /// A file cannot be created because too many files are open.
     NoDescriptor,
     /// The kernel has no memory for the write.
     NoMemory,
@@ -229,18 +229,18 @@ async fn a_full_disk_refuses_until_there_is_space() {
         bench.wait().await;
         assert!(bench.push("again").await.is_err(), "trial {trial}");
     }
-    assert_eq!((bench.rows(), bench.file_count()), (1, 1), "useless files do not pile up");
+    assert_eq!((bench.rows(), bench.file_count()), (1, 1), "files without frames do not accumulate");
     bench.wait().await;
     bench.push("there is space").await.unwrap();
     bench.push("more").await.unwrap();
     assert_eq!(bench.rows(), 3);
     let frames = bench.disk.frames();
     assert_eq!(frames.len(), 3, "exactly what was acknowledged is whole: {frames:?}");
-    assert!(frames.is_sorted() && frames[0] == 0 && frames[1] > 3, "numbers go on: {frames:?}");
+    assert!(frames.is_sorted() && frames[0] == 0 && frames[1] > 3, "numbers continue: {frames:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_frame_that_is_whole_after_all_has_a_number_of_its_own() {
+async fn the_number_of_a_refused_but_complete_frame_is_not_used_again() {
     let bench = Bench::new().await;
     bench.push("one").await.unwrap();
     bench.script(&[Meets::FullWhole]);
@@ -254,11 +254,11 @@ async fn a_refused_frame_that_is_whole_after_all_has_a_number_of_its_own() {
     bench.push("three").await.unwrap();
     let directory = DiskDirectory(Arc::clone(&bench.disk));
     bench.files.delete_below(&directory, 3).await;
-    assert_eq!(bench.disk.frames(), [3], "files below the floor go, the open one stays");
+    assert_eq!(bench.disk.frames(), [3], "files below the floor are deleted, the open one stays");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_fsync_ends_acknowledging_for_good() {
+async fn a_failed_fsync_ends_acknowledging_permanently() {
     let bench = Bench::new().await;
     bench.push("one").await.unwrap();
     bench.script(&[Meets::Device]);
@@ -272,7 +272,7 @@ async fn a_failed_fsync_ends_acknowledging_for_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_was_removed_costs_the_push_that_finds_out_and_calls_for_a_flush() {
+async fn a_push_that_finds_its_file_removed_fails_and_requests_a_flush() {
     let bench = Bench::new().await;
     bench.push("one").await.unwrap();
     bench.script(&[Meets::Vanished]);
@@ -295,7 +295,7 @@ async fn a_device_that_becomes_read_only_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_that_were_removed_are_noticed_without_a_push() {
+async fn removed_files_are_detected_without_a_push() {
     let bench = Bench::new().await;
     let directory = DiskDirectory(Arc::clone(&bench.disk));
     bench.push("one").await.unwrap();
@@ -310,7 +310,7 @@ async fn files_that_were_removed_are_noticed_without_a_push() {
     assert!(!bench.files.has_lost_any(&directory).await);
 }
 
-/// A head that began behind numbers that became void could never be flushed: the floor had no way to it.
+/// A head that began after numbers that became void could never be flushed: the floor could not reach it.
 #[tokio::test(start_paused = true)]
 async fn the_first_rows_after_a_full_disk_begin_where_the_floor_is() {
     let bench = Bench::new().await;
@@ -322,16 +322,16 @@ async fn the_first_rows_after_a_full_disk_begin_where_the_floor_is() {
     assert_eq!((head.start(), head.end(), bench.context.views.next_of(Id(1))), (0, 2, 2));
 }
 
-/// A server that is not ready for pushes gets none, so no push finds out that it could take them.
+/// A server that is not ready for pushes gets none, so no push can show that it could accept them.
 #[tokio::test(start_paused = true)]
-async fn space_on_a_full_disk_is_noticed_without_a_push() {
+async fn space_on_a_full_disk_is_detected_without_a_push() {
     let bench = Bench::new().await;
     let acknowledges = || bench.context.status.acknowledges(bench.context.env.monotonic(), None).is_ok();
     bench.script(&[Meets::FullTorn, Meets::NoNewFile, Meets::NoNewFile]);
     assert!(bench.push("one").await.is_err());
     while !bench.disk.script.lock().unwrap().is_empty() {
         bench.wait().await;
-        assert!(!acknowledges(), "a pause that is over is no success");
+        assert!(!acknowledges(), "the end of a pause alone is no success");
     }
     for _ in 0..3 {
         bench.wait().await;
@@ -342,7 +342,7 @@ async fn space_on_a_full_disk_is_noticed_without_a_push() {
     assert_eq!(bench.rows(), 1);
 }
 
-/// One "too many open files" at a new segment made the server read-only until a restart.
+/// A single "too many open files" at a new segment made the server read-only until a restart.
 #[tokio::test(start_paused = true)]
 async fn a_shortage_of_descriptors_or_memory_refuses_until_it_is_over() {
     let bench = Bench::new().await;
@@ -360,9 +360,9 @@ async fn a_shortage_of_descriptors_or_memory_refuses_until_it_is_over() {
     assert_eq!(bench.rows(), 2);
 }
 
-/// An fsync that hangs says nothing, and neither would a push that waits for it.
+/// An fsync that hangs reports nothing, and neither would a push that waits for it.
 #[tokio::test(start_paused = true)]
-async fn a_disk_that_hangs_refuses_pushes_until_it_goes_on() {
+async fn a_disk_that_hangs_refuses_pushes_until_it_recovers() {
     let bench = Bench::new().await;
     bench.script(&[Meets::Hangs]);
     let env = bench.context.env.clone();

@@ -1,15 +1,17 @@
-//! The write-ahead log: pushes of all tenants become durable in frames, in order, before they are seen.
+//! The write-ahead log. It makes the pushes of all tenants durable in frames, in order, before they
+//! become visible.
 //!
-//! Life of a push: it waits in a bounded queue; a committer takes everything that waits, encodes one
-//! frame, makes it durable ([`local`]: one append and fsync; [`bucket`]: one object), puts its batches
-//! into the head, hands them to followers, and acknowledges.
+//! **Life of a push.** A push waits in a bounded queue. A committer takes all queued pushes, encodes
+//! them as one frame, makes the frame durable ([`local`]: one append and fsync; [`bucket`]: one object),
+//! puts the batches into the head, hands them to followers, and acknowledges them.
 //!
-//! A store that takes too long refuses pushes until it works again ([`status`]).
+//! A store that takes too long to write makes the WAL refuse pushes until a write succeeds again
+//! ([`status`]).
 //!
-//! **Invariants.** Durable, then visible, then acknowledged. Sequence numbers rise by one per frame and
-//! are acknowledged in order. A number whose frame failed is never used again (local), or is written
-//! again with the same bytes until it is durable (bucket). Once poisoned or fenced, nothing is
-//! acknowledged any more.
+//! **Invariants.** Durable, then visible, then acknowledged. Sequence numbers rise by one per frame, and
+//! frames are acknowledged in order. The number of a failed frame is never used again (local), or the
+//! same bytes are written again under it until they are durable (bucket). Once the WAL is poisoned or
+//! fenced, it acknowledges nothing more.
 
 mod bucket;
 mod cost;
@@ -42,22 +44,22 @@ use group::Batches;
 pub(crate) use local::LocalFiles;
 pub(crate) use status::Status;
 
-/// Bytes of a frame from which encoding and applying it leaves the I/O threads.
+/// Bytes of a frame from which encoding and applying it run on the CPU pool, not on the I/O threads.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// A push on its way.
+/// A queued push.
 pub(crate) struct Push {
-    /// Without its compressed form, which is in the record.
+    /// Without its compressed form, which the record holds.
     pub(crate) batch: Batch,
     pub(crate) record: Record,
     pub(crate) memory: Reservation,
     pub(crate) reply: oneshot::Sender<Settled>,
 }
 
-/// How a push ended: which of its samples were not stored, or why nothing is acknowledged.
+/// The outcome of a push: the samples that were not stored because of a conflict, or the error.
 pub(crate) type Settled = Result<SampleConflicts, Error>;
 
-/// What a committer works with.
+/// What a committer needs: the store, the options, and the state that it updates.
 pub(crate) struct Context {
     pub(crate) env: Env,
     pub(crate) store: Store,
@@ -68,16 +70,16 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     pub(crate) status: Arc<Status>,
     pub(crate) flush_signal: Arc<FlushSignal>,
-    /// Tells the committer that the catalog says that this incarnation is sealed.
+    /// Notifies the committer that the catalog lists this incarnation as sealed.
     pub(crate) sealed: Notify,
 }
 
 /// How a committer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The queue was closed and everything in it is settled. The next frame would have this number.
+    /// The queue was closed and every push in it is settled.
     Closed {
-        /// First sequence number that was never used.
+        /// The first sequence number that was never used: the next frame would have it.
         next: u64,
     },
     /// Another process sealed this incarnation.
@@ -92,7 +94,7 @@ pub(crate) struct Wal {
 }
 
 impl Wal {
-    /// Starts the committer: on files when the store is a local directory, else on objects.
+    /// Starts the committer: on files if the store is a local directory, else on objects.
     pub(crate) fn start(context: Context, local: bool) -> (Arc<Self>, Task<End>) {
         let context = Arc::new(context);
         let (sender, queue) = mpsc::channel(context.options.push_queue);
@@ -114,18 +116,19 @@ impl Wal {
         (Arc::new(Self { context, sender: Mutex::new(Some(sender)), files }), task)
     }
 
-    /// A WAL that takes no pushes.
+    /// A WAL that accepts no pushes.
     pub(crate) fn refusing(context: Context, refusal: Error) -> Arc<Self> {
         context.status.pause(refusal, Duration::MAX);
         Arc::new(Self { context: Arc::new(context), sender: Mutex::default(), files: None })
     }
 
-    /// Whose WAL it is.
+    /// The incarnation that writes this WAL.
     pub(crate) fn incarnation(&self) -> Id {
         self.context.incarnation
     }
 
-    /// What its requests to a bucket cost and may cost, for people; nothing for a directory.
+    /// Returns what this WAL's requests to a bucket cost and may cost, as text for users; empty for a
+    /// directory.
     pub(crate) fn cost_sentence(&self) -> String {
         let context = &self.context;
         if self.context.store.kind() != &StoreKind::Bucket {
@@ -135,22 +138,22 @@ impl Wal {
         cost::sentence(&context.options, context.store.meter().prices().writes_per_million, now)
     }
 
-    /// What keeps the WAL from acknowledging.
+    /// Why the WAL refuses or delays acknowledgements, if it does.
     pub(crate) fn status(&self) -> &Status {
         &self.context.status
     }
 
-    /// Fails when a push that is on its way is not waited for any longer.
+    /// Fails when a push that is under way should wait no longer.
     pub(crate) fn check_waiting(&self, now: Duration) -> Result<(), Error> {
         self.context.status.check_waiting(now).map_err(|error| self.explained(error))
     }
 
-    /// The error with what the store said last, where the status does not know it.
+    /// Adds the store's latest failure to an [`Error::Stalled`] that has no reason yet.
     pub(crate) fn explained(&self, error: Error) -> Error {
         self.context.explained(error)
     }
 
-    /// Queues a push; the receiver gets its outcome.
+    /// Queues a push. The receiver gets its outcome.
     pub(crate) fn enqueue(
         &self,
         batch: Batch,
@@ -174,20 +177,20 @@ impl Wal {
         self.context.sealed.notify_one();
     }
 
-    /// Takes no more pushes; the committer ends when it has settled those that wait.
+    /// Accepts no more pushes. The committer ends when it has settled the queued ones.
     pub(crate) fn close(&self) {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Notes that the head was sealed: the next frame begins a new file.
+    /// Notes that the head was sealed, so that the next frame begins a new file.
     pub(crate) fn head_sealed(&self) {
         if let Some(files) = &self.files {
             files.retire();
         }
     }
 
-    /// Notices when files of a local WAL were removed whose rows are not in blocks yet: then these
-    /// rows are in memory alone, and are flushed.
+    /// Requests a flush when files of a local WAL were removed before their rows were in blocks: these
+    /// rows are in memory alone.
     pub(crate) async fn look_after_files(&self) {
         let Some(files) = &self.files else { return };
         if files.has_lost_any(&self.context.store).await {
@@ -195,7 +198,7 @@ impl Wal {
         }
     }
 
-    /// Deletes what lies below the floor: all rows of it are in blocks.
+    /// Deletes the frames below the floor. All their rows are in blocks.
     pub(crate) async fn delete_below(&self, from: u64, floor: u64) {
         let context = &self.context;
         match &self.files {
@@ -206,7 +209,7 @@ impl Wal {
 }
 
 impl Context {
-    /// Fails when what waits for the WAL is to be refused.
+    /// Fails when pushes that wait for the WAL must be refused.
     fn check(&self) -> Result<(), Error> {
         self.status.check(self.env.monotonic()).map_err(|error| self.explained(error))
     }
@@ -223,8 +226,8 @@ impl Context {
         }
     }
 
-    /// Makes the batches of a durable frame visible, tells followers and the flusher. Gives the conflicts of
-    /// each batch.
+    /// Makes the batches of a durable frame visible and notifies followers and the flusher. Returns the
+    /// conflicts of each batch.
     fn apply(&self, sequence: u64, batches: Batches) -> Vec<SampleConflicts> {
         let mut conflicts = Vec::with_capacity(batches.len());
         for inserted in self.views.insert_pushed(self.incarnation, sequence, batches) {
@@ -247,7 +250,7 @@ impl Context {
         conflicts
     }
 
-    /// The same, off the I/O threads when it is much.
+    /// Does the same as [`Self::apply`], on the CPU pool if the frame is large.
     async fn apply_where_due(
         self: &Arc<Self>,
         sequence: u64,

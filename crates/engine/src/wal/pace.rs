@@ -1,72 +1,74 @@
-//! When a WAL segment of a bucket is cut: latency, throughput and dollars as one choice.
+//! Decides when a WAL segment of a bucket is cut: a trade-off between latency, throughput and cost.
 //!
-//! Each segment is one request, and requests are what a bucket bills. A budget of them refills at a rate up
-//! to a burst; a segment takes one. Within the budget no push waits for others that do not come:
+//! Each segment is one request, and a bucket bills requests. A budget of requests refills at a fixed
+//! rate up to a burst; each segment spends one. Within the budget no push waits for others that do not come:
 //!
-//! * **Idle**: nothing is in flight, so a push is written at once. Clients that wait for their answers before
-//!   they push again come back together: those who shared a segment, or came while it was being written,
-//!   are waited for: [`Pace::PATIENCE`] while the budget is full, longer the more of it is spent, since each
-//!   segment that they share saves a request.
-//! * **In flight**: pushes gather until the segment before them is durable.
-//! * **Busy**: when pushes come while a segment is in flight, or follow each other closely while the budget
-//!   falls, their senders may not wait for each other, and then a longer wait gathers more of them: the
-//!   budget is kept for those whom a wait would slow down. It is tried: a segment gathers until no push came
-//!   for a while. When pushes came late in that time, each segment gathers for a whole window, until all
-//!   pushes came at its beginning twice in a row: then their senders wait for us, and waiting for them is in
-//!   vain. The next trial is not before a pause, which doubles each time.
-//! * **Spent**: the next request of the budget is waited for.
+//! * **Idle**: nothing is in flight, so a push is written at once. Clients that wait for their answers
+//!   before they push again tend to return together. The segment therefore waits for as many pushes as
+//!   the segment before it held or as came while that was being written: for [`Pace::PATIENCE`] while
+//!   the budget is full, and longer the more of it is spent, since each shared segment saves a request.
+//! * **In flight**: pushes gather until the previous segment is durable.
+//! * **Busy**: when pushes come while a segment is in flight, or follow each other closely while the
+//!   budget shrinks, their senders may be independent of our answers. Then a longer wait gathers more
+//!   pushes and saves the budget for clients that a wait would slow down. A trial decides: a segment
+//!   gathers until no push has come for a while. If pushes came late in that time, each segment gathers
+//!   for a full window, until all pushes came at its beginning twice in a row: then the senders wait for
+//!   our answers, and gathering longer is useless. The next trial comes after a pause, which doubles
+//!   each time.
+//! * **Spent**: the segment waits for the next request of the budget.
 //!
-//! No push waits for company longer than the linger, whatever the budget says: the store gets at most the
-//! budget's rate, or one segment per linger where that is more, and what full segments take.
+//! No push waits for others longer than the linger, whatever the budget says. The store therefore gets
+//! at most the budget's rate, or one segment per linger where that is more, plus full segments.
 //!
-//! No clock and no I/O: times come in, a moment comes out.
+//! This module has no clock and does no I/O: callers pass times in and get the time of the next cut.
 
 use std::time::Duration;
 
 use sandur_base::{Backoff, Pauses};
 
-/// The budget and the bounds of a wait.
+/// The budget and the longest wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PaceOptions {
-    /// Requests per second that the budget gains.
+    /// Requests per second by which the budget refills.
     pub(super) per_second: f64,
-    /// Requests that the budget holds at most.
+    /// The most requests that the budget holds.
     pub(super) burst: f64,
-    /// Longest wait for company.
+    /// The longest time that a push waits for others.
     pub(super) linger: Duration,
 }
 
-/// Decides when the gathered pushes are on their way.
+/// Decides when the gathered pushes are written.
 pub(super) struct Pace {
     options: PaceOptions,
-    /// Time of a segment that gathers for as long as the budget asks for in the long run.
+    /// How long a busy segment gathers: the time between two requests at the budget's rate, at most the
+    /// linger.
     window: Duration,
     tokens: f64,
     filled_at: Duration,
-    /// Pushes gathered now, when the first of them came, and the last.
+    /// The number of pushes gathered now, when the first of them came, and when the last came.
     pushes: usize,
     since: Duration,
     latest: Duration,
-    /// Pushes that are expected to come together.
+    /// The number of pushes that are expected to come together.
     company: usize,
     /// When the last segment was cut.
     cut_at: Option<Duration>,
-    /// When the WAL last had something to do.
+    /// When a segment was last cut or became durable.
     worked_at: Duration,
     busy: Option<Busy>,
     trial: Trial,
 }
 
-/// Gathering for a whole window.
+/// The state of gathering for a full window.
 #[derive(Clone, Copy, Default)]
 struct Busy {
-    /// Windows in a row without a late push.
+    /// Consecutive windows without a late push.
     in_vain: u32,
-    /// Whether there was a window with one; until then it is a trial.
+    /// Whether a window had a late push. Until then gathering is a trial.
     is_proven: bool,
 }
 
-/// When gathering for a window may be tried.
+/// When the next trial of gathering for a window may start.
 struct Trial {
     not_before: Duration,
     pauses: Pauses,
@@ -78,13 +80,13 @@ impl Trial {
 }
 
 impl Pace {
-    /// How long those who shared the segment before are waited for at least when nothing is in flight.
+    /// The shortest time for which an idle WAL waits for the clients that shared the previous segment.
     pub(super) const PATIENCE: Duration = Duration::from_millis(15);
     /// Share of the budget below which segments that follow each other closely count as busy.
     const KEPT_SHARE: f64 = 0.95;
-    /// A trial ends when no push came for this share of its window: it delays pushes in vain.
+    /// A trial ends when no push came for this share of its window: it would delay pushes for nothing.
     const QUIET_SHARE: f64 = 0.4;
-    /// Windows in vain after which gathering is given up.
+    /// Consecutive windows without a late push after which gathering ends.
     const IN_VAIN_MAX: u32 = 2;
 
     pub(super) fn new(options: PaceOptions, now: Duration) -> Self {
@@ -105,17 +107,17 @@ impl Pace {
         }
     }
 
-    /// Some pushes were gathered.
+    /// Notes that pushes were gathered.
     pub(super) fn gathered(&mut self, now: Duration, pushes: usize) {
         if self.pushes == 0 {
             self.since = now;
-            // A pause ends what was learned about the load before it.
+            // After a pause longer than the linger, what was learned about the load is out of date.
             if now.saturating_sub(self.worked_at) > self.options.linger {
                 (self.busy, self.company, self.trial) = (None, 1, Trial::DUE);
             }
             self.refill(now);
             let follows = self.cut_at.is_some_and(|cut| now.saturating_sub(cut) < self.window);
-            // Who pushes right after an answer waits for us.
+            // A sender that pushes right after an answer waits for our answers.
             let on_its_own = now.saturating_sub(self.worked_at) > Self::PATIENCE;
             if follows && on_its_own && self.saved() < Self::KEPT_SHARE {
                 self.try_gathering(now);
@@ -124,7 +126,7 @@ impl Pace {
         (self.pushes, self.latest) = (self.pushes + pushes, now);
     }
 
-    /// When the gathered pushes must be on their way, if nothing happens before.
+    /// Returns when the gathered pushes must be written, if nothing happens before.
     pub(super) fn due(&mut self, now: Duration, in_flight: usize) -> Duration {
         let latest = self.since + self.options.linger;
         let token = self.token_at(now);
@@ -142,7 +144,7 @@ impl Pace {
         wanted.max(token).min(latest)
     }
 
-    /// The gathered pushes are on their way; `full` when they are because they fill a segment.
+    /// Notes that the gathered pushes are being written; `full` when they fill a segment.
     pub(super) fn cut(&mut self, now: Duration, full: bool) {
         self.refill(now);
         self.tokens = (self.tokens - 1.0).max(0.0);
@@ -160,12 +162,12 @@ impl Pace {
         (self.company, self.pushes, self.worked_at, self.cut_at) = (self.pushes, 0, now, Some(now));
     }
 
-    /// The gathered pushes are refused.
+    /// Notes that the gathered pushes were refused.
     pub(super) fn given_up(&mut self) {
         self.pushes = 0;
     }
 
-    /// Nothing is in flight any more.
+    /// Notes that nothing is in flight any more.
     pub(super) fn landed(&mut self, now: Duration) {
         self.worked_at = now;
         if self.pushes == 0 {
@@ -181,7 +183,7 @@ impl Pace {
         }
     }
 
-    /// How long company is waited for.
+    /// How long an idle WAL waits for the expected pushes.
     fn patience(&self) -> Duration {
         let more = self.window.saturating_sub(Self::PATIENCE);
         Self::PATIENCE + more.mul_f64((1.0 - self.saved()).clamp(0.0, 1.0))
@@ -192,14 +194,14 @@ impl Pace {
         if self.options.burst > 0.0 { self.tokens / self.options.burst } else { 0.0 }
     }
 
-    /// When the budget has a request, as far as can be told now.
+    /// Returns when the budget has a request, as far as is known now.
     fn token_at(&mut self, now: Duration) -> Duration {
         self.refill(now);
         if self.tokens >= 1.0 {
             return now;
         }
         let missing = (1.0 - self.tokens) / self.options.per_second;
-        // No rate at all: then the linger bounds the wait.
+        // The rate is zero: then the linger bounds the wait.
         Duration::try_from_secs_f64(missing).map_or(Duration::MAX, |wait| now.saturating_add(wait))
     }
 

@@ -1,4 +1,4 @@
-//! The policy over simulated clients and a store that takes a fixed time per request, in steps of 1 ms.
+//! Runs the policy over simulated clients and a store with a fixed time per request, in steps of 1 ms.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use super::*;
 const PUT_MS: u64 = 30;
 const LIMITS: PaceOptions = PaceOptions { per_second: 2.0, burst: 600.0, linger: Duration::from_millis(500) };
 
-/// Who pushes.
+/// How a client pushes.
 #[derive(Clone, Copy)]
 enum Client {
-    /// Pushes again so long after its acknowledgement.
+    /// Pushes again this many milliseconds after its acknowledgement.
     Waits { think_ms: u64 },
-    /// Pushes about this often, whatever becomes of the pushes before.
+    /// Pushes at about this interval, whatever the outcome of its earlier pushes.
     Sends { every_ms: u64 },
 }
 
@@ -39,8 +39,8 @@ fn run(options: PaceOptions, clients: &[Client], total_ms: u64) -> Seen {
     run_before(PUT_MS, options, clients, total_ms)
 }
 
-/// Runs clients for so long before a store that takes `put_ms` per request. Jitter comes from a fixed
-/// generator.
+/// Runs clients for `total_ms` against a store that takes `put_ms` per request. Jitter comes from a
+/// fixed generator.
 fn run_before(put_ms: u64, options: PaceOptions, clients: &[Client], total_ms: u64) -> Seen {
     let mut pace = Pace::new(options, Duration::ZERO);
     let mut state = 88_172_645_463_325_252u64;
@@ -96,7 +96,7 @@ fn an_idle_wal_writes_at_once() {
 }
 
 #[test]
-fn one_client_that_waits_for_its_answers_waits_for_one_request() {
+fn a_client_that_waits_for_its_answers_waits_for_one_request_each() {
     let seen = run(LIMITS, &[Client::Waits { think_ms: 3 }], 20_000);
     assert!(seen.waits_ms.len() > 500, "{}", seen.waits_ms.len());
     assert_eq!(seen.median_ms(), PUT_MS);
@@ -114,19 +114,19 @@ fn four_clients_that_wait_for_their_answers_share_segments() {
 }
 
 #[test]
-fn many_clients_that_send_on_their_own_take_two_requests_a_second() {
+fn many_independent_clients_cost_two_requests_a_second() {
     for (per_second, put_ms) in [5, 10, 20, 80, 300].into_iter().flat_map(|n| [(n, PUT_MS), (n, 1)]) {
         let clients = [Client::Sends { every_ms: 64_000 / per_second }; 64];
         let seen = run_before(put_ms, LIMITS, &clients, 100_000);
-        // Two a second, and what goes before it is known that they do not wait for each other.
+        // Two per second, plus those before the policy knows that the clients do not wait for each other.
         assert!(seen.puts <= 400, "{} requests in 100 s at {per_second} pushes a second", seen.puts);
         assert!(seen.waits_ms.iter().all(|wait| *wait <= 500 + put_ms));
     }
 }
 
-/// Within what the budget gains, no push waits; and clients that wait are never gathered for long.
+/// Within what the budget gains, no push waits. Clients that wait for their answers are never gathered long.
 #[test]
-fn a_store_that_is_near_is_written_to_at_once_by_a_few() {
+fn a_few_clients_write_to_a_fast_store_at_once() {
     let seen = run_before(1, LIMITS, &[Client::Sends { every_ms: 1_800 }; 3], 600_000);
     assert_eq!(seen.median_ms(), 1);
     let seen = run_before(2, LIMITS, &[Client::Waits { think_ms: 20 }; 4], 20_000);
@@ -135,7 +135,7 @@ fn a_store_that_is_near_is_written_to_at_once_by_a_few() {
 }
 
 #[test]
-fn a_few_that_wait_go_on_beside_one_that_does_not() {
+fn waiting_clients_keep_their_rate_next_to_an_independent_one() {
     let mut clients = vec![Client::Waits { think_ms: 5 }; 3];
     let alone = run(LIMITS, &clients, 15_000).waits_ms.len();
     clients.push(Client::Sends { every_ms: 2_000 });
@@ -169,7 +169,7 @@ fn after_a_pause_the_first_push_is_written_at_once() {
     pace.cut(ms(0), false);
     pace.gathered(ms(10), 5);
     pace.landed(ms(30));
-    assert_eq!(pace.due(ms(30), 0), ms(210), "it is tried to gather more");
+    assert_eq!(pace.due(ms(30), 0), ms(210), "a trial gathers more");
     pace.cut(ms(210), false);
     pace.landed(ms(240));
     pace.gathered(ms(5_000), 1);
