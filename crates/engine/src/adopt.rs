@@ -1,18 +1,18 @@
-//! Adoption: the rows of a writer that died become ours to serve and to flush.
+//! Adoption: this process serves and flushes the rows of a writer that died.
 //!
-//! In a local directory every other unsealed incarnation is dead, because we hold the lock: its files
-//! are read when the engine opens, so its rows can be queried at once, and flushed in the background.
-//! In a bucket a silent writer may only be slow: it is fenced first. A fence is an object under the
-//! number after the last segment; the first creator of a number owns it. If it is a segment of the
-//! writer, it is taken and the next number is tried. After the fence the writer cannot acknowledge any
-//! more, and what it has in flight behind it is void.
+//! In a local directory every other unsealed incarnation is dead, because this process holds the lock.
+//! Its files are read when the engine opens, so that its rows can be queried at once, and flushed in the
+//! background. In a bucket a silent writer may only be slow, so it is fenced first. A fence is an object
+//! whose number follows the last segment; the first process to create a number owns it. If the writer
+//! has created a segment there, the segment is read and the next number is tried. After the fence the
+//! writer cannot acknowledge any more, and its requests in flight for later numbers are void.
 //!
-//! Segments behind the fence are not believed, but not thrown away either: their rows go through our own WAL,
-//! because where a segment was lost from the middle the later ones were acknowledged.
+//! Segments after the fence are not part of the WAL, but their rows are not discarded: they go through
+//! our own WAL, because if a segment was lost from the middle, the later ones were acknowledged.
 //!
-//! Either way one commit seals the writer, adds the blocks and moves its floor to the end. Losing that
-//! race to another adopter, or to the writer's own flush, is normal: the view has dropped the rows that
-//! are in blocks by then, and what is left is tried again.
+//! In both cases one commit seals the writer, adds the blocks and moves its floor to the end. Losing
+//! that race to another adopter, or to the writer's own flush, is normal: by then the view has dropped
+//! the rows that are in blocks, and the adoption tries again with the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::view::floor_of;
 use crate::wal;
 use crate::wal::frame::{self, FileTail};
 
-/// Pauses before an adoption is tried again.
+/// The pauses between attempts to adopt a writer.
 const ADOPTIONS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// A dead writer of this directory whose rows are in our heads.
@@ -45,7 +45,7 @@ pub(crate) struct Dead {
     fence: u64,
 }
 
-/// What a start fails with when a file of an earlier process, or their directory, cannot be read.
+/// The error of a start that cannot read a file of an earlier process, or the directory of these files.
 fn unreadable(path: &str, error: sandur_store::Error) -> Error {
     match error.is_of_object() {
         true => Error::WalUnreadable { path: path.to_owned(), reason: error.to_string() },
@@ -54,14 +54,14 @@ fn unreadable(path: &str, error: sandur_store::Error) -> Error {
 }
 
 impl Shared {
-    /// Reads the WAL of every writer that is dead for certain into heads: all others of a directory, and
+    /// Reads the WAL of every writer that is certainly dead into heads: all others of a directory, and
     /// those of a directory that was copied to this bucket.
     pub(crate) async fn recover(&self) -> Result<Vec<Dead>, Error> {
         let own = self.incarnation();
         let snapshot = self.catalog.snapshot();
         let mut dead = Vec::new();
         for writer in snapshot.writers().values() {
-            // Files in a bucket are not appended to: they were copied from a directory.
+            // Nothing appends to files in a bucket: they were copied from a directory.
             let is_dead = self.local || writer.wal == WalKind::Local;
             if is_dead && writer.incarnation != own && !writer.is_sealed() {
                 dead.push(self.replay(writer.incarnation).await?);
@@ -71,7 +71,7 @@ impl Shared {
         Ok(dead)
     }
 
-    /// Reads the files of one dead writer.
+    /// Reads the files of a dead writer into its head.
     async fn replay(&self, incarnation: Id) -> Result<Dead, Error> {
         let directory = format!("wal/{incarnation}");
         let files = self.store.list(&directory, Intent::wal()).await;
@@ -108,7 +108,7 @@ impl Shared {
         match found.tail {
             None => {}
             Some(FileTail { at, is_cut: true }) => {
-                tracing::warn!(path, at, "a WAL file ends in a frame that was not written whole");
+                tracing::warn!(path, at, "a WAL file ends in an incomplete frame");
             }
             Some(FileTail { at, is_cut: false }) => {
                 tracing::error!(path, at, "the last frame of a WAL file is damaged, its rows are left out");
@@ -132,7 +132,7 @@ impl Shared {
                     self.keep_damaged(path, bytes.clone()).await;
                 }
                 ReadFrame::OutOfMemory => {
-                    let what = "the memory of a dead writer's rows was neither given nor refused";
+                    let what = "the memory of a dead writer's rows was neither reserved nor refused";
                     return Err(Error::Internal(what.to_owned()));
                 }
             }
@@ -140,8 +140,8 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted, the
-    /// heads of the given dead writers are flushed, one writer after the other.
+    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted,
+    /// flushes the heads of the given dead writers, one writer after the other.
     pub(crate) async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
         let budget = &self.options.write_budget;
         let (mut memory, mut failed) = (budget.reserve(bytes), None);
@@ -161,7 +161,7 @@ impl Shared {
         memory.map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
     }
 
-    /// Flushes and seals dead writers of this directory, until that is done or the engine stops.
+    /// Flushes and seals dead writers of this directory. Retries until that is done or the engine stops.
     pub(crate) async fn flush_dead(self: Arc<Self>, dead: Vec<Dead>) {
         for dead in dead {
             let mut pauses = ADOPTIONS.pauses();
@@ -175,10 +175,11 @@ impl Shared {
         }
     }
 
-    /// Fences a silent writer of the bucket, reads it to the end, flushes and seals it.
+    /// Fences a silent writer of the bucket, reads its WAL to the end, flushes and seals it.
     pub(crate) async fn adopt(&self, mut tail: WriterTail) -> Result<(), Error> {
         let incarnation = tail.incarnation();
-        // A segment may be absent because the writer has flushed and deleted it: the newest floor tells.
+        // A segment may be absent because the writer has flushed and deleted it. The newest floor shows
+        // that.
         self.publish(self.catalog.refresh().await?);
         let fence = loop {
             if let CaughtUp::Fenced { fence } = tail.read(self, WhenFull::Flush).await? {
@@ -192,7 +193,7 @@ impl Shared {
             let bytes = encode_fence(FrameId { incarnation, sequence });
             match self.store.create(&path, bytes, Intent::wal()).await? {
                 Created::New => break sequence,
-                // A segment that got there first, or another process's fence: the tail reads it.
+                // A segment that was created first, or another process's fence: the tail reads it.
                 Created::Exists(_) => {}
             }
         };
@@ -201,9 +202,9 @@ impl Shared {
         self.finish(incarnation, fence).await
     }
 
-    /// Puts the rows of segments behind the fence into our own WAL. Mostly there are none, or some that were
-    /// in flight and that no client was told of; but where a segment before them was lost they may have been
-    /// acknowledged, and nothing tells the two apart. Equal rows are stored once.
+    /// Puts the rows of segments after the fence into our own WAL. Usually there are none, or segments
+    /// that were in flight and never acknowledged. But if an earlier segment was lost they may have been
+    /// acknowledged, and the two cases cannot be distinguished. Equal rows are stored once.
     async fn take_from_behind(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
         let objects = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
         let behind = objects.iter().filter_map(|object| wal::sequence_of(&object.path));
@@ -217,14 +218,14 @@ impl Shared {
                 Err(error) => return Err(error.into()),
             };
             if let Err(error) = self.take_segment(FrameId { incarnation, sequence }, &path, &bytes).await? {
-                tracing::error!(%error, "rows in a WAL segment behind a fence are damaged");
+                tracing::error!(%error, "rows in a WAL segment after a fence are damaged");
                 self.keep_damaged(&path, bytes).await;
             }
         }
         Ok(())
     }
 
-    /// Makes the rows of a segment durable as rows of our own; the inner error says how it is damaged.
+    /// Writes the rows of a segment to our own WAL. The inner error says how the segment is damaged.
     async fn take_segment(&self, id: FrameId, path: &str, bytes: &Bytes) -> Result<Result<(), Error>, Error> {
         let (name, source) = (path.to_owned(), bytes.clone());
         let open = move || frame::of_object(id, &name, source);
@@ -249,8 +250,8 @@ impl Shared {
         Ok(Ok(()))
     }
 
-    /// Flushes what is left of a dead writer and seals it; then its WAL is deleted, but for the fence.
-    /// Gives up when the writer has moved its floor beyond the fence: it lives, and the fence is void.
+    /// Flushes the rest of a dead writer and seals it, then deletes its WAL except the fence. Stops when
+    /// the writer has moved its floor beyond the fence: it is alive, and the fence is void.
     async fn finish(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
         let (mut seen, mut failed) = (BTreeSet::new(), None);
         loop {
@@ -259,7 +260,7 @@ impl Shared {
                 return Ok(()); // another process has sealed it
             }
             if floor > fence {
-                tracing::info!(%incarnation, fence, floor, "a writer that was to be adopted goes on");
+                tracing::info!(%incarnation, fence, floor, "a writer is alive and is not adopted");
                 return Ok(());
             }
             self.views.seal(incarnation);
@@ -287,9 +288,10 @@ impl Shared {
                     seen.insert(head.start());
                     failed = failed.or(reason);
                 }
-                // The writer moved on, or another process adopts it: the next round sees what is left.
+                // The writer moved its floor, or another process adopts it: the next round works on the
+                // rest.
                 Flushed::Overtaken if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
-                // We are the ones who may not write: as an adopter we were silent for too long.
+                // Our own incarnation may not write: it was itself silent for too long.
                 Flushed::Overtaken => {
                     let author = self.incarnation();
                     self.publish(self.catalog.snapshot());
@@ -302,7 +304,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Deletes what a sealed writer left, but for the fence. What remains is found by garbage collection.
+    /// Deletes a sealed writer's WAL except the fence. Garbage collection deletes what cannot be deleted
+    /// now.
     async fn delete_wal(&self, incarnation: Id, fence: u64) {
         let objects = match self.store.list(&format!("wal/{incarnation}"), Intent::gc()).await {
             Ok(objects) => objects,
@@ -316,12 +319,12 @@ impl Shared {
         }
     }
 
-    /// Keeps a copy of a WAL object that is damaged, for people: the object itself goes with its WAL.
+    /// Keeps a copy of a damaged WAL object for inspection, because the object is deleted with its WAL.
     pub(crate) async fn keep_damaged(&self, path: &str, bytes: Bytes) {
         let copy = format!("damaged/{path}");
         match self.store.put(&copy, bytes, Intent::gc()).await {
             Ok(()) => tracing::error!(path, copy, "a copy of the damaged WAL object is kept"),
-            Err(error) => tracing::error!(path, %error, "no copy of the damaged WAL object could be made"),
+            Err(error) => tracing::error!(path, %error, "the damaged WAL object could not be copied"),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The stored bytes of blocks: from memory, from flash, or from the store.
 //!
-//! This is the one way to them, for queries and for merges. A piece of a block (a page's columns, a
-//! segment of filters, the footer) is a value in the cache under the block's id and the piece's place;
-//! what is in no tier is read from the store with as few requests as its planner makes, and kept.
-//! Blocks that this process writes come through [`WriteThrough`], so that the first query for new rows
-//! finds them.
+//! All reads of blocks, by queries and merges, use this module. A piece of a block (a page's columns, a
+//! segment of filters, the footer) is a value in the cache; its key is the block's id and the piece's
+//! position. Pieces that are in no tier are read from the store with as few requests as its planner
+//! finds, and cached. Blocks that this process writes pass through [`WriteThrough`], so that the first
+//! query for new rows finds them in the cache.
 //!
-//! Invariants: blocks never change and ids are never used twice, so nothing cached is ever stale.
-//! Bytes are checked against the block's own checksums when they are decoded, wherever they come from.
+//! **Invariants.** Blocks never change and ids are never used twice, so no cached piece is ever stale.
+//! Bytes are checked against the block's own checksums when they are decoded, whatever tier they come from.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,11 +27,11 @@ use sandur_store::{Error, Intent, Store};
 pub struct Stored {
     /// Its bytes.
     pub bytes: Bytes,
-    /// Where they were.
+    /// The tier that held it.
     pub tier: Tier,
 }
 
-/// Reads and keeps pieces of blocks. Cheap to clone.
+/// Reads and caches pieces of blocks. Cheap to clone.
 #[derive(Clone)]
 pub struct BlockBytes {
     env: Env,
@@ -40,18 +40,18 @@ pub struct BlockBytes {
 }
 
 impl BlockBytes {
-    /// Pieces from `store` through `cache`.
+    /// Reads pieces from `store` through `cache`.
     pub fn new(env: Env, store: Store, cache: Cache) -> Self {
         Self { env, store, cache }
     }
 
-    /// The cache behind it.
+    /// The cache of pieces.
     pub fn cache(&self) -> &Cache {
         &self.cache
     }
 
-    /// The pieces at `ranges`, in order. If the store has to be asked, it is asked for those of `alongside`
-    /// too, and these are kept. Counts where they came from, except for the time, which is returned.
+    /// Returns the pieces at `ranges`, in order. If the store must be read, the pieces at `alongside`
+    /// are read with them and cached. Counts tiers and bytes in `stats`; returns the time instead.
     pub async fn read(
         &self,
         meta: &BlockMeta,
@@ -72,14 +72,14 @@ impl BlockBytes {
             async move {
                 let mut read = self.fetch(meta, &wanted, intent, (stats, store_ns)).await?;
                 for (range, bytes) in wanted.iter().zip(&read).skip(own) {
-                    // A copy: what was read may be a slice of something much larger.
+                    // A copy, because the bytes may be a slice of a much larger buffer.
                     let _ = self.cache.put(&key(meta.id, range), Bytes::copy_from_slice(bytes), put);
                 }
                 read.truncate(own);
                 Ok(read)
             }
         };
-        // What the cache keeps is the cache's: it outlives the caller.
+        // The cache owns what it keeps, which outlives the caller, so the caller's account is not charged.
         let found = uncharged(self.cache.get_or_fetch_many(&keys, &put, fetch)).await?;
         let total = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
         let store = store_ns.into_inner();
@@ -90,7 +90,7 @@ impl BlockBytes {
         Ok((pieces, Spent { store_ns: store, cache_ns: total.saturating_sub(store) }))
     }
 
-    /// The piece at a range, unless it is in no tier. Asking is no use of it.
+    /// The piece at a range if a tier holds it. Does not count as a use of the piece.
     pub async fn kept(&self, meta: &BlockMeta, range: Range<u64>) -> Option<Bytes> {
         let read = Read { quiet: true, ..Read::default() };
         let found = self.cache.get(&key(meta.id, &range), &read).wait().await;
@@ -114,7 +114,7 @@ impl BlockBytes {
         Ok(read)
     }
 
-    /// Follows a block that is being written.
+    /// Returns the writer of a new block's pieces to the cache.
     pub fn write_through(&self, id: Id, tenant: &TenantId) -> WriteThrough {
         WriteThrough { cache: self.cache.clone(), id, tenant: tenant_number(tenant), offset: 0 }
     }
@@ -123,16 +123,16 @@ impl BlockBytes {
 /// Time that a read took.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
-    /// Waiting for the store.
+    /// Nanoseconds of waiting for the store.
     pub store_ns: u64,
-    /// The rest: memory, flash, and requests of others for the same pieces.
+    /// Nanoseconds of the rest: memory, flash, and waiting for other callers' requests for the same pieces.
     pub cache_ns: u64,
 }
 
 /// Puts the pieces of a new block into the cache as its writer hands them out.
 ///
-/// The writer's output is cut at pieces: the header, then one buffer for each column, segment and the
-/// footer. Should the block never be committed, what was kept of it is never asked for.
+/// The writer's output is cut at pieces: the header, then one buffer for each column, each segment and
+/// the footer. If the block is never committed, its cached pieces are never read.
 pub struct WriteThrough {
     cache: Cache,
     id: Id,
@@ -141,7 +141,7 @@ pub struct WriteThrough {
 }
 
 impl WriteThrough {
-    /// The next pieces; the last one of all is the footer.
+    /// Adds the next pieces. With `has_footer` the last one is the footer.
     pub fn pieces(&mut self, pieces: &[Bytes], has_footer: bool) {
         for (at, bytes) in pieces.iter().enumerate() {
             let is_footer = has_footer && at + 1 == pieces.len();
@@ -156,12 +156,12 @@ impl WriteThrough {
             return;
         }
         let put = Put { hint, tenant: self.tenant, ..Put::default() };
-        // What cannot be kept is read from the store when it is wanted.
+        // A piece that cannot be cached is read from the store when a query needs it.
         let _ = self.cache.put(&key(self.id, &range), Bytes::copy_from_slice(bytes), &put);
     }
 }
 
-/// Bytes of a key: the block's id, then where the piece begins and ends.
+/// Bytes of a key: the block's id, then the begin and end of the piece.
 const KEY_BYTES: usize = 32;
 
 fn key(id: Id, range: &Range<u64>) -> [u8; KEY_BYTES] {
@@ -172,8 +172,8 @@ fn key(id: Id, range: &Range<u64>) -> [u8; KEY_BYTES] {
     key
 }
 
-/// A tenant as the cache counts it: as many bits of a hash of its name as the cache has room for on flash,
-/// the same in every run, never 0.
+/// The number of a tenant in the cache: a hash of its name with as many bits as the cache has room for
+/// on flash. It is the same in every run and never 0.
 pub fn tenant_number(tenant: &TenantId) -> u32 {
     ((xxhash_rust::xxh3::xxh3_64(tenant.as_str().as_bytes()) >> (64 - TENANT_BITS)) as u32).max(1)
 }

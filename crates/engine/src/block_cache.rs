@@ -1,13 +1,13 @@
-//! What the scan keeps in memory between queries: open footers, their minute counts, needle filters.
+//! The cache of decoded indexes between queries: open footers, minute counts, needle filters, index pages.
 //!
-//! Decoded values have no stored form, so they lie beside the cache of pieces; but their memory is
-//! taken from that cache's, so that one limit holds for both: its items make way for them, up to seven
-//! eighths of it. A query opens the footers of all its blocks, so a limit below that makes each query decode
-//! them again, while pages that are not kept cost a read.
+//! Decoded values are not bytes, so they are not in the cache of pieces. Their memory is reserved from
+//! that cache, so that one limit holds for both: pieces are evicted to make room for them, up to seven
+//! eighths of the limit. A query opens the footers of all its blocks. A lower limit would make each
+//! query decode them again, while a page that is not cached costs only a read.
 //!
-//! Least recently used goes first; the sum of the weights stays within the limit. Keys are
-//! immutable (block, piece), so nothing in here is ever stale. The values are handles: dropping
-//! one from the cache does not take it from a query that uses it.
+//! Eviction is least recently used; the sum of the weights stays within the limit. Keys are immutable
+//! (block, piece), so no value is ever stale. The values are shared handles: evicting one does not
+//! affect a query that uses it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use sandur_base::account::Account;
 use sandur_base::{Id, LruMap};
 use sandur_cache::{Cache, Reserved};
 
-/// Which part of a block a cached value is.
+/// The part of a block that a cached value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Piece {
     /// The decoded footer.
@@ -26,33 +26,33 @@ pub enum Piece {
     Counts,
     /// The filter segment that begins at this offset.
     Filter(u64),
-    /// The head of the group of sample pages that begins at this offset.
+    /// The header of the group of sample pages that begins at this offset.
     GroupHead(u64),
     /// The lists of times that begin at this offset.
     Times(u64),
     /// The page of series with this number.
     Series(u32),
-    /// The page of texts with this address in its index.
+    /// The page of texts with this address in its block's index.
     Texts(u64),
-    /// The same of a page in the order of texts, with the numbers of texts.
+    /// The page of texts in their order with this address, with the numbers of the texts.
     SortedTexts(u64),
-    /// What the series of the page with this number hold.
+    /// The spans of the series on the page with this number.
     Spans(u32),
-    /// The column with this address in its index.
+    /// The column with this address in its block's index.
     Column(u64),
 }
 
-/// Decodes what is kept from then on: it is the cache's and outlives the query, whose account is not charged.
+/// Decodes a value for the cache. It outlives the query, so the query's account is not charged.
 pub fn for_the_cache<T>(decode: impl FnOnce() -> T) -> T {
     Account::run_on(None, decode)
 }
 
-/// A cached value: of which type it is follows from the piece and the signal of the block.
+/// A cached value. Its type follows from the piece and the signal of the block.
 type Value = Arc<dyn Any + Send + Sync>;
 
 type Key = (Id, Piece);
 
-/// A bounded, shared cache.
+/// A bounded, shared cache of decoded values.
 pub struct BlockCache {
     inner: Mutex<Inner>,
     memory: Cache,
@@ -67,12 +67,12 @@ struct Inner {
 }
 
 impl BlockCache {
-    /// A cache in the memory of `memory`.
+    /// A cache that reserves its memory from `memory`.
     pub fn new(memory: Cache) -> Self {
         Self { inner: Mutex::default(), memory, hits: AtomicU64::new(0), misses: AtomicU64::new(0) }
     }
 
-    /// The value, if it is there; it becomes the most recently used.
+    /// Returns the value, if it is cached, and marks it as the most recently used.
     pub fn get<T: Any + Send + Sync>(&self, block: Id, piece: Piece) -> Option<Arc<T>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let value = inner.entries.get(&(block, piece)).and_then(|(value, _)| value.clone().downcast().ok());
@@ -81,7 +81,8 @@ impl BlockCache {
         value
     }
 
-    /// Keeps a value that takes `bytes` of memory; values larger than an eighth of the cache are not kept.
+    /// Caches a value that takes `bytes` of memory. A value larger than an eighth of the limit is not
+    /// cached.
     pub fn insert<T: Any + Send + Sync>(&self, block: Id, piece: Piece, value: Arc<T>, bytes: u64) {
         let limit = self.memory.memory_limit() / 8 * 7;
         if bytes > limit / 8 {
@@ -100,17 +101,17 @@ impl BlockCache {
         inner.bytes += bytes;
     }
 
-    /// Whether so many bytes more leave half of the room to what is asked for next.
+    /// Whether half of the limit stays free after `bytes` more.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.bytes().saturating_add(bytes) <= self.memory.memory_limit() / 16 * 7
     }
 
-    /// Bytes held now.
+    /// Bytes of the cached values.
     pub fn bytes(&self) -> u64 {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).bytes
     }
 
-    /// Requests that were answered, and that were not.
+    /// Number of requests that the cache answered, and that it did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_goes_first_and_the_limit_holds() {
+    fn the_least_recently_used_value_is_evicted_and_the_limit_holds() {
         let env = sandur_base::Env::simulated(1, 0);
         let memory = Cache::in_memory(&env, 8 << 20);
         let cache = BlockCache::new(memory.clone());

@@ -1,11 +1,11 @@
-//! The catalog entry of a block: its name first, what it holds when it is written.
+//! The catalog entry of a block: made before the block is written, filled in afterwards.
 
 use sandur_base::Id;
 use sandur_format::block::BlockSummary;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, TimeRange};
 
-/// The entry of a block that has no rows yet; enough for its path.
+/// The entry of a block without rows; enough to compute its path.
 pub(crate) fn unwritten(id: Id, writer: Id, dataset: &Dataset, window: TimeRange, level: u8) -> BlockMeta {
     BlockMeta {
         id,
@@ -27,7 +27,7 @@ pub(crate) fn unwritten(id: Id, writer: Id, dataset: &Dataset, window: TimeRange
     }
 }
 
-/// Fills in what the finished block holds.
+/// Fills in the content of the finished block.
 pub(crate) fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
     meta.min_ts = summary.min_ts;
     meta.max_ts = summary.max_ts;

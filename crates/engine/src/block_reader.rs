@@ -1,7 +1,7 @@
-//! Reading the parts of blocks of any signal, through the cache.
+//! Reads the parts of blocks of any signal, through the cache.
 //!
-//! What a signal makes of them is in its own module: see [`crate::logs::block`] and
-//! [`crate::samples::block`], which add to [`BlockReader`] how their blocks are opened.
+//! Parts that only the blocks of one signal have are read in that signal's module, as in
+//! [`crate::logs::block`].
 
 use std::sync::Arc;
 
@@ -18,38 +18,38 @@ use crate::block_bytes::{BlockBytes, Spent, Stored};
 use crate::block_cache::{BlockCache, for_the_cache};
 use crate::error::FilterError;
 
-/// Why a piece of a block cannot be had.
+/// Why a piece of a block cannot be read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ReadError {
     /// The object does not exist.
     #[error("block '{path}' is missing from the store; the answer lacks its rows, run 'sandur check'")]
     Missing {
-        /// The block's name.
+        /// The block's path.
         path: String,
     },
     /// The object's bytes are wrong.
     #[error("block '{path}' is damaged, the answer lacks rows of it: {reason}")]
     Damaged {
-        /// The block's name.
+        /// The block's path.
         path: String,
-        /// What is wrong where.
+        /// What is wrong, and where.
         reason: String,
     },
     /// The store did not answer.
     #[error("reading block '{path}': {reason}")]
     Store {
-        /// The block's name.
+        /// The block's path.
         path: String,
-        /// What the store said.
+        /// The store's error.
         reason: Arc<sandur_store::Error>,
     },
-    /// What delete requests hide of it is not known.
+    /// The delete requests that may hide rows of the block cannot be applied.
     #[error(transparent)]
     Filter(#[from] FilterError),
 }
 
 impl ReadError {
-    /// A damaged part of a block.
+    /// The error of a damaged part of a block.
     pub fn damaged(meta: &BlockMeta, reason: impl ToString) -> Self {
         Self::Damaged { path: meta.path(), reason: reason.to_string() }
     }
@@ -66,7 +66,8 @@ impl ReadError {
     }
 }
 
-/// Missing and damaged blocks are warnings; a store that does not answer fails the query.
+/// Turns a missing or damaged block into a warning. Fails if the store does not answer or a delete
+/// request cannot be applied.
 pub(crate) fn or_warn<T>(
     context: &QueryContext,
     read: Result<T, ReadError>,
@@ -91,37 +92,37 @@ pub struct BlockReader {
     payer: Payer,
 }
 
-/// Whose rates of the store apply to reads.
+/// Whose store rates apply to reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payer {
-    /// The tenant's that the block belongs to: queries.
+    /// The tenant that owns the block: queries.
     Tenant,
-    /// No tenant's: work of the database itself.
+    /// No tenant: upkeep.
     Nobody,
 }
 
 impl BlockReader {
-    /// A reader of stored bytes that keeps what it decoded of indexes in `cache`.
+    /// A reader of stored bytes that caches decoded indexes in `cache`.
     pub fn new(env: Env, bytes: BlockBytes, cache: Arc<BlockCache>) -> Self {
         Self { env, bytes, cache, payer: Payer::Tenant }
     }
 
-    /// The same for work of the database itself, which no tenant pays for.
+    /// The same reader for upkeep, which no tenant's rates limit.
     pub fn for_upkeep(&self) -> Self {
         Self { payer: Payer::Nobody, ..self.clone() }
     }
 
-    /// What it keeps decoded between queries.
+    /// The cache of decoded values.
     pub fn cache(&self) -> &BlockCache {
         &self.cache
     }
 
-    /// Where stored bytes come from, and where those of new blocks go.
+    /// The reader of stored bytes, which also receives those of new blocks.
     pub fn bytes(&self) -> &BlockBytes {
         &self.bytes
     }
 
-    /// Stored pieces of the block, in order; adjacent ones are read together.
+    /// Returns stored pieces of the block, in order. Adjacent ones are read together.
     pub async fn pieces(
         &self,
         meta: &BlockMeta,
@@ -132,8 +133,8 @@ impl BlockReader {
         self.pieces_alongside(meta, (pieces, &[]), hint, stats).await
     }
 
-    /// Stored pieces of the block, in order. Others are read with them and kept, if the store has to be
-    /// asked: those that will be wanted next.
+    /// Returns stored pieces of the block, in order. If the store must be read, `others`, which the
+    /// caller will need next, are read with them and cached.
     pub async fn pieces_alongside(
         &self,
         meta: &BlockMeta,
@@ -152,13 +153,13 @@ impl BlockReader {
         QueryStats::add(&stats.store_ns, store_ns);
         QueryStats::add(&stats.page_cache_bytes, ram);
         QueryStats::add(&stats.page_flash_bytes, flash);
-        // The slower of the tiers that answered is what was waited for.
+        // The slowest tier that answered determined the wait.
         let waited = if flash > 0 { &stats.page_flash_ns } else { &stats.page_cache_ns };
         QueryStats::add(waited, cache_ns);
         Ok(stored)
     }
 
-    /// A piece of the block that need not be read from the store.
+    /// A piece of the block if a tier holds it, without a read from the store.
     pub async fn kept(&self, meta: &BlockMeta, piece: &StoredPiece) -> Option<Bytes> {
         self.bytes.kept(meta, piece.offset..piece.end()).await
     }
@@ -170,7 +171,7 @@ impl BlockReader {
         }
     }
 
-    /// The block's footer, read and decoded, and compared with what the catalog says of it.
+    /// Reads and decodes the block's footer, and compares it with the catalog's entry.
     pub(crate) async fn footer<F: BlockIndex>(
         &self,
         meta: &Arc<BlockMeta>,
@@ -186,7 +187,7 @@ impl BlockReader {
         }
     }
 
-    /// A stored part of the block's index.
+    /// Reads a stored part of the block's index.
     pub(crate) async fn index(
         &self,
         meta: &BlockMeta,

@@ -1,7 +1,8 @@
-//! A new block on its way into the store: the one path of flushes and merges.
+//! The upload of a new block to the store, for flushes and merges.
 //!
-//! What the store gets goes into the cache as well, so that the first query for new rows finds them. An
-//! object that no commit names is garbage: the process that knows deletes it at once, else collection does.
+//! The pieces that go to the store go into the cache as well, so that the first query for new rows finds
+//! them there. An object that no commit names is garbage: the process that wrote it deletes it at once,
+//! otherwise garbage collection does.
 
 use bytes::Bytes;
 use sandur_format::block::BlockSummary;
@@ -27,7 +28,7 @@ impl BlockUpload {
         Ok(Self { path, upload, through })
     }
 
-    /// Stores the next pieces; with the last ones of all comes the footer.
+    /// Stores the next pieces. With `has_footer` the last one is the footer.
     pub(crate) async fn write(&mut self, pieces: Vec<Bytes>, has_footer: bool) -> Result<(), Error> {
         self.through.pieces(&pieces, has_footer);
         for piece in pieces {
@@ -36,7 +37,7 @@ impl BlockUpload {
         Ok(())
     }
 
-    /// Ends the object, which must hold what its writer says.
+    /// Completes the object, whose size must be that of the summary.
     pub(crate) async fn finish(self, summary: &BlockSummary) -> Result<(), Error> {
         let size = self.upload.finish().await?;
         if size != summary.size {
@@ -47,8 +48,8 @@ impl BlockUpload {
     }
 }
 
-/// Deletes the object of a block that no commit names and none will; false when the store does not answer.
-/// What is left then is found by garbage collection.
+/// Deletes the object of a block that no commit names or will name. Returns false when the store fails;
+/// then garbage collection deletes it.
 pub(crate) async fn delete_unneeded(store: &Store, meta: &BlockMeta) -> bool {
     let deleted = store.delete(&meta.path(), Intent::gc()).await;
     if let Err(error) = &deleted {

@@ -1,10 +1,11 @@
-//! Cutting a block: it is exchanged for several of shorter windows, in one commit.
+//! Cuts a block: replaces it by several blocks of shorter windows, in one commit.
 //!
-//! Long blocks are cut when [`long_blocks`](crate::long_blocks) says so, and blocks of large days where they
-//! tie slots together that become rollups.
+//! Long blocks are cut when [`long_blocks`](crate::long_blocks) decides so, and blocks of large days
+//! where one block spans several slots that become rollups.
 //!
-//! **Invariants.** The parts have all rows of the block, each once, and its place in the order of writing: no
-//! two parts share an instant. A block from which a started delete request takes rows is not cut.
+//! **Invariants.** The parts together have all rows of the block, each once, and its place in the order
+//! of writing: no two parts share an instant. A block whose rows a started delete request removes is not
+//! cut.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::retention::Expiries;
 use crate::samples::SampleMerging;
 
 impl Compactor {
-    /// Cuts the next long block that is due and ours; `false` when there is none.
+    /// Cuts the next long block that is due and that this process owns. Returns `false` when there is none.
     pub(crate) async fn cut_once(&self, incarnation: Id, kept: &Expiries) -> Result<bool, Error> {
         let snapshot = self.snapshot();
         let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
@@ -47,7 +48,7 @@ impl Compactor {
         failed.map_or(Ok(false), Err)
     }
 
-    /// Cuts a long block; `false` when a delete request has to take rows out of it first.
+    /// Cuts a long block. Returns `false` when a delete request must remove rows from it first.
     pub(crate) async fn cut_long(
         &self,
         incarnation: Id,
@@ -68,7 +69,7 @@ impl Compactor {
         cut.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
-    /// Exchanges a block for one per window that has rows of it, each of the level that the block has.
+    /// Replaces a block by one per window that has rows of it, each at the block's own level.
     pub(crate) async fn cut<M: Merging>(
         &self,
         work: &Work<'_>,
@@ -96,7 +97,7 @@ impl Compactor {
             let text = format!("a block of {} rows was cut into parts of {rows}", block.rows);
             return Err(Error::Internal(text));
         }
-        // Each part has what is known of metric families: one of them is enough.
+        // Each part repeats the metadata of metric families; parts with nothing else are dropped.
         let has_times = parts.iter().any(Made::has_times);
         let (kept, empty): (Vec<Made>, Vec<Made>) =
             parts.into_iter().partition(|part| !has_times || part.has_times());

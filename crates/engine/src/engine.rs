@@ -1,4 +1,4 @@
-//! The engine as others see it: open, flush, follow, shut down. How it takes pushes is in [`crate::push`].
+//! The public interface of the engine: open, flush, follow, shut down. Pushes are in [`crate::push`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,15 +27,15 @@ use crate::shared::Shared;
 use crate::view::View;
 use crate::wal::{End, Wal};
 
-/// Flush requests that may wait.
+/// The most flush requests that wait in the queue.
 const FLUSH_QUEUE: usize = 16;
-/// How often an engine that cannot register looks whether it shall stop.
+/// How often an engine that cannot register checks whether it must stop.
 const CLOSING_LOOK: Duration = Duration::from_millis(250);
-/// Pauses before an engine tries again to register a new incarnation.
+/// The pauses between attempts to register a new incarnation.
 const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// An engine over one store. Dropping it without [`Engine::shutdown`] is a crash: nothing that was
-/// acknowledged is lost.
+/// An engine over one store. Dropping it without [`Engine::shutdown`] is equivalent to a crash: no
+/// acknowledged row is lost.
 pub struct Engine {
     shared: Arc<Shared>,
     reader: BlockReader,
@@ -45,26 +45,26 @@ pub struct Engine {
     tasks: Mutex<Vec<Task<()>>>,
 }
 
-/// How far the end of an engine has come. A shutdown that is given up in the middle is taken up by the next.
+/// The stages of a shutdown. A later shutdown continues one that was given up in between.
 enum Stage {
     /// The supervisor of the WAL still runs.
     Supervised(Task<Option<u64>>),
-    /// The WAL is closed; the number of its next segment, unless it ended badly.
+    /// The WAL is closed. Holds the number of its next segment, unless it ended with a failure.
     Closed(Option<u64>),
-    /// Everything is flushed and the incarnation has left.
+    /// Everything is flushed, the incarnation is sealed, and its heartbeat has ended.
     Left,
 }
 
 impl Engine {
-    /// Opens the engine: registers a new incarnation, reads what earlier or other writers left in their
-    /// WAL, so that it can be queried, and starts the background tasks.
+    /// Opens the engine: registers a new incarnation, reads the WAL that earlier or other writers left,
+    /// so that their rows can be queried, and starts the background tasks.
     pub async fn open(store: Store, env: Env, options: EngineOptions) -> Result<Arc<Self>, Error> {
         let local = matches!(store.kind(), StoreKind::Local { .. });
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
         let shared = Shared::new(store, env.clone(), catalog, options, local);
         let committer = match shared.start_wal().await {
             Ok(committer) => Some(committer),
-            // What is there can be read, and retention may free space.
+            // Stored data can be read all the same, and retention may free space.
             Err(error) if local && may_pass(&error) => {
                 shared.refuse_pushes(error.to_string());
                 None
@@ -94,8 +94,8 @@ impl Engine {
         Ok(Arc::new(Self { shared, reader, flush_requests, stage, closing, tasks }))
     }
 
-    /// Puts everything in blocks that was acknowledged before the call, by this process or by the ones
-    /// that this directory had before.
+    /// Flushes everything that was acknowledged before the call, by this process or by earlier processes
+    /// of this directory.
     pub async fn flush(&self) -> Result<(), Error> {
         let mut recovering = self.shared.recovering.subscribe();
         // The sender is in `shared`, which is alive.
@@ -114,7 +114,7 @@ impl Engine {
         self.shared.followers.follow(context, matchers)
     }
 
-    /// Queries over everything that the engine holds.
+    /// Returns the sources for queries over everything that the engine holds.
     pub fn sources(&self) -> Sources {
         let (views, followers) = (&self.shared.views, Arc::clone(&self.shared.followers));
         let (reader, rulebook) = (&self.reader, &self.shared.rulebook);
@@ -125,13 +125,13 @@ impl Engine {
         Sources { logs: Arc::new(logs), samples: Arc::new(samples) }
     }
 
-    /// What queries see now: a catalog snapshot and the heads that belong to it.
+    /// Returns what queries see now: a catalog snapshot and the heads that belong to it.
     pub fn view(&self) -> Arc<View> {
         self.shared.views.current()
     }
 
-    /// Makes a newer catalog snapshot visible at once. Snapshots of this process's catalog become
-    /// visible by themselves soon after.
+    /// Makes a newer catalog snapshot visible at once. Snapshots that this process's catalog commits or
+    /// reads become visible soon after without a call.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.shared.publish(snapshot);
     }
@@ -140,39 +140,40 @@ impl Engine {
         &self.shared
     }
 
-    /// Whether pushes that wait shall give up.
+    /// Whether waiting pushes must give up.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// The store.
+    /// The store that holds the data.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    /// What was asked of the store and what it costs, for people, and what acknowledgements cost of it.
+    /// Reports the requests to the store and their cost, with the part that the WAL causes, as text for
+    /// users.
     pub fn store_report(&self) -> String {
         let report = self.shared.store.cost_report();
         let (sentence, table) = report.split_once('\n').unwrap_or((&report, ""));
         format!("{sentence}\n{}{table}", self.shared.wal().cost_sentence())
     }
 
-    /// The catalog.
+    /// The catalog of the store.
     pub fn catalog(&self) -> &Catalog {
         &self.shared.catalog
     }
 
-    /// Clock, tasks and CPU.
+    /// The clock, the tasks and the CPU pool.
     pub fn env(&self) -> &Env {
         &self.shared.env
     }
 
-    /// The incarnation that pushes are acknowledged under. It changes when this process is fenced.
+    /// The incarnation under which pushes are acknowledged. It changes when this process is fenced.
     pub fn incarnation(&self) -> Id {
         self.shared.incarnation()
     }
 
-    /// Counters of the write half.
+    /// The metrics of the write half, with current gauges.
     pub fn metrics(&self) -> &Metrics {
         let totals = self.view().head_totals();
         let metrics = &self.shared.metrics;
@@ -186,19 +187,20 @@ impl Engine {
         let cache = self.reader.cache();
         let (hits, misses) = cache.hits_and_misses();
         metrics.cache_bytes.set(cache.bytes() as i64);
-        // The cache counts; these show its counts.
+        // The cache keeps these counts; copy them.
         metrics.cache_hits.inner().store(hits, Ordering::Relaxed);
         metrics.cache_misses.inner().store(misses, Ordering::Relaxed);
         metrics
     }
 
-    /// Fails while nothing can be acknowledged, and says why: for readiness.
+    /// Fails while no push can be acknowledged, with the reason. Decides readiness for writes.
     pub fn writable(&self) -> Result<(), Error> {
         self.expect_open()?;
         self.shared.acknowledges()
     }
 
-    /// Fails when a push would be refused at once, and counts it: for those who would do much for it before.
+    /// Fails and counts a failed push if a push would be refused at once. Call it before expensive work
+    /// on a push.
     pub fn admits_pushes(&self) -> Result<(), Error> {
         let admitted = self.expect_open().and_then(|()| self.shared.admits_pushes());
         admitted.inspect_err(|_| {
@@ -206,7 +208,7 @@ impl Engine {
         })
     }
 
-    /// Fails while what other processes have stored is not known: for readiness.
+    /// Fails while the view of other processes' rows is too old. Decides readiness for reads.
     pub fn has_fresh_view(&self) -> Result<(), Error> {
         self.shared.expect_fresh_view()
     }
@@ -215,22 +217,22 @@ impl Engine {
         if self.is_closing() { Err(Error::ShuttingDown) } else { Ok(()) }
     }
 
-    /// How long flushes have failed; nothing when the last one succeeded. Pushes go on until the memory of
-    /// rows is full.
+    /// How long flushes have been failing; `None` if the last one succeeded. Pushes are accepted until
+    /// the memory for rows is full.
     pub fn flushes_fail_for(&self) -> Option<Duration> {
         self.shared.flush_signal.failing_for(self.shared.env.monotonic())
     }
 
-    /// How long the oldest rows of this process wait to be put into a block.
+    /// The age of the oldest head of this process that has rows.
     fn oldest_row_waits_for(&self) -> Duration {
         let heads = self.shared.views.heads_of(self.shared.incarnation());
         let born = heads.iter().filter(|head| !head.is_empty()).map(|head| head.born()).min();
         born.map_or(Duration::ZERO, |born| self.shared.env.monotonic().saturating_sub(born))
     }
 
-    /// Takes no more pushes, waits for those that wait, flushes everything, seals the incarnation, so
-    /// that the next start has nothing to adopt, and ends all tasks. When that is not possible in time
-    /// the rest stays in the WAL, and the error says so.
+    /// Accepts no more pushes, settles the waiting ones, flushes everything, seals the incarnation, so
+    /// that the next start has nothing to adopt, and ends all tasks. If the timeout expires first, the
+    /// remaining rows stay in the WAL, and the error says so.
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.closing.store(true, Ordering::Release);
         self.shared.wal().close();
@@ -246,7 +248,7 @@ impl Engine {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {
             task.abort();
-            // An aborted task is what was asked for.
+            // The task was aborted on purpose.
             let _ = task.join().await;
         }
         finished.unwrap_or_else(|| {
@@ -264,7 +266,7 @@ impl Engine {
         }
         let Stage::Closed(next) = *stage else { return Ok(()) };
         if !self.shared.is_registered() {
-            // Nothing was acknowledged by this process, and nothing can be written.
+            // This process acknowledged nothing, and nothing can be written.
             return Err(self.shared.wal().status().end_reason());
         }
         self.flush().await?;
@@ -284,13 +286,13 @@ impl Engine {
     }
 }
 
-/// Whether a registration failed because nothing can be written now: a full or a read-only disk.
+/// Whether a registration failed because the disk is full or read-only, which may change.
 fn may_pass(error: &Error) -> bool {
     let is_lost = matches!(error, Error::CatalogLost { .. });
     !is_lost && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
-/// Makes snapshots visible that other parts of this process committed.
+/// Publishes snapshots that other parts of this process committed or read.
 async fn publish_snapshots(shared: Arc<Shared>) {
     let mut snapshots = shared.catalog.watch();
     while snapshots.changed().await.is_ok() {
@@ -299,7 +301,7 @@ async fn publish_snapshots(shared: Arc<Shared>) {
     }
 }
 
-/// Acknowledges nothing any more once the catalog's log went backwards or vanished: what is acknowledged
+/// Ends the WAL once the catalog's log was shortened or removed: rows that are acknowledged after that
 /// could never be put into blocks.
 async fn stop_when_the_catalog_is_lost(shared: Arc<Shared>) {
     let mut lost = shared.catalog.watch_lost();
@@ -314,8 +316,8 @@ async fn stop_when_the_catalog_is_lost(shared: Arc<Shared>) {
     }
 }
 
-/// Starts a new incarnation each time the current one is fenced. Gives the first unused sequence number
-/// of the last one when the queue was closed; `None` when there is none.
+/// Starts a new incarnation each time the current one is fenced. When the queue is closed, returns the
+/// first unused sequence number of the last incarnation; `None` if there is no incarnation.
 async fn supervise(
     shared: Arc<Shared>,
     mut committer: Option<Task<End>>,
@@ -340,7 +342,7 @@ async fn supervise(
     }
 }
 
-/// Registers a new incarnation, as soon as that is possible; `None` when the engine stops before.
+/// Registers a new incarnation as soon as that is possible. Returns `None` if the engine stops before.
 async fn restart(shared: &Shared, closing: &AtomicBool) -> Option<Task<End>> {
     let (mut pauses, mut not_before) = (RESTARTS.pauses(), Duration::ZERO);
     while !closing.load(Ordering::Acquire) {
@@ -358,7 +360,7 @@ async fn restart(shared: &Shared, closing: &AtomicBool) -> Option<Task<End>> {
 }
 
 impl Drop for Engine {
-    /// Ends the queue, so that no push waits for a committer that is gone.
+    /// Closes the queue, so that no push waits for a committer that has ended.
     fn drop(&mut self) {
         let wal: Arc<Wal> = self.shared.wal();
         wal.close();

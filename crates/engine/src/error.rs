@@ -1,4 +1,4 @@
-//! What can go wrong in the engine, as types.
+//! The errors of the engine, as types.
 //!
 //! A failed WAL frame fails every push in it, so the errors are cheap to clone.
 
@@ -15,47 +15,47 @@ use crate::block_reader::ReadError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The heads hold as much as they may, because flushing lags behind.
+    /// The heads use their full memory budget, because flushing lags behind.
     #[error(
         "the heads are full: {} more would exceed the memory budget '{}' of {} ({} in use by rows that \
          wait for a flush); send again later, or raise --memory-limit",
         ByteSize(.0.asked), .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
     )]
     HeadsFull(OverBudget),
-    /// The heads hold as much as they may, because flushes fail. What a flush says of its blocks names other
-    /// tenants, so a client is not told.
+    /// The heads use their full memory budget, because flushes fail. The reason names other tenants'
+    /// blocks, so the client does not get it.
     #[error(
         "the heads are full ({} in use of the memory budget '{}' of {}), and flushes, which make room, fail: \
-         the server's log says why; pushes are taken again once one succeeds",
+         the server's log says why; pushes are accepted again once a flush succeeds",
         ByteSize(.0.used), .0.budget, ByteSize(.0.limit)
     )]
     FlushesFail(OverBudget),
-    /// A merge, or a block that is rewritten, needs more memory than there is for that.
+    /// A merge or the rewriting of a block needs more memory than its budget.
     #[error(
         "merging or rewriting blocks takes {} more than the {} of the memory budget '{}' ({} in use); raise \
          --memory-limit",
         ByteSize(.0.asked), ByteSize(.0.limit), .0.budget, ByteSize(.0.used)
     )]
     MergeTooLarge(OverBudget),
-    /// More pushes wait for the WAL than may.
+    /// The queue of pushes that wait for the WAL is full.
     #[error("{limit} pushes wait for the WAL already (push_queue); send again later")]
     QueueFull {
-        /// The bound.
+        /// The most pushes in the queue.
         limit: usize,
     },
-    /// A batch that would not even fit into empty heads.
+    /// A batch that would not fit even into empty heads.
     #[error(
         "a batch of {} is larger than the {} that one push may take of the write budget; send smaller \
          requests, or raise --memory-limit",
         ByteSize(*.bytes), ByteSize(*.limit)
     )]
     BatchTooLarge {
-        /// What the batch takes in memory.
+        /// Bytes that the batch takes in memory.
         bytes: u64,
-        /// What one batch may take.
+        /// Bytes that one batch may take.
         limit: u64,
     },
-    /// Some parts of a large push are stored or may be, and one is not.
+    /// A part of a large push is not stored, and other parts are or may be.
     #[error("a part of the push is not stored, others may be; sending all of it again is safe: {reason}")]
     InPart {
         /// Why the part is not stored.
@@ -63,7 +63,7 @@ pub enum Error {
         /// The kind of that failure.
         kind: ErrorKind,
     },
-    /// A timestamp that no window can hold.
+    /// A timestamp that is outside of the range of windows.
     #[error("timestamp {timestamp} is out of range: the years 1678 to 2261 can be stored")]
     Timestamp {
         /// Nanoseconds since the epoch.
@@ -74,55 +74,54 @@ pub enum Error {
         "no space left for the WAL: {reason}; the push was not applied, free space or lower the retention"
     )]
     NoSpace {
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// The process or its machine has no file descriptor or no memory left for now. Nothing of the push was
-    /// applied.
+    /// The process or its machine is short of file descriptors or memory. Nothing of the push was applied.
     #[error("the WAL cannot be written for now: {reason}; the push was not applied, send it again")]
     Short {
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// The store takes no writes now.
+    /// The store accepts no writes now.
     #[error(
-        "the store can only be read now: {reason}; the push was not applied, writing goes on by itself when \
-         the store takes writes again"
+        "the store is read-only now: {reason}; the push was not applied, writing resumes without a restart \
+         when the store accepts writes again"
     )]
     ReadOnly {
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// The file that the push was written to is lost.
+    /// The WAL file that the push was written to was removed or replaced.
     #[error(
         "the WAL file was lost while it was written: {reason}; the push is not acknowledged, send it again"
     )]
     WalLost {
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// A WAL write or fsync failed in a way that no later success can be trusted after.
+    /// A WAL write or fsync failed in a way after which no later success can be trusted.
     #[error(
         "the WAL cannot be written any more: {reason}; the push was not acknowledged, nothing will be \
          until the process is restarted on a sound disk"
     )]
     Poisoned {
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// Another process has sealed this incarnation, because it seemed dead.
+    /// Another process has sealed this incarnation, because it sent no heartbeat.
     #[error(
         "incarnation {incarnation} was fenced by another process that found it silent; the push was not \
          acknowledged, send it again"
     )]
     Fenced {
-        /// The incarnation that ended.
+        /// The incarnation that was fenced.
         incarnation: Id,
     },
-    /// The catalog's log was emptied, cut or replaced under this process.
+    /// The catalog's log was emptied, shortened or replaced while this process ran.
     #[error("nothing is acknowledged any more: {reason}")]
     CatalogLost {
-        /// What shows it, and the remedy.
+        /// The evidence, and the remedy.
         reason: String,
     },
     /// A flush found that another process has sealed the incarnation whose rows it wrote.
@@ -131,10 +130,10 @@ pub enum Error {
          rows into blocks, nothing acknowledged is lost"
     )]
     Overtaken {
-        /// The incarnation that ended.
+        /// The incarnation that was fenced.
         incarnation: Id,
     },
-    /// Nothing becomes durable, so nothing can be acknowledged.
+    /// The store makes no WAL frame durable in time, so no push can be acknowledged.
     #[error(
         "nothing was acknowledged for {}: {reason}; {}",
         format_duration(whole_seconds(*.waited)),
@@ -145,28 +144,28 @@ pub enum Error {
         }
     )]
     Stalled {
-        /// For how long.
+        /// How long nothing was acknowledged.
         waited: Duration,
-        /// What the store said last.
+        /// The store's latest error.
         reason: String,
-        /// Whether the push may be stored all the same.
+        /// Whether the push may be stored nonetheless.
         is_under_way: bool,
     },
-    /// What others have stored is not known.
+    /// The view of other processes' rows is too old.
     #[error(
-        "rows that other processes stored in the last {} are not known: {reason}; the view of the store may \
+        "rows that other processes stored in the last {} are unknown: {reason}; the view of the store may \
          be {} old (query.max_view_age)",
         format_duration(whole_seconds(*.age)), format_duration(*.bound)
     )]
     StaleView {
-        /// How old the view of the store is.
+        /// Age of the view of the store.
         age: Duration,
-        /// How old it may be.
+        /// The largest age without this error.
         bound: Duration,
-        /// What the store said last.
+        /// The store's latest error.
         reason: String,
     },
-    /// The store did not take the WAL segment in time. It may still do so.
+    /// The store did not make the WAL segment durable in time. It may still do so.
     #[error(
         "the WAL was not durable within {waited:?} ({reason}); the push is not acknowledged, sending it \
          again is safe"
@@ -174,10 +173,10 @@ pub enum Error {
     AckTimeout {
         /// How long the push waited.
         waited: Duration,
-        /// The latest trouble of the WAL.
+        /// The latest failure of the WAL.
         reason: String,
     },
-    /// The engine stops.
+    /// The engine is shutting down.
     #[error("the server is shutting down; send again to another one or later")]
     ShuttingDown,
     /// The store failed.
@@ -189,47 +188,47 @@ pub enum Error {
     /// A commit failed.
     #[error("{what} could not be committed: {reason}")]
     Refused {
-        /// What was to be committed.
+        /// What was being committed.
         what: &'static str,
-        /// Why.
+        /// The catalog's error.
         reason: String,
         /// The kind of the catalog's failure.
         kind: ErrorKind,
     },
-    /// A delete request is not taken back.
+    /// A delete request cannot be cancelled.
     #[error(transparent)]
     Cancel(#[from] CancelRefusal),
     /// The query of a delete request cannot be applied.
     #[error(transparent)]
     Filter(#[from] FilterError),
-    /// Stored bytes are damaged.
+    /// A stored object is damaged.
     #[error("'{path}' is damaged: {reason}; run `sandur check`")]
     Damaged {
-        /// The object.
+        /// The path of the object.
         path: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
-    /// A WAL file of an earlier process cannot be read, so the acknowledged rows in it are not known.
+    /// A WAL file of an earlier process cannot be read, so the acknowledged rows in it are unknown.
     #[error(
-        "'{path}' holds acknowledged rows of an earlier process and cannot be read: {reason}; nothing is \
-         started without them and nothing is deleted. Let this user read the file; if its disk has a bad \
-         place, put a copy of what can be read in its place, of which all sound rows are taken; if it is \
-         lost, move it out of the store, and its rows are lost with it"
+        "'{path}' holds acknowledged rows of an earlier process and cannot be read: {reason}; the server \
+         does not start without them and deletes nothing. Let the server's user read the file; if its disk \
+         has bad sectors, replace it with a copy of what can be read, whose undamaged rows are recovered; if \
+         it is lost, move it out of the store, and its rows are lost with it"
     )]
     WalUnreadable {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What the store said.
+        /// The store's error.
         reason: String,
     },
-    /// A defect of ours.
+    /// A defect of the engine.
     #[error("internal error of the engine: {0}; please report it")]
     Internal(String),
 }
 
 impl Error {
-    /// Whether a push that failed so may be stored all the same, now or later.
+    /// Whether a push that failed with this error may be stored nonetheless, now or later.
     pub fn may_be_stored(&self) -> bool {
         let full = matches!(self, Self::HeadsFull(_) | Self::FlushesFail(_) | Self::QueueFull { .. });
         let refused = full || matches!(self, Self::BatchTooLarge { .. });
@@ -239,7 +238,7 @@ impl Error {
         !refused && !not_written && !not_queued
     }
 
-    /// The same of work that no push waits for.
+    /// Converts the error for upkeep, which no push waits for.
     pub(crate) fn of_upkeep(self) -> Self {
         match self {
             Self::HeadsFull(refusal) => Self::MergeTooLarge(refusal),
@@ -247,7 +246,7 @@ impl Error {
         }
     }
 
-    /// The kind that decides status codes and retries.
+    /// The kind, which decides status codes and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::HeadsFull(_) | Self::QueueFull { .. } => ErrorKind::Busy,
@@ -273,7 +272,7 @@ impl Error {
     }
 }
 
-/// Without the part of a second that means nothing to people.
+/// Drops the fraction of a second, which means nothing to users.
 fn whole_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
@@ -284,8 +283,8 @@ impl From<sandur_store::Error> for Error {
     }
 }
 
-/// A block that could not be read: only one that is missing or whose bytes are wrong is damaged; a store that
-/// does not answer says nothing about the block.
+/// Converts the error of reading a block. Only a block that is missing or has wrong bytes is damaged. A
+/// store that does not answer says nothing about the block.
 impl From<ReadError> for Error {
     fn from(error: ReadError) -> Self {
         match error {
@@ -311,10 +310,10 @@ impl From<OverBudget> for Error {
     }
 }
 
-/// Why the query of a delete request is not applied.
+/// Why the query of a delete request cannot be applied.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FilterError {
-    /// It takes too much memory when it is compiled.
+    /// The compiled query takes too much memory.
     #[error(
         "the query of a delete request takes more than {} of memory when it is compiled; use fewer and \
          smaller regular expressions (classes such as \\pL and repetitions take most), make several \
@@ -322,34 +321,34 @@ pub enum FilterError {
         ByteSize(*.limit)
     )]
     TooLarge {
-        /// The most that it may take.
+        /// The most bytes that it may take.
         limit: u64,
     },
-    /// Queries of other requests hold the memory.
+    /// The queries of other requests use the memory.
     #[error(
         "the memory budget '{}' of {} is in use by other delete requests ({}); try again later, or raise \
          --memory-limit",
         .0.budget, ByteSize(.0.limit), ByteSize(.0.used)
     )]
     Full(OverBudget),
-    /// It is no query.
+    /// The query is not valid.
     #[error("{reason}")]
     Unreadable {
         /// What is wrong.
         reason: String,
     },
-    /// A request that exists is too large for this process.
+    /// An existing request takes more memory than this process has for it.
     #[error("delete request {id} may hide rows of the answer and cannot be applied: {reason}; or cancel it")]
     Request {
-        /// The request.
+        /// The id of the request.
         id: Id,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl FilterError {
-    /// The kind that decides status codes.
+    /// The kind, which decides status codes.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLarge { .. } | Self::Request { .. } => ErrorKind::Limit,
@@ -359,7 +358,7 @@ impl FilterError {
     }
 }
 
-/// A query whose delete requests cannot be applied fails: it must not show what they hide.
+/// If the delete requests of a query cannot be applied, the query fails: it must not show what they hide.
 impl From<FilterError> for sandur_query::Error {
     fn from(error: FilterError) -> Self {
         match error {
@@ -369,16 +368,16 @@ impl From<FilterError> for sandur_query::Error {
     }
 }
 
-/// Why a delete request is not taken back.
+/// Why a delete request cannot be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CancelRefusal {
     /// The tenant has no such request.
     #[error("there is no delete request with this id")]
     Unknown,
-    /// Its lines are gone.
+    /// The request was processed, so its lines are removed.
     #[error("the delete request was processed; its lines cannot be brought back")]
     Processed,
-    /// Lines may be gone already, and the request did not insist.
+    /// Lines may be removed already, and the caller did not force the cancellation.
     #[error(
         "the delete request was started or is older than {period:?}, in which it could be cancelled; force \
          it to keep the lines that are left"
@@ -397,7 +396,7 @@ pub(crate) fn expect_catalog(catalog: &Catalog) -> Result<(), Error> {
     }
 }
 
-/// A commit that is not tried again.
+/// Converts the error of a commit that is not retried.
 pub(crate) fn refused(what: &'static str, error: &CommitError) -> Error {
     Error::Refused { what, reason: error.to_string(), kind: error.kind() }
 }

@@ -1,22 +1,22 @@
 //! Flush: the rows of a sealed head become blocks, and the last commit moves the WAL floor past them.
 //!
-//! **Life of a flush.** Datasets are planned one after the other, their blocks are uploaded, some at a time.
-//! Blocks of whole datasets are committed as soon as they are as many as one transaction shall hold; the
-//! rows of these datasets leave the head in the same step ([`Views::retire`]). The last transaction moves
-//! the floor
-//! `a -> b`. Mostly it is the only one.
+//! **Life of a flush.** Datasets are planned one after the other, and several of their blocks are
+//! uploaded at a time. When the blocks of completed datasets are as many as one transaction may hold,
+//! they are committed, and the rows of these datasets leave the head in the same step
+//! ([`Views::retire`]). The last transaction moves the floor `a -> b`. Usually it is the only one.
 //!
 //! **Invariants.**
-//! * Every transaction requires that the writer is live and that its floor is where it was: another process
-//!   that put the same rows into blocks (an adopter, or an earlier attempt of ours whose answer was lost)
-//!   makes it fail.
-//! * Rows of transactions before the last one are in blocks and still above the floor. Who reads the WAL
-//!   again (after a crash, or as a follower) has them twice, equal in both places, and answers them once; a
-//!   flush of them makes blocks that stand later in the order of writing, as the rows did before.
-//! * A dataset whose blocks cannot be written keeps its rows in the head, and no other one waiting: the rest
-//!   of the head is committed without the floor. Its rows of later heads wait for it, so that its blocks are
-//!   in the order of its rows.
-//! * What is written and not committed is deleted.
+//! * Every transaction requires that the writer is live and that its floor has not moved. If another
+//!   process put the same rows into blocks (an adopter, or an earlier attempt of ours whose answer was
+//!   lost), it fails.
+//! * Rows of transactions before the last one are in blocks and still above the floor. A process that
+//!   reads the WAL again (after a crash, or as a follower) has them twice, equal in both places, and
+//!   answers them once. A second flush of them makes blocks that are later in the order of writing, as
+//!   the rows were before.
+//! * A dataset whose blocks cannot be written keeps its rows in the head and does not block other
+//!   datasets: the rest of the head is committed without the floor. Its rows in later heads wait for it,
+//!   so that its blocks are in the order of its rows.
+//! * Blocks that were written and not committed are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -44,12 +44,12 @@ use crate::metrics::Metrics;
 use crate::samples::flush_plan as samples;
 use crate::view::{Views, floor_of};
 
-/// Blocks in a row that the store does not take before a flush is given up: the cause is not what is in them.
+/// Consecutive blocks that the store refuses before a flush gives up: then the content is not the cause.
 const REFUSED_MAX: usize = 4;
-/// Blocks whose deletion failed that are remembered; others are left to garbage collection.
+/// The most blocks that are remembered because their deletion failed. Garbage collection deletes the others.
 const UNNEEDED_MAX: usize = 8_192;
 
-/// What a flush works with.
+/// What a flush needs: the store, the catalog, the views, and its bounds.
 pub(crate) struct Flusher {
     pub(crate) env: Env,
     pub(crate) store: Store,
@@ -57,32 +57,32 @@ pub(crate) struct Flusher {
     pub(crate) catalog: Catalog,
     pub(crate) views: Arc<Views>,
     pub(crate) metrics: Metrics,
-    /// Blocks that are written at once.
+    /// The number of blocks that are written concurrently.
     pub(crate) parallelism: usize,
-    /// Blocks of whole datasets that are committed together, without the floor, at most.
+    /// The most blocks of complete datasets that are committed together without the floor.
     pub(crate) commit_blocks: usize,
     /// Raw bytes below which slots and days share blocks.
     pub(crate) thin_bytes: u64,
-    /// Memory for decoding new blocks ahead of queries.
+    /// The budget for decoding new blocks ahead of queries.
     pub(crate) budget: MemoryBudget,
-    /// Decodes the blocks of the last flush.
+    /// The task that decodes the blocks of the last flush.
     pub(crate) warming: Mutex<Option<Task<()>>>,
-    /// Blocks of failed flushes that could not be deleted.
+    /// Uncommitted blocks of earlier flushes that could not be deleted.
     pub(crate) unneeded: Mutex<Vec<BlockMeta>>,
 }
 
 /// How a flush ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Flushed {
-    /// The rows are in blocks of ours.
+    /// All rows of the head are in our blocks.
     Committed,
-    /// What could be written is in blocks of ours. The floor stays: rows of this head or of one before it are
-    /// left.
+    /// The rows that could be written are in our blocks. The floor stays, because rows of this head or
+    /// of an earlier one are left.
     InPart {
-        /// Why rows of this head are left.
+        /// Why rows of this head are left; `None` if only earlier heads have rows left.
         failed: Option<Error>,
     },
-    /// Another process changed the floor or sealed the incarnation; nothing more of ours can be committed.
+    /// Another process moved the floor or sealed the incarnation, so this flush can commit nothing more.
     Overtaken,
 }
 
@@ -94,27 +94,27 @@ struct Planned {
     plan: Box<dyn Plan>,
 }
 
-/// A block that was written.
+/// A block whose write has ended.
 struct Written {
     dataset: Dataset,
     is_last: bool,
     block: Result<BlockMeta, Error>,
 }
 
-/// The blocks of a flush that are not committed.
+/// The uncommitted blocks of a flush.
 #[derive(Default)]
 struct Gathered {
-    /// Blocks of whole datasets.
+    /// Blocks of complete datasets.
     ready: Vec<BlockMeta>,
     datasets: BTreeSet<Dataset>,
-    /// Those of the dataset that is being written.
+    /// Blocks of the dataset that is being written.
     current: Vec<BlockMeta>,
     failed: BTreeMap<Dataset, Error>,
 }
 
 impl Flusher {
-    /// Flushes a head on behalf of `author`, but for datasets with rows in an earlier head of the writer. The
-    /// caller bounds the time.
+    /// Flushes a head on behalf of `author`, except for datasets with rows in an earlier head of the
+    /// writer. The caller bounds the time.
     pub(crate) async fn flush(&self, author: Id, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let started = self.env.monotonic();
         expect_catalog(&self.catalog)?;
@@ -140,14 +140,14 @@ impl Flusher {
         floor_of(&self.views.current().snapshot, head.incarnation())
     }
 
-    /// Datasets with rows in heads of the same writer before this one.
+    /// Datasets with rows in earlier heads of the same writer.
     fn blocked_by(&self, head: &Head) -> BTreeSet<Dataset> {
         let heads = self.views.heads_of(head.incarnation());
         let earlier = heads.iter().take_while(|one| one.start() < head.start());
         earlier.flat_map(|one| one.datasets()).collect()
     }
 
-    /// Writes the blocks of datasets. An error is the outcome of a flush that cannot go on.
+    /// Writes the blocks of datasets. `Err` holds the outcome of a flush that must stop.
     async fn write_blocks(
         &self,
         work: &mut HeadFlush,
@@ -171,7 +171,7 @@ impl Flusher {
                 }
                 Err(error) => {
                     stopped.store(true, Ordering::Relaxed);
-                    // What is being written is to be deleted as well.
+                    // Collect the blocks that are still being written, to delete them as well.
                     while let Some(Written { block, .. }) = written.next().await {
                         gathered.current.extend(block.ok());
                     }
@@ -191,7 +191,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// Commits the blocks of whole datasets, whose rows leave the head; the floor stays.
+    /// Commits the blocks of complete datasets, whose rows leave the head. The floor stays.
     async fn commit_ready(
         &self,
         work: &mut HeadFlush,
@@ -214,7 +214,7 @@ impl Flusher {
         }
     }
 
-    /// Commits what is left, and moves the floor if nothing is left of this head or one before it.
+    /// Commits the remaining blocks, and moves the floor if no row of this head or an earlier one is left.
     async fn conclude(&self, work: &mut HeadFlush, gathered: &mut Gathered) -> Result<Flushed, Error> {
         let is_first = self.floor(&work.head) == work.head.start() && self.blocked_by(&work.head).is_empty();
         if !gathered.failed.is_empty() || !is_first {
@@ -227,7 +227,7 @@ impl Flusher {
         match &outcome {
             Ok(Flushed::Overtaken) => {}
             Ok(_) => self.note_committed(std::mem::take(&mut gathered.ready)),
-            // They may be part of the catalog: garbage collection finds out.
+            // The catalog may name them; if not, garbage collection deletes them.
             Err(_) => gathered.ready.clear(),
         }
         outcome
@@ -249,13 +249,13 @@ impl Flusher {
         *self.warming.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
-    /// What decodes the blocks of the last flush.
+    /// Returns the task that decodes the blocks of the last flush.
     #[cfg(test)]
     pub(crate) fn take_warming(&self) -> Option<Task<()>> {
         self.warming.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The blocks of datasets, planned when it is their turn.
+    /// Plans the blocks of each dataset when the previous dataset's blocks are taken.
     fn planned(&self, head: Arc<Head>, datasets: Vec<Dataset>) -> impl Stream<Item = Planned> {
         let plans = stream::iter(datasets).then(move |dataset| self.plan(Arc::clone(&head), dataset));
         plans.flat_map(|(dataset, plans)| {
@@ -318,11 +318,11 @@ impl Flusher {
         Ok(meta)
     }
 
-    /// Deletes blocks that no commit names and none will.
+    /// Deletes blocks that no commit names or will name.
     async fn delete(&self, blocks: Vec<BlockMeta>) {
         let mut left = Vec::new();
         for block in blocks {
-            // A store that fails once fails again: each try takes as long as its retries.
+            // A store that failed once will fail again, and each attempt takes as long as its retries.
             if !left.is_empty() || !delete_unneeded(&self.store, &block).await {
                 left.push(block);
             }
@@ -332,7 +332,7 @@ impl Flusher {
         unneeded.append(&mut left);
     }
 
-    /// Deletes blocks of earlier flushes.
+    /// Deletes the uncommitted blocks of earlier flushes.
     async fn delete_leftovers(&self) {
         let left = std::mem::take(&mut *self.unneeded.lock().unwrap_or_else(PoisonError::into_inner));
         self.delete(left).await;
@@ -341,9 +341,9 @@ impl Flusher {
 
 /// A head that is being flushed.
 pub(crate) struct HeadFlush {
-    /// On whose behalf.
+    /// The incarnation that commits the blocks.
     pub(crate) author: Id,
-    /// What is left of it.
+    /// The part of the head whose rows are not committed.
     pub(crate) head: Arc<Head>,
     /// The floor of its writer when the flush began.
     pub(crate) floor: u64,
@@ -356,8 +356,8 @@ impl Gathered {
     }
 }
 
-/// Whether blocks of other datasets may be written although one was not: it may be for what is in it, and
-/// stores refuse requests by the beginnings of names.
+/// Whether other datasets' blocks may be written after this failure. The cause may be in the dataset,
+/// and stores may refuse requests by prefix of the name.
 fn is_of_dataset(error: &Error) -> bool {
     matches!(error, Error::Internal(_) | Error::Store(_))
 }

@@ -1,4 +1,5 @@
-//! The commits of a flush: blocks of whole datasets first, the floor of the WAL with the last ones.
+//! The commits of a flush: first blocks of complete datasets, at last the remaining blocks with the WAL
+//! floor.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +12,17 @@ use crate::error::{Error, expect_catalog};
 use crate::flush::{Flushed, Flusher, HeadFlush};
 use crate::view::floor_of;
 
-/// Blocks of a transaction, beside those of the dataset that comes last. A block takes at most 320 bytes of
-/// an entry (two ids, a dataset of 160 letters, four times, seven numbers), and a dataset has at most as
-/// many blocks again, so that is three fifths of the 4 MiB that a transaction may have.
+/// The most blocks of a transaction, without those of the last dataset. A block takes at most 320 bytes
+/// of an entry (two ids, a dataset of 160 characters, four times, seven numbers). The last dataset has
+/// at most as many blocks, so a transaction takes three fifths of the 4 MiB that it may have.
 pub(crate) const COMMIT_BLOCKS_MAX: usize = 4_096;
-/// Pauses before a commit is tried again.
+/// The pauses between attempts to commit.
 const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
 /// Whether the WAL of the flushed incarnation ends with the flushed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It goes on.
+    /// It continues.
     Open,
     /// It ends before this sequence number: the incarnation is sealed in the same commit.
     Sealed {
@@ -30,18 +31,18 @@ pub(crate) enum Ending {
     },
 }
 
-/// A transaction, and how it is known that an earlier attempt of it happened.
+/// A transaction, with what shows whether an earlier attempt of it succeeded.
 struct Transaction<'a> {
     author: Id,
     incarnation: Id,
-    /// The floor that it requires, and the one that holds afterwards.
+    /// The floor that it requires, and the floor after it.
     floors: (u64, u64),
     blocks: &'a [BlockMeta],
     fence: Option<u64>,
 }
 
 impl Flusher {
-    /// Commits blocks and leaves the floor where it is; nothing when another process was quicker.
+    /// Commits blocks and leaves the floor where it is. Returns `None` when another process was first.
     pub(crate) async fn commit_blocks(
         &self,
         HeadFlush { author, head, floor, .. }: &HeadFlush,
@@ -68,7 +69,7 @@ impl Flusher {
         Ok(Flushed::Committed)
     }
 
-    /// Tries again until it is done or another process was quicker.
+    /// Retries until the transaction is committed or another process was first.
     async fn commit(&self, transaction: Transaction<'_>) -> Result<Option<Arc<Snapshot>>, Error> {
         let incarnation = transaction.incarnation;
         let (edits, preconditions) = (transaction.edits(), transaction.preconditions());
@@ -116,8 +117,8 @@ impl Transaction<'_> {
         vec![floor, Precondition::Live { incarnation }]
     }
 
-    /// Whether an earlier attempt happened. Blocks may be compacted already, so the floor decides when there
-    /// were none or they are gone.
+    /// Whether an earlier attempt succeeded. Its blocks may be merged already, so the floor decides when
+    /// there were none or they are gone.
     fn is_done(&self, snapshot: &Snapshot) -> bool {
         let is_past = floor_of(snapshot, self.incarnation) >= self.floors.1;
         is_past && self.blocks.iter().all(|block| snapshot.is_referenced(block.id))

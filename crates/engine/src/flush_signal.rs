@@ -1,4 +1,4 @@
-//! What tells the flusher to look at the heads, and pushes that flushes fail.
+//! Wakes the flusher, and records for pushes whether flushes fail.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,49 +6,49 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Wakes the flusher.
+/// The signal between pushes and the flusher.
 #[derive(Debug, Default)]
 pub(crate) struct FlushSignal {
     changed: Notify,
-    /// A flush is wanted whatever the size and the age of the head.
+    /// Whether a flush is requested regardless of the size and the age of the head.
     is_pressing: AtomicBool,
-    /// When the first of the latest flushes began that all failed, by the monotonic clock.
+    /// The monotonic start time of the first of the latest flushes that all failed.
     failing_since: Mutex<Option<Duration>>,
 }
 
 impl FlushSignal {
-    /// The head has grown.
+    /// Notes that the head has grown.
     pub(crate) fn grown(&self) {
         self.changed.notify_one();
     }
 
-    /// A flush is wanted now: a push found no memory, or rows are in memory alone.
+    /// Requests a flush now: a push found no memory, or rows are in memory alone.
     pub(crate) fn press(&self) {
         self.is_pressing.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Whether a flush was pressed for and not begun.
+    /// Whether a flush was requested and has not begun.
     pub(crate) fn is_pressing(&self) -> bool {
         self.is_pressing.load(Ordering::Acquire)
     }
 
-    /// Whether a flush was pressed for since this was called last.
+    /// Whether a flush was requested since the last call. Clears the request.
     pub(crate) fn take_pressure(&self) -> bool {
         self.is_pressing.swap(false, Ordering::AcqRel)
     }
 
-    /// A flush that began at this time has failed.
+    /// Notes that a flush that began at this time has failed.
     pub(crate) fn failed(&self, began: Duration) {
         self.failing_since().get_or_insert(began);
     }
 
-    /// A flush has succeeded; gives since when flushes had failed, if they had.
+    /// Notes that a flush has succeeded. Returns since when flushes had failed, if they had.
     pub(crate) fn succeeded(&self) -> Option<Duration> {
         self.failing_since().take()
     }
 
-    /// How long flushes have failed; nothing when the last one succeeded.
+    /// How long flushes have been failing; `None` if the last one succeeded.
     pub(crate) fn failing_for(&self, now: Duration) -> Option<Duration> {
         Some(now.saturating_sub((*self.failing_since())?))
     }
@@ -57,7 +57,7 @@ impl FlushSignal {
         self.failing_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for news.
+    /// Waits until the head grows or a flush is requested.
     pub(crate) async fn notified(&self) {
         self.changed.notified().await;
     }

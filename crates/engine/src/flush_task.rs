@@ -1,4 +1,4 @@
-//! When heads are flushed: by size, by age, on request, when a push found no memory.
+//! Decides when heads are flushed: by size, by age, on request, or when a push found no memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::flush_commit::Ending;
 use crate::head::Head;
 use crate::shared::Shared;
 
-/// Pauses after failed flushes.
+/// The pauses after failed flushes.
 const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// A caller that waits until everything that was acknowledged is in blocks.
+/// The reply channel of a caller that waits until everything that was acknowledged is in blocks.
 pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
 
-/// Flushes the heads of our own WAL until it can be requested no more.
+/// Flushes the heads of our own WAL until the engine is dropped.
 pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Request>) {
     let (mut pauses, mut not_before) = (FLUSHES.pauses(), Duration::ZERO);
     loop {
@@ -74,8 +74,8 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
 }
 
 impl Shared {
-    /// Whether pushes wait for memory that a flush of our own rows alone would give back: those of dead
-    /// writers of a directory are being flushed.
+    /// Whether pushes wait for memory that only a flush of our own rows would release. Not so while rows
+    /// of a directory's dead writers are being flushed.
     fn is_short_of_memory(&self) -> bool {
         *self.recovering.borrow() == 0 && self.flush_signal.is_pressing()
     }
@@ -83,7 +83,7 @@ impl Shared {
     fn flush_is_due(&self, now: Duration) -> bool {
         let Some(head) = self.views.open(self.incarnation()) else { return false };
         let totals = head.totals();
-        // Exemplars and metadata take memory, too, which nothing but a flush gives back.
+        // Exemplars and metadata take memory, too, and only a flush releases it.
         if totals.rows == 0 && totals.memory_bytes == 0 {
             return false;
         }
@@ -93,14 +93,14 @@ impl Shared {
             || now.saturating_sub(head.born()) >= self.options.flush_age
     }
 
-    /// Later rows go to a new head and a new WAL file.
+    /// Seals the open head: later rows go to a new head and a new WAL file.
     fn seal_own_head(&self) {
         let wal = self.wal();
         self.views.seal(wal.incarnation());
         wal.head_sealed();
     }
 
-    /// Flushes all heads of our WAL but the one that takes rows.
+    /// Flushes all heads of our WAL except the open one.
     async fn flush_sealed(&self) -> Result<(), Error> {
         let incarnation = self.wal().incarnation();
         let (mut seen, mut failed) = (BTreeSet::new(), None);
@@ -118,15 +118,15 @@ impl Shared {
             let Some(head) = heads.into_iter().find(is_next) else { break };
             match self.flush_head(&head, Ending::Open).await? {
                 Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
-                // Its floor waits for rows that could not be written: heads behind it are flushed as far as
-                // they are of other datasets.
+                // The floor of this head waits for rows that could not be written. In later heads only
+                // the other datasets are flushed.
                 Flushed::InPart { failed: reason } => {
                     seen.insert(head.start());
                     failed = failed.or(reason);
                 }
                 Flushed::Overtaken => {
-                    // The process that sealed us flushes these rows; until then the head stays, and asking
-                    // the catalog again at once would get the same answer.
+                    // The process that sealed us flushes these rows. Until then the head stays, and
+                    // asking the catalog again at once would return the same answer.
                     self.publish(self.catalog.snapshot());
                     if self.views.heads_of(incarnation).iter().any(|left| Arc::ptr_eq(left, &head)) {
                         return Err(Error::Overtaken { incarnation });

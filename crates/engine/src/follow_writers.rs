@@ -1,15 +1,15 @@
-//! The other processes of a bucket: their catalog commits, their WAL, their heartbeats.
+//! Follows the other processes of a bucket: their catalog commits, their WAL, their heartbeats.
 //!
-//! One task asks about once a second for news: the catalog's next entry, and the next WAL segment of
-//! every other unsealed writer, whose rows go into heads of ours. So this process answers for all of
-//! them. A writer whose heartbeat is silent for long is adopted.
+//! One task polls about once a second for the catalog's next entry and for the next WAL segment of every
+//! other unsealed writer, and puts that writer's rows into heads of this process. So queries here see
+//! the rows of all writers. A writer without a heartbeat for a long time is adopted.
 //!
 //! **Bounds.** Rows of other writers take at most a part of the write budget. When it is used up, a
-//! writer is not followed further until its own flushes have made room; meanwhile answers carry a
-//! warning, because newer rows of it are missing.
+//! writer is not followed further until its own flushes have made room. Meanwhile answers carry a
+//! warning that newer rows of it are missing.
 //!
-//! **Invariants.** Segments are read in the order of their numbers, without a gap. Who is silent is the
-//! catalog's [`sandur_catalog::Members`] to tell: no clocks are compared.
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. The catalog's
+//! [`sandur_catalog::Members`] decides which writers are silent; clocks of processes are not compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,24 +30,24 @@ use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal::{self, frame};
 
-/// Segments that are fetched at once while catching up.
+/// The most segments that are fetched concurrently while catching up.
 const READ_AHEAD: usize = 8;
-/// Polls without news after which a writer is asked less often.
+/// Polls without a new segment after which a writer is polled less often.
 const IDLE_POLLS: u32 = 10;
 
-/// Where reading a writer's WAL has come to.
+/// The position up to which a writer's WAL was read.
 pub(crate) struct WriterTail {
     incarnation: Id,
     next: u64,
     fenced: bool,
 }
 
-/// How reading a WAL to its end went.
+/// The outcome of reading a WAL to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaughtUp {
     /// The next segment is not there yet.
     Yes {
-        /// Segments that were read.
+        /// The number of segments that were read.
         segments: u64,
     },
     /// The writer is fenced: no segment will follow.
@@ -55,7 +55,7 @@ pub(crate) enum CaughtUp {
         /// The number of the fence.
         fence: u64,
     },
-    /// There is no memory for more.
+    /// There is no memory for more rows.
     OutOfMemory,
 }
 
@@ -74,7 +74,7 @@ impl WriterTail {
         self.next
     }
 
-    /// Reads segments into the writer's head until there is none.
+    /// Reads segments into the writer's head until the next one does not exist yet.
     pub(crate) async fn read(&mut self, shared: &Shared, when_full: WhenFull) -> Result<CaughtUp, Error> {
         let floor = floor_of(&shared.views.current().snapshot, self.incarnation);
         if floor == u64::MAX {
@@ -106,7 +106,7 @@ impl WriterTail {
         Ok(CaughtUp::Fenced { fence: self.next })
     }
 
-    /// Puts the rows of the next segment into the head; false when there is no memory for them.
+    /// Puts the rows of the next segment into the head. Returns false when there is no memory for them.
     async fn take(&mut self, shared: &Shared, bytes: Bytes, when_full: WhenFull) -> Result<bool, Error> {
         let (incarnation, sequence) = (self.incarnation, self.next);
         let path = wal::path(incarnation, sequence);
@@ -174,7 +174,7 @@ impl WriterFollower {
         Self { shared, followed: BTreeMap::new(), adoptions: BTreeMap::new(), ticks: 0 }
     }
 
-    /// Asks for news until the engine stops.
+    /// Polls until the engine stops.
     pub(crate) async fn run(mut self) {
         let mut is_failing = false;
         while self.shared.pause(self.shared.options.poll_interval).await {
@@ -189,7 +189,7 @@ impl WriterFollower {
         }
     }
 
-    /// Asks once for news of the catalog and of all writers.
+    /// Polls the catalog and all writers once.
     pub(crate) async fn tick(&mut self) -> Result<(), Error> {
         self.ticks += 1;
         let snapshot = self.shared.catalog.refresh().await?;
@@ -205,7 +205,7 @@ impl WriterFollower {
         Ok(())
     }
 
-    /// Follows exactly the unsealed writers that are neither we nor being adopted.
+    /// Follows exactly the unsealed writers other than this process that are not being adopted.
     fn reconcile(&mut self, snapshot: &Snapshot) {
         let own = self.shared.incarnation();
         self.adoptions.retain(|_, task| !task.is_finished());
@@ -226,8 +226,8 @@ impl WriterFollower {
         self.shared.metrics.followed_writers.set(self.followed.len() as i64);
     }
 
-    /// Starts the adoption of writers that have been silent for too long. The processes that are alive
-    /// wait one after the other, so that mostly one of them does the work.
+    /// Starts the adoption of writers that have been silent for too long. Each live process waits longer
+    /// than the one before it, so that usually only one of them does the work.
     fn adopt_silent(&mut self) {
         let shared = &self.shared;
         let Some(members) = shared.members() else { return };
@@ -257,7 +257,7 @@ impl WriterFollower {
     }
 }
 
-/// Every how many ticks an idle writer is asked.
+/// An idle writer is polled once per this number of ticks.
 fn idle_ticks(shared: &Shared) -> u64 {
     let interval = shared.options.poll_interval.as_millis().max(1);
     (shared.options.poll_idle_interval.as_millis() / interval).max(1) as u64

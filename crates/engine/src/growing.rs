@@ -1,9 +1,9 @@
-//! A list that only grows and whose snapshots are cheap: full chunks are shared, and so are full runs of
-//! these; only what is open of either is copied.
+//! A list that only grows and whose snapshots are cheap: they share full chunks and full runs of chunks,
+//! and copy only the last chunk and the last run.
 
 use std::sync::Arc;
 
-/// Items per chunk, and chunks per run: a snapshot copies at most so many of either.
+/// Items per chunk, and chunks per run: a snapshot copies fewer than this many of each.
 const CHUNK: usize = 256;
 /// Items per run.
 const RUN: usize = CHUNK * CHUNK;
@@ -14,7 +14,7 @@ type Chunk<T> = Arc<[T]>;
 #[derive(Clone, Debug)]
 pub struct Growing<T> {
     runs: Vec<Arc<[Chunk<T>]>>,
-    /// Full chunks that are no full run.
+    /// Full chunks after the last full run.
     full: Vec<Chunk<T>>,
     open: Vec<T>,
 }
@@ -62,7 +62,7 @@ impl<T> Growing<T> {
         chunks.flat_map(|chunk| chunk.iter()).chain(&self.open)
     }
 
-    /// The first position whose item fails `holds`, for a list on which it holds for a prefix.
+    /// The first position whose item fails `holds`, for a list in which the items that pass come first.
     pub fn partition_point(&self, mut holds: impl FnMut(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {

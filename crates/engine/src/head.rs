@@ -1,13 +1,13 @@
-//! The head: rows of both signals in memory, queryable at once, until a flush has made blocks of them.
+//! The head: rows of both signals in memory. Queries see them at once; a flush turns them into blocks.
 //!
-//! A head holds the rows of consecutive WAL sequence numbers `[start, end)` of one incarnation: our
-//! own, a dead one that we adopt, or a live one that we follow. One WAL carries both signals, so one head
-//! holds both and one floor moves past both: entries of logs stay in the batches that brought them
-//! ([`LogHead`]), samples are appended to columns of their series ([`SampleHead`]).
+//! A head holds the rows of consecutive WAL sequence numbers `[start, end)` of one incarnation: our own,
+//! a dead one that we adopt, or a live one that we follow. One WAL carries both signals, so one head
+//! holds both and one floor moves past both. Entries of logs stay in the batches that brought them
+//! ([`LogHead`]); samples are appended to columns of their series ([`SampleHead`]).
 //!
-//! **Invariants.** One inserter at a time (the view's lock); any number of readers, who never hold a
-//! lock while they decode rows. A row that was inserted before a reader asked is seen by it. Memory is
-//! paid by the reservations that come with the batches.
+//! **Invariants.** There is one inserter at a time (under the view's lock) and any number of readers,
+//! which hold no lock while they decode rows. A reader sees every row that was inserted before it
+//! started. Memory is paid by the reservations that come with the batches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use crate::head_totals::HeadTotals;
 use crate::logs::head::{self as log_head, HeadBatch, LogHead};
 use crate::samples::head::{self as sample_head, InsertedSamples, SampleHead};
 
-/// Bytes of a series' samples that do not count towards a flush: sixteen of them. Each takes longer to be
-/// stored twice, in two heads and in blocks that are merged, than to be read from the WAL after a crash.
+/// Bytes of each series' samples that do not count towards a flush: sixteen samples. Below that, storing
+/// a series once more (in another head, and in blocks that are merged) takes longer than reading it from
+/// the WAL after a crash.
 const SERIES_FREE_BYTES: u64 = 256;
 
 /// Rows in memory of consecutive WAL sequence numbers of one incarnation.
@@ -36,16 +37,16 @@ pub struct Head {
     samples: SampleHead,
 }
 
-/// A batch as a head took it.
+/// A batch after its insertion into a head.
 pub(crate) enum Inserted {
-    /// Entries, shared with the head: followers want them.
+    /// Entries, shared with the head, for followers.
     Logs(Arc<HeadBatch>),
     /// Samples.
     Samples(InsertedSamples),
 }
 
-/// Bytes that a batch takes on its way into a head, were all of its streams or series new: the batch, and
-/// its form in the WAL.
+/// An upper bound of the memory in bytes that a batch takes until it is in a head, as if all of its
+/// streams or series were new: the batch, and its encoded form for the WAL.
 pub fn push_bytes(batch: &Batch) -> u64 {
     match batch {
         Batch::Logs(batch) => log_head::push_bytes(batch),
@@ -54,8 +55,8 @@ pub fn push_bytes(batch: &Batch) -> u64 {
 }
 
 impl Head {
-    /// An empty head whose first row will have the sequence number `start` or a later one. `born` is
-    /// the monotonic time, from which its age counts.
+    /// An empty head whose first row will have the sequence number `start` or a later one. `born` is the
+    /// monotonic time from which its age counts.
     pub fn new(incarnation: Id, start: u64, born: Duration) -> Self {
         let (logs, samples) = (LogHead::new(incarnation, start), SampleHead::new(incarnation, start));
         Self::of_parts((incarnation, start, born), logs, samples)
@@ -65,7 +66,7 @@ impl Head {
         Self { incarnation, start, end: AtomicU64::new(start), born, logs, samples }
     }
 
-    /// Whose WAL the rows are from.
+    /// The incarnation whose WAL holds the rows.
     pub fn incarnation(&self) -> Id {
         self.incarnation
     }
@@ -85,25 +86,25 @@ impl Head {
         self.born
     }
 
-    /// Its entries of logs.
+    /// The entries of logs.
     pub fn logs(&self) -> &LogHead {
         &self.logs
     }
 
-    /// Its samples.
+    /// The samples.
     pub fn samples(&self) -> &SampleHead {
         &self.samples
     }
 
-    /// Sums over all rows.
+    /// Sums of both signals.
     pub fn totals(&self) -> HeadTotals {
         let mut sum = self.logs.totals();
         sum.add(self.samples.totals());
         sum
     }
 
-    /// Bytes of rows that count towards a flush. Of each series the first ones do not: naming it in another
-    /// head and in the index of another block takes as long as so many samples.
+    /// Bytes of rows that count towards a flush. The first [`SERIES_FREE_BYTES`] of each series do not
+    /// count: naming the series in another head and in another block's index costs as much as these samples.
     pub(crate) fn flush_bytes(&self) -> u64 {
         let free = self.samples.all_series() * SERIES_FREE_BYTES;
         self.logs.totals().raw_bytes + self.samples.totals().raw_bytes.saturating_sub(free)
@@ -121,19 +122,19 @@ impl Head {
         tenants.into_iter().collect()
     }
 
-    /// Notes that the sequence numbers below `end` are all in, also when they brought no row.
+    /// Notes that all sequence numbers below `end` are inserted, including those without rows.
     pub(crate) fn advance(&self, end: u64) {
         self.end.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Adds a batch of the frame `sequence`, when there is no earlier head.
+    /// Adds a batch of frame `sequence`, as if there were no earlier head.
     #[cfg(test)]
     pub(crate) fn insert(&self, sequence: u64, batch: Batch, memory: Reservation) -> Inserted {
         self.insert_after(sequence, batch, memory, &[])
     }
 
-    /// Adds a batch of the frame `sequence`, without the samples that earlier heads have. One caller at a
-    /// time. What the reservation holds too much is given back.
+    /// Adds a batch of frame `sequence`, without the samples that earlier heads have. The caller ensures
+    /// that inserts do not run concurrently. Memory that the reservation holds beyond the need is released.
     pub(crate) fn insert_after(
         &self,
         sequence: u64,
@@ -152,7 +153,7 @@ impl Head {
         inserted
     }
 
-    /// The part of this head from the sequence number `floor` on, as a head of its own.
+    /// The part of this head from the sequence number `floor` on, as a separate head.
     pub(crate) fn since_floor(&self, floor: u64) -> Head {
         let (logs, samples) = (self.logs.since_floor(floor), self.samples.since_floor(floor));
         let rest = Self::of_parts((self.incarnation, floor, self.born), logs, samples);
@@ -160,14 +161,14 @@ impl Head {
         rest
     }
 
-    /// What has rows here, or things that stand beside rows: logs by tenant, then samples.
+    /// The datasets with rows here, or with exemplars or metadata: logs by tenant, then samples.
     pub(crate) fn datasets(&self) -> Vec<Dataset> {
         let logs = self.logs.tenants().into_iter().map(Dataset::logs);
         logs.chain(self.samples.tenants().into_iter().map(Dataset::metrics)).collect()
     }
 
-    /// This head without the rows of some datasets. It takes over what pays for the others: this head is
-    /// about to leave.
+    /// This head without the rows of some datasets. The new head takes over the reservations of the
+    /// remaining rows; this head is about to leave the view.
     pub(crate) fn without(&self, datasets: &BTreeSet<Dataset>) -> Head {
         let is_left =
             |signal| move |tenant: &TenantId| !datasets.contains(&Dataset { tenant: tenant.clone(), signal });
@@ -178,7 +179,7 @@ impl Head {
         rest
     }
 
-    /// First and last timestamp, in nanoseconds, of a dataset's rows; `None` without rows.
+    /// First and last timestamp of a dataset's rows, in nanoseconds; `None` without rows.
     pub fn bounds(&self, dataset: &Dataset) -> Option<(i64, i64)> {
         match dataset.signal {
             Signal::Logs => self.logs.bounds(&dataset.tenant),
@@ -186,7 +187,7 @@ impl Head {
         }
     }
 
-    /// What the dataset's rows in the range are held by. The versions change with every row that comes.
+    /// What holds the dataset's rows in the range. The version of a holding changes with every new row.
     pub fn holdings(&self, dataset: &Dataset, range: TimeRange) -> Vec<Holding> {
         match dataset.signal {
             Signal::Logs => self.logs.holdings(&dataset.tenant, range),

@@ -1,13 +1,13 @@
-//! What heads of every signal hold, in sums.
+//! Sums over the rows of a head, for both signals.
 
-/// Sums of a head.
+/// Sums over the rows of a head or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeadTotals {
-    /// Entries and samples, duplicates included as far as they are kept.
+    /// Number of entries and samples, with the duplicates that are kept.
     pub rows: u64,
     /// Bytes of lines, of timestamps and of values.
     pub raw_bytes: u64,
-    /// Bytes reserved for them.
+    /// Bytes of memory reserved for them.
     pub memory_bytes: u64,
 }
 

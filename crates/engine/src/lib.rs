@@ -1,32 +1,33 @@
-//! The engine: everything between a batch of rows and the blocks in the store, and back.
+//! The engine: the path of a batch of rows into blocks in the store, and of a query over them.
 //!
-//! **What it is.** The write half takes batches into the WAL (`wal`), keeps them in the head (`head`)
-//! until a flush makes blocks of them (`flush`), adopts writers that died (`adopt`) and follows those
-//! that live (`follow_writers`). The read half answers queries over blocks and heads (`logs::scan`,
-//! `samples::scan`). The background merges blocks (`compact`), lets old rows go (`retention`), makes
-//! aggregates of old points (`rollups`), removes rows
-//! that delete requests name (`deletes`; `rules` hide them from queries until then) and collects garbage
-//! (`maintain`).
+//! **What it is.** The write half takes batches into the WAL (`wal`) and keeps them in the head (`head`)
+//! until a flush turns them into blocks (`flush`). It adopts the WAL of dead writers (`adopt`) and
+//! follows the WAL of live ones (`follow_writers`). The read half answers queries over blocks and heads
+//! (`logs::scan`, `samples::scan`). Upkeep runs in the background: it merges blocks (`compact`), removes
+//! rows past their retention (`retention`), aggregates old points (`rollups`), removes rows that delete
+//! requests name (`deletes`; `rules` hide them from queries until then) and collects garbage (`maintain`).
 //!
-//! **Two signals, one engine.** One WAL, one head per writer, one floor and one commit carry lines and
-//! samples alike ([`sandur_model::Batch`]). What bytes a signal makes of its rows is in `logs` and in
-//! `samples`, behind three traits: `assembly::Plan` and `assembly::Assembly` make blocks of a head,
-//! `merging::Merging` makes one block of many. Code that moves objects calls those traits and knows no
+//! **Two signals, one engine.** Lines and samples share one WAL, one head per writer, one floor and one
+//! commit ([`sandur_model::Batch`]). How a signal encodes its rows is in `logs` and in `samples`, behind
+//! three traits: `assembly::Plan` and `assembly::Assembly` make blocks of a head, `merging::Merging`
+//! merges many blocks into one. Code that moves objects calls those traits and does not depend on the
 //! signal.
 //!
-//! **What it is not.** It parses no query language and no wire format, listens on no port, and is not a
-//! member of anything: two engines on one store agree through the catalog alone.
+//! **What it is not.** It parses no query language and no wire format, listens on no port, and belongs
+//! to no cluster: two engines on one store coordinate through the catalog alone.
 //!
-//! **Life of a push.** [`Engine::push`] reserves memory, the WAL's committer makes a frame of all pushes
-//! that wait, writes it durably, puts its rows into the head of the view, tells followers, and answers.
+//! **Life of a push.** [`Engine::push`] reserves memory. The WAL's committer encodes all waiting pushes
+//! as one frame, writes it durably, puts its rows into the head of the view, notifies followers, and
+//! acknowledges.
 //!
-//! **Life of a query.** A source of [`Engine::sources`] takes the view of the moment (snapshot and heads),
-//! opens the footers of blocks that fit, and hands out pages of log rows in the order that is asked for, or
-//! whole series of samples in batches. Which series there are is answered alike for both (`series_reader`).
+//! **Life of a query.** A source of [`Engine::sources`] takes the current view (snapshot and heads) and
+//! opens the footers of the blocks that the query needs. It returns pages of log rows in the requested
+//! order, or complete series of samples in batches. `series_reader` lists the series of both signals.
 //!
 //! **Invariants.** A row is acknowledged only when it is durable. In every view a row is in a head or in
-//! a block, never in both and never in neither ([`View`]). Rows of a dead writer are flushed by exactly
-//! one adopter. Memory that grows with data is reserved from a budget first.
+//! a block, never in neither; it is in both only during a flush in several commits, and then equal in
+//! both ([`View`]). Rows of a dead writer are flushed by exactly one adopter. Memory that grows with
+//! data is reserved from a budget before it is used.
 
 mod adopt;
 mod assembly;

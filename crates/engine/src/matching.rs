@@ -1,5 +1,5 @@
-//! Which series match a query: in the name of the query, and on the CPU pool when regular expressions
-//! decide, since these take as long as their authors like, or when heads hold many series.
+//! Matches series of a query. Cheap matching runs inline. It runs on the CPU pool when regular
+//! expressions decide, whose cost users control, or when heads hold many series.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use sandur_query::{Error, QueryContext};
 use crate::head::Head;
 use crate::logs::block::OpenLogs;
 
-/// Steps of regular expressions that are quicker done than handed to the CPU pool.
+/// Up to this many steps of regular expressions run inline, because a job on the CPU pool costs more.
 const FEW_STEPS: usize = 100_000;
-/// Series of samples in heads that are looked through where the query is: to sort more takes a while.
+/// Up to this many series of samples in heads are searched inline; sorting more takes too long.
 const FEW_SERIES: usize = 10_000;
 
-/// The most steps that the matchers take on values of so many bytes for each name.
+/// An upper bound of the matchers' steps; `bytes_of` returns the bytes of values of a label name.
 fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
     let steps = |matcher: &Matcher| match matcher.steps_per_byte() {
         0 => 0,
@@ -24,7 +24,7 @@ fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
     matchers.iter().map(steps).fold(0, usize::saturating_add)
 }
 
-/// The matching streams of a block; the inner error says how the block is damaged.
+/// Returns the matching streams of a block. The inner error says how the block is damaged.
 pub(crate) async fn in_block(
     context: &QueryContext,
     block: &Arc<OpenLogs>,
@@ -37,7 +37,7 @@ pub(crate) async fn in_block(
     context.compute(move || Ok(block.footer.select(&matchers))).await
 }
 
-/// What `look` finds in each of the heads.
+/// Returns the result of `look` for each of the heads.
 pub(crate) async fn in_heads<T: Send + 'static>(
     context: &QueryContext,
     heads: &[Arc<Head>],

@@ -1,4 +1,4 @@
-//! What the write half counts, for `/metrics`.
+//! The metrics of the write half, for `/metrics`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -17,7 +17,7 @@ pub struct Metrics {
     pub pushes: Counter,
     /// Pushes that were refused or not acknowledged.
     pub pushes_failed: Counter,
-    /// Pushes that were too large to be stored at once.
+    /// Pushes that were too large to be stored at once and were stored in parts.
     pub pushes_in_parts: Counter,
     /// Rows that were acknowledged.
     pub rows: Counter,
@@ -25,7 +25,7 @@ pub struct Metrics {
     pub line_bytes: Counter,
     /// Samples that were acknowledged and are new.
     pub samples: Counter,
-    /// Samples that were acknowledged and whose series had one of the same instant.
+    /// Acknowledged samples that were left out because their series had one of the same instant.
     pub sample_duplicates: Counter,
     /// WAL frames that became durable.
     pub wal_frames: Counter,
@@ -33,35 +33,35 @@ pub struct Metrics {
     pub wal_bytes: Counter,
     /// Failed attempts to write a WAL frame.
     pub wal_failures: Counter,
-    /// Time from a push to its acknowledgement.
+    /// Seconds from a push to its acknowledgement.
     pub push_seconds: Histogram,
-    /// Time that making a frame durable took.
+    /// Seconds until a frame was durable.
     pub wal_seconds: Histogram,
-    /// Heads that became blocks.
+    /// Heads that were flushed to blocks.
     pub flushes: Counter,
-    /// Flushes that failed and are tried again.
+    /// Failed flushes and failed attempts to commit one.
     pub flush_failures: Counter,
-    /// How long flushes have failed; 0 when the last one succeeded.
+    /// Seconds for which flushes have failed; 0 if the last one succeeded.
     pub flush_failing_seconds: Gauge,
-    /// How long the oldest rows wait for a flush.
+    /// Seconds for which the oldest rows of this process wait for a flush.
     pub unflushed_seconds: Gauge,
-    /// Rows left out by flushes because they were there already.
+    /// Rows that flushes left out because they were present already.
     pub duplicates: Counter,
     /// Blocks made by flushes.
     pub blocks: Counter,
     /// Bytes of these blocks.
     pub block_bytes: Counter,
-    /// Time that flushes took.
+    /// Seconds that flushes took.
     pub flush_seconds: Histogram,
-    /// Whether pushes can be acknowledged: 1 or 0.
+    /// 1 while pushes can be acknowledged, 0 otherwise.
     pub writable: Gauge,
-    /// How old the view of the store is.
+    /// Age of the view of the store in seconds.
     pub view_age_seconds: Gauge<f64, AtomicU64>,
     /// Rows in the heads.
     pub head_rows: Gauge,
     /// Bytes of lines and samples in the heads.
     pub head_line_bytes: Gauge,
-    /// Heads of all kinds.
+    /// Number of heads: own, adopted and followed.
     pub heads: Gauge,
     /// Writers that were adopted.
     pub adoptions: Counter,
@@ -77,13 +77,13 @@ pub struct Metrics {
     pub cache_hits: Counter,
     /// Requests that the cache could not answer.
     pub cache_misses: Counter,
-    /// Delete requests that were made here.
+    /// Delete requests that this process created.
     pub deletes_created: Counter,
-    /// Delete requests that were cancelled here.
+    /// Delete requests that this process cancelled.
     pub deletes_cancelled: Counter,
-    /// Delete requests that were finished here.
+    /// Delete requests that this process completed.
     pub deletes_processed: Counter,
-    /// Delete requests that are not processed.
+    /// Delete requests that are not processed yet.
     pub deletes_pending: Gauge,
     /// Blocks that were rewritten without deleted lines.
     pub delete_rewrites: Counter,
@@ -91,21 +91,21 @@ pub struct Metrics {
     pub deleted_rows: Counter,
     /// Failed attempts to remove deleted lines from a block.
     pub delete_failures: Counter,
-    /// Rows that retention removed, by what said that their time is over.
+    /// Rows that retention removed, by `reason`.
     pub retention_rows: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Blocks that retention removed, rewrote, or looked at and kept.
+    /// Blocks that retention looked at or removed, by `outcome`.
     pub retention_blocks: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Failed attempts to take rows past their time out of a block.
+    /// Failed attempts to remove rows past their retention from a block.
     pub retention_failures: Counter,
-    /// Points and rows of finer rollups that became rollups, and rows that they became.
+    /// Rows that became rollups (`side="before"`), and rows that they became (`side="after"`).
     pub rollup_rows: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Blocks of days that were rolled, or looked at and left.
+    /// Blocks of days whose points were due for rollups, by `outcome`.
     pub rollup_blocks: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Failed attempts to roll a day.
+    /// Failed attempts to make rollups of a day.
     pub rollup_failures: Counter,
 }
 
-/// Upper bounds from 1 ms to 32 s, doubling.
+/// A histogram of seconds with upper bounds from 1 ms to 32 s, doubling.
 fn seconds() -> Histogram {
     Histogram::new((0..16).map(|n| 0.001 * f64::from(1u32 << n)))
 }
@@ -163,7 +163,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Names all metrics in a registry.
+    /// Registers all metrics under the prefix `sandur_engine`.
     pub fn register(&self, registry: &mut Registry) {
         let all = registry.sub_registry_with_prefix("sandur_engine");
         all.register("pushes", "Pushes that were acknowledged", self.pushes.clone());
@@ -180,26 +180,26 @@ impl Metrics {
         all.register("wal_bytes", "Bytes of WAL frames that became durable", self.wal_bytes.clone());
         let text = "Failed attempts to write a WAL frame";
         all.register("wal_failures", text, self.wal_failures.clone());
-        let text = "Time from a push to its acknowledgement";
+        let text = "Seconds from a push to its acknowledgement";
         all.register("push_seconds", text, self.push_seconds.clone());
-        let text = "Time that making a WAL frame durable took";
+        let text = "Seconds until a WAL frame was durable";
         all.register("wal_seconds", text, self.wal_seconds.clone());
-        all.register("flushes", "Heads that became blocks", self.flushes.clone());
+        all.register("flushes", "Heads that were flushed to blocks", self.flushes.clone());
         let text = "Flushes that failed and are tried again";
         all.register("flush_failures", text, self.flush_failures.clone());
         let text = "Seconds for which flushes have failed; 0 when the last one succeeded";
         all.register("flush_failing_seconds", text, self.flush_failing_seconds.clone());
-        let text = "Seconds that the oldest rows of this process wait to be put into a block";
+        let text = "Seconds for which the oldest rows of this process wait for a flush";
         all.register("unflushed_seconds", text, self.unflushed_seconds.clone());
-        let text = "Rows left out by flushes because they were there already";
+        let text = "Duplicate rows that flushes left out";
         all.register("duplicates", text, self.duplicates.clone());
         all.register("blocks", "Blocks made by flushes", self.blocks.clone());
         all.register("block_bytes", "Bytes of blocks made by flushes", self.block_bytes.clone());
-        all.register("flush_seconds", "Time that flushes took", self.flush_seconds.clone());
+        all.register("flush_seconds", "Seconds that flushes took", self.flush_seconds.clone());
         let writable = self.writable.clone();
         all.register("writable", "1 when pushes can be acknowledged, 0 while none can", writable);
-        let text = "Seconds since the last successful read of the catalog's end began; in a directory since \
-                    the first of the latest reads that failed, 0 when none did";
+        let text = "Seconds since the start of the last successful read of the catalog's end; in a \
+                    directory, since the first of the latest failed reads, 0 if none failed";
         all.register("view_age_seconds", text, self.view_age_seconds.clone());
         all.register("head_rows", "Rows in the heads", self.head_rows.clone());
         all.register(
@@ -233,7 +233,7 @@ impl Metrics {
         }
     }
 
-    /// Counts blocks by what retention did to them.
+    /// Counts blocks by the outcome of retention.
     pub(crate) fn note_retention(&self, outcome: &'static str, blocks: u64) {
         self.retention_blocks.get_or_create(&[("outcome", outcome)]).inc_by(blocks);
     }
@@ -241,19 +241,19 @@ impl Metrics {
     fn register_retention(&self, all: &mut Registry) {
         all.register(
             "retention_rows",
-            "Rows that retention removed, by what their time was over for: the tenant, a selector, labels \
-             (Graphite's rules), or a block that is past all of them",
+            "Rows that retention removed, by the period that was over: of the tenant, of a selector, of \
+             labels (Graphite's rules), or all periods of a block",
             self.retention_rows.clone(),
         );
         all.register(
             "retention_blocks",
-            "Blocks that retention looked at or removed: removed as they were, rewritten without series past \
-             their time, or kept since few of their rows are past it",
+            "Blocks that retention examined or removed: removed unchanged, rewritten without expired series, \
+             or kept because few of their rows are expired",
             self.retention_blocks.clone(),
         );
         all.register(
             "retention_failures",
-            "Failed attempts to take rows past their time out of a block",
+            "Failed attempts to remove expired rows from a block",
             self.retention_failures.clone(),
         );
     }
@@ -265,7 +265,7 @@ impl Metrics {
         }
     }
 
-    /// Counts blocks of days by what became of them.
+    /// Counts blocks of days by the outcome of making rollups.
     pub(crate) fn note_rollup(&self, outcome: &'static str, blocks: u64) {
         self.rollup_blocks.get_or_create(&[("outcome", outcome)]).inc_by(blocks);
     }
@@ -273,13 +273,13 @@ impl Metrics {
     fn register_rollups(&self, all: &mut Registry) {
         all.register(
             "rollup_rows",
-            "Rows that became rollups (before), and rows that they became (after)",
+            "Rows that became rollups (before), and rows of these rollups (after)",
             self.rollup_rows.clone(),
         );
         all.register(
             "rollup_blocks",
-            "Blocks of days whose archives are over: rewritten with rollups, cut into slots before, kept \
-             since few rows would go, or too_large for a merge",
+            "Blocks of days whose points are due for rollups: rewritten with rollups, cut into slots first, \
+             kept because rolling would save few rows, or too_large for a merge",
             self.rollup_blocks.clone(),
         );
         all.register(
@@ -290,20 +290,24 @@ impl Metrics {
     }
 
     fn register_deletes(&self, all: &mut Registry) {
-        all.register("deletes_created", "Delete requests that were made here", self.deletes_created.clone());
+        all.register(
+            "deletes_created",
+            "Delete requests that this process created",
+            self.deletes_created.clone(),
+        );
         all.register(
             "deletes_cancelled",
-            "Delete requests that were cancelled here",
+            "Delete requests that this process cancelled",
             self.deletes_cancelled.clone(),
         );
         all.register(
             "deletes_processed",
-            "Delete requests that were finished here",
+            "Delete requests that this process completed",
             self.deletes_processed.clone(),
         );
         all.register(
             "deletes_pending",
-            "Delete requests that are not processed",
+            "Delete requests that are not processed yet",
             self.deletes_pending.clone(),
         );
         all.register(
@@ -313,7 +317,7 @@ impl Metrics {
         );
         all.register(
             "deleted_rows",
-            "Rows that these rewrites and merges removed because they were deleted",
+            "Deleted rows that rewrites and merges removed",
             self.deleted_rows.clone(),
         );
         all.register(

@@ -1,15 +1,15 @@
-//! Needles as filter keys: which pages can be left out.
+//! Converts needles to filter keys, which rule out pages.
 
 use sandur_format::needle::{SegmentView, needle_keys};
 use sandur_query::Needles;
 
-/// The keys of every testable needle: all of the outer list must pass, each by one of its alternatives,
-/// and an alternative passes when the filter may hold all of its keys.
+/// The keys of every testable needle. Every needle of the outer list must pass, each by one of its
+/// alternatives. An alternative passes when the filter may hold all of its keys.
 pub struct NeedleKeys(Vec<Vec<Vec<u32>>>);
 
 impl NeedleKeys {
-    /// Keys of the needles; a needle with an alternative that is too short to test rules nothing out and
-    /// is left away.
+    /// Computes the keys of the needles. A needle with an alternative that is too short to test rules
+    /// nothing out and is dropped.
     pub fn new(needles: &Needles) -> Self {
         let keys_of = |alternatives: &Vec<sandur_query::Needle>| -> Vec<Vec<u32>> {
             alternatives.iter().map(|n| needle_keys(&n.literal, n.ignore_ascii_case)).collect()
@@ -18,12 +18,12 @@ impl NeedleKeys {
         Self(all.filter(|alternatives| !alternatives.iter().any(Vec::is_empty)).collect())
     }
 
-    /// Whether nothing can be ruled out.
+    /// Whether no page can be ruled out.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a page may hold what is asked for.
+    /// Whether a page may match all needles.
     pub fn may_be_in(&self, view: &SegmentView, page: u32) -> bool {
         self.0.iter().all(|alternatives| alternatives.iter().any(|keys| view.may_contain(page, keys)))
     }

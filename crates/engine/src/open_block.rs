@@ -1,6 +1,6 @@
-//! Blocks of any signal in memory: their footers, opened through the cache.
+//! Blocks of any signal with their footers in memory, opened through the cache.
 //!
-//! Everything that comes out of here was checked against its checksum, here or when it is decoded.
+//! All bytes are checked against their checksums, here or when they are decoded.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use crate::block_reader::{BlockReader, ReadError};
 
 /// A block whose footer is in memory.
 pub struct OpenBlock<F> {
-    /// What the catalog says of it: in the snapshot of the caller that opened it, since some of it changes.
+    /// The catalog's entry of the block in the caller's snapshot, since some fields change.
     pub meta: Arc<BlockMeta>,
     /// The decoded footer.
     pub footer: Arc<F>,
@@ -24,7 +24,7 @@ pub struct OpenBlock<F> {
 }
 
 impl<F> OpenBlock<F> {
-    /// The same block as another snapshot describes it.
+    /// The same block with another snapshot's entry.
     fn with_meta(self: Arc<Self>, meta: &Arc<BlockMeta>) -> Arc<Self> {
         if Arc::ptr_eq(&self.meta, meta) {
             return self;
@@ -43,9 +43,9 @@ impl OpenBlock<log_block::Footer> {
     }
 }
 
-/// How blocks are opened.
+/// Opening of blocks.
 impl BlockReader {
-    /// The block with its footer.
+    /// Opens a block.
     pub async fn open<F: BlockIndex>(
         &self,
         meta: &Arc<BlockMeta>,
@@ -63,7 +63,7 @@ impl BlockReader {
         Ok(open)
     }
 
-    /// Several blocks with their footers, opened at the same time, in order.
+    /// Opens several blocks concurrently. Returns them in order.
     pub async fn open_all<F: BlockIndex>(
         &self,
         metas: &[Arc<BlockMeta>],

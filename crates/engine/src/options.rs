@@ -15,48 +15,48 @@ use crate::retention::Retention;
 use crate::rollups::RollupsNow;
 use crate::rules::DeleteOptions;
 
-/// How an engine behaves.
+/// The options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Memory of pushes, heads and followed writers together. Default: 512 MiB.
+    /// The memory budget of pushes, heads and followed writers together. Default: 512 MiB.
     pub write_budget: MemoryBudget,
     /// Line bytes at which a head is flushed. Default: 64 MiB; a head is also flushed when it takes
     /// two fifths of the write budget, so that one can be flushed while the next one fills.
     pub flush_bytes: u64,
-    /// Blocks that a flush writes at once, at most one per processor; each takes some mebibytes of buffers
-    /// that no budget counts. Default: one per processor.
+    /// The most blocks that a flush writes concurrently, at most one per processor. Each takes some
+    /// mebibytes of buffers that no budget counts. Default: one per processor.
     pub flush_parallelism: usize,
-    /// Blocks that a flush commits at once at most, but for the last ones. Default: 4,096, which is as many
-    /// as a transaction holds.
+    /// The most blocks that a flush commits at once, without those of the last dataset. Default: 4,096,
+    /// which is also the maximum.
     pub flush_commit_blocks: usize,
     /// Age at which a head is flushed. Default: 5 min.
     pub flush_age: Duration,
     /// Bytes at which a WAL frame is cut. Default: 8 MiB.
     pub wal_frame_bytes: u64,
-    /// Longest time that a push waits for company in a bucket's WAL segment. Default: 500 ms.
+    /// The longest time that a push waits for other pushes in a bucket's WAL segment. Default: 500 ms.
     pub wal_linger: Duration,
-    /// Segments of a bucket's WAL per second that may be written for the sake of latency. Default: 2.
+    /// Rate at which the budget of WAL segments in a bucket refills, per second. Default: 2.
     pub wal_requests_per_second: f64,
-    /// The same at once, after a time with fewer. Default: 600.
+    /// The most WAL segments that this budget holds. Default: 600.
     pub wal_requests_burst: f64,
-    /// WAL segments of a bucket that are being written at once. Default: 4.
+    /// The most WAL segments of a bucket that are written concurrently. Default: 4.
     pub wal_puts_in_flight: usize,
-    /// Size at which a local WAL file is followed by the next one. Default: 64 MiB.
+    /// Bytes at which a local WAL file is followed by the next one. Default: 64 MiB.
     pub wal_file_bytes: u64,
-    /// Pushes that may wait for the WAL. Default: 8192.
+    /// The most pushes that wait for the WAL. Default: 8192.
     pub push_queue: usize,
-    /// How long a push waits for memory while a flush gives some back. Default: 10 s.
+    /// How long a push waits for memory that a flush releases. Default: 10 s.
     pub push_wait: Duration,
     /// How long a push waits for its acknowledgement. Default: 30 s.
     pub push_timeout: Duration,
-    /// Interval at which the age of heads and the files of the WAL are looked at. Default: 1 s.
+    /// Interval at which the age of heads and the files of the WAL are checked. Default: 1 s.
     pub look_interval: Duration,
-    /// Interval at which news of other processes are asked for. Default: 1 s.
+    /// Interval at which the catalog and the WAL of other processes are polled. Default: 1 s.
     pub poll_interval: Duration,
-    /// The same for a writer that has been idle for a while. Default: 2 s.
+    /// Interval at which the WAL of a writer without recent segments is polled. Default: 2 s.
     pub poll_idle_interval: Duration,
-    /// Age of the view of the store from which on answers carry a warning, at least twice `poll_interval`; 0:
-    /// none do. Default: 5 s.
+    /// Age of the view of the store above which answers carry a warning. At least twice `poll_interval`;
+    /// 0 disables the warning. Default: 5 s.
     pub view_age_max: Duration,
     /// Interval of our own heartbeat. Default: 10 s.
     pub heartbeat_interval: Duration,
@@ -64,20 +64,20 @@ pub struct EngineOptions {
     pub dead_after: Duration,
     /// How long `shutdown` tries to flush. Default: 60 s.
     pub shutdown_timeout: Duration,
-    /// Where this process answers peers, for the catalog. Default: empty.
+    /// The address at which this process answers peers, for the catalog. Default: empty.
     pub address: String,
-    /// Host name, for people. Default: empty.
+    /// The host name, for display. Default: empty.
     pub host: String,
-    /// What keeps pieces of blocks between queries, and whose memory decoded indexes count against.
-    /// Default: a cache in memory alone, of `cache_bytes`.
+    /// The cache of parts of blocks; decoded indexes count against its memory too. Default: a cache in
+    /// memory alone, of `cache_bytes`.
     pub cache: Option<Cache>,
-    /// Memory of the cache that is made when none is given. Default: 256 MiB.
+    /// Bytes of the cache that is made when none is given. Default: 256 MiB.
     pub cache_bytes: u64,
-    /// Merges, retention and garbage collection.
+    /// The options of merges, retention and garbage collection.
     pub maintenance: MaintenanceOptions,
-    /// Delete requests.
+    /// The options of delete requests.
     pub deletes: DeleteOptions,
-    /// The catalog's own options.
+    /// The options of the catalog.
     pub catalog: CatalogOptions,
 }
 
@@ -117,40 +117,40 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Bytes of memory at which a head is flushed although its lines are few.
+    /// Bytes of memory at which a head is flushed even if its lines are few.
     pub(crate) fn flush_memory_bytes(&self) -> u64 {
         self.write_budget.limit() / 5 * 2
     }
 
-    /// Bytes that one push may take of the write budget.
+    /// The most bytes of the write budget that one push may take.
     pub(crate) fn push_bytes_max(&self) -> u64 {
         self.write_budget.limit() / 2
     }
 }
 
-/// How long tenants keep their rows of each signal.
+/// Returns how long a tenant keeps its rows of a signal.
 pub type RetentionOf = Arc<dyn Fn(&Dataset) -> Retention + Send + Sync>;
 
-/// How the background works.
+/// The options of background work.
 #[derive(Clone)]
 pub struct MaintenanceOptions {
     /// Pause between two rounds. Default: 10 s.
     pub interval: Duration,
     /// Pause between two collections of garbage. Default: 1 min.
     pub gc_interval: Duration,
-    /// Pause between two searches for objects that no commit names. Default: 1 h.
+    /// Pause between two searches for orphans. Default: 1 h.
     pub orphan_interval: Duration,
-    /// When blocks are merged.
+    /// Decides which blocks are merged.
     pub compaction: CompactionPolicy,
-    /// Memory of pages that are being merged. Default: 128 MiB.
+    /// The memory budget of pages that are being merged. Default: 128 MiB.
     pub compaction_budget: MemoryBudget,
-    /// Grace and bounds of garbage collection.
+    /// The grace period and bounds of garbage collection.
     pub gc: GcOptions,
-    /// How long tenants keep their rows. Default: for ever.
+    /// How long tenants keep their rows. Default: without limit.
     pub retention_of: RetentionOf,
     /// Which points become rollups. Default: none.
     pub rollups: Option<RollupsNow>,
-    /// How long a retention, or the rules of rollups, must have stood before anything is removed by it.
+    /// How long a retention or the rules of rollups must be unchanged before they remove anything.
     /// Default: 1 min.
     pub retention_change_delay: Duration,
 }

@@ -1,15 +1,15 @@
-//! Whose rows must be in blocks before those of others: of two values of one instant of a series of
-//! Graphite's, that in the block that was committed last counts.
+//! The order in which writers' rows come into blocks. Of two values of a Graphite series at one instant,
+//! the one in the block that was committed last wins.
 //!
-//! Processes that followed each other wrote in the order in which they registered. So nobody's rows come into
-//! a block while a writer before him seems to be dead and is not sealed: neither our own nor those of a dead
-//! writer that we adopt. The dead writers of a directory are known, and flushed in their order without regard
-//! to anything else. In a bucket who lives is not waited for: what several processes take at one time has no
-//! order.
+//! Processes that followed each other wrote in the order in which they registered. Therefore a writer's
+//! rows go into blocks only when every earlier writer that seems dead is sealed. This holds for our own
+//! rows and for those of a dead writer that we adopt. The dead writers of a directory are known, and are
+//! flushed in order without further conditions. In a bucket nothing waits for a live writer: rows that
+//! several processes accept at the same time have no order.
 //!
-//! **Bounds.** Nobody is waited for longer than some adoptions take: a writer whose WAL cannot be read keeps
-//! no other one from its blocks for ever. Of many dead writers each has that time, so that a long row of them
-//! keeps its order; our own first block waits no longer in all.
+//! **Bounds.** A wait for another writer takes at most as long as several adoptions, so a writer whose
+//! WAL cannot be read does not block the others forever. Each of many dead writers has that time, so
+//! that a long sequence of them keeps its order. Our own first block waits for that time in total.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -20,13 +20,14 @@ use sandur_catalog::Members;
 
 use crate::shared::Shared;
 
-/// A writer that dies is adopted within so many times of the silence after which it seems to be dead.
+/// A dead writer is adopted within this many times `dead_after`, the silence after which it is presumed
+/// dead.
 const ADOPTIONS_IN: u32 = 4;
-/// How often it is looked whether those before a dead writer are sealed.
+/// How often the wait for a dead writer checks whether the earlier ones are sealed.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Shared {
-    /// Whether rows that writers before this one took may still be without blocks.
+    /// Whether rows of earlier writers may still be without blocks.
     pub(crate) fn awaits_earlier_writers(&self, now: Duration) -> bool {
         if *self.recovering.borrow() > 0 {
             return true;
@@ -36,8 +37,8 @@ impl Shared {
         members.is_some_and(|members| self.first_dead(&members, self.incarnation(), |_| true).is_some())
     }
 
-    /// Waits until the dead writers before a dead one are sealed. False: the engine stops, and nothing may be
-    /// done out of turn.
+    /// Waits until the dead writers before this dead one are sealed. Returns false when the engine
+    /// stops; then the caller must not adopt out of order.
     pub(crate) async fn await_dead_before(&self, incarnation: Id) -> bool {
         let Some(members) = self.members() else { return true };
         let mut waited_since = BTreeMap::new();
@@ -54,12 +55,12 @@ impl Shared {
         }
     }
 
-    /// The first writer before this one that is awaited, not sealed, and seems to be dead.
+    /// The first writer before this one that matches `is_awaited`, is not sealed, and seems dead.
     fn first_dead(&self, members: &Members, incarnation: Id, is_awaited: impl Fn(&Id) -> bool) -> Option<Id> {
         let (view, own, beat) = (self.views.current(), self.incarnation(), self.options.heartbeat_interval);
         let since = self.since_registration(self.env.monotonic());
         let seems_dead = |id: &Id| match members.silent_for(*id) {
-            // Who lives has been heard by then.
+            // A live writer has sent a heartbeat by then.
             Some(silence) => since < 3 * beat || silence >= 2 * beat,
             None => since < self.options.dead_after,
         };

@@ -1,9 +1,10 @@
-//! Pushes: memory first, then the WAL, then the answer.
+//! Pushes: reserve memory, write to the WAL, acknowledge.
 //!
-//! **Invariants.** Memory of a batch is reserved before its form for the WAL is made. A batch that one push
-//! may not take at once is stored in parts, in order, and acknowledged when all of them are durable; rows of
-//! a failed push that is sent again are stored once. Which samples conflict with stored ones is decided where
-//! the order of pushes is, when the batch enters the head, so that of pushes at the same time one is told.
+//! **Invariants.** The memory of a batch is reserved before the batch is encoded for the WAL. A batch
+//! that is too large for one push is stored in parts, in order, and acknowledged when all of them are
+//! durable. Rows of a failed push that the client sends again are stored once. Conflicts with stored
+//! samples are found when the batch enters the head, where pushes have an order, so that of two
+//! concurrent pushes one gets the conflict.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,33 +22,33 @@ use crate::head::push_bytes;
 use crate::push_parts::{Parted, cutting_bytes};
 use crate::wal::{Settled, Wal};
 
-/// Text bytes, lines or samples of a batch from which preparing it for the WAL leaves the I/O threads: so
-/// many take longer than two threads take to hand a job to each other.
+/// Text bytes, lines or samples of a batch from which it is prepared for the WAL on the CPU pool: that
+/// takes longer than handing a job to another thread and back.
 const SMALL_BYTES: usize = 64 << 10;
 const SMALL_LINES: usize = 1_000;
 const SMALL_SAMPLES: usize = 4_000;
-/// How often a push that waits for memory looks again when nothing tells it to.
+/// How often a push that waits for memory tries again without a notification.
 const MEMORY_LOOK: Duration = Duration::from_millis(100);
-/// A push that is in no frame learns from the WAL that nothing of it is stored, before it gives up by itself
-/// and does not know.
+/// How much later a push checks for a stall than the committer. A push that is in no frame thus learns
+/// from the committer that nothing of it is stored, which the push itself would not know.
 const COMMITTER_LEAD: Duration = Duration::from_millis(100);
-/// Timestamps closer than a day to the ends of the range belong to windows that cannot be told.
+/// Timestamps closer than a day to the ends of the range would be in windows that cannot be represented.
 const TIMESTAMP_MARGIN_NS: i64 = sandur_model::DAY_NS;
-/// Longest line in bytes; limits of tenants are far below.
+/// The longest line in bytes. Limits of tenants are far below.
 const LINE_BYTES_MAX: u32 = 64 << 20;
-/// Parts of what one push may take: while one becomes durable, the next is made.
+/// A part takes this fraction of what one push may take: while one becomes durable, the next is prepared.
 const PARTS_OF_PUSH: u64 = 2;
 
-/// The outcome of a push that is in the queue of the WAL.
+/// The receiver of the outcome of a push that is in the queue of the WAL.
 type Outcome = oneshot::Receiver<Settled>;
 
-/// The parts of a push that are in the queue of the WAL, which settles them in order.
+/// The queued parts of a push. The WAL settles them in order.
 struct PartsUnderWay {
     parted: Arc<Parted>,
     waiting: VecDeque<Outcome>,
-    /// Parts that are stored.
+    /// The number of parts that are stored.
     settled: usize,
-    /// Their conflicts.
+    /// The conflicts of these parts.
     conflicts: SampleConflicts,
 }
 
@@ -59,14 +60,15 @@ impl PartsUnderWay {
 }
 
 impl Engine {
-    /// Stores a batch. Returns when it is durable and can be queried, with the samples that were not stored
-    /// because their series has another value for the same instant in memory. After an error it may or may
-    /// not be stored; sending it again is safe, because equal rows are stored once.
+    /// Stores a batch. Returns when it is durable and can be queried. Returns the samples that were not
+    /// stored because their series has another value for the same instant in memory. After an error the
+    /// batch may or may not be stored; sending it again is safe, because equal rows are stored once.
     pub async fn push(&self, batch: impl Into<Batch>) -> Result<SampleConflicts, Error> {
         self.push_holding(batch, ()).await
     }
 
-    /// [`Engine::push`] of a batch whose memory the caller holds until the engine has taken memory for it.
+    /// Like [`Engine::push`]. Drops `held`, the caller's memory for the batch, once the engine has
+    /// reserved its own.
     pub async fn push_holding(
         &self,
         batch: impl Into<Batch>,
@@ -121,8 +123,8 @@ impl Engine {
         self.acknowledged(wal, wal.enqueue(batch, record, memory)?).await
     }
 
-    /// Stores parts of so many bytes, one after the other. What the caller holds pays for the batch that they
-    /// are made of.
+    /// Stores parts, whose sizes in bytes are `of_parts`, one after the other. The caller's reservation
+    /// `held` pays for the batch that they are cut from.
     async fn push_parts(&self, wal: &Wal, parted: Parted, of_parts: Vec<u64>, held: impl Send) -> Settled {
         self.shared().metrics.pushes_in_parts.inc();
         let mut parts = PartsUnderWay {
@@ -149,7 +151,7 @@ impl Engine {
         Ok(parts.conflicts)
     }
 
-    /// Puts a part into the queue of the WAL. While there is no memory, parts before it become durable.
+    /// Queues a part in the WAL. While there is no memory for it, waits for earlier parts to become durable.
     async fn push_part(
         &self,
         wal: &Wal,
@@ -172,7 +174,7 @@ impl Engine {
         wal.enqueue(part, record, memory)
     }
 
-    /// Waits until the push is acknowledged; no longer than it is allowed, nor when nothing is acknowledged.
+    /// Waits until the push is acknowledged, until its timeout, or until the WAL reports that it is stalled.
     async fn acknowledged(&self, wal: &Wal, mut outcome: Outcome) -> Settled {
         let (env, patience) = (self.env(), self.shared().options.push_timeout);
         let gives_up_at = env.monotonic() + patience;
@@ -191,8 +193,8 @@ impl Engine {
         }
     }
 
-    /// Memory for a push. While the heads are full the push waits for a flush: a client that is slowed
-    /// down needs no retries. The wait is bounded; after it the push is refused.
+    /// Reserves the memory of a push. While the heads are full the push waits for a flush, so that
+    /// clients are slowed down without retries. The wait is bounded; after it the push is refused.
     async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
         let shared = self.shared();
         let deadline = shared.env.monotonic() + shared.options.push_wait;
@@ -212,12 +214,12 @@ impl Engine {
                 return Err(Error::ShuttingDown);
             }
             shared.admits_pushes()?;
-            // Queries that end give memory back too, without a word: look again soon in any case.
+            // Queries that end release memory too, without a notification, so the wait is short.
             let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
         }
     }
 
-    /// The batch without its compressed form, and its record for the WAL.
+    /// Returns the batch without its compressed form, and its record for the WAL.
     async fn prepare(&self, mut batch: Batch) -> Result<(Batch, Record), Error> {
         let (arena, rows_max) = match &batch {
             Batch::Logs(batch) => (&batch.arena, SMALL_LINES),
@@ -238,7 +240,7 @@ impl Engine {
     }
 }
 
-/// Bytes that a record of the WAL keeps in one piece, as far as they are known before it is made.
+/// Bytes of the largest part that the WAL record keeps in one piece, as far as known before encoding.
 fn arena_bytes(batch: &Batch) -> usize {
     match batch {
         Batch::Logs(batch) => batch.arena.bytes.len(),
@@ -246,7 +248,7 @@ fn arena_bytes(batch: &Batch) -> usize {
     }
 }
 
-/// Bytes of the text that a batch keeps as it came, in memory and in the WAL.
+/// Bytes of the text that a batch keeps unchanged, in memory and in the WAL.
 fn text_bytes(batch: &Batch) -> u64 {
     let arena = match batch {
         Batch::Logs(batch) => &batch.arena,
@@ -256,7 +258,7 @@ fn text_bytes(batch: &Batch) -> u64 {
     (arena.bytes.len() + compressed) as u64
 }
 
-/// Why a batch has no record.
+/// Converts the error of encoding a batch's record.
 fn not_recorded(error: &FormatError) -> Error {
     match error {
         FormatError::TooLarge { found, limit, .. } => Error::BatchTooLarge { bytes: *found, limit: *limit },

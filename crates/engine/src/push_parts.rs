@@ -1,15 +1,15 @@
-//! A push that seems too large for one step, and its parts.
+//! Cuts a push that is too large for one step into parts.
 //!
-//! What one push may take of the write budget is reckoned as if all of its labels were new. A batch that
-//! seems to take more is looked at closely: it is stored as it came if it takes less in truth, else in parts,
-//! one frame after the other.
+//! The memory that a push takes of the write budget is first estimated as if all of its labels were new.
+//! A batch whose estimate is too large is measured exactly. If it fits it is stored as one, otherwise in
+//! parts, one frame after the other.
 
 use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts};
 
 use crate::logs::head::{self as log_head, EntryCut};
 use crate::samples::head::{self as sample_head, SampleCut};
 
-/// A batch, and where it is cut.
+/// A batch, and the positions where it is cut.
 pub(crate) enum Parted {
     /// Entries.
     Logs(LogBatch, Vec<EntryCut>),
@@ -17,7 +17,7 @@ pub(crate) enum Parted {
     Samples(SampleBatch, Vec<SampleCut>),
 }
 
-/// Memory that cutting a batch takes.
+/// Bytes of memory that cutting a batch takes.
 pub(crate) fn cutting_bytes(batch: &Batch, most: u64) -> u64 {
     match batch {
         Batch::Logs(batch) => log_head::cutting_bytes(batch),
@@ -26,7 +26,8 @@ pub(crate) fn cutting_bytes(batch: &Batch, most: u64) -> u64 {
 }
 
 impl Parted {
-    /// Cuts a batch into parts of so many bytes; one takes more only if it is a single entry or sample.
+    /// Cuts a batch into parts of at most `most` bytes. Only a part with a single entry or sample takes
+    /// more.
     pub(crate) fn new(batch: Batch, most: u64) -> Self {
         match batch {
             Batch::Logs(batch) => {
@@ -40,7 +41,7 @@ impl Parted {
         }
     }
 
-    /// Memory that each part takes on its way into a head, at most.
+    /// The most memory that each part takes until it is in a head, in bytes.
     pub(crate) fn bytes(&self) -> Vec<u64> {
         match self {
             Self::Logs(_, cuts) => cuts.iter().map(|cut| cut.bytes).collect(),
@@ -48,7 +49,7 @@ impl Parted {
         }
     }
 
-    /// The part of this number.
+    /// Returns part `number`.
     pub(crate) fn part(&self, number: usize) -> Batch {
         match self {
             Self::Logs(batch, cuts) => batch.part(cuts[number].from, cuts[number].to).into(),
@@ -56,7 +57,7 @@ impl Parted {
         }
     }
 
-    /// Adds the conflicts of the part of this number to those of the batch.
+    /// Adds the conflicts of part `number` to those of the batch.
     pub(crate) fn add_conflicts(&self, number: usize, part: SampleConflicts, all: &mut SampleConflicts) {
         if let Self::Samples(batch, cuts) = self
             && !part.is_empty()
@@ -65,7 +66,7 @@ impl Parted {
         }
     }
 
-    /// The batch as it came.
+    /// Returns the uncut batch.
     pub(crate) fn into_whole(self) -> Batch {
         match self {
             Self::Logs(batch, _) => batch.into(),

@@ -1,7 +1,7 @@
-//! Decoding the WAL frames of other writers, dead or alive: memory first.
+//! Decodes the WAL frames of other writers, dead or alive. Memory is reserved first.
 //!
-//! What a batch may take when it is read is known before ([`Frame::memory_bytes`]); what its rows take in a
-//! head is known afterwards, and mostly more.
+//! The memory of a decoded batch is known before decoding ([`Frame::memory_bytes`]). The memory of its
+//! rows in a head is known afterwards, and is usually larger.
 
 use bytes::Bytes;
 use sandur_base::{Id, Lane, Reservation};
@@ -14,25 +14,25 @@ use crate::head::push_bytes;
 use crate::shared::Shared;
 use crate::wal::frame;
 
-/// What to do when the rows of a writer do not fit into memory.
+/// What to do when a writer's rows do not fit into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenFull {
-    /// Read no further: the writer is alive and flushes them itself.
+    /// Read no further: the writer is alive and flushes its rows itself.
     Stop,
-    /// Flush what was read: the writer is dead and fenced or about to be.
+    /// Flush the rows that were read: the writer is dead and fenced or about to be.
     Flush,
-    /// Flush what was read of this writer and of those before it: all are dead, and nothing else flushes
-    /// them.
+    /// Flush the rows that were read of this writer and of earlier ones: all are dead, and no other
+    /// process flushes them.
     FlushAll,
 }
 
 /// The batches of a frame.
 pub(crate) enum ReadFrame {
-    /// All of them, and what pays for each.
+    /// All batches, each with the reservation of its memory.
     Batches(Vec<(Batch, Reservation)>),
-    /// One of them cannot be read.
+    /// A batch cannot be decoded.
     Damaged(FormatError),
-    /// There is no memory for them.
+    /// There is no memory for all batches.
     OutOfMemory,
 }
 
@@ -75,7 +75,8 @@ impl Shared {
         Ok(ReadFrame::Batches(batches))
     }
 
-    /// Takes memory for rows of another writer; `None` when there is none and the writer flushes itself.
+    /// Reserves memory for rows of another writer. Returns `None` when there is none and the writer
+    /// flushes itself.
     async fn reserve_for(
         &self,
         incarnation: Id,

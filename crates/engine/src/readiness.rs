@@ -1,14 +1,15 @@
-//! What this process can do now: acknowledge pushes, and answer queries with what others have stored.
+//! Readiness: whether this process can acknowledge pushes, and whether it knows what other processes
+//! have stored.
 //!
-//! **Pushes.** Nothing can be acknowledged when the WAL cannot ([`crate::wal::Status`]), or when the catalog
-//! is lost. An idle process learns from its heartbeats that a bucket takes no writes.
+//! **Pushes.** Nothing can be acknowledged when the WAL cannot acknowledge ([`crate::wal::Status`]), or
+//! when the catalog is lost. An idle process learns from its heartbeats that a bucket accepts no writes.
 //!
-//! **Queries.** What others have stored is known as of the last read of the catalog's end that succeeded
-//! ([`crate::follow_writers`]). Beyond a bound each answer says how old the view is. A directory has no other
-//! writers, so there the view grows old only when reads fail.
+//! **Queries.** What other processes have stored is known as of the last successful read of the
+//! catalog's end ([`crate::follow_writers`]). Beyond a bound each answer carries a warning with the age
+//! of the view. A directory has no other writers, so there the view ages only when reads fail.
 //!
-//! **Invariants.** Both are computed from times when they are asked for, so that no task has to run for them
-//! to be true. One task logs when they change.
+//! **Invariants.** Both states are computed from times when they are read, so that they are correct
+//! without a running task. One task logs their changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +23,10 @@ use crate::error::Error;
 use crate::options::EngineOptions;
 use crate::shared::Shared;
 
-/// How often changes are looked for, to log them.
+/// How often the states are checked for changes, to log them.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How old the view of the store is, and how old it may be.
+/// The age of the view of the store, and its bound.
 #[derive(Clone)]
 pub(crate) struct Freshness {
     catalog: Catalog,
@@ -36,7 +37,8 @@ impl Freshness {
     pub(crate) fn new(catalog: Catalog, options: &EngineOptions) -> Self {
         let bound = match options.view_age_max {
             Duration::ZERO => Duration::MAX,
-            // A view is as old as the pause between two reads before each of them, and one may be late.
+            // Just before each read a view is as old as the pause between two reads, and one read may be
+            // late.
             bound => bound.max(options.poll_interval.saturating_mul(2)),
         };
         Self { catalog, bound }
@@ -47,13 +49,13 @@ impl Freshness {
         self.catalog.age()
     }
 
-    /// The age when it is beyond the bound.
+    /// The age, if it exceeds the bound.
     pub(crate) fn staleness(&self) -> Option<Staleness> {
         let (age, bound) = (self.age(), self.bound);
         (age > bound).then_some(Staleness { age, bound })
     }
 
-    /// Notes in the answer of a query that the view is too old.
+    /// Adds a warning to the answer of a query if the view is too old.
     pub(crate) fn warn(&self, context: &QueryContext) {
         if let Some(staleness) = self.staleness() {
             context.warn_of_age(staleness);
@@ -82,7 +84,7 @@ impl Shared {
         self.members()?.unwritten_since()
     }
 
-    /// Fails while the view of the store is older than it may be.
+    /// Fails while the view of the store is older than its bound.
     pub(crate) fn expect_fresh_view(&self) -> Result<(), Error> {
         self.expect_catalog()?;
         let Some(Staleness { age, bound }) = self.freshness.staleness() else { return Ok(()) };
@@ -92,7 +94,7 @@ impl Shared {
     }
 }
 
-/// Logs when pushes begin to be refused, when the view becomes too old, and the ends of both.
+/// Logs when pushes begin to be refused and when the view becomes too old, and when these states end.
 pub(crate) async fn log_changes(shared: Arc<Shared>) {
     let (mut pushes, mut view) = (Logged::default(), Logged::default());
     while shared.pause(LOOK).await {
@@ -108,7 +110,7 @@ pub(crate) async fn log_changes(shared: Arc<Shared>) {
 /// A state whose changes are logged.
 #[derive(Default)]
 struct Logged {
-    /// Since when it is bad, by the monotonic clock.
+    /// Since when the state is bad, by the monotonic clock.
     bad_since: Option<Duration>,
 }
 

@@ -1,10 +1,12 @@
-//! Which blocks and heads hold the series of a signal: what the label calls of every signal share.
+//! Finds the blocks and heads that hold the series of a signal; the common part of the label calls.
 //!
-//! A signal says how it finds series in a head ([`IndexedSignal`]) and in its blocks: those of logs have all
-//! streams in their footers ([`crate::logs`]), those of samples are read by parts ([`crate::samples`]).
+//! A signal implements how its series are found in a head ([`IndexedSignal`]) and in its blocks: blocks
+//! of logs have all streams in their footers ([`crate::logs`]), blocks of samples are read in parts
+//! ([`crate::samples`]).
 //!
-//! **Invariants.** What grows with the number of series is reserved from the query's budget first. A damaged
-//! or missing block is a warning that names it; a store that does not answer fails the call.
+//! **Invariants.** Memory that grows with the number of series is reserved from the query's budget
+//! first. A damaged or missing block adds a warning that names it. A store that does not answer fails
+//! the call.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -20,14 +22,14 @@ use crate::matching;
 use crate::readiness::Freshness;
 use crate::view::{View, Views};
 
-/// Footers that are open at a time when a call walks over all blocks of a range.
+/// The most footers that are open at once when a call reads all blocks of a range.
 pub(crate) const OPEN_AT_ONCE: usize = 16;
 
-/// A signal whose series are found in blocks with this footer.
+/// A signal whose blocks have this footer, which lists or finds their series.
 pub(crate) trait IndexedSignal: BlockIndex + Sized {
-    /// Which signal it is.
+    /// The signal.
     const SIGNAL: Signal;
-    /// Series of a head.
+    /// The result of a search in a head.
     type InHead: SeriesInHead;
 
     /// The matching series of a head that have rows in the range.
@@ -36,17 +38,17 @@ pub(crate) trait IndexedSignal: BlockIndex + Sized {
 
 /// Series that were found in a head.
 pub(crate) trait SeriesInHead: Send + 'static {
-    /// The identity of one.
+    /// The id of series `at`.
     fn id(&self, at: usize) -> StreamId;
-    /// The labels of one.
+    /// The labels of series `at`.
     fn labels(&self, at: usize) -> Arc<Labels>;
-    /// Names of labels that one of them has.
+    /// The label names that occur in these series.
     fn label_names(&self) -> impl Iterator<Item = &str>;
-    /// Values of a label that one of them has.
+    /// The values of a label that occur in these series.
     fn label_values(&self, name: &str) -> impl Iterator<Item = &str>;
 }
 
-/// Finds series of one signal in everything that the engine holds.
+/// Finds series of one signal in all blocks and heads of the engine.
 pub(crate) struct SeriesReader<F> {
     views: Arc<Views>,
     freshness: Freshness,
@@ -59,17 +61,17 @@ impl<F: IndexedSignal> SeriesReader<F> {
         Self { views, freshness, reader, signal: PhantomData }
     }
 
-    /// What the query asks.
+    /// The dataset that the query reads.
     pub(crate) fn dataset(context: &QueryContext) -> Dataset {
         Dataset { tenant: context.tenant().clone(), signal: F::SIGNAL }
     }
 
-    /// How stored bytes are read.
+    /// The reader of stored bytes.
     pub(crate) fn reader(&self) -> &BlockReader {
         &self.reader
     }
 
-    /// What there is now; what is missing of it, or may be, is a warning.
+    /// The current view. Rows that are or may be missing from it add warnings.
     pub(crate) fn view(&self, context: &QueryContext) -> Arc<View> {
         self.freshness.warn(context);
         let view = self.views.current();
@@ -77,14 +79,14 @@ impl<F: IndexedSignal> SeriesReader<F> {
         view
     }
 
-    /// The blocks of the range.
+    /// The blocks with rows in the range.
     pub(crate) fn blocks(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
         let blocks: Vec<_> = view.snapshot.blocks(&Self::dataset(context), range).cloned().collect();
         QueryStats::add(&context.stats().blocks_total, blocks.len() as u64);
         blocks
     }
 
-    /// The matching series of the heads.
+    /// The matching series of each head.
     pub(crate) async fn in_heads(
         &self,
         context: &QueryContext,
@@ -98,9 +100,9 @@ impl<F: IndexedSignal> SeriesReader<F> {
         matching::in_heads(context, &view.heads, matchers, look).await
     }
 
-    /// What the rows of the range are held by; `None` while some cannot be read.
+    /// What holds the rows of the range; `None` while some rows cannot be read.
     pub(crate) fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
-        // An answer from the step cache looks at nothing else.
+        // An answer from the step cache calls nothing else, so the warning is added here.
         self.freshness.warn(context);
         let (view, dataset) = (self.views.current(), Self::dataset(context));
         if !view.missing.is_empty() {
@@ -116,14 +118,14 @@ impl<F: IndexedSignal> SeriesReader<F> {
         for head in &view.heads {
             holdings.extend(head.holdings(&dataset, range));
         }
-        // What deletes hide belongs to the version of everything: an odd factor keeps generations apart.
+        // The generation of deletes is part of every version; the odd factor keeps generations distinct.
         let deletes = u128::from(view.snapshot.delete_generation(&dataset));
         let mixed = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
         holdings.iter_mut().for_each(|holding| holding.version ^= mixed);
         Some(holdings)
     }
 
-    /// A number that changes with what deletes hide.
+    /// A number that changes when delete requests hide other rows.
     pub(crate) fn delete_generation(&self, tenant: &TenantId) -> u64 {
         let dataset = Dataset { tenant: tenant.clone(), signal: F::SIGNAL };
         self.views.current().snapshot.delete_generation(&dataset)

@@ -1,4 +1,4 @@
-//! What all tasks of an engine share, and the start of a WAL under a new incarnation.
+//! The state that all tasks of an engine share, and the start of a WAL under a new incarnation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -27,34 +27,34 @@ use crate::rules::Rulebook;
 use crate::view::Views;
 use crate::wal::{Context, End, Status, Wal};
 
-/// The part of the write budget that rows of other live writers may take.
+/// Rows of other live writers may take this fraction of the write budget (a quarter).
 const FOLLOWED_PART: u64 = 4;
 
-/// The parts of an engine.
+/// The shared state of an engine.
 pub(crate) struct Shared {
     pub(crate) env: Env,
     pub(crate) store: Store,
-    /// Reads blocks, and keeps what it decodes.
+    /// Reads blocks and caches what it decodes.
     pub(crate) reader: BlockReader,
     pub(crate) catalog: Catalog,
     pub(crate) options: EngineOptions,
     pub(crate) local: bool,
     pub(crate) views: Arc<Views>,
-    /// How old the views are.
+    /// The age of the view.
     pub(crate) freshness: Freshness,
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Metrics,
-    /// What delete requests hide and remove.
+    /// The delete requests, compiled: what they hide and remove.
     pub(crate) rulebook: Arc<Rulebook>,
-    /// Memory of the rows of other live writers; a part of the write budget.
+    /// The memory budget of rows of other live writers; a part of the write budget.
     pub(crate) followed_budget: MemoryBudget,
     pub(crate) flush_signal: Arc<FlushSignal>,
-    /// Tells pushes that wait for memory that a flush has given some back.
+    /// Notifies pushes that wait for memory that a flush has released some.
     pub(crate) freed: Notify,
     pub(crate) shutdown: Shutdown,
-    /// Dead writers of this directory whose rows are not in blocks yet.
+    /// The number of dead writers of this directory whose rows are not in blocks yet.
     pub(crate) recovering: watch::Sender<usize>,
-    /// When the current incarnation was registered, by the monotonic clock.
+    /// When the current incarnation was registered: monotonic time in milliseconds.
     pub(crate) registered_ms: AtomicU64,
     wal: RwLock<Option<Arc<Wal>>>,
     members: RwLock<Option<(Members, Task<()>)>>,
@@ -116,25 +116,25 @@ impl Shared {
         })
     }
 
-    /// What decodes the blocks of the last flush.
+    /// Returns the task that decodes the blocks of the last flush.
     #[cfg(test)]
     pub(crate) fn take_warming(&self) -> Option<Task<()>> {
         self.flusher.take_warming()
     }
 
-    /// The WAL that takes pushes now.
+    /// Returns the WAL that accepts pushes now.
     pub(crate) fn wal(&self) -> Arc<Wal> {
         let wal = self.wal.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(wal.as_ref().expect("an engine is opened with a WAL"))
     }
 
-    /// Fails once the catalog is lost: nothing that is acknowledged or written from then on could be
-    /// committed.
+    /// Fails once the catalog is lost, because nothing that is acknowledged or written after that could
+    /// be committed.
     pub(crate) fn expect_catalog(&self) -> Result<(), Error> {
         expect_catalog(&self.catalog)
     }
 
-    /// Our own incarnation now.
+    /// The current incarnation of this process.
     pub(crate) fn incarnation(&self) -> Id {
         self.wal().incarnation()
     }
@@ -157,12 +157,12 @@ impl Shared {
         self.registered_ms.store(now_ms, Ordering::Relaxed);
         let (wal, committer) = Wal::start(self.context(incarnation), self.local);
         *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
-        tracing::info!(%incarnation, store = self.store.url(), "the WAL takes pushes");
+        tracing::info!(%incarnation, store = self.store.url(), "the WAL accepts pushes");
         Ok(committer)
     }
 
-    /// An id behind those of all writers before, whatever the clock says: rows of one instant that are in
-    /// memory stand in the order of their writers.
+    /// Returns an id greater than those of all earlier writers, whatever the clock says: rows of one
+    /// instant in memory are ordered by their writers.
     fn next_incarnation(&self) -> Id {
         let own = self.env.new_id();
         let last = self.catalog.snapshot().writers().keys().next_back().copied();
@@ -184,15 +184,15 @@ impl Shared {
         }
     }
 
-    /// Puts a WAL in place that takes no pushes, because the store takes no writes now.
+    /// Installs a WAL that accepts no pushes, because the store accepts no writes now.
     pub(crate) fn refuse_pushes(&self, reason: String) {
         let refusal = Error::ReadOnly { reason };
-        tracing::error!(%refusal, store = self.store.url(), "the server begins read-only");
+        tracing::error!(%refusal, store = self.store.url(), "the server starts read-only");
         let wal = Wal::refusing(self.context(self.env.new_id()), refusal);
         *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
     }
 
-    /// Heartbeats for this incarnation, and looks for those of others.
+    /// Starts heartbeats for this incarnation and the observation of other members' heartbeats.
     async fn start_heartbeat(&self, own: Registration) {
         let (beat, silent_after) = (self.options.heartbeat_interval, self.options.dead_after);
         let members = Members::new(self.catalog.clone(), own, MembersOptions { beat, silent_after });
@@ -203,13 +203,13 @@ impl Shared {
         *self.members.write().unwrap_or_else(PoisonError::into_inner) = Some((members, task));
     }
 
-    /// Who seems to be alive; `None` in a local directory.
+    /// Returns the members of the store, with their heartbeats; `None` in a local directory.
     pub(crate) fn members(&self) -> Option<Members> {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.as_ref().map(|(members, _)| members.clone())
     }
 
-    /// Ends the heartbeat for good.
+    /// Ends the heartbeat permanently.
     pub(crate) async fn leave(&self) -> Result<(), Error> {
         let members = self.members.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some((members, task)) = members else { return Ok(()) };
@@ -217,29 +217,31 @@ impl Shared {
         Ok(members.leave().await?)
     }
 
-    /// Makes a snapshot visible. Notices when it says that our incarnation is sealed, or was so long ago
-    /// that the catalog has forgotten it.
+    /// Makes a snapshot visible. Ends the WAL if the snapshot lists our incarnation as sealed, or does
+    /// not list it any more because it was sealed long ago.
     pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) {
         let wal = self.wal();
-        // The newest view knows of our registration, an older snapshot need not.
+        // The newest view contains our registration; an older snapshot need not.
         let view = self.views.publish(snapshot);
         if view.snapshot.writer(wal.incarnation()).is_none_or(|writer| writer.is_sealed()) {
             wal.end_sealed();
         }
     }
 
-    /// Whether the catalog knows this process as a writer. Not while the store takes no writes at the start.
+    /// Whether the catalog lists this process as a writer. False if the store accepted no writes at the
+    /// start.
     pub(crate) fn is_registered(&self) -> bool {
         self.views.current().snapshot.writer(self.incarnation()).is_some()
     }
 
-    /// Flushes a head: one at a time, so that at most one is in memory beside those that grow.
+    /// Flushes a head. Only one flush runs at a time, so that at most one sealed head is in memory
+    /// besides open ones.
     pub(crate) async fn flush_head(&self, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let _turn = self.flush_turn.lock().await;
         self.flusher.flush(self.incarnation(), head, ending).await
     }
 
-    /// Waits for a while, or less when the engine stops; false when it stops.
+    /// Waits for the duration or until the engine stops. Returns false when it stops.
     pub(crate) async fn pause(&self, duration: Duration) -> bool {
         let signal = self.shutdown.signal();
         self.env.timeout(duration, signal.triggered()).await.is_none()

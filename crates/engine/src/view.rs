@@ -1,11 +1,11 @@
-//! What queries see: a catalog snapshot and the heads that belong to it, swapped as one.
+//! What queries see: a catalog snapshot and the heads that belong to it, replaced as one.
 //!
-//! **Invariant.** In every [`View`] a row of WAL sequence number `n` is in a block if `n` is below its
-//! writer's floor in the snapshot, else in a head, unless a flush has put it into a block before the floor
-//! moves ([`Views::retire`]): never in neither. Only where a flush in several commits is under way, or was
-//! when its process died, a row may be in both, equal in both. New snapshots come through
-//! [`Views::publish`], in any order, rows through [`Views::insert`]. All of them hold one short lock, under
-//! which heads are cut at the floors.
+//! **Invariant.** In every [`View`] a row with WAL sequence number `n` is in a block if `n` is below its
+//! writer's floor in the snapshot. Otherwise it is in a head, unless a flush has put it into a block
+//! before the floor moves ([`Views::retire`]). It is never in neither. A row may be in both only while a
+//! flush in several commits is under way, or was when its process died; then it is equal in both. New
+//! snapshots come through [`Views::publish`], in any order, rows through [`Views::insert`]. All of these
+//! functions hold one lock for a short time, under which heads are cut at the floors.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -18,14 +18,15 @@ use sandur_model::{Batch, Dataset, SampleBatch};
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;
 
-/// A consistent state of everything that can be queried. The last head of a writer that is alive grows
-/// while the view is in use.
+/// A consistent state of everything that can be queried. The last head of a live writer grows while the
+/// view is in use.
 pub struct View {
     /// The blocks.
     pub snapshot: Arc<Snapshot>,
     /// The rows that are not in blocks yet.
     pub heads: Vec<Arc<Head>>,
-    /// What is missing, for a warning in every answer: writers that cannot be followed for lack of memory.
+    /// What is missing, for a warning in every answer: rows of writers that cannot be read or for which
+    /// there is no memory.
     pub missing: Vec<Arc<str>>,
 }
 
@@ -39,8 +40,9 @@ impl View {
         sum
     }
 
-    /// Positions of the series of a batch with which its tenant would have more than `most` in heads. Those
-    /// of the heads of one writer are counted once, by the largest: most series are in all of them.
+    /// Positions of the new series of a batch beyond the first ones that keep the tenant within `most`
+    /// series in heads. Of the heads of one writer only the one with the most series counts, because
+    /// most series are in all of them.
     pub fn series_beyond(&self, batch: &SampleBatch, most: u64) -> Vec<u32> {
         let mut of_writers: BTreeMap<Id, u64> = BTreeMap::new();
         for head in &self.heads {
@@ -69,27 +71,27 @@ impl View {
     }
 }
 
-/// Batches with what pays for their memory.
+/// Batches, each with the reservation of its memory.
 type Batches = Vec<(Batch, Reservation)>;
 
-/// The holder of the current view.
+/// Holds the current view.
 pub(crate) struct Views {
     env: Env,
     inserters: Mutex<BTreeMap<Id, Inserter>>,
     current: RwLock<Arc<View>>,
 }
 
-/// Where the rows of one incarnation go.
+/// The state of inserting the rows of one incarnation.
 #[derive(Default)]
 struct Inserter {
-    /// The head that takes rows; the last one of the incarnation in the view.
+    /// The head that accepts rows; the last one of the incarnation in the view.
     open: Option<Arc<Head>>,
-    /// The sequence number that the next head starts with: where the one before it ended, so that the floor
-    /// moves from head to head without a gap.
+    /// The sequence number that the next head starts with: where the previous one ended, so that the
+    /// floor moves from head to head without a gap.
     start: u64,
-    /// Numbers below this one bring no more rows.
+    /// Sequence numbers below this one bring no more rows.
     void_below: u64,
-    /// Why rows of this incarnation are missing.
+    /// Why rows of this incarnation are missing, if some are.
     missing: Option<Arc<str>>,
 }
 
@@ -99,7 +101,7 @@ impl Views {
         Self { env, inserters: Mutex::default(), current: RwLock::new(Arc::new(view)) }
     }
 
-    /// The view now.
+    /// Returns the current view.
     pub(crate) fn current(&self) -> Arc<View> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -114,14 +116,14 @@ impl Views {
         view
     }
 
-    /// Puts the batches of frame `sequence` where queries see them. Frames of an incarnation come in
+    /// Makes the batches of frame `sequence` visible to queries. Frames of an incarnation must come in
     /// the order of their numbers. Rows that are in blocks already are dropped.
     pub(crate) fn insert(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
         self.insert_frame(incarnation, sequence, batches, false)
     }
 
-    /// The same of pushes, whose senders are told which samples were left out: those are compared with the
-    /// samples of earlier heads, too.
+    /// Does the same for pushes. Their senders learn which samples were not stored, so samples are
+    /// compared with those of earlier heads, too.
     pub(crate) fn insert_pushed(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
         self.insert_frame(incarnation, sequence, batches, true)
     }
@@ -161,7 +163,7 @@ impl Views {
         head
     }
 
-    /// Notes that frames below `end` bring no more rows: sequence numbers that became void.
+    /// Notes that frames below `end` bring no more rows, because their sequence numbers became void.
     pub(crate) fn advance(&self, incarnation: Id, end: u64) {
         let mut inserters = self.lock();
         let inserter = inserters.entry(incarnation).or_default();
@@ -180,12 +182,12 @@ impl Views {
         end.max(inserter.void_below).max(floor)
     }
 
-    /// The head of an incarnation that takes rows now.
+    /// The head of an incarnation that accepts rows now.
     pub(crate) fn open(&self, incarnation: Id) -> Option<Arc<Head>> {
         self.lock().get(&incarnation)?.open.clone()
     }
 
-    /// Ends the head that takes rows now: it stays visible, but later rows go to a new one.
+    /// Seals the head that accepts rows now: it stays visible, but later rows go to a new one.
     pub(crate) fn seal(&self, incarnation: Id) -> Option<Arc<Head>> {
         let mut inserters = self.lock();
         let inserter = inserters.get_mut(&incarnation)?;
@@ -200,14 +202,14 @@ impl Views {
         current.heads.iter().filter(|head| head.incarnation() == incarnation).cloned().collect()
     }
 
-    /// The incarnations that have heads, in their order, up to this one.
+    /// The incarnations that have heads, up to this one and with it, in order.
     pub(crate) fn incarnations_until(&self, last: Id) -> Vec<Id> {
         let mut found: BTreeSet<Id> = self.current().heads.iter().map(|head| head.incarnation()).collect();
         found.insert(last);
         found.into_iter().take_while(|incarnation| *incarnation <= last).collect()
     }
 
-    /// Says that rows of an incarnation are missing from the heads, or no longer.
+    /// Sets why rows of an incarnation are missing from the heads; `None` if none are.
     pub(crate) fn set_missing(&self, incarnation: Id, missing: Option<String>) {
         let mut inserters = self.lock();
         let inserter = inserters.entry(incarnation).or_default();
@@ -220,8 +222,8 @@ impl Views {
         self.swap(View { snapshot: Arc::clone(&current.snapshot), heads: current.heads.clone(), missing });
     }
 
-    /// Makes a snapshot visible whose blocks hold the rows of some datasets of a sealed head, which leave the
-    /// head in the same step. Gives what is left of it.
+    /// Publishes a snapshot whose blocks hold the rows of some datasets of a sealed head, and removes
+    /// these rows from the head in the same step. Returns the rest of the head.
     pub(crate) fn retire(
         &self,
         head: &Arc<Head>,
@@ -237,7 +239,7 @@ impl Views {
             let before = heads.iter().rev().find(|before| before.incarnation() == rest.incarnation());
             match before.filter(|before| is_it && rest.datasets().is_empty() && before.end() == rest.start())
             {
-                // The floor passes both at once: while it waits, heads without rows shall not become many.
+                // The floor will pass both heads at once. Until then, empty heads must not accumulate.
                 Some(before) => before.advance(rest.end()),
                 None => heads.push(Arc::clone(if is_it { &rest } else { one })),
             }
@@ -249,8 +251,8 @@ impl Views {
         rest
     }
 
-    /// Makes a snapshot visible together with the heads that belong to it. An older snapshot than the
-    /// current one changes nothing.
+    /// Makes a snapshot visible together with the heads that belong to it. A snapshot that is not newer
+    /// than the current one changes nothing.
     pub(crate) fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<View> {
         let mut inserters = self.lock();
         let current = self.current();
@@ -262,7 +264,7 @@ impl Views {
         self.swap(view)
     }
 
-    /// A view with its heads cut at the floors of its snapshot.
+    /// Cuts the heads of a view at the floors of its snapshot.
     fn at_floors(&self, inserters: &mut BTreeMap<Id, Inserter>, view: View) -> View {
         let View { snapshot, heads: before, .. } = view;
         let mut heads = Vec::with_capacity(before.len());
@@ -287,8 +289,8 @@ impl Views {
     }
 }
 
-/// The heads whose samples stay when the open head of a writer gets others of the same instants: its own
-/// earlier ones, and those of writers before it that ended.
+/// The heads whose samples win over samples of the same instants in the open head of a writer: its own
+/// earlier heads, and those of earlier writers that have ended.
 pub(crate) fn earlier_heads<'v>(view: &'v View, open: &Head) -> Vec<&'v Head> {
     let has_ended = |incarnation| {
         let writer = view.snapshot.writer(incarnation);
@@ -305,8 +307,8 @@ fn missing_of(inserters: &BTreeMap<Id, Inserter>) -> Vec<Arc<str>> {
     inserters.values().filter_map(|inserter| inserter.missing.clone()).collect()
 }
 
-/// The first sequence number of an incarnation whose rows are not in blocks. There is none when it is
-/// sealed and drained, nor when it was forgotten.
+/// The first sequence number of an incarnation whose rows are not in blocks. `u64::MAX` when the
+/// incarnation is sealed and drained, or is not in the catalog any more.
 pub(crate) fn floor_of(snapshot: &Snapshot, incarnation: Id) -> u64 {
     match snapshot.writer(incarnation) {
         Some(writer) if writer.fence.is_none_or(|fence| writer.floor < fence) => writer.floor,

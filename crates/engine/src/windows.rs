@@ -1,24 +1,24 @@
-//! The windows of time that blocks belong to.
+//! The time windows of blocks.
 //!
-//! A flush makes a block of the newest slot of a dataset, and of every older slot or day that has rows enough
-//! to be worth a block of its own. Rows of slots and days that are *thin* share blocks: a day block, or a
+//! A flush makes one block of the newest slot of a dataset, and one of every older slot or day with
+//! enough rows. Rows of *thin* slots and days, those with few bytes, share blocks: a day block, or a
 //! *long* block of several days. So the number of blocks depends on the bytes of a flush, and not on the
-//! times that its rows have ([decision 0022](../../../docs/decisions/0022-thin-days-share-a-block.md)).
+//! timestamps of its rows ([decision 0022](../../../docs/decisions/0022-thin-days-share-a-block.md)).
 //!
-//! **Invariants.** A window is a slot, a day, or several whole days; windows of one flush may overlap, their
-//! rows never do. What a [`Spread`] takes is bounded, however many slots there are.
+//! **Invariants.** A window is a slot, a day, or several complete days. Windows of one flush may
+//! overlap; their rows never do. The memory of a [`Spread`] is bounded, however many slots there are.
 
 use std::collections::BTreeMap;
 
 use sandur_model::{DAY_NS, HOUR_NS, Signal, TimeRange};
 
-/// The newest slots that are told apart; when there are more, those of the oldest day are counted together.
+/// The most slots that are counted separately. Beyond that, all slots of the oldest day are counted as one.
 const SLOTS_MAX: usize = 64;
-/// Days that are told apart; when there are more, several are counted together.
+/// The most days that are counted separately. Beyond that, several days are counted as one.
 const DAYS_MAX: usize = 4_096;
 
-/// Length of the shortest window of a signal: an hour of logs, two hours of samples, as users of Prometheus
-/// know blocks.
+/// Length of the shortest window of a signal: an hour of logs, or two hours of samples, the length of
+/// blocks in Prometheus.
 pub(crate) const fn slot_ns(signal: Signal) -> i64 {
     match signal {
         Signal::Logs => HOUR_NS,
@@ -42,34 +42,34 @@ pub(crate) fn is_long(window: TimeRange) -> bool {
     window.length_ns() > DAY_NS
 }
 
-/// How the bytes of a dataset's rows are spread over time.
+/// The distribution of a dataset's row bytes over time.
 #[derive(Debug)]
 pub(crate) struct Spread {
     slot_ns: i64,
-    /// Bytes of the newest slots, by their numbers.
+    /// Bytes of the newest slots, by slot number.
     slots: BTreeMap<i64, u64>,
-    /// The first day whose slots are counted one by one. Each older day is counted as a whole.
+    /// The first day whose slots are counted separately. Each older day is counted as one.
     newer: i64,
-    /// Bytes of older rows by units of days.
+    /// Bytes of older rows, by unit number.
     older: BTreeMap<i64, u64>,
-    /// Slots of a unit.
+    /// Slots per unit: those of a day, or of a power of two of days.
     unit: i64,
-    /// The first and the last slot.
+    /// The first and the last slot with rows.
     bounds: Option<(i64, i64)>,
 }
 
-/// Rows that become a block.
+/// The rows of a new block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// What the block belongs to.
+    /// The window of the block.
     pub(crate) window: TimeRange,
-    /// The times of its rows.
+    /// The times that its rows are from.
     pub(crate) rows: TimeRange,
-    /// Their bytes.
+    /// Bytes of the rows.
     pub(crate) bytes: u64,
 }
 
-/// Slots from the first to before the last one, and their bytes.
+/// The slots of `first..end`, and their bytes.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: i64,
@@ -89,12 +89,12 @@ impl Spread {
         instant_ns.div_euclid(self.slot_ns)
     }
 
-    /// Whether it has no rows.
+    /// Whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.bounds.is_none()
     }
 
-    /// Counts bytes of rows of a slot.
+    /// Adds bytes of rows to a slot.
     pub(crate) fn add(&mut self, slot: i64, bytes: u64) {
         let (first, last) = self.bounds.unwrap_or((slot, slot));
         self.bounds = Some((first.min(slot), last.max(slot)));
@@ -127,12 +127,12 @@ impl Spread {
         }
     }
 
-    /// The windows that the rows go to, by time, when slots and days with less than `thin_bytes` share
-    /// them; 0 gives each its own. There are at most two, and two more for as many bytes.
+    /// The windows of the rows, by time. Slots and days with less than `thin_bytes` share windows; 0
+    /// gives each its own. There are at most two windows, plus two more per `thin_bytes` of rows.
     pub(crate) fn windows(&self, thin_bytes: u64) -> Vec<Window> {
         let mut windows = Vec::new();
         let mut runs = self.runs().into_iter().rev();
-        // The newest rows are asked for most, and more of them are to come.
+        // Queries read the newest rows most, and more of them will come.
         windows.extend(runs.next().map(|newest| self.window(newest)));
         let mut open: Option<Run> = None;
         for run in runs {
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(windows(&day, 4), [((24, 48), 3), ((40, 41), 9)]);
         assert_eq!(windows(&day, 1), [((30, 31), 1), ((31, 32), 1), ((32, 33), 1), ((40, 41), 9)]);
         let days = [(-30, 1), (5, 1), (50, 5), (100, 1), (130, 1), (200, 1)];
-        // The dense one stands between two groups.
+        // The dense day is between two groups.
         assert_eq!(windows(&days, 4), [((-48, 24), 2), ((50, 51), 5), ((96, 144), 2), ((200, 201), 1)]);
     }
 
@@ -216,11 +216,11 @@ mod tests {
         assert_eq!(windows(&century, 4).len(), 2);
         let heavy: Vec<(i64, u64)> = (0..36_500).map(|day| (day * 24, 1)).collect();
         let found = windows(&heavy, 4);
-        assert!(found.len() < 36_500 / 16 + 64, "units of 16 days are dense: {}", found.len());
+        assert!(found.len() < 36_500 / 16 + 64, "units of 16 days have enough bytes: {}", found.len());
     }
 
     #[test]
-    fn without_a_bound_every_slot_and_day_has_its_own() {
+    fn without_a_bound_every_slot_and_day_has_its_own_window() {
         let rows: Vec<(i64, u64)> = (0..100).map(|hour| (hour, 1)).collect();
         let found = windows(&rows, 0);
         assert_eq!(found[..3], [((0, 24), 24), ((24, 48), 24), ((48, 49), 1)]);
@@ -229,16 +229,16 @@ mod tests {
 
     #[test]
     fn a_dense_day_is_not_counted_in_parts() {
-        // Half a day of what is dense as a whole is among the newest slots until others come.
+        // The first half of a dense day is among the newest slots until later slots arrive.
         let day = (0..24).map(|hour| (hour, 1));
         let later = (30..83).map(|hour| (hour, 0));
         assert_eq!(windows(&day.chain(later).collect::<Vec<_>>(), 20)[0], ((0, 24), 24));
     }
 
     proptest! {
-        /// Whatever slots rows have, each belongs to one window that holds it, and windows are few.
+        /// Whatever slots the rows have, each row is in exactly one window, and windows are few.
         #[test]
-        fn rows_are_in_one_window_each(
+        fn each_row_is_in_one_window(
             slots in prop::collection::vec(
                 (prop_oneof![-2_000i64..2_000, -1_200_000i64..1_200_000], 0u64..3),
                 1..6_000,
