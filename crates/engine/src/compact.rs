@@ -1,13 +1,14 @@
-//! Compaction: blocks of an hour become one, then those of a day.
+//! Compaction: merges the blocks of an hour into one, then those of a day.
 //!
-//! [`merge_policy`] chooses, a signal ([`Merging`]) computes, this file does the I/O: opens the inputs,
-//! feeds pages to the merger on the CPU pool, streams its output into the new object, and commits the
-//! exchange under the precondition that all inputs are still there. Any number of processes may compact the
-//! same bucket: of two merges of one block only one is committed, the other's object is deleted.
+//! [`merge_policy`] chooses the merges, a signal ([`Merging`]) computes them, and this file does the
+//! I/O. It opens the inputs, feeds pages to the merger on the CPU pool, streams the output into the new
+//! object, and commits the replacement under the precondition that all inputs are still in the catalog.
+//! Any number of processes may compact the same bucket: of two merges of one block only one is
+//! committed, and the other's object is deleted.
 //!
-//! Several processes share the work: each window belongs to the live writer that rendezvous hashing
-//! gives it. That choice saves effort and decides nothing: a wrong view of who is alive costs a merge
-//! that is not committed.
+//! Several processes share the work: rendezvous hashing assigns each window to a live writer. The
+//! assignment only avoids duplicate work; correctness does not depend on it. A wrong view of who is
+//! alive costs a merge that is not committed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,7 +41,7 @@ use crate::shared::Shared;
 use crate::view::Views;
 use crate::windows::{day_of, is_long};
 
-/// How long a block waits for its merge before retention rewrites it as it is.
+/// How long retention waits for a block's merge before it rewrites the block.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Merges blocks of one engine's store.
@@ -73,8 +74,8 @@ impl Compactor {
         }
     }
 
-    /// Does the next merge that is due and ours, on behalf of `incarnation`, without what is past these
-    /// retentions; `false` when there is none.
+    /// Does the next merge that is due and that `incarnation` owns, without rows past these retentions.
+    /// Returns `false` when there is none.
     pub(crate) async fn compact_once(&self, incarnation: Id, kept: &Expiries) -> Result<bool, Error> {
         let snapshot = self.catalog.snapshot();
         let now_ns = self.env.now_ns();
@@ -84,12 +85,12 @@ impl Compactor {
             let left_alone = self.left_alone(&dataset);
             let blocks: Vec<_> = snapshot.blocks(&dataset, TimeRange::ALL).cloned().collect();
             let mut due = due_merges(&self.policy, dataset.signal, now_ns, &blocks, &left_alone);
-            // What another writer is to do must not keep what is ours waiting.
+            // A merge that another writer owns must not block ours.
             let ours = due.find(|merge| is_owner(&snapshot, &dataset, merge.window, incarnation));
             let Some(merge) = ours else { continue };
             match self.merge(incarnation, &snapshot, (&dataset, kept.get(&dataset)), merge).await {
                 Ok(()) => return Ok(true),
-                // What fails for one dataset keeps no other one waiting.
+                // A failure for one dataset must not block the others.
                 Err(error) => {
                     tracing::warn!(%dataset, %error, "blocks could not be merged");
                     failed.get_or_insert(error);
@@ -137,8 +138,7 @@ impl Compactor {
         Ok(())
     }
 
-    /// Takes the series out of the inputs of a merge that are kept no longer: what is written anew anyway
-    /// need not hold them.
+    /// Removes expired series from the inputs of a merge, which are written again anyway.
     async fn take_out<M: Merging>(
         &self,
         work: &Work<'_>,
@@ -168,13 +168,13 @@ impl Compactor {
         let expired = M::expired(&self.reader, input, expiry, &self.budget).await?;
         let rows = expired.rows.total();
         if rows > meta.rows {
-            let reason = format!("its index tells of {rows} rows of {}", meta.rows);
+            let reason = format!("its index lists {rows} rows, the block has {}", meta.rows);
             return Err(Error::Damaged { path: meta.path(), reason });
         }
         Ok(expired)
     }
 
-    /// Makes a block clean of the started delete requests, if it is not: rewrites it without their rows.
+    /// Rewrites a block without the rows of started delete requests, if it has any.
     pub(crate) async fn clean(
         &self,
         incarnation: Id,
@@ -208,8 +208,8 @@ impl Compactor {
         Ok(Cleaned::Rewritten)
     }
 
-    /// Whether a merge may take the block, now or when its day is over. Long blocks are not awaited: mostly
-    /// there is no merge of them.
+    /// Whether a merge may include the block, now or when its day is over. Long blocks are not waited
+    /// for, because usually no merge includes them.
     pub(crate) fn awaits_merge(&self, snapshot: &Snapshot, block: &BlockMeta) -> bool {
         let day = day_of(block.window.start);
         if is_long(block.window) {
@@ -219,8 +219,8 @@ impl Compactor {
         !self.is_settled(day, &of_day) || self.may_be_merged(&of_day, &[block])
     }
 
-    /// Whether a merge may take a block of a group, now or when its day is over. Other groups of the day need
-    /// not be quiet: those that were just rolled are not.
+    /// Whether a merge may include a block of a group, now or when its day is over. Other groups of the
+    /// day need not be quiet: those that were just rolled are not.
     pub(crate) fn group_awaits_merge(&self, snapshot: &Snapshot, blocks: &[Arc<BlockMeta>]) -> bool {
         let Some(first) = blocks.first() else { return false };
         let day = day_of(first.window.start);
@@ -233,8 +233,8 @@ impl Compactor {
         merge_policy::is_settled(&self.policy, self.env.now_ns(), day, blocks)
     }
 
-    /// Whether a merge is due in a day that may be of one of these blocks. One that does not come, for want
-    /// of memory or because of a store that fails, is not awaited for ever.
+    /// Whether a merge of the day is due that may include one of these blocks. Gives up on a block after
+    /// [`MERGE_PATIENCE`], because the merge may never come for lack of memory or a failing store.
     fn may_be_merged(&self, of_day: &[Arc<BlockMeta>], blocks: &[&BlockMeta]) -> bool {
         let now_ns = self.env.now_ns();
         let is_young = |block: &&BlockMeta| {
@@ -246,8 +246,8 @@ impl Compactor {
         due_merges(&self.policy, young.dataset.signal, now_ns, of_day, &left_alone).next().is_some()
     }
 
-    /// Takes the series out of a block that are kept no longer: all of it leaves the catalog, or it is
-    /// rewritten without them when that is worth it.
+    /// Removes expired series from a block: removes the block from the catalog if all are expired, or
+    /// rewrites it if enough are.
     pub(crate) async fn expire(
         &self,
         incarnation: Id,
@@ -291,8 +291,9 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// The blocks of a day that are rolled together, given those of the day in the order of writing,
-    /// whether its slots are to be kept apart, and the long blocks that may have rows of it.
+    /// Groups the blocks of a day that are rolled together. The blocks come in the order of writing.
+    /// `are_apart` says whether the slots are kept apart, and `long` are the long blocks that may have
+    /// rows of the day.
     pub(crate) fn groups_of(
         &self,
         (day, are_apart): (TimeRange, bool),
@@ -312,7 +313,7 @@ impl Compactor {
         Ok(())
     }
 
-    /// Whether a block was found damaged or missing lately.
+    /// Whether a block was recently found damaged or missing.
     pub(crate) fn is_damaged(&self, id: Id) -> bool {
         self.backoff().is_damaged(id)
     }
@@ -325,12 +326,12 @@ impl Compactor {
         self.env.now_ns()
     }
 
-    /// What merges and cuts of a dataset leave alone now.
+    /// The blocks and merges that compaction of a dataset skips now.
     pub(crate) fn left_alone(&self, dataset: &Dataset) -> LeftAlone {
         self.backoff().of(dataset)
     }
 
-    /// Leaves the only input of a merge alone for a while.
+    /// Skips the only input of a merge for a while.
     pub(crate) fn leave_alone(&self, snapshot: &Snapshot, merge: &merge_policy::Merge) {
         let now = self.env.monotonic();
         if let Some(block) = merge.inputs.first().and_then(|id| snapshot.block(*id)) {
@@ -344,7 +345,7 @@ impl Compactor {
         backoff
     }
 
-    /// What the rules do to each of the inputs.
+    /// What the rules remove from each of the inputs.
     pub(crate) async fn touch<M: Merging>(
         &self,
         inputs: &[Arc<M::Block>],
@@ -357,8 +358,8 @@ impl Compactor {
         Ok(all)
     }
 
-    /// Replaces opened blocks by one, without the rows that deletes and retention take out; those of the
-    /// latter are `expired`. Gives the block's id.
+    /// Replaces opened blocks by one, without the rows that deletes and retention remove. Retention
+    /// removes `expired` of them. Returns the new block's id.
     pub(crate) async fn exchange<M: Merging>(
         &self,
         work: &Work<'_>,
@@ -384,7 +385,7 @@ impl Compactor {
         Ok(id)
     }
 
-    /// Writes a block of what is left of opened ones, of this window and level. It is not committed.
+    /// Writes the remaining rows of opened blocks as one block of this window and level. Does not commit it.
     pub(crate) async fn make<M: Merging>(
         &self,
         work: &Work<'_>,
@@ -431,7 +432,7 @@ impl Compactor {
         Ok(inputs)
     }
 
-    /// Leaves a damaged input alone for a while.
+    /// Skips a damaged input for a while.
     pub(crate) fn note_damage(&self, snapshot: &Snapshot, merge: &merge_policy::Merge, error: &Error) {
         let now = self.env.monotonic();
         self.backoff().note_damage(now, snapshot, &merge.inputs, error);
@@ -463,7 +464,7 @@ impl Compactor {
         }
     }
 
-    /// Exchanges the inputs for what was made of them.
+    /// Commits the replacement of the inputs by the new blocks.
     pub(crate) async fn commit(&self, work: &Work<'_>, made: Vec<Made>) -> Result<(), Error> {
         let (incarnation, inputs) = (work.incarnation, &work.merge.inputs);
         let at_ms = self.env.now_ns() / 1_000_000;
@@ -503,32 +504,33 @@ impl Made {
         self.meta.rows > 0 || self.counts.beside > 0
     }
 
-    /// Whether it holds something that belongs to a time.
+    /// Whether it has rows or exemplars, which belong to a time, and not only metadata.
     pub(crate) fn has_times(&self) -> bool {
         self.meta.rows > 0 || self.counts.exemplars > 0
     }
 }
 
-/// A merge to be done.
+/// A merge to be done, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
-    /// On whose behalf.
+    /// The incarnation that commits it.
     pub(crate) incarnation: Id,
-    /// The catalog that names its inputs.
+    /// The snapshot that contains its inputs.
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) merge: &'a merge_policy::Merge,
-    /// What started delete requests take out.
+    /// The rows that started delete requests remove.
     pub(crate) due: &'a DueRules,
-    /// Which points become rollups.
+    /// Which points become rollups, if any.
     pub(crate) rollup: Option<&'a Arc<DayRollup>>,
 }
 
 impl Work<'_> {
     fn meta(&self, id: Id) -> Result<&Arc<BlockMeta>, Error> {
-        self.snapshot.block(id).ok_or_else(|| Error::Internal("a merge of unknown blocks".to_owned()))
+        self.snapshot.block(id).ok_or_else(|| Error::Internal("a merge names unknown blocks".to_owned()))
     }
 
-    /// What the result is clean of. Rules that cannot be applied leave it as clean as its inputs.
+    /// The number of the entry through which the result is clean of delete requests. If rules cannot be
+    /// applied, the result is as clean as its least clean input.
     pub(crate) fn through(&self) -> u64 {
         let metas = self.merge.inputs.iter().filter_map(|id| self.snapshot.block(*id));
         let least = metas.map(|meta| meta.deletes_through).min().unwrap_or(0);
@@ -536,24 +538,25 @@ impl Work<'_> {
     }
 }
 
-/// The blocks that belong to a day, or to a slot of it.
+/// The blocks whose window is a day or a slot of it.
 pub(crate) fn blocks_of_day(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<BlockMeta>> {
     snapshot.blocks(dataset, day).filter(|block| !is_long(block.window)).cloned().collect()
 }
 
-/// Whether a window's work is that of this writer.
+/// Whether this writer owns the work on a window.
 pub(crate) fn is_owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange, incarnation: Id) -> bool {
     owner(snapshot, dataset, window) == Some(incarnation)
 }
 
-/// The live writer whose work a window is: the highest hash of writer, dataset and window wins.
+/// The live writer that owns the work on a window: the one with the highest hash of writer, dataset and
+/// window.
 fn owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange) -> Option<Id> {
     let live = snapshot.writers().values().filter(|writer| !writer.is_sealed());
     let weight = |incarnation: Id| {
         let mut key = incarnation.to_bytes().to_vec();
         key.extend_from_slice(dataset.tenant.as_str().as_bytes());
         key.extend_from_slice(&window.start.to_le_bytes());
-        // Logs are hashed as by programs that know nothing of metrics: all must name the same owner.
+        // Programs without metrics hash logs without the signal, and all must compute the same owner.
         if dataset.signal != Signal::Logs {
             key.extend_from_slice(dataset.signal.as_str().as_bytes());
         }

@@ -1,12 +1,11 @@
 //! Compiled queries of delete requests, within a memory budget.
 //!
 //! A query of 45 bytes may take megabytes when it is compiled, and a tenant may have a thousand open
-//! requests. Compiled queries are therefore reserved from one budget. When another one needs the memory,
-//! those that are not in use are dropped, the least recently used first, and compiled again when they are
-//! used.
+//! requests. Compiled queries are therefore reserved from one budget. When another query needs the
+//! memory, idle queries are evicted, the least recently used first, and compiled again on the next use.
 //!
-//! **Invariants.** A compiled query is reserved for as long as it exists. One query is compiled at a time.
-//! What a use of it remembers (states of automata) ends with the use.
+//! **Invariants.** A compiled query is reserved for as long as it exists. One query is compiled at a
+//! time. The state that a use accumulates (states of automata) is freed with the use.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,21 +17,22 @@ use sandur_query::{Error as QueryError, RowLook, RowSelector, SelectorCompiler};
 
 use crate::error::FilterError;
 
-/// Part of the budget that the query of a new request may take: it must fit beside that of another one.
+/// A new request's query may take this fraction of the budget (half), so that another query fits as well.
 const NEW_SHARE: u64 = 2;
-/// The same in bytes: more takes too long to compile, which happens again and again when memory is short.
+/// The same bound in bytes. A larger query takes too long to compile, which is repeated when memory is
+/// short.
 const NEW_BYTES_MAX: u64 = 16 << 20;
 /// Name of the budget that counts one query while it is compiled.
 const ONE: &str = "filter of a delete request";
 
-/// The query of a delete request as it was written.
+/// The query of a delete request as text.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterText {
-    /// The request.
+    /// The id of the request.
     pub id: Id,
-    /// Which language it is in.
+    /// The signal, which decides the query language.
     pub signal: Signal,
-    /// The query.
+    /// The text of the query.
     pub text: Arc<str>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct FilterText {
 pub(crate) struct Compiled {
     selector: Arc<dyn RowSelector>,
     bytes: u64,
-    /// Of what the selector holds no reservation for itself.
+    /// For the part of the selector that has no reservation of its own.
     _memory: Reservation,
 }
 
 impl Compiled {
-    /// What it selects.
+    /// Selects the rows.
     pub fn selector(&self) -> &dyn RowSelector {
         &*self.selector
     }
@@ -55,15 +55,15 @@ impl Compiled {
         self.bytes
     }
 
-    /// Begins to look at rows. The job pays for what that remembers; a job that cannot is ended, and then the
-    /// look selects whatever it likes.
+    /// Begins to look at rows. The current job pays for the state that this accumulates. A job that
+    /// cannot pay is stopped; until then the look may select any row.
     pub fn look(&self) -> (Box<dyn RowLook + '_>, Option<Reservation>) {
         let memory = reserve_exactly(self.bytes).ok().flatten();
         (self.selector.look(), memory)
     }
 }
 
-/// Compiles queries of delete requests, and keeps what the budget allows.
+/// Compiles queries of delete requests, and caches them within the budget.
 pub(crate) struct Filters {
     env: Env,
     budget: MemoryBudget,
@@ -72,12 +72,12 @@ pub(crate) struct Filters {
     kept: Mutex<LruMap<Id, Arc<Compiled>>>,
     /// Held while a query is compiled.
     turn: Mutex<()>,
-    /// Held by those whose query takes a thread of the CPU pool: others wait without one.
+    /// Held by the caller whose query is compiled on the CPU pool, so that waiting callers occupy no thread.
     queue: tokio::sync::Mutex<()>,
 }
 
 impl Filters {
-    /// Filters that these functions compile within the budget.
+    /// Compiles with these functions, within the budget.
     pub fn new(
         env: Env,
         budget: MemoryBudget,
@@ -93,8 +93,8 @@ impl Filters {
         self.budget.limit() / 2
     }
 
-    /// Compiles the query of a request that is to be made, on the CPU pool: fails when it takes more memory
-    /// than a new one may.
+    /// Compiles the query of a new request on the CPU pool. Fails if it takes more memory than a new
+    /// query may.
     pub async fn check(
         self: &Arc<Self>,
         query: FilterText,
@@ -106,7 +106,7 @@ impl Filters {
         self.env.run_cpu(lane, move || filters.make(&query, most)).await
     }
 
-    /// The compiled query; compiles it on the CPU pool when it is not kept.
+    /// Returns the compiled query. Compiles it on the CPU pool if it is not cached.
     pub async fn get(self: &Arc<Self>, query: &FilterText, lane: Lane) -> Result<Arc<Compiled>, FilterError> {
         if let Some(kept) = self.find(query.id) {
             return Ok(kept);
@@ -116,8 +116,8 @@ impl Filters {
         self.env.run_cpu(lane, move || filters.get_here(&query)).await
     }
 
-    /// The compiled query; compiles it where it is called, which must be a job of the CPU pool, when it is
-    /// not kept.
+    /// Returns the compiled query. Compiles it in the calling thread, which must be of the CPU pool, if
+    /// it is not cached.
     pub fn get_here(&self, query: &FilterText) -> Result<Arc<Compiled>, FilterError> {
         if let Some(kept) = self.find(query.id) {
             return Ok(kept);
@@ -141,7 +141,7 @@ impl Filters {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compiles a query, in place of kept ones when memory is short.
+    /// Compiles a query. Evicts cached ones when memory is short.
     fn make(&self, query: &FilterText, most: u64) -> Result<Arc<Compiled>, FilterError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = self.find(query.id) {
@@ -155,8 +155,8 @@ impl Filters {
         }
     }
 
-    /// Drops the half of the kept queries that was not used for longest, without those in use; whether any
-    /// was dropped.
+    /// Evicts the least recently used half of the cached queries that are not in use. Returns whether
+    /// any was evicted.
     fn drop_idle(&self) -> bool {
         let mut kept = self.kept();
         let is_idle = |(_, compiled): &(&Id, &Arc<Compiled>)| Arc::strong_count(compiled) == 1;
@@ -174,7 +174,7 @@ impl Filters {
         };
         let one = self.budget.child(ONE, most);
         let owner = Bounded::new(one.clone());
-        // What is kept belongs to no query: the next one uses it.
+        // The selector is shared by later queries, so no query's account is charged.
         let job = || job::run(owner.clone(), || compile(&query.text));
         let selector = match Account::run_on(None, job) {
             Ok(Ok(selector)) => selector,
@@ -189,7 +189,7 @@ impl Filters {
     }
 }
 
-/// Whether a query is too large by itself, or others hold the memory.
+/// Converts a refused reservation: the query alone is too large, or others use the memory.
 fn too_large(refusal: OverBudget, most: u64) -> FilterError {
     match refusal.budget == ONE {
         true => FilterError::TooLarge { limit: most },
@@ -197,7 +197,7 @@ fn too_large(refusal: OverBudget, most: u64) -> FilterError {
     }
 }
 
-/// Which series a request names.
+/// The series that a request names.
 #[derive(Clone)]
 pub(crate) struct Naming {
     matchers: Arc<[Matcher]>,
@@ -205,36 +205,36 @@ pub(crate) struct Naming {
 }
 
 impl Naming {
-    /// That of a compiled query. The matchers are copies: what they remember goes with them.
+    /// Copies the matchers of a compiled query, so that state that they accumulate is freed with the copy.
     pub fn of(selector: &dyn RowSelector) -> Self {
         Self { matchers: selector.matchers().into(), is_exact: selector.is_exact() }
     }
 
-    /// The same, when nothing of it was compiled: it takes no more than its text, and can be kept apart from
-    /// the query.
+    /// The same if no part of the matchers was compiled. Then it takes no more memory than its text and
+    /// can be kept without the query.
     pub fn of_texts(selector: &dyn RowSelector) -> Option<Self> {
         let is_text = |matcher: &Matcher| matches!(matcher.op(), MatchOp::Equal | MatchOp::NotEqual);
         selector.matchers().iter().all(is_text).then(|| Self::of(selector))
     }
 
-    /// Conditions on the series.
+    /// The conditions on the series.
     pub fn matchers(&self) -> &[Matcher] {
         &self.matchers
     }
 
-    /// Whether series that have other labels than those of the matchers are left out.
+    /// Whether series with labels other than those of the matchers are excluded.
     pub fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// Whether a series is of those that it names.
+    /// Whether it names this series.
     pub fn names_series(&self, labels: &Labels) -> bool {
         let is_other = |name: &str| self.names_without(name).is_some();
         matches_all(&self.matchers, labels) && !labels.iter().any(|(name, _)| is_other(name))
     }
 
-    /// What series with a label have to fulfil beside the matchers, when the request leaves other labels out:
-    /// not to have it.
+    /// The extra condition on series with this label if the request excludes other labels: that the
+    /// label is absent.
     pub fn names_without(&self, label: &str) -> Option<Matcher> {
         let is_named = || self.matchers.iter().any(|matcher| matcher.name() == label);
         let is_other = self.is_exact && !is_graphite_label(label) && !is_named();

@@ -1,19 +1,19 @@
-//! Long blocks: blocks of several days, which flushes make of rows that are spread thin
+//! Long blocks: blocks of several days, which flushes make of rows that are spread over a long time
 //! ([`windows`](crate::windows)).
 //!
-//! Days are grouped into cells of 1, 8, 64, 512 ... days, each cell within one of the next size. A long block
-//! belongs to the smallest cell that holds its rows. Long blocks of one cell are merged with each other. One
-//! that has become large, or that stands in the way, is cut at the borders of the cells within its own: its
-//! parts belong to smaller cells, and at last to days, whose blocks are merged as all others. So a byte is
-//! rewritten once for each size of cells, whatever the order in which the days of a backfill come.
+//! Days are grouped into cells of 1, 8, 64, 512 ... days, each cell within one of the next size. A long
+//! block belongs to the smallest cell that contains its rows. Long blocks of one cell are merged with
+//! each other. A large one, or one that blocks other work, is cut at the borders of the next smaller
+//! cells. Its parts belong to smaller cells, and finally to days, whose blocks are merged as usual. So a
+//! byte is rewritten once for each size of cells, in whatever order the days of a backfill arrive.
 //!
-//! A block stands in the way of retention when a part of it is past a period; of blocks of a day when they
-//! could be merged without it ([`merge_runs`](crate::merge_runs)), and of others of its cell when it cannot
-//! be merged with them. Those that stand in the way of rollups are found there
-//! ([`rollups`](crate::rollups)).
+//! A long block blocks retention when a part of it is past a period. It blocks merges of a day when the
+//! day's blocks could be merged without it ([`merge_runs`](crate::merge_runs)), and merges of its cell
+//! when it cannot be merged with the others. Long blocks that block rollups are found in
+//! [`rollups`](crate::rollups).
 //!
-//! **Invariants.** A pure function of blocks, periods and the clock. What a block is cut into is never as
-//! long as the block.
+//! **Invariants.** The choice is a pure function of blocks, periods and the clock. The parts of a block
+//! are always shorter than the block.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,23 +26,24 @@ use crate::merge_policy::CompactionPolicy;
 use crate::retention::Expiry;
 use crate::windows::{days_of, is_long};
 
-/// Cells of one size that a cell of the next size holds.
+/// How many cells of one size make a cell of the next size.
 const CELLS: i64 = 8;
-/// What is added to the number of a day, so that none is negative: a cell of cells, larger than all of time.
+/// Added to the number of a day, so that none is negative: a power of [`CELLS`] that exceeds the number
+/// of days before 1970 that timestamps can have.
 const DAYS_BEFORE_1970: i64 = CELLS.pow(6);
-/// Part of a block's length that may be past a period of retention before it is cut.
+/// A block is cut when this fraction of its length (an eighth) is past a period of retention.
 const EXPIRED_PART: i64 = 8;
 
 /// A cell of days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
-    /// Its days.
+    /// Its length in days.
     days: i64,
-    /// Its number among the cells of this size.
+    /// Its number among the cells of this length.
     number: i64,
 }
 
-/// The smallest cell that holds the rows of a block.
+/// The smallest cell that contains the rows of a block.
 pub(crate) fn cell_of(block: &BlockMeta) -> Cell {
     let (first, end) = days(block);
     let mut days = 1i64;
@@ -52,7 +53,7 @@ pub(crate) fn cell_of(block: &BlockMeta) -> Cell {
     Cell { days, number: first.div_euclid(days) }
 }
 
-/// The windows of the parts that a long block is cut into, by time.
+/// The windows of the parts into which a long block is cut, by time.
 pub(crate) fn parts_of(block: &BlockMeta) -> Vec<TimeRange> {
     let ((first, end), cell) = (days(block), cell_of(block));
     let within = (cell.days / CELLS).max(1);
@@ -65,14 +66,14 @@ pub(crate) fn parts_of(block: &BlockMeta) -> Vec<TimeRange> {
 
 /// The numbers of the first day of a block's rows, and of the day after the last one.
 fn days(block: &BlockMeta) -> (i64, i64) {
-    // A block of nothing but what stands beside rows has no times of its own.
+    // A block with only exemplars or metadata has no times of rows.
     let TimeRange { start, end } =
         if block.rows > 0 { days_of(block.min_ts, block.max_ts) } else { block.window };
     let number = |instant: i64| instant.div_euclid(DAY_NS) + DAYS_BEFORE_1970;
     (number(start), number(end.saturating_add(DAY_NS - 1)).max(number(start) + 1))
 }
 
-/// Long blocks by their cells, but for those that are large or left alone.
+/// Long blocks by their cells, without the large and the excluded ones.
 pub(crate) fn by_cells<'a>(
     policy: &CompactionPolicy,
     long: &[&'a BlockMeta],
@@ -87,15 +88,15 @@ pub(crate) fn by_cells<'a>(
     cells
 }
 
-/// The window of what long blocks become.
+/// The window of the merge of these blocks.
 pub(crate) fn union(blocks: &[&BlockMeta]) -> TimeRange {
     let start = blocks.iter().map(|block| block.window.start).min().unwrap_or(0);
     let end = blocks.iter().map(|block| block.window.end).max().unwrap_or(start);
     TimeRange::new(start, end)
 }
 
-/// The long blocks of a dataset that are to be cut, but for those that are left alone. Merges that are due
-/// come first.
+/// The long blocks of a dataset that are due to be cut, without the excluded ones. Call it after the due
+/// merges.
 pub(crate) fn due_cuts<'a>(
     (policy, now_ns): (&CompactionPolicy, i64),
     expiry: Option<&Expiry>,
@@ -109,7 +110,7 @@ pub(crate) fn due_cuts<'a>(
     let metas: Vec<&BlockMeta> = long.iter().map(|block| &***block).collect();
     let crowded = by_cells(policy, &metas, left_alone).into_values();
     let crowded = crowded.filter(|blocks| blocks.len() >= policy.hour_blocks_max);
-    // The one that was written first ends most runs.
+    // Most runs end at the block that was written first.
     let oldest = crowded.filter_map(|blocks| blocks.into_iter().min_by_key(|block| block.order_of_writing()));
     let in_the_way: Vec<_> = oldest.map(|block| block.id).collect();
     let is_due = move |block: &&Arc<BlockMeta>| {
@@ -120,13 +121,13 @@ pub(crate) fn due_cuts<'a>(
     long.into_iter().filter(is_due)
 }
 
-/// Whether a block stands between blocks of a day in the order of writing, so that they cannot be merged now
-/// that the day is over.
+/// Whether a block is between blocks of a day in the order of writing, so that these cannot be merged
+/// although the day is over.
 fn parts_a_day(block: &BlockMeta, of_days: &[&Arc<BlockMeta>], over_ns: i64) -> bool {
     let times = TimeRange::inclusive(block.min_ts, block.max_ts);
     let mut sides: BTreeMap<i64, [bool; 2]> = BTreeMap::new();
     let near = of_days.iter().filter(|one| times.touches(one.min_ts, one.max_ts));
-    // Blocks of logs have no places: any of them are merged.
+    // Blocks of logs have no places: they are merged in any order.
     for one in near.filter(|one| one.place > 0 && one.max_ts < over_ns) {
         let day = one.window.start.div_euclid(DAY_NS);
         let is_later = one.order_of_writing() > block.order_of_writing();
@@ -139,7 +140,7 @@ fn parts_a_day(block: &BlockMeta, of_days: &[&Arc<BlockMeta>], over_ns: i64) -> 
     false
 }
 
-/// Whether a day or more of a block is past a period of retention, and an eighth of its length.
+/// Whether at least a day of a block, and at least an eighth of its length, is past a period of retention.
 fn is_partly_past(expiry: &Expiry, block: &BlockMeta) -> bool {
     let length = block.max_ts.saturating_sub(block.min_ts);
     let part_ns = (length / EXPIRED_PART).max(DAY_NS);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn large_and_crowding_blocks_are_cut_and_those_that_are_partly_past_their_time() {
+    fn large_crowding_and_partly_expired_blocks_are_cut() {
         let policy = CompactionPolicy { hour_blocks_max: 3, ..CompactionPolicy::default() };
         let blocks = [
             block(1, (0, 3), policy.long_raw_bytes_max),
@@ -197,12 +198,16 @@ mod tests {
         };
         let kept = |days| Some(Expiry::new(Retention::uniform(days * DAY_NS), 128 * DAY_NS));
         assert_eq!(due(None, &LeftAlone::default()), [1, 3]);
-        assert_eq!(due(kept(125), &LeftAlone::default()), [1, 3], "less than an eighth of the second one");
+        assert_eq!(
+            due(kept(125), &LeftAlone::default()),
+            [1, 3],
+            "less than an eighth of the second one is past"
+        );
         assert_eq!(due(kept(122), &LeftAlone::default()), [1, 2, 3]);
-        assert_eq!(due(kept(30), &LeftAlone::default()), [1, 3, 4], "others are past it as a whole");
+        assert_eq!(due(kept(30), &LeftAlone::default()), [1, 3, 4], "the others are completely past it");
         let mut left = LeftAlone::default();
         left.blocks.extend([Id(1), Id(3)]);
-        assert_eq!(due(None, &left), [], "two of the cell are left");
+        assert_eq!(due(None, &left), [], "two blocks of the cell are not excluded");
     }
 
     #[test]

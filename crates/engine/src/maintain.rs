@@ -1,7 +1,8 @@
-//! The background: deletes, merges, retention, rollups, the catalog's own housekeeping, garbage collection.
+//! Upkeep in the background: deletes, merges, retention, rollups, the catalog's own housekeeping,
+//! garbage collection.
 //!
-//! One task, one thing at a time, so that its memory is one merge. Whatever fails is logged and tried
-//! again at the next round; nothing here is needed for an answer to be right.
+//! One task does one thing at a time, so that its memory is that of one merge. Failures are logged and
+//! retried in the next round. No answer depends on upkeep to be correct.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::retention::series::SeriesRetention;
 use crate::rollups::days::RollupDays;
 use crate::shared::Shared;
 
-/// Works until the engine stops.
+/// Runs upkeep until the engine stops.
 pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let options = shared.options.maintenance.clone();
     let compactor = Compactor::new(&shared, reader, &options);
@@ -28,15 +29,15 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
     while shared.pause(options.interval).await {
         if shared.local {
-            // In a bucket the follower looks, every second.
-            warn("a look at the catalog", catalog_is_there(&shared).await);
+            // In a bucket the follower checks the catalog every second.
+            warn("checking the catalog", catalog_is_there(&shared).await);
         }
         if shared.catalog.lost().is_some() {
-            // Nothing can be committed, so whatever is written now is garbage that must not be deleted.
+            // Nothing can be committed now, so whatever is written is garbage that must not be deleted.
             return;
         }
         if !shared.is_registered() {
-            // Every commit has a writer as its author.
+            // Every commit needs a registered writer as its author.
             continue;
         }
         compact_all(&shared, &compactor, &mut deletes, &mut retention).await;
@@ -61,14 +62,14 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
     }
 }
 
-/// Notices when the catalog was emptied or replaced under this process.
+/// Detects that the catalog was emptied or replaced while this process runs.
 async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
     shared.publish(shared.catalog.refresh().await?);
     Ok(())
 }
 
-/// Merges and cuts blocks until nothing is due, deletes first each time. A merge that fails ends the round:
-/// the next one sees a newer state.
+/// Merges and cuts blocks until nothing is due, with due deletes before each. A merge that fails ends
+/// the round; the next round works on a newer state.
 async fn compact_all(
     shared: &Shared,
     compactor: &Compactor,
@@ -78,7 +79,7 @@ async fn compact_all(
     let signal = shared.shutdown.signal();
     while !signal.is_triggered() {
         deletes.round(compactor).await;
-        // A merge may take long, and what is configured change meanwhile.
+        // A merge may take long, and the configuration may change meanwhile.
         let options = &shared.options.maintenance;
         let kept = retention.look(&shared.env, &shared.catalog.snapshot(), options);
         let merged = compactor.compact_once(shared.incarnation(), &kept).await;

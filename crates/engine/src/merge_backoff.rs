@@ -1,11 +1,12 @@
-//! What merges leave alone for a while: damaged blocks, and what does not fit into the memory of upkeep.
+//! Blocks and windows that are excluded from merges for an hour: damaged blocks, and merges that do not
+//! fit into the memory of upkeep.
 //!
-//! A merge that failed would fail again in the next round, and while it is the next one to do, no other one
-//! of its dataset is done. So after a merge for which there is no memory the next of the same window takes
-//! half as many blocks, each of which costs an open group; of two blocks that are too large for each other,
-//! the larger one is left as it is. Damaged blocks are left alone so that their neighbours can be merged. All
-//! of that ends after an hour: a file may be brought back, rows expire, and other upkeep may have held the
-//! memory.
+//! A merge that failed would fail again in the next round, and as long as it is the next one, no other
+//! merge of its dataset is done. So after a merge that found no memory, the next merge of the same
+//! window has half as many inputs, each of which costs an open group. If only two blocks are too large
+//! together, the larger one is excluded. Damaged blocks are excluded so that their neighbours can be
+//! merged. After an hour all is tried again: an object may be restored, rows expire, and other upkeep
+//! may have held the memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::merge_policy::Merge;
 
 const PAUSE: Duration = Duration::from_secs(3_600);
 
-/// What failed lately, and until when it counts.
+/// Recent failures, each with the monotonic time until which it counts.
 #[derive(Debug, Default)]
 pub(crate) struct MergeBackoff {
     damaged: BTreeMap<Id, Duration>,
@@ -30,23 +31,23 @@ pub(crate) struct MergeBackoff {
 /// The merges of one window to one level.
 type Place = (Dataset, i64, u8);
 
-/// What a choice among the merges of one dataset heeds.
+/// Blocks and windows excluded from merge selection in one dataset.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeftAlone {
-    /// Blocks that no merge takes.
+    /// Blocks that no merge includes.
     pub(crate) blocks: BTreeSet<Id>,
     narrowed: BTreeMap<(i64, u8), usize>,
 }
 
 impl LeftAlone {
-    /// Blocks at most of a merge to this level, where the policy allows so many.
+    /// The most blocks of a merge to this level; at most `allowed`, which the policy allows.
     pub(crate) fn inputs_max(&self, window: TimeRange, level: u8, allowed: usize) -> usize {
         self.narrowed.get(&(window.start, level)).map_or(allowed, |narrowed| allowed.min(*narrowed))
     }
 }
 
 impl MergeBackoff {
-    /// Forgets what is over.
+    /// Forgets failures that have expired.
     pub(crate) fn pass(&mut self, now: Duration) {
         self.damaged.retain(|_, until| now < *until);
         self.too_large.retain(|_, until| now < *until);
@@ -58,7 +59,7 @@ impl MergeBackoff {
         self.damaged.contains_key(&id)
     }
 
-    /// What merges of a dataset leave alone.
+    /// The current exclusions of a dataset.
     pub(crate) fn of(&self, dataset: &Dataset) -> LeftAlone {
         let blocks = self.damaged.keys().chain(self.too_large.keys()).copied().collect();
         let of_dataset = self.narrowed.iter().filter(|((of, ..), _)| of == dataset);
@@ -66,9 +67,9 @@ impl MergeBackoff {
         LeftAlone { blocks, narrowed }
     }
 
-    /// Leaves a damaged input alone. When it cannot be told which one it is, because the result does not add
-    /// up, all of them. One that could not be read because the store did not answer is tried again at the
-    /// next round.
+    /// Excludes a damaged input. If the damaged one is unknown, because the counts of the result are
+    /// wrong, excludes all inputs. A block that could not be read because the store did not answer is
+    /// tried again in the next round.
     pub(crate) fn note_damage(&mut self, now: Duration, snapshot: &Snapshot, inputs: &[Id], error: &Error) {
         let is_meant = |id: &&Id| match error {
             Error::Damaged { path, .. } => snapshot.block(**id).is_some_and(|meta| meta.path() == *path),
@@ -77,7 +78,7 @@ impl MergeBackoff {
         self.damaged.extend(inputs.iter().filter(is_meant).map(|id| (*id, now + PAUSE)));
     }
 
-    /// Makes the next merge of a place for which there was no memory a smaller one.
+    /// After a merge that found no memory, makes the next one of the same window and level smaller.
     pub(crate) fn note_size(&mut self, now: Duration, snapshot: &Snapshot, dataset: &Dataset, merge: &Merge) {
         let until = now + PAUSE;
         if merge.inputs.len() > 2 {

@@ -1,19 +1,19 @@
-//! Which blocks to merge next: a pure function of the blocks, the clock and a few thresholds.
+//! Chooses the blocks to merge next: a pure function of the blocks, the clock and thresholds.
 //!
-//! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet, or
-//! earlier when they become many (of samples: when some are alike); the blocks of one day become a day block
-//! (level 2) once the day is over. A merge never crosses a window, so retention can drop whole blocks. Blocks
-//! that have reached the largest size are left alone; a large block is not rewritten for the sake of a few
-//! small ones.
+//! Blocks of one hour (of samples: two hours) become one (level 1) once the time is over and quiet. They
+//! are merged earlier when there are many of them (of samples: when some have a similar size). The
+//! blocks of one day become a day block (level 2) once the day is over. A merge never crosses a window,
+//! so retention can drop complete blocks. Blocks of the largest size are not merged; a large block is
+//! not rewritten to include a few small ones.
 //!
 //! Blocks of several days are merged with others of their cell, and cut when they are large
 //! ([`long_blocks`](crate::long_blocks)).
 //!
 //! The slots of a large day of samples stay apart: its blocks are rolled slot by slot
-//! ([`rollups`](crate::rollups)), and a block of several slots would tie these together.
+//! ([`rollups`](crate::rollups)), and a block of several slots would prevent that.
 //!
-//! Which rows came first matters to samples, so of their blocks only those are merged that stand beside each
-//! other in the order of writing ([`merge_runs`]); of logs the smallest.
+//! The order of rows matters for samples, so only blocks that are adjacent in the order of writing are
+//! merged ([`merge_runs`]). Of logs the smallest blocks are merged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,22 +32,23 @@ use sandur_model::DAY_NS;
 /// Thresholds of compaction.
 #[derive(Clone, Debug)]
 pub struct CompactionPolicy {
-    /// Raw line bytes above which a block is not merged any more.
+    /// Raw bytes from which on a block is not merged any more.
     pub block_raw_bytes_max: u64,
     /// An hour that is not over is merged when it has this many blocks.
     pub hour_blocks_max: usize,
-    /// So many blocks of samples of one time that is not over are merged when together they make one that is
-    /// twice as large as each. The last hour is asked for most, and a series costs in each block that has it.
+    /// The least number of similar blocks of samples that are merged before their time is over, if the
+    /// result is at least twice as large as each. Queries read the last hour most, and each block of it
+    /// that has a series costs a read.
     pub alike_blocks_min: usize,
-    /// Blocks merged at once at most: bounds the open footers.
+    /// The most blocks of one merge. Bounds the open footers.
     pub inputs_max: usize,
     /// A window is over this long after its end.
     pub window_grace: Duration,
     /// A window is quiet when its newest block is this old.
     pub quiet: Duration,
-    /// Slots and days with fewer raw bytes than this of a flush share a block; 0: each has its own.
+    /// Slots and days with fewer raw bytes in a flush share a block; 0 gives each its own block.
     pub thin_bytes: u64,
-    /// Raw bytes from which a block of several days is cut in parts.
+    /// Raw bytes from which a block of several days is cut into parts.
     pub long_raw_bytes_max: u64,
 }
 
@@ -61,30 +62,30 @@ impl Default for CompactionPolicy {
             inputs_max: 32,
             window_grace: Duration::from_secs(15 * 60),
             quiet: Duration::from_secs(60),
-            // Less is stored in some hundred kilobytes, which are not worth requests of their own.
+            // Less than this is stored in a few hundred kilobytes, which is not worth separate requests.
             thin_bytes: 4 << 20,
-            // A query of a day reads a page of each series that it names, of one block instead of one in ten.
+            // A query of a day reads a page of each series that it names, and only one block of ten is long.
             long_raw_bytes_max: 64 << 20,
         }
     }
 }
 
-/// A day of more than so many of the largest blocks is large.
+/// A day is large if it has more than this many times the bytes of a largest block.
 const LARGE_DAY_BLOCKS: u64 = 16;
 
 impl CompactionPolicy {
-    /// Whether a day with these blocks is so large that it is worked on slot by slot.
+    /// Whether a day with these blocks is large, so that it is processed slot by slot.
     pub(crate) fn is_large<'a>(&self, day: impl Iterator<Item = &'a BlockMeta>) -> bool {
         day.map(|block| block.raw_bytes).fold(0u64, u64::saturating_add) > self.rolled_raw_bytes_max()
     }
 
-    /// Raw bytes at most of a block of which rows became rollups.
+    /// The most raw bytes of a block whose points became rollups.
     pub(crate) fn rolled_raw_bytes_max(&self) -> u64 {
         self.block_raw_bytes_max.saturating_mul(LARGE_DAY_BLOCKS)
     }
 }
 
-/// One merge to do.
+/// A merge to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     /// The blocks to replace.
@@ -95,8 +96,9 @@ pub struct Merge {
     pub level: u8,
 }
 
-/// The merges of one dataset's blocks that are worth doing, but for blocks that are left alone: those of days
-/// first, the oldest window first. No two of them share a block; of a day that is merged no slot is.
+/// The merges of one dataset's blocks that are worth doing, without the blocks in `left_alone`. Merges
+/// of days come first, the oldest window first. No two merges share a block; if a day is merged, none of
+/// its slots is.
 pub(crate) fn due_merges(
     policy: &CompactionPolicy,
     signal: Signal,
@@ -152,8 +154,8 @@ pub(crate) fn due_merges(
     of_days.into_iter().chain(slots.into_iter().filter_map(of_slot)).chain(of_long)
 }
 
-/// The merges of long blocks with others of their cells. `all` are the blocks that may share instants with
-/// them.
+/// The merges of long blocks with others of their cells. `all` are the blocks that may share instants
+/// with them.
 fn merges_of_long(
     (policy, signal, now_ns): (&CompactionPolicy, Signal, i64),
     all: &[&BlockMeta],
@@ -169,7 +171,7 @@ fn merges_of_long(
     by_cells(policy, long, left_alone).into_values().filter_map(of_cell).collect()
 }
 
-/// Whether a day is over, and quiet if it has several blocks: no merge of them becomes due by time alone.
+/// Whether a day is over, and quiet if it has several blocks: time alone makes no more merges of them due.
 pub(crate) fn is_settled(
     policy: &CompactionPolicy,
     now_ns: i64,
@@ -177,7 +179,7 @@ pub(crate) fn is_settled(
     blocks: &[Arc<BlockMeta>],
 ) -> bool {
     let day: Vec<&BlockMeta> = blocks.iter().map(|block| &**block).collect();
-    // Of a whole day the signal makes no difference.
+    // For a complete day the signal makes no difference.
     let choice = Choice {
         policy,
         signal: Signal::Logs,
@@ -189,7 +191,7 @@ pub(crate) fn is_settled(
     choice.is_over(window) && (day.len() < 2 || choice.is_due(window, &day, 2))
 }
 
-/// What a merge of one window is chosen by.
+/// The inputs of the choice of a merge for one window.
 struct Choice<'a> {
     policy: &'a CompactionPolicy,
     signal: Signal,
@@ -197,7 +199,7 @@ struct Choice<'a> {
     /// All blocks that may have rows of the window.
     day: &'a [&'a BlockMeta],
     left_alone: &'a LeftAlone,
-    /// Whether long blocks are merged: their time is over.
+    /// Whether the blocks are long: then their time is over.
     are_long: bool,
 }
 
@@ -207,7 +209,7 @@ impl Choice<'_> {
             return None;
         }
         let inputs_max = self.left_alone.inputs_max(window, level, self.policy.inputs_max);
-        // Two that are nearly large become one that is cut.
+        // Two blocks just below the threshold become one that is cut.
         let raw_bytes_max =
             if self.are_long { 2 * self.policy.long_raw_bytes_max } else { self.policy.block_raw_bytes_max };
         let bounds = Bounds { inputs_max, raw_bytes_max, level };
@@ -215,7 +217,7 @@ impl Choice<'_> {
         let mut chosen = match self.signal {
             Signal::Logs if is_due => smallest(blocks, bounds),
             Signal::Metrics if is_due => best_run(blocks, self.day, bounds),
-            // What is over is merged once, when it is quiet.
+            // A window that is over is merged once, when it is quiet.
             Signal::Metrics if level == 1 && !self.is_over(window) => {
                 run_of_alike(blocks, self.day, bounds, self.policy.alike_blocks_min)
             }
@@ -242,13 +244,13 @@ impl Choice<'_> {
     }
 }
 
-/// As many of the smallest as there may be.
+/// As many of the smallest blocks as the bounds allow.
 fn smallest(mut blocks: Vec<&BlockMeta>, bounds: Bounds) -> Vec<&BlockMeta> {
     blocks.sort_by_key(|block| (block.raw_bytes, block.id));
     let mut chosen: Vec<&BlockMeta> = Vec::new();
     let mut total = 0u64;
     for block in blocks {
-        // The smallest one decides nothing: whether it is written again is up to those that join it.
+        // The smallest block may always be rewritten; the blocks that join it must be worth it.
         let is_worth_it = chosen.is_empty() || pays(total, block, bounds.level);
         let fits = total.saturating_add(block.raw_bytes) <= bounds.raw_bytes_max;
         if chosen.len() >= bounds.inputs_max || !fits || !is_worth_it {
@@ -309,7 +311,7 @@ mod tests {
     fn an_hour_is_merged_when_it_is_over_or_crowded() {
         let policy = CompactionPolicy { hour_blocks_max: 4, ..Default::default() };
         let few: Vec<_> = (0..3).map(|n| block(n, NOON, 0, 10)).collect();
-        assert_eq!(next_of(&policy, NOON.1, &few), None, "still in its grace");
+        assert_eq!(next_of(&policy, NOON.1, &few), None, "within the grace period");
         let merge = next_of(&policy, NOON.1 + HOUR_NS, &few).expect("the hour is over");
         assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2], 1));
         let many: Vec<_> = (0..4).map(|n| block(n, NOON, 0, 10)).collect();
@@ -318,13 +320,13 @@ mod tests {
     }
 
     #[test]
-    fn alike_blocks_of_samples_are_merged_while_their_time_goes_on() {
+    fn similar_blocks_of_samples_are_merged_before_their_time_is_over() {
         let policy = CompactionPolicy::default();
         let slot = (12 * HOUR_NS, 14 * HOUR_NS);
         let blocks: Vec<_> = (0..4).map(|n| block(n, slot, 0, 10)).collect();
         let next = |blocks: &[_], now| next_merge(&policy, Signal::Metrics, now, blocks);
         assert_eq!(next(&blocks[..3], slot.1), None);
-        let merge = next(&blocks, slot.1).expect("they are alike");
+        let merge = next(&blocks, slot.1).expect("they have similar sizes");
         assert_eq!((ids(&merge), merge.level), (vec![0, 1, 2, 3], 1));
         let large = [block(9, slot, 1, 60), blocks[0].clone(), blocks[1].clone(), blocks[2].clone()];
         assert_eq!(next(&large, slot.1), None, "the large one would be rewritten for half of it");
@@ -354,7 +356,7 @@ mod tests {
     fn merges_that_are_due_share_no_block() {
         let policy = CompactionPolicy { hour_blocks_max: 4, ..Default::default() };
         let hour = |h: i64| (h * HOUR_NS, (h + 1) * HOUR_NS);
-        // A day that is over and has an hour that would be merged by itself, and two crowded hours of today.
+        // A day that is over and has an hour that would be merged alone, and two crowded hours of today.
         let of_hour = |h: i64, first: u128| (0..4).map(move |n| block(first + n, hour(h), 0, 10));
         let blocks: Vec<_> = of_hour(3, 0)
             .chain([block(9, hour(5), 1, 10)])
@@ -391,7 +393,7 @@ mod tests {
         let mut large = rests(100);
         large.push(Arc::clone(&full));
         assert_eq!(next(&large), None);
-        // What came for the whole day is merged as before, and what is of one slot.
+        // Blocks of the complete day are merged as before, and so are those of one slot.
         let days = [block(30, (0, DAY_NS), 0, 10), block(31, (0, DAY_NS), 0, 10)];
         let merge = next(&[&large[..], &days].concat()).expect("two of the day");
         assert_eq!((ids(&merge), merge.window), (vec![30, 31], TimeRange::new(0, DAY_NS)));
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bounded_and_large_blocks_are_not_rewritten_for_crumbs() {
+    fn sizes_are_bounded_and_large_blocks_are_not_rewritten_for_small_ones() {
         let policy = CompactionPolicy { block_raw_bytes_max: 1_000 * MB, ..Default::default() };
         let day = (0, DAY_NS);
         let crumb = [block(0, NOON, 1, 1), block(1, day, 2, 900)];

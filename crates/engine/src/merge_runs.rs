@@ -1,34 +1,34 @@
-//! Which blocks of samples to merge: a run of them in the order of writing.
+//! Chooses the blocks of samples to merge: a run of them in the order of writing.
 //!
-//! **Invariant.** Of two blocks that hold a sample of one series and instant, the one that stands later in
-//! the order of writing holds the one that was written later. What is merged stands where the last of its
-//! inputs stood. So no block may be left out that stands between the inputs and shares instants with one
-//! that stands before it: samples of that input would come to stand behind those of the block.
+//! **Invariant.** If two blocks have a sample of the same series and instant, the block that is later in
+//! the order of writing has the sample that was written later. The result of a merge takes the place of
+//! its last input. Therefore a run must not leave out a block that is between its inputs and shares
+//! instants with an earlier input: that input's samples would move after those of the block.
 
 use sandur_format::catalog_entry::BlockMeta;
 
-/// What a merge may take.
+/// The bounds of a merge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Blocks at most.
+    /// The most blocks.
     pub(crate) inputs_max: usize,
-    /// Raw bytes of all of them at most.
+    /// The most raw bytes of all blocks together.
     pub(crate) raw_bytes_max: u64,
     /// Level of the result.
     pub(crate) level: u8,
 }
 
-/// A small block joins a large one only when the small ones together are at least this fraction of it:
-/// each byte is then rewritten a bounded number of times.
+/// A large block is rewritten to include small ones only if these together have at least this fraction
+/// of its bytes (a tenth). So each byte is rewritten a bounded number of times.
 const REWRITE_FRACTION: u64 = 10;
 
-/// Whether it is worth it to write a block again for the sake of others with so many bytes.
+/// Whether rewriting a block is worth it to merge it with `others` bytes of other blocks.
 pub(crate) fn pays(others: u64, block: &BlockMeta, level: u8) -> bool {
     block.level < level || others.saturating_mul(REWRITE_FRACTION) >= block.raw_bytes
 }
 
-/// The most blocks that stand beside each other, of as many the smallest; none or one when no merge is worth
-/// it. `all` are the blocks that may share instants with them, these among them.
+/// The longest mergeable run of blocks in the order of writing, of equally long ones the smallest; empty
+/// when no merge is worth it. `all` are the blocks that may share instants with them, including `blocks`.
 pub(crate) fn best_run<'a>(
     blocks: Vec<&'a BlockMeta>,
     all: &[&'a BlockMeta],
@@ -37,8 +37,8 @@ pub(crate) fn best_run<'a>(
     longest_run(blocks, all, bounds, |run, _| is_worth_it(run, bounds.level))
 }
 
-/// The most blocks that stand beside each other and are at least so many, of which together a block is made
-/// that is at least twice as large as each: so no byte is rewritten more often than sizes double.
+/// The longest mergeable run of at least `least` blocks whose result is at least twice as large as each
+/// of them. So no byte is rewritten more often than sizes double.
 pub(crate) fn run_of_alike<'a>(
     blocks: Vec<&'a BlockMeta>,
     all: &[&'a BlockMeta],
@@ -83,7 +83,7 @@ fn longest_run<'a>(
     best.map_or_else(Vec::new, |(.., run)| run.to_vec())
 }
 
-/// Whether one of the others stands before the last of a run, and behind one that it shares instants with.
+/// Whether another block is before the last of a run, and after one that it shares instants with.
 fn is_cut(run: &[&BlockMeta], others: &[&BlockMeta]) -> bool {
     let Some((last, before)) = run.split_last() else { return false };
     let cuts = |other: &&BlockMeta| {
@@ -97,7 +97,7 @@ fn is_cut(run: &[&BlockMeta], others: &[&BlockMeta]) -> bool {
     others.iter().any(cuts)
 }
 
-/// Whether each block of a run is worth it to be written again for the sake of those that are smaller.
+/// Whether rewriting each block of a run is worth it to merge it with the smaller ones.
 fn is_worth_it(run: &[&BlockMeta], level: u8) -> bool {
     let mut by_size = run.to_vec();
     by_size.sort_by_key(|block| block.raw_bytes);
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Of blocks with these places, times and sizes.
+    /// Chooses a run of these blocks (place, times, raw bytes), without those at the places `left_out`.
     fn run(blocks: &[BlockMeta], left_out: &[u64], bounds: Bounds) -> Vec<u64> {
         let all: Vec<&BlockMeta> = blocks.iter().collect();
         let candidates = all.iter().copied().filter(|block| !left_out.contains(&block.place)).collect();
@@ -137,20 +137,20 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_stand_beside_each_other_are_merged() {
+    fn adjacent_blocks_are_merged() {
         let sizes = [(1, 500), (2, 10), (3, 400), (4, 10), (5, 10), (6, 10), (7, 10)];
         let blocks: Vec<BlockMeta> = sizes.iter().map(|(place, raw)| block(*place, (0, 9), *raw)).collect();
-        assert_eq!(run(&blocks, &[], BOUNDS), [4, 5, 6, 7], "of as many blocks the smallest");
+        assert_eq!(run(&blocks, &[], BOUNDS), [4, 5, 6, 7], "the smallest of runs with equal length");
         assert_eq!(run(&blocks[..4], &[], BOUNDS), [1, 2, 3, 4]);
         assert_eq!(run(&blocks[..3], &[], Bounds { raw_bytes_max: 420, ..BOUNDS }), [2, 3]);
-        // A block of that level already is not written again for crumbs.
+        // A block that has the level already is not rewritten to include small ones.
         let large = |block: &BlockMeta| BlockMeta { level: 1, ..block.clone() };
         let with_large = [large(&blocks[0]), blocks[1].clone(), large(&blocks[2]), blocks[3].clone()];
         assert_eq!(run(&with_large, &[], BOUNDS), [0u64; 0]);
     }
 
     #[test]
-    fn alike_blocks_make_one_that_is_twice_as_large_as_each() {
+    fn similar_blocks_make_one_that_is_twice_as_large_as_each() {
         let chosen = |sizes: &[u64]| -> Vec<u64> {
             let blocks: Vec<BlockMeta> =
                 (1..).zip(sizes).map(|(place, raw)| block(place, (0, 9), *raw)).collect();
@@ -160,13 +160,13 @@ mod tests {
         };
         assert_eq!(chosen(&[10, 10, 10]), [0u64; 0], "too few");
         assert_eq!(chosen(&[10, 10, 10, 10]), [1, 2, 3, 4]);
-        assert_eq!(chosen(&[40, 10, 10, 10]), [0u64; 0], "40 would be written again for 30");
+        assert_eq!(chosen(&[40, 10, 10, 10]), [0u64; 0], "40 would be rewritten for 30");
         assert_eq!(chosen(&[40, 10, 10, 10, 10]), [1, 2, 3, 4, 5]);
         assert_eq!(chosen(&[300, 10, 10, 10, 10]), [2, 3, 4, 5]);
     }
 
     #[test]
-    fn a_slot_of_equal_blocks_is_never_many_and_seldom_rewritten() {
+    fn a_slot_of_equal_blocks_stays_few_and_is_seldom_rewritten() {
         let (mut held, mut written, mut seen) = (Vec::<BlockMeta>::new(), 0, 0);
         for place in 1..=24 {
             held.push(block(place, (0, 9), 10));
@@ -189,23 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn no_block_is_left_out_that_stands_between() {
+    fn a_run_leaves_out_no_block_between_that_shares_instants() {
         let blocks = [block(1, (0, 9), 10), block(2, (5, 20), 10), block(3, (30, 40), 10)];
-        assert_eq!(run(&blocks, &[2], BOUNDS), [0u64; 0], "2 would come to stand before 1");
-        assert_eq!(run(&blocks, &[1], BOUNDS), [2, 3], "it stands before both");
-        assert_eq!(run(&blocks, &[3], BOUNDS), [1, 2], "it stands behind both");
+        assert_eq!(run(&blocks, &[2], BOUNDS), [0u64; 0], "2 would come before 1");
+        assert_eq!(run(&blocks, &[1], BOUNDS), [2, 3], "1 is before both");
+        assert_eq!(run(&blocks, &[3], BOUNDS), [1, 2], "3 is after both");
         let apart = [block(1, (0, 9), 10), block(2, (10, 20), 10), block(3, (15, 40), 10)];
         assert_eq!(run(&apart, &[2], BOUNDS), [1, 3], "2 has no instant of 1");
     }
 
     proptest! {
-        /// Merges until none is left; at every instant the block that was written last stays the last.
+        /// Merges until none is due. At every instant the block that was written last stays the last.
         #[test]
-        fn the_last_block_of_an_instant_stays_the_last(
+        fn merges_keep_the_last_written_block_of_each_instant_last(
             blocks in prop::collection::vec(((0i64..20, 0i64..8), 1u64..300, any::<bool>()), 2..12),
             left_out in 0u64..14,
         ) {
-            // Which place wrote an instant last is kept beside each block.
+            // Each block has a map from instants to the place that wrote the instant last.
             let mut held: Vec<(BlockMeta, Vec<Option<u64>>)> = Vec::new();
             for (place, ((first, length), raw, is_merged)) in (1..).zip(blocks) {
                 let last = (first + length).min(24);

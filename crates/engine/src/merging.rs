@@ -1,9 +1,9 @@
-//! What compaction asks of a signal: how its blocks are opened, what deletes and retention do to them, and
-//! how several become one.
+//! The traits that a signal implements for compaction: how its blocks are opened, what deletes and
+//! retention remove from them, and how several become one.
 //!
-//! A merge is a state machine without I/O ([`Merge`]): it computes until it needs a page or has output, so
-//! that it runs on the CPU pool with a bounded number of pages in memory. [`crate::compact`] does the I/O
-//! and knows nothing of what is in a page.
+//! A merge is a state machine without I/O ([`Merge`]): it computes until it needs a page or has output.
+//! So it runs on the CPU pool with a bounded number of pages in memory. [`crate::compact`] does the I/O
+//! and does not interpret pages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,86 +20,86 @@ use crate::retention::{ExpiredSeries, Expiry};
 use crate::rollups::DayRollup;
 use crate::rules::DueRules;
 
-/// Output that is handed over at once.
+/// Bytes of output that a merge hands over at once.
 pub(crate) const OUTPUT_BYTES: u64 = 4 << 20;
 
 /// The block that a merge makes.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Whose rows it holds.
+    /// The tenant that owns the rows.
     pub(crate) tenant: TenantId,
-    /// The window that it belongs to.
+    /// The window of the block.
     pub(crate) window: TimeRange,
     /// How often its rows were compacted.
     pub(crate) level: u8,
-    /// What it is made from.
+    /// The origin that the block records: its inputs and its place.
     pub(crate) origin: BlockOrigin,
-    /// Which points become rollups in it.
+    /// Which points become rollups, if any.
     pub(crate) rollup: Option<Arc<DayRollup>>,
 }
 
-/// What a merge needs or has.
+/// The result of a step of a merge: what it needs, or its output.
 pub(crate) enum Step<P> {
-    /// Give it this page of this input.
+    /// Supply this page.
     Need(P),
-    /// Store these bytes, then go on.
+    /// Store these bytes, then call [`Merge::step`] again.
     Output(Vec<Bytes>),
     /// Store these bytes; the block is complete.
     Finished(Vec<Bytes>, BlockSummary, MergeCounts),
 }
 
-/// What a merge did.
+/// Counts of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MergeCounts {
-    /// Pages that were moved as they are.
+    /// Pages that were copied unchanged.
     pub(crate) moved_pages: u64,
     /// Pages that were merged row by row.
     pub(crate) merged_pages: u64,
-    /// Rows that were there twice.
+    /// Rows left out as duplicates.
     pub(crate) duplicates: u64,
-    /// Rows that deletes or retention took out.
+    /// Rows that deletes or retention removed.
     pub(crate) deleted: u64,
-    /// Rows that rollups stand for.
+    /// Rows that were replaced by rollups.
     pub(crate) rolled: u64,
     /// Rows of these rollups.
     pub(crate) rollups: u64,
-    /// Exemplars and metadata that the result has: it is of use without rows, too.
+    /// Exemplars and metadata in the result, which is worth storing for them even without rows.
     pub(crate) beside: u64,
     /// The exemplars among these.
     pub(crate) exemplars: u64,
 }
 
 impl MergeCounts {
-    /// Fails when a merge of so many rows lost some.
+    /// Fails unless the rows after the merge are those before it minus and plus the counted ones.
     pub(crate) fn check(&self, before: u64, after: u64) -> Result<(), Error> {
         if after + self.duplicates + self.deleted + self.rolled == before + self.rollups {
             return Ok(());
         }
-        Err(Error::Internal(format!("a merge of {before} rows made {after} of them")))
+        Err(Error::Internal(format!("a merge of {before} rows made {after} rows")))
     }
 }
 
 /// Merges blocks into one.
 pub(crate) trait Merge: Send + 'static {
-    /// Which page it needs.
+    /// Identifies a page of an input.
     type Page: Send;
-    /// What it is given then.
+    /// The stored bytes of a page.
     type Bytes: Send;
 
-    /// Computes until it needs a page, has output, or is done.
+    /// Computes until the merge needs a page, has output, or is complete.
     fn step(&mut self) -> Result<Step<Self::Page>, Error>;
 
-    /// Gives the page that the last step asked for.
+    /// Supplies the page that the last step needs.
     fn supply(&mut self, bytes: Self::Bytes);
 }
 
-/// How blocks of a signal are merged.
+/// Compaction of a signal's blocks.
 pub(crate) trait Merging: Send + Sync + 'static {
     /// An opened block.
     type Block: Send + Sync;
-    /// What deletes do to one.
+    /// What deletes and retention remove from a block.
     type Touched: Send;
-    /// Several on their way to become one.
+    /// A merge in progress.
     type Merger: Merge;
 
     /// Opens a block.
@@ -108,7 +108,7 @@ pub(crate) trait Merging: Send + Sync + 'static {
         meta: &Arc<BlockMeta>,
     ) -> impl Future<Output = Result<Arc<Self::Block>, ReadError>> + Send;
 
-    /// What rules do to a block.
+    /// Computes what delete rules remove from a block.
     fn touch(
         reader: &BlockReader,
         block: &Arc<Self::Block>,
@@ -116,7 +116,7 @@ pub(crate) trait Merging: Send + Sync + 'static {
         budget: &MemoryBudget,
     ) -> impl Future<Output = Result<Self::Touched, Error>> + Send;
 
-    /// The series of a block that are kept no longer.
+    /// Finds the series of a block that are past their retention.
     fn expired(
         reader: &BlockReader,
         block: &Arc<Self::Block>,
@@ -124,16 +124,16 @@ pub(crate) trait Merging: Send + Sync + 'static {
         budget: &MemoryBudget,
     ) -> impl Future<Output = Result<ExpiredSeries, Error>> + Send;
 
-    /// Takes these series of a block out beside what the rules take out.
+    /// Removes these series as well as what the rules remove.
     fn take_out(touched: &mut Self::Touched, expired: &ExpiredSeries, of: (&Arc<BlockMeta>, &Arc<Expiry>));
 
-    /// Takes out what lies outside of a window as well, whose ends are whole milliseconds.
+    /// Removes rows outside of a window as well. The window's ends are multiples of a millisecond.
     fn keep_only(touched: &mut Self::Touched, window: TimeRange);
 
-    /// Whether they do nothing to it.
+    /// Whether nothing is removed from the block.
     fn is_untouched(touched: &Self::Touched) -> bool;
 
-    /// A merge of these blocks without the rows that deletes take out of each.
+    /// Begins a merge of these blocks, without what is removed from each.
     fn merger(
         inputs: &[Arc<Self::Block>],
         touched: Vec<Self::Touched>,
@@ -141,7 +141,7 @@ pub(crate) trait Merging: Send + Sync + 'static {
         budget: MemoryBudget,
     ) -> Result<Self::Merger, Error>;
 
-    /// A page that the merge asked for; its memory is of the budget.
+    /// Reads a page that the merge needs. Its memory is reserved from the budget.
     fn fetch(
         reader: &BlockReader,
         inputs: &[Arc<Self::Block>],

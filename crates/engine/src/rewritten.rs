@@ -1,65 +1,65 @@
-//! What became of blocks that were to be rewritten: for deletes, for retention, as rollups.
+//! Outcomes of rewriting blocks: for deletes, for retention, as rollups.
 
 use sandur_base::Id;
 
 use crate::retention::ExpiredRows;
 
-/// What became of a block that was to be cleaned.
+/// The outcome of cleaning a block of deleted rows.
 pub(crate) enum Cleaned {
-    /// It holds no line of the requests that were started by entries up to `through`.
+    /// It has no rows of the requests that were started by entries up to `through`.
     Untouched {
-        /// Number of an entry.
+        /// Number of a catalog entry.
         through: u64,
     },
-    /// It was replaced by one without these lines.
+    /// It was replaced by a block without these rows.
     Rewritten,
-    /// Nothing was done: its lines stay hidden.
+    /// Nothing was done; its rows stay hidden.
     LeftAlone {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// What became of a block that may have series that are kept no longer.
+/// The outcome of removing expired series from a block.
 pub(crate) enum Expired {
-    /// They are too few.
+    /// Too few rows are expired to rewrite it.
     Stays,
-    /// It is damaged or missing, and left alone for a while.
+    /// It is damaged or missing, and is skipped for a while.
     Damaged,
-    /// It was replaced by one without these rows.
+    /// It was replaced by a block without the expired rows.
     Rewritten {
-        /// The rows.
+        /// The removed rows.
         rows: ExpiredRows,
-        /// The new block.
+        /// The id of the new block.
         into: Id,
     },
-    /// It left the catalog with all its rows.
+    /// All of its rows are expired, so it was removed from the catalog.
     Removed {
-        /// The rows.
+        /// The removed rows.
         rows: ExpiredRows,
     },
 }
 
-/// What became of blocks whose points were to become rollups.
+/// The outcome of making rollups of blocks.
 pub(crate) enum Rolled {
-    /// It is not worth it.
+    /// Too few rows would be saved.
     Stays,
-    /// What would be left is too large for one block.
+    /// The rows that would be left are too large for one block.
     TooLarge,
-    /// One of them is damaged or missing, and left alone for a while.
+    /// One of the blocks is damaged or missing, and is skipped for a while.
     Damaged,
-    /// Some of them had rows of several slots, and are one block per slot now: these are rolled next.
+    /// Some blocks had rows of several slots or days and were cut; the parts are rolled later.
     Cut {
-        /// How many.
+        /// The number of blocks that were cut.
         blocks: u64,
     },
-    /// One block stands for them.
+    /// One block replaces them.
     Rewritten {
-        /// That block.
+        /// The id of this block.
         into: Id,
-        /// Rows that there were.
+        /// The number of rows before.
         rows: u64,
-        /// About how many they became less.
+        /// About how many rows were saved.
         less: u64,
     },
 }

@@ -1,7 +1,7 @@
-//! The open delete requests of a tenant, ready to be applied.
+//! The open delete requests of a tenant, compiled into rules.
 //!
-//! Each query is read once per request; what it is compiled to is kept by [`Filters`], within their memory. A
-//! tenant without requests costs one look into a map.
+//! Each query is parsed once per request. [`Filters`] keeps the compiled queries within a memory budget.
+//! A tenant without requests costs one map lookup.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::fmt;
@@ -18,22 +18,23 @@ use crate::error::FilterError;
 use crate::filters::{Compiled, FilterText, Filters, Naming};
 use crate::needles::NeedleKeys;
 
-/// What becomes of the lines that a tenant's delete requests name.
+/// Returns what happens to the lines of a tenant's delete requests.
 pub type DeletionModeOf = Arc<dyn Fn(&TenantId) -> DeletionMode + Send + Sync>;
 
-/// How deletes work.
+/// The options of delete requests.
 #[derive(Clone)]
 pub struct DeleteOptions {
-    /// How long a request can be cancelled; after that its lines are removed. Default: 24 h.
+    /// How long a request can be cancelled before its lines are removed. Default: 24 h.
     pub cancel_period: Duration,
     /// The mode of a tenant. Default: lines are hidden and removed.
     pub mode_of: DeletionModeOf,
-    /// Reads the queries of requests for lines. Default: none can be read, which suits engines without
-    /// requests.
+    /// Compiles the queries of requests for lines. Default: refuses every query, which suits engines
+    /// without requests.
     pub compile: SelectorCompiler,
-    /// The same of requests for samples. Default: as those for lines.
+    /// Compiles the queries of requests for samples. Default: same as for lines.
     pub compile_samples: Option<SelectorCompiler>,
-    /// Memory of compiled queries. One of a new request may take half of it, and 16 MiB. Default: 64 MiB.
+    /// The memory budget of compiled queries. A new request may use at most half of it and at most 16
+    /// MiB. Default: 64 MiB.
     pub filter_budget: MemoryBudget,
 }
 
@@ -56,13 +57,13 @@ impl fmt::Debug for DeleteOptions {
     }
 }
 
-/// What is known of the query of a request without compiling it again.
+/// The properties of a request's query that are known without compiling it again.
 struct Facts {
     looks_at_rows: bool,
     needles: NeedleKeys,
-    /// Which series it names, when that takes no compiled query: then only a look at rows needs one.
+    /// The series that it names, if that needs no compiled query. Then only looking at rows needs one.
     naming: Option<Naming>,
-    /// Set when it does not fit into the memory of filters.
+    /// Set if the compiled query does not fit into the memory of filters.
     too_large: Option<FilterError>,
 }
 
@@ -73,43 +74,43 @@ impl Facts {
         Self { looks_at_rows: selector.looks_at_rows(), needles, naming, too_large: None }
     }
 
-    /// A query that is too large may name any row.
+    /// The rows of a query that is too large are unknown, so it may name any row.
     fn of_too_large(error: FilterError) -> Self {
         let needles = NeedleKeys::new(&Needles::default());
         Self { looks_at_rows: true, needles, naming: None, too_large: Some(error) }
     }
 }
 
-/// What came of reading the query of a request; why, when it cannot be read.
+/// The result of reading the query of a request, or why it cannot be read.
 type ReadQuery = Result<Arc<Facts>, Arc<str>>;
 
 /// One open request.
 #[derive(Clone)]
 pub(crate) struct Rule {
-    /// The timestamps that it names.
+    /// The time range of the rows that it names.
     pub range: TimeRange,
-    /// The entry that started its processing.
+    /// The number of the catalog entry that started its processing.
     pub started: Option<u64>,
     query: FilterText,
     facts: Arc<Facts>,
     filters: Arc<Filters>,
     lane: Lane,
-    /// Its compiled query, when it is kept for as long as the rule.
+    /// Its compiled query, if it is kept as long as the rule.
     pinned: Option<Arc<Compiled>>,
 }
 
 impl Rule {
-    /// Whether rows of a matching series differ.
+    /// Whether the rule can name some rows of a matching series and not others.
     pub fn looks_at_rows(&self) -> bool {
         self.facts.looks_at_rows
     }
 
-    /// What each of its lines holds.
+    /// Texts that each of its lines contains.
     pub fn needles(&self) -> &NeedleKeys {
         &self.facts.needles
     }
 
-    /// Which series it names, for code on the threads that drive I/O.
+    /// Returns the series that it names. For code on the I/O threads.
     pub async fn naming(&self) -> Result<Naming, FilterError> {
         match &self.facts.naming {
             Some(known) => Ok(known.clone()),
@@ -117,7 +118,7 @@ impl Rule {
         }
     }
 
-    /// The same for jobs of the CPU pool.
+    /// Does the same as [`Self::naming`]. For jobs on the CPU pool.
     pub fn naming_here(&self) -> Result<Naming, FilterError> {
         match &self.facts.naming {
             Some(known) => Ok(known.clone()),
@@ -125,7 +126,7 @@ impl Rule {
         }
     }
 
-    /// The compiled query, for jobs of the CPU pool.
+    /// Returns the compiled query. For jobs on the CPU pool.
     pub fn compiled_here(&self) -> Result<Arc<Compiled>, FilterError> {
         match self.pinned()? {
             Some(pinned) => Ok(pinned),
@@ -157,42 +158,42 @@ impl Rule {
 #[derive(Clone, Default)]
 pub(crate) struct Rules {
     rules: Arc<[Arc<Rule>]>,
-    /// Of requests that this program cannot read, for a warning in every answer.
+    /// Reasons of requests that this program cannot read, for a warning in every answer.
     unreadable: Arc<[Arc<str>]>,
 }
 
 /// The rules of started requests, for compaction.
 pub(crate) struct DueRules {
-    /// The rules, whose compiled queries are kept if they are needed; not all of them when `through` is
-    /// `None`.
+    /// The rules. Those that need a compiled query keep it. Incomplete when `through` is `None`.
     pub rules: Vec<Arc<Rule>>,
-    /// What a block made under them is clean of; `None` when some request could not be applied.
+    /// The number of the entry through which a block made under these rules is clean; `None` if some
+    /// request could not be applied.
     pub through: Option<u64>,
 }
 
 impl Rules {
-    /// The rules that concern rows from `first` to `last`, both included.
+    /// The rules with rows from `first` to `last`, both inclusive.
     pub fn between(&self, first: i64, last: i64) -> impl Iterator<Item = &Arc<Rule>> {
         self.rules.iter().filter(move |rule| rule.range.touches(first, last))
     }
 
-    /// Says in the answer which requests could not be applied.
+    /// Adds warnings to the answer about requests that could not be applied.
     pub fn warn(&self, context: &QueryContext) {
         self.unreadable.iter().for_each(|text| context.warn(&**text));
     }
 }
 
-/// Makes and keeps rules.
+/// Compiles and caches rules.
 pub(crate) struct Rulebook {
     options: DeleteOptions,
     filters: Arc<Filters>,
     known: Mutex<HashMap<Dataset, Known>>,
 }
 
-/// What is kept of a dataset.
+/// The cached state of a dataset.
 #[derive(Default)]
 struct Known {
-    /// That of `rules`; 0 while there are none.
+    /// The generation of `rules`; 0 while there are none.
     generation: u64,
     rules: Rules,
     read: HashMap<Id, ReadQuery>,
@@ -214,15 +215,15 @@ impl Rulebook {
         self.options.cancel_period
     }
 
-    /// Whether the query of a request that is to be made looks at rows. Fails when it must not be made: its
-    /// query cannot be read, or is too large when it is compiled.
+    /// Checks the query of a new request. Returns whether it looks at rows. Fails if the query cannot be
+    /// read, or is too large when it is compiled.
     pub async fn check(&self, request: &DeleteRequest) -> Result<bool, FilterError> {
         let compiled = self.filters.check(text_of(request), lane_of(request)).await?;
         check_rows(request, &compiled).map_err(|reason| FilterError::Unreadable { reason })?;
         Ok(compiled.selector().looks_at_rows())
     }
 
-    /// What is hidden from queries of the dataset in this snapshot.
+    /// The rules that hide rows from queries of the dataset in this snapshot.
     pub async fn hiding(&self, snapshot: &Snapshot, dataset: &Dataset) -> Result<Rules, FilterError> {
         if !snapshot.deletes(dataset).any(DeleteRecord::is_open) {
             self.forget(snapshot, dataset);
@@ -234,9 +235,9 @@ impl Rulebook {
         }
     }
 
-    /// What is removed from blocks of the dataset that are made of these blocks of the snapshot. The oldest
-    /// requests go first, as many as there is memory for; the others follow when the blocks are clean of
-    /// those.
+    /// The rules to apply to a block that is made of these blocks of the snapshot. If the memory does
+    /// not suffice for all, the oldest requests come first; the others follow once the blocks are clean
+    /// of those.
     pub async fn due(&self, snapshot: &Snapshot, dataset: &Dataset, inputs: &[Id]) -> DueRules {
         let newest = snapshot.deletes(dataset).filter_map(DeleteRecord::started_at).max();
         let Some(newest) = newest else { return DueRules { rules: Vec::new(), through: Some(0) } };
@@ -260,7 +261,7 @@ impl Rulebook {
         let concerned = snapshot.deletes(dataset).filter(|r| is_due(r.started_at(), r.request.range()));
         let all_readable = rules.len() == concerned.count();
         let pinned = self.pin(dataset, &rules).await;
-        // All that were started by then are applied, or name nothing in these blocks.
+        // All requests that were started until then are applied, or name no rows in these blocks.
         let left_out = rules.get(pinned.len()).and_then(|rule| rule.started);
         let through = match (left_out, pinned.last()) {
             (None, _) => Some(newest),
@@ -270,7 +271,7 @@ impl Rulebook {
         DueRules { rules: pinned, through: through.filter(|_| all_readable) }
     }
 
-    /// The first of these rules with their compiled queries, as many as may be kept for one merge.
+    /// The first of these rules with their compiled queries, up to the memory that one merge may keep.
     async fn pin(&self, dataset: &Dataset, rules: &[&Arc<Rule>]) -> Vec<Arc<Rule>> {
         let (mut pinned, mut bytes): (Vec<Arc<Rule>>, u64) = (Vec::new(), 0);
         for rule in rules {
@@ -292,7 +293,7 @@ impl Rulebook {
             }
             pinned.push(Arc::new(Rule { pinned: Some(compiled), ..Rule::clone(rule) }));
         }
-        // Requests of one entry go together: their number says of all of them that they are applied.
+        // Requests of one entry stay together, because the entry's number marks all of them as applied.
         if let Some(next) = rules.get(pinned.len()) {
             while pinned.pop_if(|last| last.started == next.started).is_some() {}
         }
@@ -358,14 +359,14 @@ impl Rulebook {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Datasets whose rules are kept.
+    /// The datasets with cached rules.
     #[cfg(test)]
     pub fn datasets(&self) -> Vec<Dataset> {
         self.known().keys().cloned().collect()
     }
 
-    /// Reads the query of a request for the first time. What came of it is noted at once, so that a caller
-    /// that gives up has not worked in vain.
+    /// Reads the query of a request for the first time. The result is cached at once, so that it is not
+    /// lost if the caller gives up.
     async fn read(&self, request: &DeleteRequest) -> Result<ReadQuery, FilterError> {
         let id = request.id;
         let query = match self.filters.get(&text_of(request), lane_of(request)).await {
@@ -388,10 +389,10 @@ impl Rulebook {
     }
 }
 
-/// Fails when a request for samples looks at lines.
+/// Fails if a request for samples looks at lines.
 fn check_rows(request: &DeleteRequest, compiled: &Compiled) -> Result<(), String> {
     match request.dataset.signal == Signal::Metrics && compiled.selector().looks_at_rows() {
-        true => Err("it looks at lines, which samples have none of".to_owned()),
+        true => Err("it looks at lines, and samples have no lines".to_owned()),
         false => Ok(()),
     }
 }

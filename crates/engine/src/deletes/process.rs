@@ -1,15 +1,15 @@
-//! Removing the lines of delete requests from blocks.
+//! Removes the lines of delete requests from blocks.
 //!
-//! **Life of a request.** Once it cannot be cancelled any more, it is *started* by a catalog entry, whose
-//! number is the mark that clean blocks carry. Blocks of its time that are not clean are looked at: one
-//! without touched pages is marked clean as it is, any other is rewritten without the lines. Rows that were
-//! acknowledged before the start and are still in memory, here or elsewhere, are waited for: their flush
-//! makes blocks that are not clean and come next. Then the request is finished; the catalog refuses that if
-//! a block that is not clean has come meanwhile.
+//! **Life of a request.** Once a request cannot be cancelled any more, it is *started* by a catalog
+//! entry. The number of this entry is the mark that clean blocks carry. Unclean blocks of the request's
+//! time are examined: a block without affected pages is marked clean unchanged, any other is rewritten
+//! without the lines. Rows that were acknowledged before the start may still be in memory, here or in
+//! another process. The request waits for their flush, whose blocks are unclean and are examined next.
+//! Then the request is finished. The catalog refuses that if an unclean block was added meanwhile.
 //!
-//! **Who does it.** Each window belongs to one live writer, as in compaction. All of it can be done twice or
-//! given up at any point: what is left to do follows from the catalog alone. Failures are tried again at the
-//! next round.
+//! **Who does it.** Each window is owned by one live writer, as in compaction. All work can be done
+//! twice or abandoned at any point, because the catalog alone determines the remaining work. Failures
+//! are retried in the next round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,19 +27,20 @@ use crate::shared::Shared;
 use crate::view::floor_of;
 use crate::wal;
 
-/// Blocks that one commit marks clean at most.
+/// The most blocks that one commit marks clean.
 const CLEAN_MAX: usize = 256;
-/// A request is not started before this long after its last moment to be cancelled, so that the two do not
-/// race: a minute, as in Loki.
+/// A request is started only this long after the end of its cancellation period, so that start and
+/// cancellation do not race: a minute, as in Loki.
 const START_GRACE_MS: i64 = 60_000;
 
-/// For each writer the sequence number below which all rows must be in blocks.
+/// For each writer, the sequence number below which all rows must be in blocks.
 type Targets = BTreeMap<Id, u64>;
 
 /// Starts, processes and finishes delete requests.
 pub(crate) struct DeleteProcessor {
     shared: Arc<Shared>,
-    /// What started requests wait for. Forgotten at a restart: then they wait for a little more.
+    /// What started requests wait for. Not stored: after a restart the requests wait for the rows known
+    /// then.
     targets: BTreeMap<Id, Targets>,
 }
 
@@ -48,8 +49,8 @@ impl DeleteProcessor {
         Self { shared: Arc::clone(shared), targets: BTreeMap::new() }
     }
 
-    /// Does what is due for the requests of all tenants. The failures of one tenant are no other one's; they
-    /// are logged and tried again at the next round.
+    /// Does the due work on requests of all tenants. Failures of one tenant do not affect others; they
+    /// are logged and retried in the next round.
     pub async fn round(&mut self, compactor: &Compactor) {
         let snapshot = self.shared.catalog.snapshot();
         let (mut pending, mut open) = (0, BTreeSet::new());
@@ -70,7 +71,7 @@ impl DeleteProcessor {
         self.targets.retain(|id, _| open.contains(id));
     }
 
-    /// Does what can be done of a dataset's requests; the first failure when all is tried.
+    /// Does the possible work on a dataset's requests. Continues after failures and returns the first one.
     async fn dataset(
         &mut self,
         compactor: &Compactor,
@@ -101,13 +102,13 @@ impl DeleteProcessor {
 
     fn is_due(&self, record: &DeleteRecord) -> bool {
         let period_ms = i64::try_from(self.shared.rulebook.cancel_period().as_millis()).unwrap_or(i64::MAX);
-        // Without a time to cancel there is no race to avoid.
+        // Without a cancellation period there is no race to avoid.
         let grace_ms = if period_ms == 0 { 0 } else { START_GRACE_MS };
         let due_ms = record.request.created_ms.saturating_add(period_ms).saturating_add(grace_ms);
         self.shared.env.now_ns() / 1_000_000 >= due_ms
     }
 
-    /// Makes every block of ours clean of the dataset's started requests.
+    /// Makes every block that this process owns clean of the dataset's started requests.
     async fn clean_blocks(&self, compactor: &Compactor, dataset: &Dataset) -> Result<(), Error> {
         let snapshot = self.shared.catalog.snapshot();
         let mut unclean: BTreeMap<Id, Arc<BlockMeta>> = BTreeMap::new();
@@ -125,7 +126,7 @@ impl DeleteProcessor {
             if now.block(block.id).is_none() || !is_owner(&now, dataset, block.window, incarnation) {
                 continue;
             }
-            // One block that cannot be cleaned must not keep the others from it.
+            // A block that cannot be cleaned must not prevent the cleaning of others.
             match compactor.clean(incarnation, &now, &block).await {
                 Ok(Cleaned::Untouched { through }) => untouched.push((block.id, through)),
                 Ok(Cleaned::Rewritten) => drop(self.shared.metrics.delete_rewrites.inc()),
@@ -153,7 +154,7 @@ impl DeleteProcessor {
         Ok(())
     }
 
-    /// Finishes a started request when nothing of it is left anywhere.
+    /// Finishes a started request when none of its rows are left in blocks or memory.
     async fn finish(&mut self, dataset: &Dataset, record: &DeleteRecord) -> Result<(), Error> {
         let (request, incarnation) = (&record.request, self.shared.incarnation());
         let snapshot = self.shared.catalog.snapshot();
@@ -178,14 +179,14 @@ impl DeleteProcessor {
         Ok(())
     }
 
-    /// For every writer a number above those of all rows that it has acknowledged so far.
+    /// For every writer, a number above those of all rows that it has acknowledged so far.
     async fn current_ends(&self, snapshot: &Snapshot) -> Result<Targets, Error> {
         let mut ends = Targets::new();
         for writer in snapshot.writers().values().filter(|writer| !writer.is_drained()) {
             let incarnation = writer.incarnation;
             let mut end = self.shared.views.next_of(incarnation);
             if writer.wal == WalKind::Bucket && incarnation != self.shared.incarnation() {
-                // What we have followed may be old; the listing is not.
+                // The followed state may be old; the listing is current.
                 let prefix = format!("wal/{incarnation}/");
                 let listed = self.shared.store.list(&prefix, Intent::wal()).await?;
                 let sequences = listed.iter().filter_map(|object| wal::sequence_of(&object.path));
@@ -196,10 +197,10 @@ impl DeleteProcessor {
         Ok(ends)
     }
 
-    /// Whether rows from before the start may be in memory somewhere. Writers whose rows we know up to their
-    /// target are fine when none of those can be meant.
+    /// Whether rows from before the start may be in memory in some process. A writer whose rows are
+    /// known here up to its target blocks nothing if none of these rows are in the request's time.
     fn is_in_memory(&self, dataset: &Dataset, record: &DeleteRecord, targets: &Targets) -> bool {
-        // First what is known, then the view: rows that are known by then are in the view.
+        // First the known ends, then the view: rows below the known ends are in the view.
         let followed = |id: &Id, target: u64| self.shared.views.next_of(*id) >= target;
         let known: Vec<bool> = targets.iter().map(|(id, target)| followed(id, *target)).collect();
         let view = self.shared.views.current();

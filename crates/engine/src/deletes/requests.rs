@@ -1,4 +1,4 @@
-//! Delete requests as the API asks for them: make, list, cancel.
+//! The API of delete requests: create, list, cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use sandur_model::Dataset;
 use crate::engine::Engine;
 use crate::error::{CancelRefusal, Error, refused};
 
-/// A delete request and how far it has come.
+/// A delete request with its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteStatus {
     /// The request.
     pub record: DeleteRecord,
-    /// How much of it is done, in percent: 0 before it is started, 100 when it is processed.
+    /// Progress in percent: 0 before it is started, 100 when it is processed.
     pub percent: u8,
 }
 
@@ -33,10 +33,10 @@ impl DeleteStatus {
 }
 
 impl Engine {
-    /// Hides the lines that a query selects within a time, both ends included, and has them removed later.
-    /// When it returns, no query of this process shows them; other processes follow when they have read the
-    /// catalog. The query must be one that the engine's compiler reads, and not be too large when it is
-    /// compiled.
+    /// Hides the lines that a query selects in a time range, both ends inclusive, and schedules their
+    /// removal. When it returns, no query of this process shows them; other processes follow when they
+    /// have read the catalog. Fails if the engine's compiler cannot read the query, or the compiled
+    /// query is too large.
     pub async fn create_delete(
         &self,
         dataset: &Dataset,
@@ -53,15 +53,15 @@ impl Engine {
         Ok(id)
     }
 
-    /// Whether a query looks at rows, or names series as a whole; why, when no request may have it.
+    /// Whether a query looks at rows or names complete series. Fails if no request may have this query.
     pub async fn check_delete(&self, dataset: &Dataset, query: &str) -> Result<bool, Error> {
         let (id, dataset, query) = (self.env().new_id(), dataset.clone(), query.to_owned());
         let request = DeleteRequest { id, dataset, query, start_ms: 0, end_ms: 0, created_ms: 0 };
         Ok(self.shared().rulebook.check(&request).await?)
     }
 
-    /// Takes a request back: its lines are shown again, as far as they are still there. One that was started,
-    /// or whose time to be cancelled is over, is taken back only if `force` says so.
+    /// Cancels a request: its lines are shown again, unless they were removed. A request that was
+    /// started, or whose cancellation period is over, is cancelled only with `force`.
     pub async fn cancel_delete(&self, dataset: &Dataset, id: Id, force: bool) -> Result<(), Error> {
         let all = self.deletes(dataset).await?;
         let found = all.iter().find(|status| status.record.request.id == id);
@@ -74,7 +74,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The requests of a dataset, of all processes, by id.
+    /// The requests of a dataset from all processes, by id.
     pub async fn deletes(&self, dataset: &Dataset) -> Result<Vec<DeleteStatus>, Error> {
         let snapshot = self.catalog().refresh().await?;
         self.publish(Arc::clone(&snapshot));
@@ -88,7 +88,7 @@ impl Engine {
     async fn commit_delete(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
         let committed = self.catalog().commit(self.incarnation(), vec![edit], Vec::new()).await;
         let committed = committed.map_err(|error| match &error {
-            // The fault alone: the edit would repeat the whole request.
+            // The fault alone, because the edit would repeat the complete request.
             CommitError::Rejected { why } => match &**why {
                 Rejection::Edit { fault, .. } => {
                     Error::Refused { what, reason: fault.to_string(), kind: error.kind() }

@@ -1,6 +1,6 @@
-//! Blocks whose rows are all past every period that they may have leave the catalog as they are.
+//! Removes blocks whose rows are all past every period that they may have.
 //!
-//! Objects are deleted later, by garbage collection, after the removal was announced.
+//! Garbage collection deletes the objects later, after the removal was announced.
 
 use sandur_base::{Env, Id};
 use sandur_catalog::{Catalog, Snapshot};
@@ -13,10 +13,10 @@ use crate::error::{Error, refused};
 use crate::metrics::Metrics;
 use crate::view::Views;
 
-/// Blocks that one commit removes at most.
+/// The most blocks that one commit removes.
 const REMOVALS_MAX: usize = 256;
 
-/// Removes what is too old, on behalf of `incarnation`; gives the number of blocks.
+/// Removes blocks past their retention, on behalf of `incarnation`. Returns their number.
 pub(crate) async fn remove_expired(
     env: &Env,
     catalog: &Catalog,
@@ -39,7 +39,7 @@ pub(crate) async fn remove_expired(
     Ok(expired.len())
 }
 
-/// Some of the blocks that are too old, and their rows.
+/// The blocks past their retention, at most [`REMOVALS_MAX`], and their rows.
 fn expired(snapshot: &Snapshot, due: &Expiries) -> (Vec<Id>, ExpiredRows) {
     let (mut expired, mut rows) = (Vec::new(), ExpiredRows::default());
     for dataset in snapshot.datasets() {

@@ -1,7 +1,8 @@
-//! The time by which rows are old: the wall clock, but it never runs ahead by more than twice the time that
-//! passed, so that a clock that is set a year ahead does not make a year of rows old at once.
+//! The clock of retention: the wall clock, but it never advances by more than twice the time that
+//! passed. So a clock that is set a year ahead does not expire a year of rows at once.
 //!
-//! The clock of the first look is believed: nothing else tells what a process has missed before it began.
+//! The wall clock at the first look is trusted, because no other source shows how much time passed
+//! before the start.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use sandur_base::Env;
 /// Follows the wall clock.
 #[derive(Debug)]
 pub(crate) struct RetentionClock {
-    /// What it could say at most at the last look, and when that was.
+    /// The latest time that it allowed at the last look, and when that was.
     last: Option<(i64, Duration)>,
 }
 
@@ -19,14 +20,14 @@ impl RetentionClock {
         Self { last: None }
     }
 
-    /// Nanoseconds since the epoch, or fewer.
+    /// Nanoseconds since the epoch; less than the wall clock after a jump ahead.
     pub(crate) fn now_ns(&mut self, env: &Env) -> i64 {
         let (wall_ns, monotonic) = (env.now_ns(), env.monotonic());
         let most_ns = match self.last {
             None => wall_ns,
             Some((last_ns, at)) => {
                 let passed = i64::try_from(monotonic.saturating_sub(at).as_nanos()).unwrap_or(i64::MAX);
-                // Time goes on, also while the clock is set back.
+                // The bound advances while the wall clock is set back, too.
                 let slow_ns = last_ns.saturating_add(passed);
                 wall_ns.clamp(slow_ns, slow_ns.saturating_add(passed))
             }
@@ -44,7 +45,7 @@ mod tests {
     const HOUR_NS: i64 = sandur_model::HOUR_NS;
 
     #[tokio::test(start_paused = true)]
-    async fn a_jump_ahead_is_caught_up_with_slowly_and_one_back_is_believed() {
+    async fn a_jump_ahead_is_followed_slowly_and_a_jump_back_at_once() {
         let (env, mut clock) = (Env::simulated(1, 0), RetentionClock::new());
         let mut hours = |env: &Env| clock.now_ns(env) / HOUR_NS;
         assert_eq!(hours(&env), 0);
@@ -59,7 +60,7 @@ mod tests {
         env.set_clock_skew(HOUR, false);
         assert_eq!(hours(&env), 1);
         env.set_clock_skew(HOUR, true);
-        assert_eq!(hours(&env), 3, "it was set back for a while");
+        assert_eq!(hours(&env), 3, "the clock was set back for a while");
         env.set_clock_skew(HOUR * 8, true);
         env.sleep(HOUR * 10).await;
         assert_eq!(hours(&env), 20, "it has caught up");

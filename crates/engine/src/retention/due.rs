@@ -1,7 +1,8 @@
-//! Which retention holds for which dataset now.
+//! The retention that holds for each dataset now.
 //!
-//! A retention that is new or has changed removes nothing before it stood for a while: a file of limits that
-//! is just being written, or a slip that is noticed, costs no history. Everything removed is gone for good.
+//! A retention that is new or has changed removes nothing until it has been unchanged for a while. So a
+//! limits file that is being written, or a mistake that is noticed in time, costs no data. Removal is
+//! permanent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use super::Expiry;
 use super::clock::RetentionClock;
 use crate::options::MaintenanceOptions;
 
-/// Looks at the retention of all datasets, round after round.
+/// Observes the retention of all datasets in every round.
 #[derive(Debug)]
 pub(crate) struct DueRetention {
     clock: RetentionClock,
-    /// Since when each dataset has the retention that it has.
+    /// The version of each dataset's retention, and the monotonic time since which it holds.
     since: HashMap<Dataset, (u64, Duration)>,
 }
 
@@ -31,7 +32,7 @@ impl DueRetention {
         Self { clock: RetentionClock::new(), since: HashMap::new() }
     }
 
-    /// What may be removed of each dataset now; those are left out whose retention has just changed.
+    /// The retention by which rows may be removed now. Leaves out datasets whose retention has just changed.
     pub(crate) fn look(&mut self, env: &Env, snapshot: &Snapshot, options: &MaintenanceOptions) -> Expiries {
         let (now_ns, monotonic) = (self.clock.now_ns(env), env.monotonic());
         let mut since = HashMap::new();

@@ -2,14 +2,14 @@
 
 use roaring::RoaringBitmap;
 
-/// What says that rows are past their period.
+/// Why rows are past their period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// The period of the tenant.
+    /// The period of the tenant is over.
     Tenant,
-    /// A rule.
+    /// The period of a rule is over.
     Selector,
-    /// The labels of the series.
+    /// The period that the series' labels decide is over.
     Labels,
     /// All periods are over for the block.
     Block,
@@ -49,33 +49,33 @@ impl ExpiredRows {
 /// The series of a block that are past their periods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpiredSeries {
-    /// Their ordinals.
+    /// The ordinals of the series.
     pub(crate) series: RoaringBitmap,
-    /// Their rows.
+    /// The numbers of their rows.
     pub(crate) rows: ExpiredRows,
-    /// Whether something stands in the block beside rows that may have to stay.
+    /// Whether the block has exemplars or metadata that may have to stay.
     pub(crate) has_others_beside: bool,
 }
 
 impl ExpiredSeries {
-    /// Takes series in that have so many rows.
+    /// Adds series with their number of rows.
     pub(crate) fn add(&mut self, reason: Reason, series: &RoaringBitmap, rows: u64) {
         self.series |= series;
         self.rows.add(reason, rows);
     }
 
-    /// Whether nothing of a block with so many rows stays.
+    /// Whether nothing is left of a block with this number of rows.
     pub(crate) fn is_all(&self, rows: u64) -> bool {
         rows > 0 && self.rows.total() == rows && !self.has_others_beside
     }
 
-    /// Whether the block, which has so many rows, is worth being rewritten without them: a tenth of it, at
-    /// least, and something.
+    /// Whether rewriting a block with this number of rows is worth it: at least a tenth, and at least
+    /// one row, is removed.
     pub(crate) fn is_worth_it(&self, rows: u64) -> bool {
         let expired = self.rows.total();
         expired > 0 && expired.saturating_mul(SHARE) >= rows
     }
 }
 
-/// One row of so many must be past its period.
+/// At least this fraction of the rows (a tenth) must be past their period.
 const SHARE: u64 = 10;

@@ -1,16 +1,18 @@
-//! Retention: how long rows are kept, and what leaves the catalog when their time is over.
+//! Retention: how long rows are kept, and their removal from the catalog afterwards.
 //!
-//! A dataset has a period, and may have rules: the first rule that names a series tells how long it is kept,
-//! then what its labels tell ([`LabelRetention`]), then the period of the dataset. A block whose rows are all
-//! past every period leaves as it is ([`blocks`]). One with series that are past theirs beside others is
-//! rewritten without them ([`series`]), by the mechanism that takes deleted rows out.
+//! A dataset has a period, and may have rules. The first rule that names a series decides how long it is
+//! kept, otherwise its labels do ([`LabelRetention`]), otherwise the period of the dataset. A block
+//! whose rows are all past every period is removed unchanged ([`blocks`]). A block that has both expired
+//! and other series is rewritten without the expired ones ([`series`]), by the mechanism that removes
+//! deleted rows.
 //!
 //! **Invariants.**
-//! * A series leaves a block only when the newest row of the whole *block* is past the series' period, so no
-//!   row leaves before its time; it may stay longer, by the length of a window.
-//! * A changed retention removes nothing before it stood for a while ([`due`]), and a clock that jumps ahead
-//!   is not believed at once ([`clock`]).
-//! * Nothing is stored of it: what is left to do follows from the catalog, the clock and the configuration.
+//! * A series is removed from a block only when the newest row of the *block* is past the series'
+//!   period. So no row is removed too early; it may stay longer, by the length of a window.
+//! * A changed retention removes nothing until it has been unchanged for a while ([`due`]), and a clock
+//!   that jumps ahead is not trusted at once ([`clock`]).
+//! * Retention stores no state: the remaining work follows from the catalog, the clock and the
+//!   configuration.
 
 pub(crate) mod blocks;
 mod clock;
@@ -35,31 +37,31 @@ const FOR_EVER: i64 = i64::MAX;
 /// How long the rows of a dataset are kept.
 #[derive(Clone, Default)]
 pub struct Retention {
-    /// Of series that nothing else names, in nanoseconds; 0 is for ever.
+    /// The period of series without any other one, in nanoseconds; 0 means forever.
     pub period_ns: i64,
-    /// Of series that selectors name.
+    /// The periods of series that selectors name.
     pub rules: RetentionRules,
-    /// Of series that no selector names, by their labels.
+    /// The periods of series that no selector names, by their labels.
     pub of_labels: Option<Arc<dyn LabelRetention>>,
 }
 
-/// How long series are kept by what their labels say.
+/// Retention of series that their labels decide.
 pub trait LabelRetention: Send + Sync {
-    /// Changes with what the others answer.
+    /// Changes whenever a result of the other functions changes.
     fn version(&self) -> u64;
 
     /// Every period that a series may have, in nanoseconds.
     fn periods_ns(&self) -> &[i64];
 
-    /// Only series that pass one of these lists have a period.
+    /// Only series that match one of these lists have a period.
     fn any_of(&self) -> Vec<Vec<Matcher>>;
 
-    /// The period of a series, if it has one.
+    /// The period of a series in nanoseconds, if it has one.
     fn period_ns(&self, labels: &Labels) -> Option<i64>;
 }
 
 impl Retention {
-    /// Every row is kept for this time, in nanoseconds; 0 is for ever.
+    /// Keeps every row for this time, in nanoseconds; 0 means forever.
     pub fn uniform(period_ns: i64) -> Self {
         Self { period_ns, ..Self::default() }
     }
@@ -68,7 +70,7 @@ impl Retention {
         self.rules.is_empty() && self.of_labels.is_none()
     }
 
-    /// Every period that a series may have.
+    /// Every period that a series may have, in nanoseconds, ascending.
     fn periods_ns(&self) -> Vec<i64> {
         let of_labels = self.of_labels.iter().flat_map(|of_labels| of_labels.periods_ns().iter().copied());
         let of_rules = self.rules.iter().map(|rule| rule.period_ns());
@@ -78,14 +80,14 @@ impl Retention {
         all
     }
 
-    /// How long a series is kept.
+    /// How long a series is kept, in nanoseconds.
     fn of(&self, labels: &Labels) -> i64 {
         let of_labels = || self.of_labels.as_ref()?.period_ns(labels);
         let of_rule = self.rules.of(labels).map(|rule| rule.period_ns());
         or_for_ever(of_rule.or_else(of_labels).unwrap_or(self.period_ns))
     }
 
-    /// Differs when it keeps something else or for another time.
+    /// A hash that differs when other series are kept, or for other times.
     fn version(&self) -> u64 {
         let mut hash = Xxh3::new();
         hash.update(&self.period_ns.to_le_bytes());
@@ -119,7 +121,7 @@ pub(crate) struct Expiry {
     retention: Retention,
     version: u64,
     now_ns: i64,
-    /// Rising.
+    /// Ascending.
     periods_ns: Vec<i64>,
 }
 
@@ -129,12 +131,12 @@ impl Expiry {
         Self { retention, version, now_ns, periods_ns }
     }
 
-    /// Whether what is kept for a period is past it when the newest of it is of this time.
+    /// Whether rows with this period are past it, if the newest of them has this time.
     pub(crate) fn is_over(&self, period_ns: i64, newest_ns: i64) -> bool {
         period_ns != FOR_EVER && newest_ns < self.now_ns.saturating_sub(period_ns)
     }
 
-    /// The same for series that nothing but the dataset's period concerns.
+    /// Does the same for series that only the dataset's period concerns.
     pub(crate) fn is_over_for_others(&self, newest_ns: i64) -> bool {
         self.is_over(or_for_ever(self.retention.period_ns), newest_ns)
     }
@@ -144,32 +146,32 @@ impl Expiry {
         self.periods_ns.partition_point(|period_ns| self.is_over(*period_ns, block.max_ts))
     }
 
-    /// Whether a period ends after the first of these instants, and before the last one.
+    /// Whether a period is over for the first of these instants but not for the last one.
     pub(crate) fn ends_between(&self, first_ns: i64, last_ns: i64) -> bool {
         self.periods_ns
             .iter()
             .any(|period| self.is_over(*period, first_ns) && !self.is_over(*period, last_ns))
     }
 
-    /// Whether every row of a block is past its period, whatever series it is of.
+    /// Whether every row of a block is past its period, in whatever series it is.
     pub(crate) fn ends_block(&self, block: &BlockMeta) -> bool {
         self.over(block) == self.periods_ns.len()
     }
 
-    /// Whether series of a block may be past periods of their own.
+    /// Whether series of a block may be past their own periods.
     pub(crate) fn may_end_series(&self, block: &BlockMeta) -> bool {
         self.over(block) > 0 && !self.retention.is_uniform()
     }
 
-    /// Which series of a block are past their periods, as a number that tells one such set from another;
-    /// nothing when none can be, or all are.
+    /// Identifies the set of series of a block that are past their periods; `None` if no series can be,
+    /// or all are.
     fn set_of(&self, block: &BlockMeta) -> Option<Set> {
         let over = self.over(block);
         let is_part = self.may_end_series(block) && over < self.periods_ns.len();
         is_part.then_some(Set { version: self.version, over })
     }
 
-    /// Whether what stands beside a series in a block, and is of this time, is past its period.
+    /// Whether an exemplar or metadata of a series, if this time is its newest, is past the series' period.
     pub(crate) fn ends(&self, labels: &Labels, newest_ns: i64) -> bool {
         self.is_over(self.retention.of(labels), newest_ns)
     }
@@ -179,7 +181,7 @@ impl Expiry {
     }
 }
 
-/// The rules that are over for a block.
+/// Identifies which periods are over for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Set {
     version: u64,

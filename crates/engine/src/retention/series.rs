@@ -1,9 +1,9 @@
-//! Blocks with series that are kept no longer beside others are rewritten without these.
+//! Rewrites blocks without series that are past their period.
 //!
-//! Blocks that still wait for a merge are left to it. A block is looked at once for each set of periods that
-//! are over for it, which is remembered in memory: after a restart it is looked at once more. A look reads
-//! the index; a block of which less than a tenth is past its time stays until more is. Each window is the
-//! work of its owner, and one block is worked on at a time.
+//! Blocks that still wait for a merge are left to that merge. A block is examined once for each set of
+//! periods that are over for it. This is remembered in memory only, so after a restart it is examined
+//! once more. Examining reads the index. A block of which less than a tenth is past its period stays
+//! until more is. Each window is the work of its owner, and blocks are processed one at a time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Bound, RangeBounds};
@@ -21,19 +21,19 @@ use crate::compact::{Compactor, is_owner};
 use crate::rewritten::Expired;
 use crate::shared::Shared;
 
-/// A round begins no other block after this time: merges and garbage wait meanwhile.
+/// A round begins no further block after this time, because merges and garbage collection wait for it.
 const ROUND_MAX: Duration = Duration::from_secs(60);
-/// How long a block is left alone that could not be looked at or rewritten.
+/// How long a block is skipped that could not be examined or rewritten.
 const FAILED_PAUSE: Duration = Duration::from_secs(600);
 
-/// Takes series out of blocks when their time is over.
+/// Removes series from blocks when their period is over.
 pub(crate) struct SeriesRetention {
     shared: Arc<Shared>,
-    /// Of blocks that exist, the set for which they were looked at.
+    /// For existing blocks, the set of periods for which they were examined.
     looked_at: HashMap<Id, Set>,
-    /// Blocks that could not be worked on, and when they are tried again.
+    /// Blocks that could not be processed, and when they are tried again.
     failed: BTreeMap<Id, Duration>,
-    /// Where the next round begins, so that no tenant waits for all work of another.
+    /// Where the next round begins, so that no tenant must wait for all work of another one.
     next: Bound<Dataset>,
 }
 
@@ -43,7 +43,7 @@ impl SeriesRetention {
         Self { shared: Arc::clone(shared), looked_at, failed, next: Bound::Unbounded }
     }
 
-    /// Does what is due, for a while. What fails for one block keeps no other one waiting.
+    /// Does due work for a limited time. A failure for one block does not block others.
     pub(crate) async fn round(&mut self, compactor: &Compactor, due: &Expiries) {
         let env = self.shared.env.clone();
         let began = env.monotonic();
@@ -71,7 +71,8 @@ impl SeriesRetention {
         self.next = Bound::Unbounded;
     }
 
-    /// Blocks that have not been looked at for the periods that are over for them, the next dataset's first.
+    /// Blocks that were not examined for the periods that are over for them, beginning with the dataset
+    /// in `next`.
     fn candidates(&self, snapshot: &Snapshot, due: &Expiries) -> Vec<(Arc<BlockMeta>, Set, Arc<Expiry>)> {
         let mut found = Vec::new();
         for dataset in snapshot.datasets() {

@@ -1,9 +1,10 @@
 //! Days whose points are due to become rollups.
 //!
-//! A day is worked on by its [groups](super::groups) of blocks. One that still waits for a merge, or for a
-//! delete request, is left to it. It is looked at once for each set of blocks, rules and ages that are over
-//! for it, which is remembered in memory: after a restart it is looked at once more. A look reads the indexes
-//! of its blocks. Each group is the work of the owner of its window, and one is worked on at a time.
+//! A day is processed in [groups](super::groups) of blocks. A group that still waits for a merge or for
+//! a delete request is skipped until then. A group is examined once for each combination of blocks,
+//! rules and ages. This is remembered in memory only, so after a restart it is examined once more.
+//! Examining reads the indexes of the blocks. Each group is the work of the owner of its window, and
+//! groups are processed one at a time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,27 +24,27 @@ use crate::rewritten::Rolled;
 use crate::shared::Shared;
 use crate::windows::{day_of, is_long};
 
-/// A round begins no other group after this time: merges and garbage wait meanwhile.
+/// A round begins no further group after this time, because merges and garbage collection wait for it.
 const ROUND_MAX: Duration = Duration::from_secs(60);
-/// How long a group is left alone that could not be looked at or rolled.
+/// How long a group is skipped that could not be examined or rolled.
 const FAILED_PAUSE: Duration = Duration::from_secs(600);
 
-/// A group of a dataset, by the begin of its window.
+/// A group of a dataset, identified by the begin of its window.
 type Place = (Dataset, i64);
 
-/// Makes rollups of days when their time has come.
+/// Makes rollups of days when they are due.
 pub(crate) struct RollupDays {
     shared: Arc<Shared>,
     clock: RetentionClock,
-    /// The version of the rules, and since when they stand.
+    /// The version of the rules, and since when they have been unchanged.
     since: Option<(u64, Duration)>,
-    /// What each group was like when it was looked at.
+    /// The [`state`] of each group when it was examined.
     looked_at: HashMap<Place, u64>,
-    /// Days, by their begin, for which there was no memory as a whole: their slots are rolled apart.
+    /// Days, by their begin, that did not fit into memory in one merge: their slots are rolled separately.
     apart: BTreeSet<Place>,
-    /// Groups that could not be worked on, and when they are tried again.
+    /// Groups that could not be processed, and when they are tried again.
     failed: BTreeMap<Place, Duration>,
-    /// Where the next round begins, so that no tenant waits for all work of another.
+    /// Where the next round begins, so that no tenant must wait for all work of another one.
     next: Option<Place>,
 }
 
@@ -60,11 +61,11 @@ impl RollupDays {
         Self { shared: Arc::clone(shared), clock, since: None, looked_at, apart, failed, next: None }
     }
 
-    /// Does what is due, for a while. What fails for one group keeps no other one waiting.
+    /// Does due work for a limited time. A failure for one group does not block others.
     pub(crate) async fn round(&mut self, compactor: &Compactor) {
         let (env, signal) = (self.shared.env.clone(), self.shared.shutdown.signal());
         let began = env.monotonic();
-        // The clock is followed without rules as well: what passed before they came is time.
+        // The clock is observed without rules as well, so that the time before the first rules counts.
         let now_ns = self.clock.now_ns(&env);
         let Some(steps) = self.steps(began) else { return };
         let snapshot = self.shared.catalog.snapshot();
@@ -79,7 +80,7 @@ impl RollupDays {
         self.next = None;
     }
 
-    /// The rules, once they stood for a while.
+    /// The rules, once they have been unchanged for the configured delay.
     fn steps(&mut self, now: Duration) -> Option<Arc<dyn RollupSteps>> {
         let options = &self.shared.options.maintenance;
         let steps = options.rollups.as_ref().and_then(|rollups| rollups());
@@ -90,7 +91,7 @@ impl RollupDays {
         steps.filter(|_| now.saturating_sub(at) >= options.retention_change_delay)
     }
 
-    /// Groups that are not as they were when they were looked at, the next one first.
+    /// Groups whose state differs from the examined one, beginning with the group in `next`.
     fn due(
         &mut self,
         compactor: &Compactor,
@@ -160,7 +161,7 @@ impl RollupDays {
             Ok(Rolled::Rewritten { into, rows, less }) => {
                 metrics.note_rollup("rewritten", count);
                 tracing::info!(%tenant, from, hours, blocks = count, rows, less, "points became rollups");
-                // What it has become is as it should be.
+                // The resulting block needs no further work.
                 let after = self.group_of(compactor, &self.shared.catalog.snapshot(), &place);
                 let is_alone = |group: &Group| group.blocks.len() == 1 && group.blocks[0].id == into;
                 let alone = after.filter(is_alone);
@@ -174,25 +175,25 @@ impl RollupDays {
             }
             Ok(Rolled::Cut { blocks }) => {
                 metrics.note_rollup("cut", blocks);
-                tracing::info!(%tenant, from, hours, blocks, "blocks were cut so that slots become rollups");
+                tracing::info!(%tenant, from, hours, blocks, "blocks were cut into slots for rollups");
             }
             Ok(Rolled::Damaged) => self.pause(place),
             Err(Error::MergeTooLarge(_)) if *window == day_of(from) && blocks.len() > 1 => {
-                // The next round tries its slots.
+                // The next round tries the slots separately.
                 if !self.apart.insert((place.0.clone(), from)) {
                     metrics.note_rollup("too_large", count);
                     self.looked_at.insert(place, before);
                 }
             }
             Err(error @ Error::MergeTooLarge(_)) => {
-                // It would be refused again.
+                // Another attempt would be refused as well.
                 metrics.note_rollup("too_large", count);
-                tracing::warn!(%tenant, from, hours, blocks = count, %error, "points stay as they are");
+                tracing::warn!(%tenant, from, hours, blocks = count, %error, "points were not rolled up");
                 self.looked_at.insert(place, before);
             }
             Err(error) => {
                 metrics.rollup_failures.inc();
-                tracing::warn!(%tenant, from, hours, %error, "points stay as they are for a while");
+                tracing::warn!(%tenant, from, hours, %error, "points could not be rolled up yet");
                 self.pause(place);
             }
         }
@@ -233,7 +234,7 @@ fn blocks_of(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<
     blocks
 }
 
-/// Differs when other blocks are there, other rules hold, or another age is over.
+/// A hash that differs when the blocks, the rules or the number of passed ages differ.
 fn state(blocks: &[Arc<BlockMeta>], rollup: &DayRollup) -> u64 {
     let mut hash = Xxh3::new();
     blocks.iter().for_each(|block| hash.update(&block.id.to_bytes()));

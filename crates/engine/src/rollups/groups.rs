@@ -1,11 +1,11 @@
-//! Which blocks of a day are rolled together.
+//! Groups the blocks of a day that are rolled together.
 //!
-//! **Invariants.** No block of the day outside of a group has a row within the group's window, so a step that
-//! lies within is made of all of its points. Groups share no block, so each is exchanged in a commit of its
-//! own. Of a day that is not large there is one group. Compaction keeps the slots of a large one apart
-//! (`merge_policy`): then a group is a slot, or several that share blocks, which are cut
-//! ([`super::roll`]). So it is with a damaged block in the day, which keeps only those of its own slots
-//! waiting, and when all of the day do not fit in memory.
+//! **Invariants.** No block of the day outside of a group has a row within the group's window, so a step
+//! within the window includes all of its points. Groups share no block, so each is replaced in its own
+//! commit. A day that is not large is one group. Compaction keeps the slots of a large day apart
+//! (`merge_policy`). Then a group is a slot, or several slots that share blocks, which are cut
+//! ([`super::roll`]). The slots are also kept apart if a block of the day is damaged, which then blocks
+//! only its own slots, and if the blocks of the day do not fit into memory.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::windows::slot_ns;
 /// Blocks that are rolled together.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The times that it has all rows of; its blocks have no others.
+    /// The time range of which it has all rows; its blocks have no others.
     pub(crate) window: TimeRange,
     /// In the order of writing.
     pub(crate) blocks: Vec<Arc<BlockMeta>>,
-    /// Long blocks with rows in the window, which are cut before it is rolled.
+    /// Long blocks with rows in the window. They are cut before the group is rolled.
     pub(crate) long: Vec<Arc<BlockMeta>>,
 }
 
-/// The groups of the blocks of a day, which are given in the order of writing, with the long blocks that may
-/// have rows of the day.
+/// Groups the blocks of a day. The blocks come in the order of writing; `long` are the long blocks that
+/// may have rows of the day.
 pub(crate) fn groups_of(
     policy: &CompactionPolicy,
     (day, are_apart): (TimeRange, bool),
@@ -50,7 +50,7 @@ fn groups_without_long(
     if !are_apart && !policy.is_large(blocks.iter().map(|block| &**block)) {
         return Vec::from_iter((!blocks.is_empty()).then_some(Group { window: day, blocks, long }));
     }
-    // What has no rows has no points, and no times either.
+    // Blocks without rows have no points and no time bounds.
     let mut with_rows: Vec<Arc<BlockMeta>> = blocks.into_iter().filter(|block| block.rows > 0).collect();
     with_rows.sort_by_key(|block| block.min_ts);
     let mut groups: Vec<Group> = Vec::new();
@@ -68,7 +68,7 @@ fn groups_without_long(
     groups
 }
 
-/// From the begin of the first slot that a block has rows of to the end of the last one.
+/// From the begin of the first slot with rows of a block to the end of the last one.
 pub(super) fn slots_of(block: &BlockMeta) -> TimeRange {
     let slot_ns = slot_ns(Signal::Metrics);
     let begin = |ts: i64| ts.div_euclid(slot_ns).saturating_mul(slot_ns);
@@ -85,7 +85,7 @@ mod tests {
 
     const DAY: TimeRange = TimeRange { start: 0, end: DAY_NS };
 
-    /// Of the hour from this one on, or of several.
+    /// A block with rows of the hours from `hours.0` up to `hours.1`, exclusive.
     fn block(place: u64, hours: (i64, i64), raw_bytes: u64) -> Arc<BlockMeta> {
         Arc::new(BlockMeta {
             level: 1,
@@ -97,7 +97,7 @@ mod tests {
         })
     }
 
-    /// Hours and places of each group.
+    /// The hours and places of each group.
     fn groups(blocks: Vec<Arc<BlockMeta>>) -> Vec<((i64, i64), Vec<u64>)> {
         groups_with(false, blocks)
     }

@@ -1,11 +1,11 @@
-//! Rolling a group of blocks: they become one with rollups, when that is worth it.
+//! Rolls a group of blocks: merges them into one with rollups, if that saves enough rows.
 //!
-//! A large group whose slots share blocks is not rolled in one merge, which would take as long as all of its
-//! day. Those blocks are [cut](crate::cut) first: each is exchanged for one per slot, in a commit of its
-//! own, and the groups of the day are smaller from then on. Blocks that are cut came while the day was
-//! small, so they are no more than a small day may have, and what a flush brought while it grew. Long
-//! blocks with rows of the day are cut as well, until no such block has rows of it: a step is made of all
-//! of its points.
+//! A large group whose slots share blocks is not rolled in one merge, which would take as long as its
+//! complete day. The shared blocks are [cut](crate::cut) first: each is replaced by one per slot, in its
+//! own commit, and the groups of the day are smaller from then on. Blocks that are cut date from when
+//! the day was small, so together they have at most the bytes of a small day, plus those that a flush
+//! added while it grew. Long blocks with rows of the day are cut as well, until no long block has rows
+//! of it, because a step must include all of its points.
 
 use std::sync::Arc;
 
@@ -25,14 +25,16 @@ use crate::rewritten::Rolled;
 use crate::samples::{self, OpenSamples, SampleMerging};
 use crate::windows::{day_of, slot_ns};
 
-/// A day is rolled when one row of so many goes.
+/// A group is rolled only if at least this fraction of its rows (a tenth) is saved.
 const ROLLED_SHARE: u64 = 10;
-/// The levels of the blocks of a slot and of a day.
+/// The level of a block of one slot.
 const SLOT_LEVEL: u8 = 1;
+/// The level of a block of a day.
 const DAY_LEVEL: u8 = 2;
 
 impl Compactor {
-    /// Makes rollups of the points of a group of blocks of a day whose slots are kept apart or not.
+    /// Makes rollups of the points of a group of blocks. `are_apart` says whether the day's slots are
+    /// kept apart.
     pub(crate) async fn roll(
         &self,
         incarnation: Id,
@@ -61,7 +63,7 @@ impl Compactor {
         rolled.inspect_err(|error| self.note_damage(snapshot, &merge, error)).map_err(Error::of_upkeep)
     }
 
-    /// Rolls blocks that are not damaged, or cuts those that tie slots together.
+    /// Rolls undamaged blocks, or cuts the blocks `tying`, which have rows of several slots.
     async fn roll_sound(
         &self,
         work: Work<'_>,
@@ -100,20 +102,22 @@ impl Compactor {
         Ok(Rolled::Rewritten { into, rows, less })
     }
 
-    /// Cuts one block after the other: what is done stays done when the process stops.
+    /// Cuts one block after the other. Each cut is committed on its own and survives a stop of the process.
     async fn cut_all(&self, work: &Work<'_>, blocks: &[&Arc<BlockMeta>]) -> Result<Rolled, Error> {
         for block in blocks {
             let merge = Merge { inputs: vec![block.id], window: block.window, level: SLOT_LEVEL };
             let work = Work { merge: &merge, rollup: None, ..*work };
             let cut = self.cut::<SampleMerging>(&work, block, &slots_in(slots_of(block))).await;
             if !cut.inspect_err(|error| self.note_damage(work.snapshot, &merge, error))? {
-                return Err(Error::Internal("a block was to be cut that delete requests concern".to_owned()));
+                return Err(Error::Internal(
+                    "a block cannot be cut because delete requests concern it".to_owned(),
+                ));
             }
         }
         Ok(Rolled::Cut { blocks: blocks.len() as u64 })
     }
 
-    /// Opens blocks of samples, as many as there is memory for: what their footers take is reserved.
+    /// Opens blocks of samples. The memory of their footers is reserved; fails if there is not enough.
     async fn open_reserved(
         &self,
         blocks: &[Arc<BlockMeta>],
@@ -130,7 +134,8 @@ impl Compactor {
     }
 }
 
-/// Whether a block has rows of several slots. One from before there were places keeps its own by its level.
+/// Whether a block has rows of several slots. A block from before places existed is kept, because its
+/// level orders it.
 fn is_to_be_cut(block: &BlockMeta) -> bool {
     block.place > 0 && block.rows > 0 && slots_of(block).length_ns() > slot_ns(Signal::Metrics)
 }
