@@ -14,11 +14,11 @@ use crate::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
 /// A block that is being written.
 pub(super) struct LogAssembly {
     plan: BlockPlan,
-    /// The streams that have rows here.
+    /// The streams with rows in the block.
     present: Vec<u32>,
-    /// The parts of the window that are written one after the other.
+    /// The time slices of the window, which are written one after the other.
     slices: Vec<TimeRange>,
-    /// Until the block is complete.
+    /// `None` once the block is complete.
     writer: Option<BlockWriter>,
     slice: usize,
     ordinal: usize,
@@ -39,8 +39,8 @@ impl LogAssembly {
         Ok(Self { plan, present, slices, writer, slice, ordinal, resume_at, duplicates })
     }
 
-    /// Writes rows of the current stream in the current slice until `left` is used up; goes on to the
-    /// next stream when there are no more.
+    /// Writes rows of the current stream in the current slice until `left` is used up. Advances to the
+    /// next stream when the current one has no more rows in the slice.
     fn write_stream(&mut self, left: &mut u64) -> Result<(), FormatError> {
         let slice = self.slices[self.slice];
         let range = TimeRange::new(self.resume_at.take().unwrap_or(slice.start), slice.end);

@@ -1,6 +1,6 @@
-//! Log blocks in memory: needle filters and counts, opened through the cache.
+//! The parts of log blocks in memory: needle filters and counts, opened through the cache.
 //!
-//! Everything that comes out of here was checked against its checksum, here or when it is decoded.
+//! All bytes are checked against their checksums, here or when they are decoded.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::open_block::OpenBlock;
 /// A log block whose footer is in memory.
 pub type OpenLogs = OpenBlock<Footer>;
 
-/// The minute counts of a block, decoded.
+/// The decoded minute counts of a block.
 pub struct BlockCounts {
     /// Counts of all streams.
     pub minutes: Arc<Vec<MinuteCount>>,
-    /// Which counts belong to which stream and level.
+    /// The counts of each stream and level.
     pub runs: Vec<CountRun>,
 }
 
-/// How parts that only log blocks have are read.
+/// Reading of parts that only log blocks have.
 impl BlockReader {
-    /// A filter segment of the block.
+    /// Reads a filter segment of the block.
     pub async fn segment(
         &self,
         block: &OpenLogs,
@@ -46,12 +46,12 @@ impl BlockReader {
         Ok(view)
     }
 
-    /// The block's counts, if they were decoded before.
+    /// The block's counts, if they are cached.
     pub fn known_counts(&self, block: &OpenLogs) -> Option<Arc<BlockCounts>> {
         self.cache.get(block.meta.id, Piece::Counts)
     }
 
-    /// Decodes the block's counts; pure computation.
+    /// Decodes the block's counts and caches them. Does no I/O.
     pub fn decode_counts(&self, block: &OpenLogs) -> Result<Arc<BlockCounts>, ReadError> {
         let damaged = |reason| ReadError::damaged(&block.meta, reason);
         let stored = block.footer.minute_counts();

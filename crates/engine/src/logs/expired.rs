@@ -1,4 +1,4 @@
-//! The streams of a block that are kept no longer. The footer decides, nothing is read.
+//! Finds the streams of a block that are past their periods. Only the footer is needed.
 
 use roaring::RoaringBitmap;
 use sandur_format::Error as FormatError;
@@ -7,7 +7,7 @@ use sandur_model::Labels;
 use super::block::OpenLogs;
 use crate::retention::{ExpiredSeries, Expiry, Reason};
 
-/// Which streams are past their periods.
+/// Returns the streams that are past their periods.
 pub(super) fn expired(block: &OpenLogs, expiry: &Expiry) -> Result<ExpiredSeries, FormatError> {
     let (table, newest_ns) = (block.footer.streams(), block.meta.max_ts);
     let rows_of = |streams: &RoaringBitmap| streams.iter().map(|stream| table.stats(stream).rows).sum();

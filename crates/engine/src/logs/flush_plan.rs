@@ -1,5 +1,5 @@
-//! Which blocks the entries of a head become: one per tenant and hour, or per day or several days for old
-//! rows in small amounts.
+//! Plans the blocks for the entries of a head: one per tenant and hour, or per day or several days for
+//! old rows in small amounts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::head::{LogHead, StreamRows};
 use crate::assembly::{Assembly, Plan};
 use crate::windows::{Spread, Window, is_long, slot_ns};
 
-/// Bytes of lines per time slice of a block: large enough that streams still fill pages, small enough
-/// that a query for the latest rows reads few of them.
+/// Bytes of lines per time slice of a block: enough that streams fill pages, and little enough that a
+/// query for the latest rows reads few of them.
 const SLICE_BYTES: u64 = 32 << 20;
-/// The same for a block of several days, unless there would be more than this number of slices.
+/// The same for a block of several days, unless it would have more than [`LONG_SLICES_MAX`] slices.
 const LONG_SLICE_BYTES: u64 = 64 << 10;
 const LONG_SLICES_MAX: u64 = 64;
-/// Parts of a window between which it may be cut.
+/// A window is cut only at multiples of a unit, of which it has about this many at most.
 const SLICE_UNITS_MAX: i64 = 4_096;
 
 /// One block to be written.
@@ -45,9 +45,9 @@ impl Plan for BlockPlan {
     }
 }
 
-/// The blocks that the entries of a tenant become. Slots and days with less than `thin_bytes` share them.
+/// Plans the blocks of a tenant's entries. Slots and days with less than `thin_bytes` share blocks.
 ///
-/// What a plan takes is paid by the reservations of the rows ([`super::head`]).
+/// The reservations of the rows pay for the memory of a plan ([`super::head`]).
 pub(crate) fn plan_blocks(head: &LogHead, tenant: &TenantId, thin_bytes: u64) -> Vec<BlockPlan> {
     let mut streams = head.tenant_rows(tenant);
     streams.sort_unstable_by(|a, b| compare_streams(&a.stream().labels, &b.stream().labels));
@@ -59,7 +59,7 @@ pub(crate) fn plan_blocks(head: &LogHead, tenant: &TenantId, thin_bytes: u64) ->
     spread.windows(thin_bytes).into_iter().map(plan).collect()
 }
 
-/// Adds up the bytes of rows that follow each other within a unit of time.
+/// Adds up the bytes of consecutive rows within the same unit of time.
 fn sums(stream: &StreamRows, times: TimeRange, unit_ns: i64, mut add: impl FnMut(i64, u64)) {
     let mut open = None;
     stream.visit(times, |row| {
@@ -75,7 +75,7 @@ fn sums(stream: &StreamRows, times: TimeRange, unit_ns: i64, mut add: impl FnMut
 }
 
 impl BlockPlan {
-    /// The streams that have rows in the block, in their order.
+    /// The streams with rows in the block, in order.
     pub(super) fn present(&self) -> Vec<u32> {
         let all = (0u32..).zip(self.streams.iter());
         all.filter(|(_, stream)| stream.has_rows(self.of.rows)).map(|(at, _)| at).collect()
@@ -86,8 +86,8 @@ impl BlockPlan {
         &self.streams[at as usize]
     }
 
-    /// The parts of the window that are written one after the other, cut at whole minutes. A long window is
-    /// cut into many, so that a query of a day reads few of its pages.
+    /// The time slices of the window, cut at full minutes. A long window is cut into many, so that a
+    /// query of a day reads few of its pages.
     pub(super) fn slices(&self, present: &[u32]) -> Vec<TimeRange> {
         let Window { window, rows, bytes } = self.of;
         let most = match is_long(window) {
@@ -97,7 +97,7 @@ impl BlockPlan {
         if bytes < most {
             return vec![rows];
         }
-        // Whole minutes of which a window has some thousands.
+        // A multiple of a minute, of which the window has at most some thousands.
         let unit = MINUTE_NS * (rows.length_ns() / MINUTE_NS / SLICE_UNITS_MAX + 1);
         let mut units: BTreeMap<i64, u64> = BTreeMap::new();
         for at in present {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_go_to_their_hours_and_streams_to_the_blocks_that_they_have_rows_in() {
+    fn rows_are_in_the_blocks_of_their_hours() {
         let rows = [("b", 0, 1), ("b", HOUR_NS - 1, 1), ("a", HOUR_NS, 1), ("b", -1, 1), ("a", 0, 1)];
         let plans = plans(&rows);
         let described: Vec<_> =
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_hours_have_blocks_of_their_own() {
+    fn only_the_latest_hours_have_separate_blocks() {
         let rows: Vec<_> = (0..100).map(|n| ("a", n * HOUR_NS, 1)).collect();
         let plans = plans(&rows);
         let days: Vec<_> = plans.iter().filter(|p| p.of.window.length_ns() == DAY_NS).collect();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_century_share_a_block_that_is_cut_into_slices() {
+    fn lines_of_a_century_share_a_block_in_slices() {
         let rows: Vec<_> = (0..36_500).map(|day| (["a", "b"][day as usize % 2], day * DAY_NS, 100)).collect();
         let plans = plans_with(&rows, 4 << 20);
         let [long, newest] = &plans[..] else { panic!("{} plans", plans.len()) };
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_in_the_blocks_of_its_rows_alone() {
+    fn a_stream_is_only_in_blocks_with_its_rows() {
         let of = |app, hours: &[i64]| hours.iter().map(|hour| (app, hour * HOUR_NS, 1)).collect::<Vec<_>>();
         let rows = [of("a", &[0, 3]), of("b", &[1]), of("c", &[0, 1, 2, 3]), of("d", &[3, 2])].concat();
         assert_eq!(plans(&rows).iter().map(apps).collect::<Vec<_>>(), ["ac", "bc", "cd", "acd"]);

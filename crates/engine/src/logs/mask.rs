@@ -1,7 +1,7 @@
-//! Taking hidden rows out of pages.
+//! Removes hidden rows from pages.
 //!
 //! A page keeps its columns; its runs are cut around the hidden rows. Lines are decoded only when a rule
-//! looks at rows of a stream that the page holds.
+//! looks at rows of a stream that the page has.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::error::FilterError;
 use crate::rules::{Rule, Rulebook};
 use crate::view::Views;
 
-/// Rules that concern a page.
+/// The rules that concern a page.
 pub(crate) struct Mask(Vec<Arc<Rule>>);
 
 impl Mask {
-    /// The rules as a mask; `None` when there is none.
+    /// A mask of these rules; `None` without rules.
     pub fn of(rules: Vec<Arc<Rule>>) -> Option<Arc<Self>> {
         (!rules.is_empty()).then(|| Arc::new(Self(rules)))
     }
 
-    /// Whether lines and metadata are needed.
+    /// Whether it needs lines and metadata.
     pub fn looks_at_rows(&self) -> bool {
         self.0.iter().any(|rule| rule.looks_at_rows())
     }
 
-    /// The hidden rows of the page. `lines` is called at most once, and only when lines decide.
+    /// Returns the hidden rows of the page. `lines` is called at most once, and only if lines decide.
     pub fn hidden<'l, E: From<FilterError>>(
         &self,
         page: &LogPage,
@@ -37,7 +37,7 @@ impl Mask {
     ) -> Result<RoaringBitmap, E> {
         let (mut hidden, mut rows) = (RoaringBitmap::new(), Vec::new());
         let (mut unread, mut read) = (Some(lines), None);
-        // One rule after the other: there may be memory for one compiled query at a time.
+        // One rule after the other, because there may be memory for only one compiled query at a time.
         for rule in &self.0 {
             let runs = page.runs.iter().enumerate();
             let concerned = runs.map(|(position, run)| (position, run, rows_inside(page, run, rule)));
@@ -75,7 +75,7 @@ fn rows_inside(page: &LogPage, run: &StreamRun, rule: &Rule) -> Range<u32> {
     run.start + start..run.start + end.max(start)
 }
 
-/// Calls `part` with the parts of `rows` between hidden ones, in their order.
+/// Calls `part` with each part of `rows` between hidden ones, in order.
 pub(crate) fn visible_parts(rows: Range<u32>, hidden: &RoaringBitmap, mut part: impl FnMut(Range<u32>)) {
     let mut start = rows.start;
     for row in hidden.range(rows.clone()) {
@@ -100,14 +100,13 @@ fn cut_runs(runs: Vec<StreamRun>, hidden: &RoaringBitmap) -> Vec<StreamRun> {
     visible
 }
 
-/// A page whose hidden rows are left out. The page within was asked for lines and metadata when the mask
-/// looks at rows.
+/// A page without its hidden rows. The inner page must provide lines and metadata if the mask looks at rows.
 pub(crate) struct MaskedPage {
     inner: Box<dyn PageTask>,
     mask: Arc<Mask>,
     context: QueryContext,
     lines: Option<LineColumn>,
-    /// For the runs that were cut.
+    /// Pays for the runs that were cut.
     memory: Option<Reservation>,
 }
 
@@ -145,7 +144,7 @@ impl PageTask for MaskedPage {
         }
     }
 
-    /// Once lines are put together they are the way to tell.
+    /// Once the lines are decoded, the caller tests them directly.
     fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
         match self.lines {
             Some(_) => Ok(false),
@@ -161,7 +160,7 @@ impl PageTask for MaskedPage {
     }
 }
 
-/// New rows without the hidden ones.
+/// A follower without hidden rows.
 pub(crate) struct MaskedFollow {
     inner: Box<dyn Follow>,
     env: Env,
@@ -181,7 +180,7 @@ impl MaskedFollow {
         Self { inner, env, dataset, views, rulebook }
     }
 
-    /// The rows of the page that are not hidden now.
+    /// Removes the rows of the page that are hidden now.
     async fn mask(&mut self, page: Arc<LogPage>) -> Result<Arc<LogPage>, FilterError> {
         let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset).await?;
         let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
@@ -210,7 +209,7 @@ impl Follow for MaskedFollow {
                         match self.mask(page).await {
                             Ok(page) if page.runs.is_empty() => {}
                             Ok(page) => return Some(Followed::Page(page)),
-                            // What may be hidden is not shown.
+                            // Rows that may be hidden are not shown.
                             Err(error) => {
                                 tracing::debug!(dataset = %self.dataset, %error, "a follower loses rows");
                                 return Some(Followed::Dropped(rows));

@@ -1,13 +1,13 @@
-//! Merging blocks: full pages are moved, thin or suspect ones are merged row by row.
+//! Merges log blocks: full pages are copied, thin or suspect ones are merged row by row.
 //!
-//! A page is moved when it is at least half full and none of its streams may hold rows twice: its lines
-//! are not compressed again and its filter is copied, so a row is compressed about once in its life. All
-//! other pages are merged: sorted by stream and time, exact duplicates dropped.
+//! A page is copied if it is at least half full and none of its streams may have rows stored twice. Its
+//! lines are not compressed again and its filter is copied, so a row is compressed about once in its
+//! lifetime. All other pages are merged: sorted by stream and time, without exact duplicates.
 //!
-//! Rows that deletes hide are left out: a page that may hold some is merged, one of hidden streams alone is
-//! not even read, and a stream of which nothing is left is not part of the result.
+//! Rows that deletes hide are left out. A page that may have some is merged, a page of hidden streams
+//! alone is not even read, and a stream without remaining rows is not part of the result.
 //!
-//! See [`crate::merging`] for how it is driven.
+//! [`crate::merging`] describes how the state machine is driven.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
@@ -31,14 +31,14 @@ use crate::merging::{Merge, MergeCounts, OUTPUT_BYTES, Step};
 
 /// The ordinal of a stream that the result does not have.
 const NO_STREAM: u32 = u32::MAX;
-/// A page of an input: which block, which page.
+/// Identifies a page of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRef {
     /// Position of the block among the inputs.
     pub input: usize,
     /// Position of the page in the block.
     pub page: u32,
-    /// Whether its filter is wanted as well.
+    /// Whether the page is copied, so that its filter is needed as well.
     pub moved: bool,
 }
 
@@ -48,11 +48,11 @@ pub struct PageBytes {
     pub narrow: Bytes,
     /// The line column.
     pub lines: Bytes,
-    /// The filter, for pages that are moved.
+    /// The filter, for pages that are copied.
     pub filter: Option<PageFilter>,
 }
 
-/// A page to be merged, and where its rows begin in the order of the result.
+/// A page to be merged, with the position of its first row in the order of the result.
 struct Pending {
     stream: u32,
     first: i64,
@@ -69,7 +69,7 @@ struct Cursor {
     _memory: Reservation,
 }
 
-/// Cuts the rows of a page to those of some times.
+/// Restricts the runs of a page to rows of these times.
 fn cut_to(only: TimeRange, narrow: &mut NarrowPage) {
     for run in &mut narrow.runs {
         let times = &narrow.timestamps[run.start as usize..run.end as usize];
@@ -83,7 +83,7 @@ fn cut_to(only: TimeRange, narrow: &mut NarrowPage) {
 /// Merges blocks into one.
 pub struct Merger {
     inputs: Vec<Arc<OpenLogs>>,
-    /// What deletes do to each input.
+    /// The rows that deletes remove from each input.
     deletes: Vec<Touched>,
     /// For each stream of each input its ordinal in the result, or [`NO_STREAM`].
     ordinals: Vec<Vec<u32>>,
@@ -100,7 +100,7 @@ pub struct Merger {
 }
 
 impl Merger {
-    /// A merge of these blocks, opened, into one block without the rows that `deletes` names in each.
+    /// Begins a merge of opened blocks into one, without the rows that `deletes` names in each.
     pub fn new(
         inputs: Vec<Arc<OpenLogs>>,
         deletes: Vec<Touched>,
@@ -136,7 +136,7 @@ impl Merger {
         Ok(merger)
     }
 
-    /// Decides for every page whether it is moved or merged.
+    /// Decides for every page whether it is copied or merged.
     fn sort_pages(&mut self, full_bytes: u64) {
         let suspects = self.suspect_ordinals();
         let (mut merged, mut moved) = (Vec::new(), Vec::new());
@@ -167,7 +167,7 @@ impl Merger {
         self.merged = merged.into();
     }
 
-    /// Per input the ordinals of streams that may hold rows twice.
+    /// The ordinals of streams that may have rows stored twice, per input.
     fn suspect_ordinals(&self) -> Vec<HashSet<u32>> {
         let spans = self.inputs.iter().flat_map(|block| {
             (0..block.footer.streams().len() as u32).map(|n| {
@@ -198,7 +198,7 @@ impl Merger {
         Some(output)
     }
 
-    /// The next page to be merged, when its rows may come before those that are open.
+    /// The next page to be merged, if its rows may precede those of the open pages.
     fn page_due(&self) -> Option<PageRef> {
         let next = self.merged.front()?;
         let due = self.heap.peek().is_none_or(|Reverse((s, t, ..))| (next.stream, next.first) <= (*s, *t));
@@ -239,7 +239,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Cuts the rows that deletes hide out of the runs of a page.
+    /// Removes the rows that deletes hide from the runs of a page.
     fn leave_out(&mut self, page: PageRef, narrow: &mut NarrowPage, lines: &LineColumn) -> Result<(), Error> {
         let deletes = &self.deletes[page.input];
         let mask = deletes.mask.as_ref().filter(|_| deletes.pages.contains(page.page));
@@ -280,7 +280,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Writes the first of all open rows, unless it was written before.
+    /// Writes the first of all open rows, unless it is a duplicate.
     fn write_row(&mut self) -> Result<(), Error> {
         let Some(Reverse((stream, timestamp, input, slot))) = self.heap.pop() else { return Ok(()) };
         let alike = |key: Option<(u32, i64)>| key == Some((stream, timestamp));
@@ -375,7 +375,7 @@ impl Cursor {
         self.row += 1;
         if self.narrow.runs.get(self.run).is_some_and(|run| self.row >= run.end as usize) {
             self.run += 1;
-            // Deleted rows may lie between runs.
+            // There may be deleted rows between runs.
             self.row = self.narrow.runs.get(self.run).map_or(self.row, |run| run.start as usize);
         }
     }
@@ -404,7 +404,7 @@ impl Seen {
             self.at = Some(at);
             self.rows.clear();
         }
-        // Lengths first, so that no two different rows look alike.
+        // Lengths are included, so that different rows have different bytes.
         let mut row = (line.len() as u64).to_le_bytes().to_vec();
         row.extend_from_slice(line);
         for (name, value) in metadata {
@@ -430,7 +430,7 @@ fn ordinals_in(block: &OpenLogs, deletes: &Touched, streams: &[Arc<Labels>]) -> 
         }
         let labels = table.labels(n);
         let at = streams.binary_search_by(|s| sandur_format::log_block::compare_streams(s, &labels));
-        at.expect("the merged list holds every stream that stays") as u32
+        at.expect("the merged list contains every stream that stays") as u32
     };
     (0..table.len() as u32).map(position).collect()
 }

@@ -1,4 +1,4 @@
-//! Log blocks as compaction sees them.
+//! Compaction of log blocks.
 
 use std::sync::Arc;
 
@@ -90,11 +90,11 @@ impl Merging for LogMerging {
         let stats = QueryStats::default();
         let input = &inputs[page.input];
         let entry = &input.footer.pages()[page.page as usize];
-        // A merge reads its inputs once, and they go away afterwards.
+        // A merge reads its inputs once, and they are removed afterwards.
         let hint = Hint::Scan { bytes: u64::MAX };
         let read = reader.pieces(&input.meta, &[entry.narrow, entry.lines], hint, &stats).await?;
         let [narrow, lines] = <[_; 2]>::try_from(read)
-            .map_err(|_| Error::Internal("two pieces have two answers".to_owned()))?
+            .map_err(|_| Error::Internal("two pieces have two results".to_owned()))?
             .map(|piece| piece.bytes);
         let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
         let filter = match segment {

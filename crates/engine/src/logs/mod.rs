@@ -1,7 +1,7 @@
-//! What is of logs alone: their head, how a flush and a merge make their blocks, how these are read.
+//! The logs-specific part of the engine: the head of entries, and how log blocks are written, merged and
+//! read.
 //!
-//! The frame around it (WAL, views, flush, compaction, delete requests) is shared with samples and knows
-//! nothing of lines.
+//! The shared part (WAL, views, flush, compaction, delete requests) does not depend on lines.
 
 mod assembly;
 pub(crate) mod block;

@@ -1,4 +1,4 @@
-//! Which pages of a block may hold rows of some streams and times that hold some needles.
+//! Finds the pages of a block that may have rows of given streams and times with given needles.
 
 use roaring::RoaringBitmap;
 use sandur_format::log_block::PageEntry;
@@ -9,31 +9,31 @@ use super::block::OpenLogs;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::needles::NeedleKeys;
 
-/// Rows that are looked for.
+/// The rows to find.
 #[derive(Clone, Copy)]
 pub(crate) struct Sought<'a> {
-    /// Of these times.
+    /// The times of the rows.
     pub range: TimeRange,
-    /// Of these streams.
+    /// The streams of the rows.
     pub streams: &'a RoaringBitmap,
-    /// With these needles.
+    /// The needles that the lines contain.
     pub needles: &'a NeedleKeys,
 }
 
-/// Pages that may hold what is sought, and how they were found.
+/// The pages that were found, with counts for statistics.
 #[derive(Default)]
 pub(crate) struct FoundPages {
-    /// The pages.
+    /// The pages that may have the rows.
     pub pages: RoaringBitmap,
-    /// How many there were before filters were asked.
+    /// Number of pages before filters ruled some out.
     pub before_filters: u64,
-    /// Filters that were asked.
+    /// Number of filter segments that were read.
     pub filters_asked: u64,
-    /// Filters that are damaged or missing: they rule nothing out.
+    /// Filter segments that are damaged or missing. They rule no page out.
     pub unread: Vec<ReadError>,
 }
 
-/// The pages of the block that may hold what is sought. Fails when the store does not answer.
+/// Finds the pages of the block that may have the rows. Fails if the store does not answer.
 pub(crate) async fn pages_holding(
     reader: &BlockReader,
     block: &OpenLogs,

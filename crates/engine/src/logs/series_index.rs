@@ -1,4 +1,4 @@
-//! The series calls of logs: streams are in the footers of blocks, which are decoded whole.
+//! The series calls of logs. The streams are in the footers of blocks, which are decoded completely.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -17,11 +17,11 @@ use crate::matching;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
 
-/// Bytes that a found series takes beside its labels, and a found name or value beside its text.
+/// Bytes of a found series in addition to its labels, and of a found name or value in addition to its text.
 const SERIES_BYTES: u64 = 64;
 const TEXT_BYTES: u64 = 48;
 
-/// Texts in order, each once, and what pays for them.
+/// Sorted distinct texts, with the reservation of their memory.
 struct Texts {
     found: BTreeSet<String>,
     memory: Reservation,
@@ -77,7 +77,8 @@ impl SeriesReader<Footer> {
     ) -> Result<Vec<Arc<Labels>>, Error> {
         let lists = any_or_all(any_of);
         let mut memory = context.budget().reserve(0)?;
-        // By identity: most blocks hold the same series, and comparing labels costs more than all the rest.
+        // By identity, because most blocks have the same series, and comparing labels would dominate the
+        // cost.
         let mut found: HashMap<StreamId, Arc<Labels>> = HashMap::new();
         let mut add = |id: StreamId, labels: &dyn Fn() -> Arc<Labels>| {
             if let Entry::Vacant(unknown) = found.entry(id) {
@@ -102,7 +103,7 @@ impl SeriesReader<Footer> {
         Ok(series)
     }
 
-    /// Names of labels of matching series, sorted.
+    /// The label names of matching series, sorted.
     async fn names_of_labels(
         &self,
         context: &QueryContext,
@@ -120,7 +121,7 @@ impl SeriesReader<Footer> {
         Ok(names.found.into_iter().collect())
     }
 
-    /// Values of one label of matching series, sorted.
+    /// The values of one label in matching series, sorted.
     async fn values_of_label(
         &self,
         context: &QueryContext,

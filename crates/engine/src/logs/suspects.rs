@@ -1,9 +1,9 @@
-//! Which rows may be stored twice.
+//! Finds rows that may be stored twice.
 //!
-//! A client that retries a push after a lost answer sends rows that are already stored; they end up in
-//! two blocks, or in a block and a head. Two sources (blocks or heads) can hold the same row only
-//! where both hold rows of one stream in a common time range. Everything else is known to be unique
-//! from the bounds in the footers alone, and is never compared.
+//! A client that retries a push after a lost answer sends rows that are already stored. They end up in
+//! two blocks, or in a block and a head. Two sources (blocks or heads) can have the same row only where
+//! both have rows of one stream in a common time range. The bounds in the footers alone show that all
+//! other rows are unique; these are never compared.
 
 use std::collections::HashMap;
 
@@ -20,10 +20,10 @@ pub struct StreamSpan {
     pub last: i64,
 }
 
-/// For each stream whose spans meet, the range that covers every meeting.
+/// For each stream with overlapping spans, the range that covers all overlaps.
 pub type Suspects = HashMap<StreamId, Suspect, foldhash::fast::RandomState>;
 
-/// Finds the streams with meeting spans. Each source gives at most one span per stream.
+/// Finds the streams with overlapping spans. Each source has at most one span per stream.
 pub fn find_suspects(mut spans: Vec<StreamSpan>) -> Suspects {
     spans.sort_unstable_by_key(|s| (s.stream, s.first));
     let mut suspects = Suspects::default();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn only_meeting_spans_are_suspect() {
+    fn only_overlapping_spans_are_suspect() {
         let found = find_suspects(vec![
             span(1, 0, 10),
             span(1, 11, 20), // touches nothing

@@ -1,7 +1,7 @@
 //! Followers: new rows as they are acknowledged, for `LogSource::follow`.
 //!
-//! Rows that are inserted into a head are delivered here as well. Delivery never waits: a follower that is
-//! slow loses rows and is told how many. What its queue may hold is reserved from its query's budget.
+//! Rows that are inserted into a head are delivered here as well. Delivery never blocks: a slow follower
+//! loses rows and gets their number. The memory of its queue is reserved from its query's budget.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use super::head::{Row, page_of_rows};
 
-/// Bytes of pages that may wait for one follower.
+/// The most bytes of pages in one follower's queue.
 const QUEUE_BYTES_MAX: u64 = 4 << 20;
-/// Pages that may wait for one follower.
+/// The most pages in one follower's queue.
 const QUEUE_PAGES_MAX: usize = 1024;
-/// Bytes that a row counts beside its content.
+/// Bytes that a row counts in addition to its content.
 const ROW_BYTES: u64 = 64;
 
 /// The followers of one engine.
@@ -45,7 +45,7 @@ struct Queue {
 }
 
 impl Followers {
-    /// Starts following from now on.
+    /// Adds a follower of rows that arrive from now on.
     pub(crate) fn follow(
         self: &Arc<Self>,
         context: &QueryContext,
@@ -66,12 +66,12 @@ impl Followers {
         Ok(Box::new(Following { follower, followers: Arc::clone(self), _memory: memory }))
     }
 
-    /// How many follow.
+    /// The number of followers.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Hands the rows of a batch to whom they concern.
+    /// Delivers the rows of a batch to the followers that they match.
     pub(crate) fn deliver(&self, batch: &LogBatch) {
         if self.count() == 0 {
             return;
@@ -83,7 +83,7 @@ impl Followers {
         }
     }
 
-    /// Ends all followers, and those that come later.
+    /// Ends all followers, also those that are added later.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         for follower in self.list().iter() {
@@ -112,7 +112,7 @@ impl Follower {
         let bytes: u64 = entries().map(|entry| ROW_BYTES + u64::from(entry.line.len)).sum();
         let full =
             |queue: &Queue| queue.bytes + bytes > QUEUE_BYTES_MAX || queue.pages.len() >= QUEUE_PAGES_MAX;
-        // The check comes before the copy: a follower who does not read costs next to nothing.
+        // The check comes before the copy, so that a follower that does not read costs almost nothing.
         let refused = full(&self.queue());
         let page = (!refused).then(|| made.page(&streams));
         let mut queue = self.queue();
@@ -128,15 +128,15 @@ impl Follower {
     }
 }
 
-/// The pages that were made of a batch, each once however many followers get it.
+/// The pages that were made of a batch. Followers of the same streams share one.
 struct Made<'a> {
     batch: &'a LogBatch,
-    /// By the streams of the batch that are in it.
+    /// By the streams of the batch that the page has.
     pages: Vec<(Vec<usize>, Arc<LogPage>)>,
 }
 
 impl Made<'_> {
-    /// Numbers of the streams that have rows and that all matchers allow.
+    /// The numbers of the streams that have rows and match.
     fn streams_that_match(&self, matchers: &[Matcher]) -> Vec<usize> {
         let matches =
             |stream: &StreamEntries| !stream.entries.is_empty() && matches_all(matchers, &stream.labels);
@@ -191,7 +191,7 @@ impl Follow for Following {
                 if let Some(answer) = self.poll_queue() {
                     return answer;
                 }
-                // A notification that came before this await is kept by the notifier.
+                // The notifier keeps a notification that came before this await.
                 self.follower.news.notified().await;
             }
         })

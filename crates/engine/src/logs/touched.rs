@@ -1,7 +1,8 @@
-//! What rules do to a block: which streams are gone, which pages may hold hidden rows.
+//! What delete rules do to a block: which streams are hidden completely, and which pages may have hidden
+//! rows.
 //!
-//! Footer and needle filters decide, no page is read. Whatever is not said to be touched holds no hidden
-//! row, so its counts and pages can be used as they are.
+//! Footer and needle filters decide; no page is read. Streams and pages that are not listed have no
+//! hidden row, so their counts and pages can be used unchanged.
 
 use std::sync::Arc;
 
@@ -17,57 +18,57 @@ use super::pages::{Sought, pages_holding};
 use crate::block_reader::{BlockReader, ReadError};
 use crate::rules::Rule;
 
-/// What rules do to a block.
+/// The effect of rules on a block.
 #[derive(Default)]
 pub(crate) struct Touched {
     /// Streams of which every row is hidden.
     pub gone: RoaringBitmap,
-    /// Streams that may have hidden rows beside others.
+    /// Streams that may have both hidden and visible rows.
     pub partly: RoaringBitmap,
-    /// Pages that may hold hidden rows of these.
+    /// Pages that may have hidden rows of these streams.
     pub pages: RoaringBitmap,
-    /// What hides them.
+    /// The rules that hide these rows.
     pub mask: Option<Arc<Mask>>,
-    /// The times of a part of the block; rows of other times are left out.
+    /// Only rows of these times are kept, if set.
     only: Option<TimeRange>,
 }
 
 impl Touched {
-    /// Whether a page may hold hidden rows, those of streams that are gone included.
+    /// Whether a page may have hidden rows, including those of completely hidden streams.
     pub fn may_hit(&self, page: &PageEntry) -> bool {
         let gone = self.gone.range_cardinality(page.first_stream..=page.last_stream) > 0;
         let is_cut = self.only.is_some_and(|only| !only.covers(page.min_ts, page.max_ts));
         gone || is_cut || self.pages.contains(page.index)
     }
 
-    /// Hides all that lies outside of a window.
+    /// Hides all rows outside of a window.
     pub fn keep_only(&mut self, window: TimeRange) {
         self.only = Some(window);
     }
 
-    /// Whether a stream may have rows that are left.
+    /// Whether a stream may have rows that stay.
     pub fn keeps(&self, stream: u32, of: &SeriesStats) -> bool {
         of.rows > 0 && !self.gone.contains(stream) && self.may_keep(of.min_ts, of.max_ts)
     }
 
-    /// Whether rows from the first to the last of these instants may be wanted.
+    /// Whether rows between these instants, both inclusive, may stay.
     pub fn may_keep(&self, first: i64, last: i64) -> bool {
         self.only.is_none_or(|only| only.touches(first, last))
     }
 
-    /// The times beside which rows are left out.
+    /// The times outside of which rows are hidden, if set.
     pub fn only(&self) -> Option<TimeRange> {
         self.only
     }
 
-    /// Whether the block holds no hidden row.
+    /// Whether the block has no hidden row.
     pub fn is_nothing(&self) -> bool {
         self.gone.is_empty() && self.mask.is_none() && self.only.is_none()
     }
 }
 
-/// Applies the rules to those streams of the block, as far as rows of the range are concerned. Rules that the
-/// block is known to be clean of are left out.
+/// Applies the rules to these streams of the block, for rows in the range. Skips rules of which the
+/// block is known to be clean.
 pub(crate) async fn touched(
     reader: &BlockReader,
     block: &OpenLogs,
@@ -99,7 +100,7 @@ pub(crate) async fn touched(
             };
         }
         let sought = Sought { range: concerned, streams: &partly, needles: rule.needles() };
-        // A filter that cannot be read rules nothing out.
+        // A filter that cannot be read rules no page out.
         let pages = pages_holding(reader, block, sought, stats).await?.pages;
         if !pages.is_empty() {
             touched.partly |= in_pages(block, &partly, &pages);

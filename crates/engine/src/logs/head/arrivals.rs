@@ -1,7 +1,8 @@
-//! How many rows of a head lie where in time: what tells whether an answer over some time is still true.
+//! Counts the rows of a head by time span. The counts show whether a cached answer about some time is
+//! still valid.
 //!
-//! Rows are counted by spans of five minutes, after they can be seen and before they are acknowledged. Counts
-//! only grow, so that equal counts mean equal rows.
+//! Rows are counted in spans of five minutes, after readers can see them and before they are
+//! acknowledged. Counts only grow, so equal counts mean equal rows.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// Length of a span.
 const SPAN_NS: i64 = 300 * 1_000_000_000;
-/// More spans than this (two weeks without a gap) are not told apart any more: they become one.
+/// The most spans (two weeks without a gap). Beyond that all spans become one.
 const SPANS_MAX: usize = 4_096;
 
-/// The rows of one tenant in a head, by spans of time.
+/// The rows of one tenant in a head, by time span.
 #[derive(Default)]
 pub(super) struct Arrivals {
     spans: BTreeMap<i64, Count>,
-    /// Everything, once there are too many spans.
+    /// The first and last span and the count of all rows, once there are too many spans.
     all: Option<(i64, i64, Count)>,
 }
 
@@ -30,11 +31,11 @@ struct Count {
 }
 
 impl Arrivals {
-    /// Counts rows that can be seen.
+    /// Counts rows that readers can see.
     pub fn add(&mut self, entries: &[Entry]) {
         let mut rest = entries;
         while let Some(first) = rest.first() {
-            // Rows mostly come in the order of time: one look-up for a run of them.
+            // Rows usually come in the order of time, so one lookup serves a run of them.
             let span = first.timestamp.div_euclid(SPAN_NS);
             let inside = |entry: &&Entry| entry.timestamp.div_euclid(SPAN_NS) == span;
             let rows = rest.iter().take_while(inside).count();
@@ -62,7 +63,7 @@ impl Arrivals {
         }
     }
 
-    /// The spans that touch the range, as holdings of the head that begins at this sequence number.
+    /// The spans that overlap the range, as holdings of the head that begins at sequence number `start`.
     pub fn holdings(&self, incarnation: Id, start: u64, range: TimeRange) -> Vec<Holding> {
         let holding = |first: i64, last: i64, count: Count| Holding {
             first: first.saturating_mul(SPAN_NS),

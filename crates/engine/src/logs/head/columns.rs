@@ -1,4 +1,4 @@
-//! Rows of batches as the columns of a page.
+//! Builds the columns of a page from rows of batches.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use sandur_model::{Labels, Level, LineColumn, LogPage, MetadataColumn, MetadataV
 
 use super::stream::Row;
 
-/// Distinct values up to which a metadata column is kept as a dictionary.
+/// The most distinct values of a metadata column with a dictionary.
 const DICTIONARY_MAX: usize = 1024;
 
-/// A page of these rows, all columns included; each group is a stream's rows by rising time.
+/// A page of these rows with all columns. Each group has the rows of one stream by ascending time.
 pub(crate) fn page_of_rows(groups: &[(Arc<Labels>, Vec<Row<'_>>)]) -> LogPage {
     let rows: Vec<Row<'_>> = groups.iter().flat_map(|(_, rows)| rows.iter().copied()).collect();
     let mut runs = Vec::with_capacity(groups.len());
@@ -50,20 +50,20 @@ pub(super) fn lines<'a>(rows: impl Iterator<Item = Row<'a>> + Clone) -> LineColu
     LineColumn { bytes: Bytes::from(bytes), ends }
 }
 
-/// One key's values while the rows are read: row number and value, by rising row.
+/// One key's values while the rows are read: row numbers and values, by ascending row.
 struct Cells<'a> {
     name: &'a [u8],
     cells: Vec<(u32, &'a [u8])>,
 }
 
-/// The metadata columns, sorted by key. When an entry has a key twice the first value counts.
+/// The metadata columns, sorted by key. If an entry has a key twice, the first value counts.
 pub(super) fn metadata<'a>(rows: impl Iterator<Item = Row<'a>>) -> Vec<MetadataColumn> {
     let mut columns: Vec<Cells<'a>> = Vec::new();
     let mut by_name: HashMap<&'a [u8], usize, RandomState> = HashMap::default();
     let mut count = 0;
     for row in rows {
         for (position, (name, value)) in row.metadata().enumerate() {
-            // Neighbours mostly have the same keys in the same order.
+            // Consecutive rows usually have the same keys in the same order.
             let guess = columns.get(position).is_some_and(|column| column.name == name);
             let at = if guess {
                 position

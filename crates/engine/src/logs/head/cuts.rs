@@ -1,4 +1,4 @@
-//! Where a batch of entries is cut into parts that take no more memory than is wanted.
+//! Cuts a batch of entries into parts with bounded memory.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use sandur_model::{Entry, EntryPlace, LogBatch, Span, StreamEntries};
 
 use super::memory::{PIECE_BYTES, ROW_BYTES, WAL_ROW_BYTES, stream_bytes};
 
-/// Bytes of an entry in the part and in the head, and in its form for the WAL.
+/// Bytes of an entry in the part, in the head, and in its encoded form for the WAL.
 const ENTRY_BYTES: u64 = size_of::<Entry>() as u64 + ROW_BYTES + WAL_ROW_BYTES;
-/// Bytes of a pair of metadata in the part, and in its form for the WAL.
+/// Bytes of a pair of metadata in the part, and in its encoded form for the WAL.
 const PAIR_BYTES: u64 = 2 * size_of::<(Span, Span)>() as u64;
-/// Bytes of a place of text that is kept, with the room of its table, here and while a part is made.
+/// Bytes of the entry of a text span in a hash table with its spare capacity, here and while a part is made.
 const PLACE_BYTES: u64 = 48;
 
 /// A part of a batch.
@@ -21,17 +21,17 @@ pub struct EntryCut {
     pub from: EntryPlace,
     /// Where the next one begins.
     pub to: EntryPlace,
-    /// Memory that it takes on its way into a head, at most: the part, its form in the WAL, and what the head
-    /// keeps of it.
+    /// Upper bound of its memory in bytes until it is in a head: the part, its encoded form for the WAL,
+    /// and what the head keeps of it.
     pub bytes: u64,
 }
 
-/// Memory that [`cuts`] takes.
+/// Bytes of memory that [`cuts`] takes.
 pub fn cutting_bytes(batch: &LogBatch) -> u64 {
     batch.metadata.len() as u64 * 2 * PLACE_BYTES
 }
 
-/// Cuts a batch into parts of so many bytes; a part takes more only if it is a single entry.
+/// Cuts a batch into parts of at most `most` bytes. Only a part with a single entry takes more.
 pub fn cuts(batch: &LogBatch, most: u64) -> Vec<EntryCut> {
     let (from, at) = (EntryPlace::default(), EntryPlace::default());
     let (seen, cuts) = (HashSet::default(), Vec::new());
@@ -58,19 +58,19 @@ pub fn cuts(batch: &LogBatch, most: u64) -> Vec<EntryCut> {
 
 struct Cutter<'a> {
     batch: &'a LogBatch,
-    /// Texts of metadata that the part has.
+    /// The metadata texts that the part already has.
     seen: HashSet<(u32, u32), RandomState>,
     from: EntryPlace,
     at: EntryPlace,
     bytes: u64,
     has_entries: bool,
-    /// Whether the part has entries of the stream.
+    /// Whether the part already has entries of the current stream.
     is_open: bool,
     cuts: Vec<EntryCut>,
 }
 
 impl Cutter<'_> {
-    /// What an entry takes that comes into the part. Its text is there twice: once in the form for the WAL.
+    /// Bytes that an entry adds to the part. Its text counts twice: once in the encoded form for the WAL.
     fn entry_bytes(&mut self, stream: &StreamEntries, entry: &Entry) -> u64 {
         let stream = match self.is_open {
             true => 0,
@@ -109,7 +109,7 @@ mod tests {
     use super::super::LogHead;
     use super::*;
 
-    /// What a part and a new head take in truth.
+    /// Bytes that a part and a new head actually take.
     fn taken(part: LogBatch) -> u64 {
         let of_record = Record::of_logs(&part).unwrap().frame_bytes() as u64;
         let memory = MemoryBudget::root("test", u64::MAX).reserve(1 << 40).unwrap();
@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_take_no_more_than_is_said_and_are_the_batch(
+        fn parts_take_at_most_their_bound_and_make_up_the_batch(
             streams in prop::collection::vec((0..8i64, 0..400usize), 1..30),
             shares_text in any::<bool>(),
             most in 1_000..100_000u64,

@@ -1,6 +1,7 @@
-//! The entries of logs of a head.
+//! The entries of logs in a head.
 //!
-//! Rows stay in the batches that brought them; the head adds who is where. See [`crate::head`].
+//! Rows stay in the batches that brought them; the head adds an index by stream and time. See
+//! [`crate::head`].
 
 mod arrivals;
 mod columns;
@@ -27,7 +28,7 @@ pub use stream::{HeadStream, Row, StreamRows};
 use crate::growing::Growing;
 use crate::head_totals::HeadTotals;
 
-/// Raw bytes of a page that a head serves, and of a page in a block.
+/// Raw bytes of a page, in a head and in a block.
 pub const PAGE_BYTES: u64 = 2 << 20;
 
 /// Entries in memory of consecutive WAL sequence numbers of one incarnation.
@@ -59,7 +60,7 @@ struct Streams {
     list: Growing<Arc<HeadStream>>,
 }
 
-/// A stream of a head and when it has rows.
+/// A stream of a head, with the bounds of its rows.
 #[derive(Clone, Debug)]
 pub struct StreamBounds {
     /// The stream.
@@ -73,7 +74,7 @@ pub struct StreamBounds {
 }
 
 impl LogHead {
-    /// An empty one, of rows with sequence numbers from `start` on.
+    /// An empty head for rows with sequence numbers from `start` on.
     pub(crate) fn new(incarnation: Id, start: u64) -> Self {
         let (tenants, frames, totals) = (RwLock::default(), Mutex::default(), Totals::default());
         Self { incarnation, start, tenants, frames, totals }
@@ -93,8 +94,8 @@ impl LogHead {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Adds a batch of the frame `sequence`. One caller at a time. The compressed arena is dropped, and
-    /// what the reservation holds too much is given back.
+    /// Adds a batch of frame `sequence`. The caller ensures that inserts do not run concurrently. The
+    /// compressed arena is dropped, and memory that the reservation holds beyond the need is released.
     pub(crate) fn insert(
         &self,
         sequence: u64,
@@ -127,14 +128,14 @@ impl LogHead {
         if batch.batch().streams[number].entries.is_empty() {
             return;
         }
-        // The bounds first: a reader who sees the rows also sees that they are within the bounds.
+        // The bounds first, so that a reader that sees the rows also sees bounds that contain them.
         let (first, last) = entry_bounds(&batch.batch().streams[number].entries);
         tenant.first.fetch_min(first, Ordering::AcqRel);
         tenant.last.fetch_max(last, Ordering::AcqRel);
         let added = stream.append(batch, number as u32);
         self.totals.rows.fetch_add(added.rows, Ordering::Relaxed);
         self.totals.line_bytes.fetch_add(added.line_bytes, Ordering::Relaxed);
-        // Last: who sees the count sees the rows.
+        // Last, so that a reader that sees the count also sees the rows.
         let mut arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         arrivals.add(&batch.batch().streams[number].entries);
     }
@@ -152,7 +153,7 @@ impl LogHead {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
 
-    /// The part from the sequence number `floor` on.
+    /// The part of the head from the sequence number `floor` on.
     pub(crate) fn since_floor(&self, floor: u64) -> LogHead {
         let rest = LogHead::new(self.incarnation, floor);
         let frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +163,7 @@ impl LogHead {
         rest
     }
 
-    /// The rows of some tenants, which are shared with this head.
+    /// The rows of some tenants, shared with this head.
     pub(crate) fn only(&self, is_wanted: impl Fn(&TenantId) -> bool) -> LogHead {
         let rest = LogHead::new(self.incarnation, self.start);
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
@@ -203,8 +204,8 @@ impl LogHead {
 }
 
 impl LogHead {
-    /// Pages of the matching rows inside the range, each of about [`PAGE_BYTES`] at most, in the order
-    /// that is asked for. Rows of a stream are sorted by time and distinct over all of the pages.
+    /// Pages of the matching rows inside the range, each of at most about [`PAGE_BYTES`], in the
+    /// requested order. The rows of a stream are sorted by time and distinct across all pages.
     pub fn page_tasks(
         &self,
         tenant: &TenantId,
@@ -258,7 +259,7 @@ impl LogHead {
         (first <= last).then_some((first, last))
     }
 
-    /// What the tenant's rows in the range are held by. The versions change with every row that comes.
+    /// What holds the tenant's rows in the range. The version of a holding changes with every new row.
     pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
         let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
         let arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
-//! A head as pages: rows cut by time into slices of about a page each, decoded when they are asked for.
+//! Serves a head as pages: rows are cut by time into slices of about a page each, which are decoded on
+//! demand.
 //!
-//! A cut never separates rows of one instant of a stream, so duplicates always meet inside one page.
-//! Planning walks the matching rows once per level of a time histogram and keeps nothing per row.
+//! A cut never separates rows of one instant of a stream, so duplicates are always in the same page.
+//! Planning visits the matching rows once per level of a time histogram and stores nothing per row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use super::PAGE_BYTES;
 use super::columns;
 use super::stream::{Row, RowAt, StreamRows};
 
-/// Bits of the number of buckets in one histogram: 2048 buckets cut a head of 128 MiB in pieces of
-/// 64 KiB when its rows are spread evenly; crowded buckets are cut again.
+/// Bits of the number of buckets in one histogram. 2048 buckets cut a head of 128 MiB into pieces of 64
+/// KiB when its rows are spread evenly; crowded buckets are cut again.
 const BUCKET_BITS: u32 = 11;
-/// Bytes that a row counts beside its content, so that pages of tiny rows stay small too.
+/// Bytes that a row counts in addition to its content, so that pages of tiny rows stay small too.
 const ROW_BYTES: u64 = 16;
 
 /// The pages of these streams inside the range.
@@ -42,7 +43,7 @@ struct Planner {
     columns: Columns,
 }
 
-/// What rows amount to, and when they are.
+/// Totals of rows and the bounds of their times.
 #[derive(Clone, Copy)]
 struct Weight {
     rows: u64,
@@ -127,8 +128,8 @@ impl Planner {
         }
     }
 
-    /// Cuts one instant between streams. The rows of one stream and instant stay together, however
-    /// many they are: that is where duplicates have to meet.
+    /// Cuts one instant between streams. All rows of one stream and instant stay together, so that their
+    /// duplicates are found.
     fn split_instant(&self, range: TimeRange, pages: &mut Vec<HeadPage>) {
         let mut open = (0, Weight::default());
         for (n, stream) in self.streams.iter().enumerate() {
@@ -248,7 +249,7 @@ impl PageTask for HeadPage {
         Ok(columns::lines(self.rows()))
     }
 
-    /// Lines of a head stand together already: there is nothing to save.
+    /// Lines of a head are not compressed, so testing them early saves nothing.
     fn retain(&mut self, _: &LineAutomaton, _: bool, _: &mut [bool]) -> Result<bool, Error> {
         Ok(false)
     }

@@ -1,9 +1,8 @@
-//! One stream of a head: pieces of batches in the order of their arrival, and its rows in the order
-//! of time.
+//! One stream of a head: pieces of batches in the order of their arrival, and its rows in the order of time.
 //!
 //! Appending never moves a row. A stream whose rows arrive in the order of time (the common case) is
-//! read in place; the first reader of any other stream sorts its rows once and leaves the result for
-//! the next reader.
+//! read in place. The first reader of any other stream sorts its rows once and keeps the result for the
+//! next reader.
 
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
@@ -44,10 +43,10 @@ struct StreamState {
     sorted: Option<Sorted>,
 }
 
-/// What a stream holds, duplicates included.
+/// Totals of a stream's rows, duplicates included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamTotals {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of their lines.
     pub line_bytes: u64,
@@ -57,7 +56,7 @@ pub struct StreamTotals {
     pub last: i64,
 }
 
-/// Where a row stands in its stream.
+/// The position of a row in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowAt {
     piece: u32,
@@ -70,7 +69,7 @@ struct TimedRow {
     at: RowAt,
 }
 
-/// The rows of the first `pieces` pieces by time; rows of one instant in the order of arrival.
+/// The rows of the first `pieces` pieces by time; rows of one instant are in the order of arrival.
 #[derive(Clone)]
 struct Sorted {
     pieces: usize,
@@ -94,7 +93,7 @@ impl HeadStream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends the entries of stream number `stream` of the batch; there is at least one.
+    /// Appends the entries of stream number `stream` of the batch, at least one. Returns their totals.
     pub(super) fn append(&self, batch: &Arc<HeadBatch>, stream: u32) -> StreamTotals {
         let piece = Piece { batch: Arc::clone(batch), stream };
         let mut state = self.state();
@@ -118,12 +117,12 @@ impl HeadStream {
         added
     }
 
-    /// What the stream holds now.
+    /// The current totals.
     pub fn totals(&self) -> StreamTotals {
         self.state().totals
     }
 
-    /// The rows that the stream holds now, by time.
+    /// A snapshot of the current rows, by time.
     pub fn rows(self: &Arc<Self>) -> StreamRows {
         let (pieces, totals, in_order, sorted) = {
             let state = self.state();
@@ -141,7 +140,7 @@ impl HeadStream {
     }
 
     fn sort(&self, pieces: &Growing<Piece>, earlier: Option<Sorted>) -> Sorted {
-        // A reader that is behind another one finds an order that covers more than its pieces.
+        // A reader with an older snapshot may find an order that covers more than its pieces.
         let earlier = earlier.filter(|sorted| sorted.pieces < pieces.len());
         let (from, mut rows) =
             earlier.map_or((0, Vec::new()), |sorted| (sorted.pieces, sorted.rows.to_vec()));
@@ -173,9 +172,9 @@ pub struct StreamRows {
 /// One row of a snapshot.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
-    /// Where it stands.
+    /// Its position in the stream.
     pub at: RowAt,
-    /// The batch that it came with.
+    /// The batch that brought it.
     pub batch: &'a LogBatch,
     /// The entry.
     pub entry: &'a Entry,
@@ -192,7 +191,7 @@ impl<'a> Row<'a> {
         self.entry.line.of(&self.batch.arena.bytes)
     }
 
-    /// Name and value pairs of the structured metadata, as they were sent.
+    /// The name and value pairs of the structured metadata, as they were sent.
     pub fn metadata(&self) -> impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         self.batch.metadata_of(self.entry)
     }
@@ -222,14 +221,14 @@ impl StreamRows {
         self.totals
     }
 
-    /// The row at a place of this snapshot.
+    /// The row at a position of this snapshot.
     pub fn row(&self, at: RowAt) -> Row<'_> {
         let piece = self.pieces.get(at.piece as usize);
         Row { at, batch: piece.batch.batch(), entry: &piece.entries()[at.entry as usize] }
     }
 
-    /// Calls `visit` for every row inside the range by rising time; rows of one instant in the order
-    /// of arrival, duplicates included.
+    /// Calls `visit` for every row inside the range, by ascending time. Rows of one instant are in the
+    /// order of arrival, duplicates included.
     pub fn visit<'a>(&'a self, range: TimeRange, mut visit: impl FnMut(Row<'a>)) {
         let _ = self.visit_while(range, |row| {
             visit(row);
@@ -244,7 +243,7 @@ impl StreamRows {
         rows > 0 && (is_at_an_end || self.visit_while(range, |_| ControlFlow::Break(())).is_break())
     }
 
-    /// Calls `visit` as [`StreamRows::visit`] does, until it breaks.
+    /// Does the same as [`StreamRows::visit`], until `visit` breaks.
     fn visit_while<'a>(
         &'a self,
         range: TimeRange,
@@ -284,14 +283,14 @@ impl StreamRows {
         ControlFlow::Continue(())
     }
 
-    /// Calls `visit` for every row inside the range by rising time, each distinct row once: of rows
-    /// with the same timestamp, line and structured metadata the first that arrived. Returns how many
-    /// duplicates were left out.
+    /// Calls `visit` for every distinct row inside the range, by ascending time. Of rows with the same
+    /// timestamp, line and structured metadata the first that arrived is visited. Returns the number of
+    /// duplicates.
     pub fn visit_distinct<'a>(&'a self, range: TimeRange, visit: impl FnMut(Row<'a>)) -> u64 {
         self.visit_distinct_while(range, visit, || true).duplicates
     }
 
-    /// The same, but `go_on` is asked after each instant whether to visit the next one.
+    /// Does the same, but calls `go_on` after each instant and stops when it returns false.
     pub(crate) fn visit_distinct_while<'a>(
         &'a self,
         range: TimeRange,
@@ -317,16 +316,16 @@ impl StreamRows {
     }
 }
 
-/// How far a visit came.
+/// The result of a visit that may stop early.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Visited {
-    /// Rows left out.
+    /// Number of duplicates that were left out.
     pub(crate) duplicates: u64,
-    /// The first instant that was not visited, when the visit was broken off.
+    /// The first instant that was not visited, if the visit stopped early.
     pub(crate) resume_at: Option<i64>,
 }
 
-/// Rows of one instant above which duplicates are found by hash instead of by comparing all pairs.
+/// Number of rows of one instant above which duplicates are found by hash instead of by comparing all pairs.
 const PAIRS_MAX: usize = 8;
 
 fn drain_distinct<'a>(instant: &mut Vec<Row<'a>>, visit: &mut impl FnMut(Row<'a>)) -> u64 {

@@ -1,4 +1,4 @@
-//! The head against plain expectations, and against a naive sort over random rows.
+//! Compares the head with explicit expectations, and with a naive sort over random rows.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ fn row(app: &str, timestamp: i64, line: &str) -> (String, i64, String) {
 }
 
 #[test]
-fn rows_come_by_stream_and_time_and_duplicates_once() {
+fn rows_are_sorted_by_stream_and_time_without_duplicates() {
     let head = head_of([
         BatchBuilder::new().stream("a").row(5, "five").row(3, "three").stream("b").row(4, "four").build(),
         BatchBuilder::new()
@@ -47,7 +47,7 @@ fn rows_come_by_stream_and_time_and_duplicates_once() {
 }
 
 #[test]
-fn selection_by_tenant_matcher_and_time() {
+fn rows_are_selected_by_tenant_matcher_and_time() {
     let other = TenantId::new("other").unwrap();
     let head = head_of([
         BatchBuilder::new().stream("a").row(1, "x").row(2, "y").row(3, "z").stream("b").row(2, "b").build(),
@@ -67,7 +67,7 @@ fn selection_by_tenant_matcher_and_time() {
 }
 
 #[test]
-fn metadata_and_levels_come_as_columns() {
+fn metadata_and_levels_are_columns() {
     let head = head_of([BatchBuilder::new()
         .stream("a")
         .row_with(1, "x", &[("pod", "p1"), ("trace", "t1")])
@@ -81,7 +81,7 @@ fn metadata_and_levels_come_as_columns() {
 }
 
 #[test]
-fn many_distinct_values_of_a_key_are_kept_plain() {
+fn many_distinct_values_of_a_key_are_stored_plain() {
     let ids: Vec<String> = (0..3000).map(|n| format!("trace-{n}")).collect();
     let mut batch = BatchBuilder::new().stream("a");
     for (n, id) in ids.iter().enumerate() {
@@ -95,10 +95,10 @@ fn many_distinct_values_of_a_key_are_kept_plain() {
     }
 }
 
-/// A crowd in one microsecond, a row a week earlier, and a crowd in one nanosecond: pages stay about
-/// as large as they should, their bounds do not overlap, and nothing is lost.
+/// Many rows in one microsecond, a row a week earlier, and many rows in one nanosecond: pages keep about
+/// their size, their bounds do not overlap, and no row is lost.
 #[test]
-fn pages_are_cut_where_the_bytes_are() {
+fn pages_are_cut_by_bytes_and_lose_no_row() {
     let line = "x".repeat(1000);
     let week_ns = 7 * 86_400 * 1_000_000_000;
     let mut batches = vec![BatchBuilder::new().stream("a").row(-week_ns, "old").build()];
@@ -144,7 +144,7 @@ fn a_head_cut_at_a_floor_keeps_the_later_frames_only() {
 }
 
 #[test]
-fn memory_is_given_back_to_what_the_head_keeps() {
+fn an_insert_releases_memory_that_the_head_does_not_need() {
     let budget = sandur_base::MemoryBudget::root("write", 1 << 20);
     let head = LogHead::new(Id(1), 0);
     let mut used = Vec::new();

@@ -1,9 +1,9 @@
-//! Plans of clusters, in the order of the clusters, made ahead of what the query works on.
+//! Plans clusters ahead of the query, in the order of the clusters.
 //!
-//! A plan waits for footers and then for filters, which may be far away; clusters that are planned at once
-//! wait together. A query for the latest rows may need one cluster only, so in an ordered scan the number of
-//! clusters that are planned at once begins small and doubles with each that was not enough. Nothing is
-//! planned before somebody asks for a plan.
+//! A plan waits for footers and then for filters, which may be slow to read; clusters that are planned
+//! concurrently wait concurrently. A query for the latest rows may need one cluster only. So in an
+//! ordered scan the number of concurrent plans starts small and grows with the number of plans that were
+//! not enough. Planning starts with the first request for a plan.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use sandur_query::{Error, Order};
 
 use super::plan::{Cluster, Plan, Planner};
 
-/// Clusters that are planned at once at most: bounds the open footers.
+/// The most clusters that are planned concurrently. Bounds the open footers.
 const AT_ONCE_MAX: usize = 8;
-/// Clusters that an ordered scan for rare rows plans at once in the beginning: the first seldom has enough.
+/// Concurrent plans at the start of an ordered scan for rare rows: the first cluster seldom has enough rows.
 const AT_ONCE_FOR_NEEDLES: usize = 4;
 
 /// The plans of a scan.
@@ -23,14 +23,14 @@ pub(super) struct PlansAhead {
     planner: Arc<Planner>,
     clusters: VecDeque<Cluster>,
     planning: VecDeque<(Cluster, Task<Result<Plan, Error>>)>,
-    /// Clusters that are planned at once however few were planned before, and however many.
+    /// The least and the most clusters that are planned concurrently.
     least: usize,
     most: usize,
     given: usize,
 }
 
 impl PlansAhead {
-    /// Plans of clusters in the selection's order.
+    /// Plans of clusters in the order of the selection.
     pub(super) fn new(planner: Planner, clusters: VecDeque<Cluster>) -> Self {
         let least = match planner.selection.order {
             Order::Any => AT_ONCE_MAX,
@@ -47,7 +47,7 @@ impl PlansAhead {
         }
     }
 
-    /// The next plan; nothing when there is no more.
+    /// Returns the next plan; `None` after the last one.
     pub(super) async fn next(&mut self) -> Result<Option<Plan>, Error> {
         let at_once = self.given.clamp(self.least, AT_ONCE_MAX).min(self.most);
         while self.planning.len() < at_once
@@ -62,7 +62,7 @@ impl PlansAhead {
             Err(Error::OverBudget(_)) if !self.planning.is_empty() => {
                 self.most = 1;
                 while let Some((later, task)) = self.planning.pop_back() {
-                    // It ends before the next begins, so that it holds nothing any more.
+                    // It must end before the next one begins, so that its memory is released.
                     _ = done(task).await;
                     self.clusters.push_front(later);
                 }
@@ -77,7 +77,7 @@ impl PlansAhead {
         self.planner.context.env().spawn("plan a scan", async move { planner.plan(cluster).await })
     }
 
-    /// Whether the next plan is there without waiting.
+    /// Whether the next plan is complete.
     pub(super) fn is_ready(&self) -> bool {
         self.planning.front().is_some_and(|(_, task)| task.is_finished())
     }

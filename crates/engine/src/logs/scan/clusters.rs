@@ -1,13 +1,13 @@
-//! Groups of sources whose times meet.
+//! Groups sources whose times overlap into clusters.
 //!
-//! Rows of different clusters never meet in time, so a scan finishes one cluster before it opens the
-//! next: the footers in memory are those of one cluster, and a query for the latest rows opens no
-//! older block than it needs. Hour blocks of different hours are clusters of their own.
+//! Rows of different clusters never overlap in time, so a scan finishes one cluster before it opens the
+//! next one. Therefore only the footers of one cluster are in memory, and a query for the latest rows
+//! opens no older block than it needs. Hour blocks of different hours are separate clusters.
 
 use sandur_model::{DAY_NS, MINUTE_NS, TimeRange};
 use sandur_query::Order;
 
-/// A source of rows and when it has them, both inclusive.
+/// A source of rows, with the inclusive bounds of its times.
 #[derive(Clone, Debug)]
 pub struct Timed<T> {
     /// First timestamp.
@@ -19,7 +19,7 @@ pub struct Timed<T> {
 }
 
 impl<T> Timed<T> {
-    /// Whether it has rows of more than a day, so that it would make one cluster of all that it meets.
+    /// Whether it spans more than a day, so that it would join everything that it overlaps into one cluster.
     fn is_wide(&self) -> bool {
         self.last.saturating_sub(self.first) > DAY_NS
     }
@@ -34,15 +34,15 @@ pub struct Member<T> {
     pub times: TimeRange,
 }
 
-/// Sources that meet in time, directly or through others, in the order that the query wants. Wide ones
-/// connect no others: they are members of every cluster whose times they touch, each with its rows of these
-/// times.
+/// Groups sources that overlap in time, directly or through others, in the order of the query. Wide
+/// sources do not connect others: each is a member of every cluster that it overlaps, with its rows of
+/// the cluster's times.
 pub fn clusters<T: Clone>(sources: Vec<Timed<T>>, order: Order) -> Vec<Vec<Member<T>>> {
     let (wide, mut narrow): (Vec<_>, Vec<_>) = sources.into_iter().partition(Timed::is_wide);
     narrow.sort_by_key(|s| (s.first, s.last));
     let mut clusters: Vec<Vec<Timed<T>>> = Vec::new();
     let mut reach = i64::MIN;
-    // Where the times of a cluster begin.
+    // The begin of each cluster's times.
     let mut starts: Vec<i64> = Vec::new();
     for source in narrow {
         let meets = source.first <= reach;
@@ -79,8 +79,8 @@ pub fn clusters<T: Clone>(sources: Vec<Timed<T>>, order: Order) -> Vec<Vec<Membe
     clusters
 }
 
-/// An instant after the last row of a cluster and not after the first one of the next: where it is possible
-/// one at which a minute of counts begins.
+/// An instant after the last row of a cluster and not after the first row of the next, if possible the
+/// begin of a minute of counts.
 fn start_between(last: i64, first: i64) -> i64 {
     let minute = first.saturating_sub(1).div_euclid(MINUTE_NS).saturating_mul(MINUTE_NS).saturating_add(1);
     if minute > last { minute } else { first }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_sources_are_parted_among_the_clusters_that_they_touch() {
+    fn wide_sources_are_split_among_the_clusters_that_they_overlap() {
         let timed = |first, last, source| Timed { first: first * DAY_NS, last: last * DAY_NS, source };
         let hour = |day: i64, source| Timed { first: day * DAY_NS, last: day * DAY_NS + 5, source };
         let sources = vec![timed(0, 9, "wide"), hour(3, "c"), hour(1, "a"), hour(2, "b"), timed(2, 4, "w2")];
@@ -122,7 +122,7 @@ mod tests {
                 vec![("c", 3, 3), ("wide", 2, most), ("w2", 2, most)],
             ]
         );
-        // Each instant of a wide source is in one of its parts, and counts of whole minutes are not cut.
+        // Each instant of a wide source is in one of its parts, and minutes of counts are not cut.
         let parts: Vec<TimeRange> =
             found.iter().flat_map(|c| c.iter().filter(|m| m.source == "wide")).map(|m| m.times).collect();
         assert!(
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_that_meet_are_together() {
+    fn overlapping_sources_are_in_one_cluster() {
         let oldest_first = [vec!["early", "touches early", "inside"], vec!["alone"], vec!["late"]];
         assert_eq!(names(Order::OldestFirst), oldest_first);
         let newest_first: Vec<_> = oldest_first.into_iter().rev().collect();

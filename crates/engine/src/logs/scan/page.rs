@@ -1,6 +1,6 @@
-//! Pages and counts of blocks as the items of a scan: fetched bytes and how to decode them.
+//! Pages and counts of blocks as items of a scan: fetched bytes and their decoding.
 //!
-//! Damage becomes a warning and an empty page here: the rest of the answer is still worth having.
+//! Damage becomes a warning and an empty page, because the rest of the answer is still useful.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,47 +20,47 @@ use crate::logs::block::{BlockCounts, OpenLogs};
 use crate::logs::mask::Mask;
 use crate::logs::suspects::Suspects;
 
-/// What a query wants of one block.
+/// What a query reads of one block.
 pub struct BlockSelection {
     /// The block.
     pub block: Arc<OpenLogs>,
-    /// Streams whose rows come as pages.
+    /// Streams whose rows are read from pages.
     pub streams: RoaringBitmap,
-    /// Streams that may hold rows stored twice, by ordinal.
+    /// Streams that may have rows stored twice, by ordinal.
     pub suspects: HashMap<u32, Suspect, foldhash::fast::RandomState>,
-    /// Times that are asked for.
+    /// The requested times.
     pub range: TimeRange,
-    /// Columns that are asked for.
+    /// The requested columns.
     pub columns: Columns,
-    /// What hides rows of the pages.
+    /// The rules that hide rows of the pages.
     pub mask: Option<Arc<Mask>>,
-    /// The query.
+    /// The context of the query.
     pub context: QueryContext,
 }
 
 /// A page of a block whose bytes were fetched.
 pub struct BlockPage {
-    /// What of it is wanted.
+    /// What the query reads of the block.
     pub selection: Arc<BlockSelection>,
     /// Position in the page directory.
     pub index: u32,
     /// The narrow columns as stored.
     pub narrow: Bytes,
-    /// The lines, when they are wanted.
+    /// The lines, if they are requested.
     pub lines: PageLines,
-    /// Timestamps of the page's rows, once they are decoded; lines are stored relative to them.
+    /// Timestamps of the page's rows, once decoded. Lines are stored relative to them.
     pub timestamps: Vec<i64>,
-    /// Memory of the stored bytes.
+    /// The reservation of the stored bytes.
     pub memory: Reservation,
 }
 
-/// How much of a page's lines was read.
+/// How far a page's lines are decoded.
 pub enum PageLines {
-    /// They are not wanted, or were given away.
+    /// They are not requested, or were handed out.
     None,
-    /// As stored.
+    /// The stored bytes.
     Stored(Bytes),
-    /// Open for reading parts of them.
+    /// Opened for reading parts of them.
     Open(Box<ShapedLines>),
 }
 
@@ -76,7 +76,7 @@ impl BlockPage {
     fn decode(&mut self) -> Result<LogPage, sandur_format::Error> {
         let entry = self.entry();
         if let PageLines::Stored(lines) = &self.lines {
-            // Checked now: a page whose lines are damaged has no rows at all, rather than half of them.
+            // Checked now, so that a page with damaged lines has no rows instead of some of them.
             entry.lines.check("line column", lines)?;
         }
         let page = entry.decode_narrow(&self.narrow, self.wanted())?;
@@ -106,7 +106,7 @@ impl BlockPage {
 }
 
 impl BlockPage {
-    /// Opens the lines for reading parts of them; false when they have none.
+    /// Opens the lines for reading parts of them. Returns false if they are stored in one piece.
     fn open(&mut self) -> Result<bool, sandur_format::Error> {
         let stored = match &self.lines {
             PageLines::None => return Ok(false),
@@ -119,7 +119,7 @@ impl BlockPage {
         Ok(true)
     }
 
-    /// Counts the lines as read, whether or not they are put together.
+    /// Counts the lines as read, whether or not they are decoded.
     fn count_lines(&self) {
         let bytes = self.entry().raw_bytes + u64::from(self.entry().rows);
         QueryStats::add(&self.selection.context.stats().decompressed_bytes, bytes);
@@ -204,13 +204,13 @@ fn not_asked_for() -> Error {
     Error::Internal("lines were not asked for".to_owned())
 }
 
-/// A page of a head, with the streams that may be stored twice marked.
+/// A page of a head, with marks on the streams that may have rows stored twice.
 pub struct SuspectPage {
-    /// The page.
+    /// The page without marks.
     pub inner: Box<dyn PageTask>,
-    /// Suspicious streams of the cluster.
+    /// The suspect streams of the cluster.
     pub suspects: Arc<Suspects>,
-    /// The query.
+    /// The context of the query.
     pub context: QueryContext,
 }
 
@@ -254,19 +254,19 @@ impl PageTask for SuspectPage {
     }
 }
 
-/// Counts of the streams of a block whose rows are known to be unique and alike.
+/// The counts of streams of a block whose rows are unique and not hidden.
 pub struct BlockCountsTask {
-    /// How to decode them.
+    /// Decodes the counts.
     pub reader: BlockReader,
     /// The block.
     pub block: Arc<OpenLogs>,
     /// The streams.
     pub streams: RoaringBitmap,
-    /// Whole minutes that are asked for.
+    /// The requested full minutes.
     pub range: TimeRange,
-    /// The query.
+    /// The context of the query.
     pub context: QueryContext,
-    /// Counts that were decoded before.
+    /// The counts, if they are cached.
     pub known: Option<Arc<BlockCounts>>,
 }
 
@@ -291,7 +291,7 @@ impl CountsTask for BlockCountsTask {
                 }
             },
         };
-        // Minute `m` lies inside when (m - 1) * 60 s < t <= m * 60 s does; the range is whole minutes.
+        // Minute `m` is inside if (m - 1) * 60 s < t <= m * 60 s is; the range consists of full minutes.
         let first = (self.range.start.saturating_sub(1)).div_euclid(MINUTE_NS) + 1;
         let last = (self.range.end.saturating_sub(1)).div_euclid(MINUTE_NS);
         let mut streams = Vec::with_capacity(self.streams.len() as usize);

@@ -1,8 +1,8 @@
-//! What to read of one cluster of sources: which counts, which pages, in which order.
+//! Plans the reads of one cluster of sources: which counts, which pages, in which order.
 //!
 //! Pages are ruled out by time, by streams, and by needle filters, before any of them is fetched.
-//! Suspect streams are looked for only among the pages that are left: a row that is stored twice has
-//! the same line in both places, so a filter rules out both or neither.
+//! Suspect streams are looked for only among the remaining pages: a row that is stored twice has the
+//! same line in both places, so filters rule out both or neither.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -27,16 +27,16 @@ use crate::matching;
 use crate::needles::NeedleKeys;
 use crate::rules::Rules;
 
-/// What it takes to tell repeated rows.
+/// The columns that are needed to compare rows.
 const WHOLE_ROWS: Columns = Columns { lines: true, metadata: true };
 
-/// Blocks and heads whose times meet.
+/// Blocks and heads whose times overlap.
 #[derive(Clone)]
 pub struct Cluster {
-    /// The blocks, each with the times of its rows that belong here.
+    /// The blocks, each with the times of its rows that belong to this cluster.
     pub blocks: Vec<(Arc<BlockMeta>, TimeRange)>,
-    /// The heads, each with the times that its rows had when the cluster was made. Rows of other times
-    /// that came later belong to no cluster of this scan.
+    /// The heads, each with the bounds of its rows when the cluster was made. Rows of other times that
+    /// arrived later belong to no cluster of this scan.
     pub heads: Vec<(Arc<Head>, TimeRange)>,
 }
 
@@ -56,22 +56,22 @@ pub struct Plan {
     pub pages: Vec<Planned>,
 }
 
-/// A block with what is wanted of it.
+/// A block with the parts of it to read.
 struct Wanted {
     block: Arc<OpenLogs>,
-    /// The times that are asked for of it.
+    /// The requested times of the block.
     range: TimeRange,
     /// All selected streams with rows in the range.
     streams: RoaringBitmap,
-    /// Those whose rows are counted from the footer.
+    /// The streams whose rows are counted from the footer.
     counted: RoaringBitmap,
     /// Pages that may hold rows of the other streams.
     pages: Vec<u32>,
-    /// What deletes hide.
+    /// The rows that deletes hide.
     touched: Touched,
 }
 
-/// What a head has of what is wanted.
+/// The matching rows of a head.
 struct HeadPart {
     pages: Vec<Box<dyn PageTask>>,
     spans: Vec<StreamSpan>,
@@ -79,15 +79,15 @@ struct HeadPart {
 
 /// Plans queries over clusters.
 pub struct Planner {
-    /// Reads footers and filters.
+    /// The reader of footers and filters.
     pub reader: BlockReader,
-    /// The query.
+    /// The context of the query.
     pub context: QueryContext,
-    /// What it wants.
+    /// The rows that the query selects.
     pub selection: Arc<Selection>,
     /// Its needles as filter keys.
     pub needles: NeedleKeys,
-    /// What deletes hide.
+    /// The rules that hide rows.
     pub rules: Rules,
 }
 
@@ -96,7 +96,7 @@ impl Planner {
     pub async fn plan(&self, cluster: Cluster) -> Result<Plan, Error> {
         let started = self.context.env().monotonic();
         let mut wanted = self.open(&cluster.blocks).await?;
-        // Which streams are suspect is not known before the heads' pages are.
+        // The suspect streams are known only after the heads' pages.
         let range = self.selection.range;
         let mut rules = self.rules.between(range.start, range.end.saturating_sub(1));
         let whole = wanted.len() + cluster.heads.len() > 1 || rules.any(|rule| rule.looks_at_rows());
@@ -153,7 +153,7 @@ impl Planner {
         Ok(wanted)
     }
 
-    /// The times that are asked for of a block of which some belong to the cluster.
+    /// The requested times of a block, of which `times` belong to the cluster.
     fn asked_of(&self, block: &BlockMeta, times: TimeRange) -> TimeRange {
         match times.covers(block.min_ts, block.max_ts) {
             true => self.selection.range,
@@ -161,8 +161,8 @@ impl Planner {
         }
     }
 
-    /// Pages of the heads first, bounds afterwards: a row that a page holds lies within the bounds even
-    /// when more rows come in between.
+    /// Makes the heads' pages first and reads their bounds afterwards, so that a page's rows lie within
+    /// the bounds even if more rows arrive in between.
     async fn heads_with_rows(
         &self,
         heads: &[(Arc<Head>, TimeRange)],
@@ -206,13 +206,13 @@ impl Planner {
         find_suspects(spans)
     }
 
-    /// Counts may replace rows when the range is whole minutes.
+    /// Counts may replace rows if the range consists of full minutes.
     fn counts_whole_minutes(&self) -> bool {
         self.selection.counts && is_of_whole_minutes(self.selection.range)
     }
 
-    /// Streams whose counts say all that the query asks: their rows are stored once, and for each label
-    /// that the query groups by they carry it themselves or have no row with such structured metadata.
+    /// The streams whose counts answer the query: their rows are stored once, and each label that the
+    /// query groups by is either a stream label or occurs in no row's structured metadata.
     fn countable(&self, one: &Wanted, suspects: &Suspects) -> RoaringBitmap {
         let table = one.block.footer.streams();
         let has_own_levels = |ordinal| table.stats(ordinal).levels & (1 << Level::None as u16) == 0;
@@ -224,7 +224,7 @@ impl Planner {
                 || (*label == LogPage::DETECTED_LEVEL && has_own_levels(ordinal))
         };
         let countable = |ordinal: &u32| {
-            // Counts know nothing of hidden rows.
+            // Counts include hidden rows.
             let whole = !one.touched.partly.contains(*ordinal);
             let unique = suspects.is_empty() || !suspects.contains_key(&one.block.series_id(*ordinal));
             whole && unique && asked.iter().all(|label| knows(*ordinal, label))
@@ -303,7 +303,7 @@ impl Planner {
                 None => Planned::Head(page),
             }
         }));
-        // Rows of one instant are answered in the order in which they came, as far as pages tell.
+        // Rows of one instant are returned in the order in which they arrived, as far as pages show it.
         match selection.order {
             Order::NewestFirst => plan.pages.sort_by_key(|page| Reverse((page.bounds().1, page.age()))),
             Order::OldestFirst => plan.pages.sort_by_key(|page| (page.bounds().0, page.age())),
@@ -324,14 +324,14 @@ impl Planner {
     }
 }
 
-/// Whether a range is whole minutes `(a, b]`, as counts are kept.
+/// Whether a range consists of full minutes `(a, b]`, as counts are stored.
 fn is_of_whole_minutes(TimeRange { start, end }: TimeRange) -> bool {
     let whole = |at: i64| at.saturating_sub(1).rem_euclid(MINUTE_NS) == 0;
     whole(start) && whole(end)
 }
 
 impl Wanted {
-    /// First and last instant of what is asked for of the block: of its pages, once it is known which.
+    /// First and last instant to be read of the block: those of its pages, once they are chosen.
     fn times_of_pages(&self) -> (i64, i64) {
         let (first, last) = (self.range.start, self.range.end.saturating_sub(1));
         let pages = self.pages.iter().map(|page| &self.block.footer.pages()[*page as usize]);
@@ -343,12 +343,13 @@ impl Wanted {
     }
 }
 
-/// The pages that may hold hidden rows, and the others.
+/// Splits the pages into those that may have hidden rows and the others.
 fn split_by_mask(touched: &Touched, pages: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
     pages.into_iter().partition(|page| touched.pages.contains(*page))
 }
 
-/// The pages that may hold suspect rows, and the others, which are read as narrowly as was asked.
+/// Splits the pages into those that may have suspect rows and the others, which are read with the
+/// requested columns only.
 fn split_by_doubt(
     block: &OpenLogs,
     pages: Vec<u32>,
@@ -366,7 +367,7 @@ fn split_by_doubt(
     pages.into_iter().partition(doubtful)
 }
 
-/// The wanted streams that lie in the ranges of the pages that are left.
+/// The selected streams in the stream ranges of the remaining pages.
 fn streams_of_pages(one: &Wanted) -> RoaringBitmap {
     if one.pages.len() == one.block.footer.pages().len() {
         return one.streams.clone();
@@ -380,11 +381,12 @@ fn streams_of_pages(one: &Wanted) -> RoaringBitmap {
 }
 
 impl Planned {
-    /// Smaller for rows that came earlier: merged blocks, fresh blocks by their ids, heads.
+    /// A sort key that is smaller for rows that arrived earlier: first merged blocks, then new blocks by
+    /// their ids, then heads.
     ///
-    /// A block that was rewritten for a delete request has a new id at its old level, so its rows count as
-    /// later than those of the same level that came after them; only rows of one instant can tell. The old
-    /// id cannot be taken again: ids below a writer's orphan floor belong to no block.
+    /// A block that was rewritten for a delete request has a new id at its old level. Its rows therefore
+    /// count as later than newer rows of the same level, which affects only rows of one instant. The old
+    /// id cannot be used again: ids below a writer's orphan floor belong to no block.
     fn age(&self) -> (Reverse<u8>, Id, u32) {
         match self {
             Self::Block(selection, page) => {
@@ -395,7 +397,7 @@ impl Planned {
         }
     }
 
-    /// First and last timestamp that the page may hold of what is asked for.
+    /// First and last timestamp that the page may have within the requested times.
     pub fn bounds(&self) -> (i64, i64) {
         match self {
             Self::Block(selection, page) => {

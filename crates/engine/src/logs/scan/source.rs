@@ -1,4 +1,4 @@
-//! The engine as a source of log queries: scans, volumes, and which streams there are.
+//! The engine as a source of log queries: scans, volumes, and series calls.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::view::{View, Views};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::{Footer, PageEntry};
 
-/// Queries over all logs that the engine holds.
+/// The source of queries over all logs of the engine.
 pub(crate) struct EngineLogs {
     series: SeriesReader<Footer>,
     views: Arc<Views>,
@@ -148,8 +148,8 @@ impl EngineLogs {
         Ok(volumes)
     }
 
-    /// Volumes of the streams of a block by ordinal: from its stream table when it lies inside the range,
-    /// else from its minute counts. Without these, should they be damaged.
+    /// Volumes of the streams of a block, by ordinal: from the stream table if the stream lies inside
+    /// the range, otherwise from the minute counts. Without the latter if the counts are damaged.
     fn block_volumes(
         &self,
         context: &QueryContext,

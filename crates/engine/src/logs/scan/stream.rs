@@ -1,9 +1,9 @@
-//! A running scan: clusters one after the other, pages fetched ahead in batches.
+//! A running scan: one cluster after the other, with pages fetched ahead in batches.
 //!
-//! Two batches are in flight while the query works on what came before. Batches begin small, so that a
-//! query for the latest rows does not fetch what it will not read, and double up to a size at which a
-//! request costs little compared with its bytes. Fetched bytes are reserved from the query's budget;
-//! when it is short, the scan fetches less ahead before it fails.
+//! Two batches are in flight while the query processes earlier ones. Batches begin small, so that a
+//! query for the latest rows does not fetch pages that it will not read. They double up to a size at
+//! which a request costs little compared with its bytes. Fetched bytes are reserved from the query's
+//! budget. When the budget is short, the scan fetches less ahead before it fails.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::rules::Rules;
 const FIRST_BATCH_BYTES: u64 = 1 << 20;
 /// Stored bytes of later batches: large enough that a request's fixed cost is small.
 const BATCH_BYTES_MAX: u64 = 8 << 20;
-/// Batches in flight.
+/// The number of batches in flight.
 const BATCHES_AHEAD: usize = 2;
 
 type Fetched = Result<Vec<ScanItem>, Error>;
@@ -37,12 +37,12 @@ pub struct EngineScan {
     context: QueryContext,
     plans: PlansAhead,
     planned: VecDeque<Planned>,
-    /// Stored bytes of the pages that are planned and not being fetched.
+    /// Stored bytes of planned pages that are not being fetched yet.
     planned_bytes: u64,
     fetching: VecDeque<Task<Fetched>>,
     ready: VecDeque<ScanItem>,
     batch_bytes: u64,
-    /// Stored bytes of all pages planned so far: what the cache judges the scan by.
+    /// Stored bytes of all pages planned so far, by which the cache estimates the size of the scan.
     scan_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl EngineScan {
         }
     }
 
-    /// A batch may have pages of several clusters, if they are planned when it is fetched.
+    /// Takes plans that are complete, so that a batch may have pages of several clusters.
     async fn take_ready_plans(&mut self) -> Result<(), Error> {
         while self.plans.is_ready() && self.planned_bytes < self.batch_bytes {
             let Some(plan) = self.plans.next().await? else { break };
@@ -110,8 +110,8 @@ impl EngineScan {
         self.planned.extend(plan.pages);
     }
 
-    /// Starts fetches until enough are in flight. Short memory is an error only when nothing else
-    /// of this scan is under way that could give some back.
+    /// Starts fetches until enough are in flight. A short budget is an error only if no other work of
+    /// this scan could release memory.
     fn fetch_ahead(&mut self) -> Result<(), Error> {
         while self.fetching.len() < BATCHES_AHEAD && !self.planned.is_empty() {
             let idle = self.fetching.is_empty() && self.ready.is_empty();
@@ -124,7 +124,7 @@ impl EngineScan {
         Ok(())
     }
 
-    /// Takes pages off the plan up to the size of a batch and fetches them; `false` when memory is short.
+    /// Takes planned pages up to the size of a batch and fetches them. Returns `false` when memory is short.
     fn start_batch(&mut self, must: bool) -> Result<bool, Error> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -178,7 +178,7 @@ struct Wanted {
     memory: Reservation,
 }
 
-/// Reads the stored bytes of a batch, one visit per block, and gives its pages in their order.
+/// Reads the stored bytes of a batch, with one call per block. Returns its pages in order.
 async fn fetch(
     reader: &BlockReader,
     context: &QueryContext,
@@ -221,11 +221,12 @@ async fn fetch(
     Ok(items.into_iter().flatten().collect())
 }
 
-/// A page's narrow columns, and its lines when they are wanted.
+/// A page's narrow columns, and its lines if they are requested.
 type StoredPage = (Stored, Option<Stored>);
 
-/// The stored bytes of pages of one block, `None` for those that cannot be had. All at once; should that fail
-/// because of the block, page by page: what is left of a block that was cut short is still worth having.
+/// Reads the stored bytes of pages of one block; `None` for pages that cannot be read. Reads all at
+/// once. If that fails because of the block, reads page by page, since the rest of a truncated block is
+/// still useful.
 async fn read_pages(
     reader: &BlockReader,
     context: &QueryContext,
@@ -272,7 +273,7 @@ async fn read_together(
     Ok(pages.iter().map(|page| (next(), page.selection.columns.lines.then(&mut next))).collect())
 }
 
-/// Counts a page as found in the slower of the tiers that its parts were in.
+/// Counts a page as found in the slower of the tiers that held its parts.
 fn count_hit(stats: &QueryStats, narrow: Tier, lines: Option<Tier>) {
     match (narrow, lines.unwrap_or(narrow)) {
         (Tier::Origin, _) | (_, Tier::Origin) => {}
