@@ -15,10 +15,10 @@ use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
 /// A block that is being written.
 pub(super) struct SampleAssembly {
     plan: SamplePlan,
-    /// Until the block is complete.
+    /// `None` once the block is complete.
     writer: Option<BlockWriter>,
     ordinal: usize,
-    /// How far it has come in the exemplars.
+    /// The position in the exemplars.
     exemplar: usize,
     duplicates: u64,
 }
@@ -44,7 +44,7 @@ impl Assembly for SampleAssembly {
             }
             let at = self.ordinal;
             self.ordinal += 1;
-            // A look takes a twentieth of the time of a sample.
+            // Checking a series costs a twentieth of encoding a sample.
             written += 1;
             let Some((samples, duplicates)) = self.plan.samples(at) else { continue };
             let series = writer.push_series(self.plan.series.pairs(at))?;

@@ -1,4 +1,4 @@
-//! Reading pages of exemplars and metadata: several of a block with one request, decoded on the CPU pool.
+//! Reads pages of exemplars and metadata: several of a block with one request, decoded on the CPU pool.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use sandur_query::{Error, QueryContext};
 use super::OpenSamples;
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 
-/// Pages that are read at once.
+/// The number of pages that are read with one request.
 pub(super) const PAGES_AT_ONCE: usize = 8;
 
-/// A page of what stands beside samples.
+/// A page of exemplars or metadata.
 pub(super) trait BesidePage: Clone + Send + 'static {
-    /// What it holds.
+    /// What the page contains.
     type Item: Send + 'static;
 
     fn piece(&self) -> Piece;
@@ -58,8 +58,8 @@ impl BesidePage for MetadataPage {
     }
 }
 
-/// Calls `each` with the items of these pages, some pages at a time; what they take until then is reserved
-/// first. Damage is a warning.
+/// Calls `each` with the items of these pages, several pages at a time. The memory of these pages is
+/// reserved first. Damage adds a warning.
 pub(super) async fn each_item<P: BesidePage>(
     reader: &BlockReader,
     context: &QueryContext,

@@ -1,7 +1,7 @@
-//! The exemplars that a query asks for, out of heads and blocks.
+//! Reads the exemplars of a query from heads and blocks.
 //!
-//! Found ones are held until all are known, because a series may have some in each block: they are reserved
-//! one by one, and a page of a block is put away before the next ones are read.
+//! Found exemplars are held until all are known, because a series may have some in each block. Each is
+//! reserved, and a page of a block is freed before the next ones are read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::rules::Rules;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 
-/// What is asked for.
+/// What the query selects.
 pub(super) struct Wanted {
-    /// Series that pass all matchers of one of the lists; all without a list.
+    /// Only series that match one of the lists; all series if there is no list.
     pub(super) any_of: Vec<Vec<Matcher>>,
-    /// Exemplars with a time in it.
+    /// Only exemplars with a time in this range.
     pub(super) range: TimeRange,
 }
 
@@ -43,7 +43,7 @@ impl Wanted {
     }
 }
 
-/// Exemplars by series, and what pays for them.
+/// Exemplars by series, with the reservation of their memory.
 struct Found {
     series: BTreeMap<Labels, Vec<Exemplar>>,
     memory: Reservation,
@@ -63,7 +63,7 @@ impl Found {
     }
 }
 
-/// The exemplars that are wanted and not hidden.
+/// Reads the selected exemplars that are not hidden.
 pub(super) async fn read_exemplars(
     reader: &BlockReader,
     view: &View,
@@ -101,7 +101,7 @@ pub(super) async fn read_exemplars(
     Ok(Exemplars { series: visible.map(sorted).collect(), held: Some(memory) })
 }
 
-/// Whether requests hide exemplars of a block. Looks at one page at a time.
+/// Whether requests hide exemplars of a block. Reads one page at a time.
 pub(super) async fn are_some_hidden(
     reader: &BlockReader,
     block: &OpenSamples,

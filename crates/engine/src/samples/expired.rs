@@ -1,4 +1,4 @@
-//! The series of a block that are kept no longer. The index decides, no sample is read.
+//! Finds the series of a block that are past their periods. Reads the index, but no samples.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,15 @@ use super::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 use crate::block_reader::BlockReader;
 use crate::retention::{ExpiredSeries, Expiry, LabelRetention, Reason};
 
-/// Pages of series that are looked at together.
+/// The number of pages of series that are examined together.
 const PAGES_AT_ONCE: usize = 64;
-/// Series whose labels are looked at in one job: a thousand patterns on each take a quarter of a second.
+/// Series whose labels one job examines: matching a thousand patterns on each takes a quarter of a second.
 const LABELS_AT_ONCE: usize = 256;
-/// A set of series takes an eighth of a byte for each that the block has, at most: of eight of them.
+/// Bytes reserved per series of the block. A bitmap takes at most an eighth of a byte per series, so
+/// this suffices for eight bitmaps.
 const BYTES_OF_SETS: u64 = 1;
 
-/// Which series are past their periods.
+/// Returns the series that are past their periods.
 pub(super) async fn expired(
     reader: &BlockReader,
     block: &Arc<OpenSamples>,
@@ -48,12 +49,13 @@ pub(super) async fn expired(
     if expiry.is_over_for_others(newest_ns) {
         expired.add(Reason::Tenant, &left, rows_of(&index, &left).await?);
     }
-    // Exemplars have labels of their own; what is known of families goes with the last of their series.
+    // Exemplars have their own label sets, so they may have to stay. Metadata of a family is removed
+    // with the last of its series.
     expired.has_others_beside = !block.footer.exemplars().is_empty();
     Ok(expired)
 }
 
-/// Samples of these series.
+/// The number of samples of these series.
 async fn rows_of(index: &IndexReader, series: &RoaringBitmap) -> Result<u64, IndexError> {
     let rows = Arc::new(AtomicU64::new(0));
     for some in index.pages_of(series).chunks(PAGES_AT_ONCE) {
@@ -67,7 +69,7 @@ async fn rows_of(index: &IndexReader, series: &RoaringBitmap) -> Result<u64, Ind
     Ok(rows.load(Ordering::Relaxed))
 }
 
-/// The series among these whose labels tell a period, and those of them that are past it.
+/// Returns the series of `left` whose labels decide a period, and those of them that are past it.
 async fn by_labels(
     reader: &BlockReader,
     index: &IndexReader,

@@ -1,7 +1,6 @@
-//! Which blocks the samples of a head become: one per tenant and two hours, or per day or several days for
-//! old samples in small amounts. Exemplars go with the samples of their time, and make a block where there
-//! are none. What is told of metric families belongs to no time: it goes into the latest block of the
-//! tenant.
+//! Plans the blocks for the samples of a head: one per tenant and two hours, or per day or several days
+//! for old samples in small amounts. Exemplars are in the block of their time, and make a block where
+//! there are no samples. Metadata of metric families has no time: it is in the latest block of the tenant.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,25 +20,25 @@ use crate::windows::{Spread, Window, slot_ns};
 pub(crate) struct SamplePlan {
     pub(super) tenant: TenantId,
     pub(super) window: TimeRange,
-    /// The samples that belong to it, by time in milliseconds, both included.
+    /// The first and last time of its samples, in milliseconds, both inclusive.
     pub(super) times_ms: (i64, i64),
     raw_bytes: u64,
     /// All series of the tenant, sorted.
     pub(super) series: Arc<SelectedSeries>,
-    /// Parts of those with samples in many windows.
+    /// Parts of the series with samples in many windows.
     parts: Arc<Parts>,
     /// All exemplars of the tenant.
     pub(super) exemplars: Arc<FlushedExemplars>,
-    /// The head whose metadata go into this block.
+    /// The head whose metadata is written to this block, if this is the latest one.
     pub(super) metadata_of: Option<Arc<Head>>,
 }
 
-/// Parts of series by their positions.
+/// Parts of series, by the series' position.
 type Parts = HashMap<u32, SeriesParts>;
 
 impl SamplePlan {
-    /// The samples that a series has here, and how many repeated ones were left out; nothing when it has
-    /// none.
+    /// Returns the samples of a series in this block, and the number of repeated ones that were left
+    /// out; `None` if the series has none.
     pub(super) fn samples(&self, at: usize) -> Option<(SampleColumns, u64)> {
         let (first, last) = self.series.bounds_ms(at)?;
         if last < self.times_ms.0 || self.times_ms.1 < first {
@@ -67,10 +66,10 @@ impl Plan for SamplePlan {
     }
 }
 
-/// The blocks that the samples of a tenant become. Slots and days with less than `thin_bytes` share them.
-/// What belongs to no time belongs to `now_ns`.
+/// Plans the blocks of a tenant's samples. Slots and days with less than `thin_bytes` share blocks.
+/// Metadata alone is written to the slot of `now_ns`.
 ///
-/// What a plan takes is paid by the reservations of the samples ([`super::head`]).
+/// The reservations of the samples pay for the memory of a plan ([`super::head`]).
 pub(crate) fn plan_blocks(
     head: &Arc<Head>,
     tenant: &TenantId,
@@ -108,7 +107,7 @@ pub(crate) fn plan_blocks(
     plans
 }
 
-/// Counts the samples of a series by slots.
+/// Counts the samples of a series by slot.
 fn count_slots(series: &SelectedSeries, at: usize, spread: &mut Spread) {
     let Some((first, last)) = series.bounds_ms(at) else { return };
     let slot_ms = slot_ns(Signal::Metrics) / MILLISECOND_NS;
@@ -127,7 +126,7 @@ fn count_slots(series: &SelectedSeries, at: usize, spread: &mut Spread) {
     open.into_iter().for_each(|(slot, count)| spread.add(slot, count * SAMPLE_BYTES));
 }
 
-/// Parts of the series whose samples reach over several windows, where they are worth it.
+/// Makes parts of the series whose samples are in several windows, if they are worth it.
 fn parts(series: &SelectedSeries, windows: &[Window]) -> Parts {
     let ends_ms: Vec<i64> = windows.iter().map(|one| one.rows.milliseconds().1).collect();
     let holder = |time_ms: i64| ends_ms.partition_point(|end| *end < time_ms);
@@ -137,7 +136,7 @@ fn parts(series: &SelectedSeries, windows: &[Window]) -> Parts {
     (0..series.len()).filter(reaches_over_many).filter_map(parts_of).collect()
 }
 
-/// Gives the times of a series in milliseconds.
+/// Calls `each` with the times of a series in milliseconds.
 fn each_time(series: &SelectedSeries, at: usize, mut each: impl FnMut(i64)) {
     let Some(bounds) = series.bounds_ms(at) else { return };
     let (samples, _) = series.samples(at, bounds);
@@ -162,7 +161,7 @@ mod tests {
         plan_blocks(head, &TenantId::default_tenant(), now_ns, thin_bytes)
     }
 
-    /// Begin and length of windows in hours, samples and series.
+    /// Begin and length of windows in hours, number of samples and of series.
     fn plans(samples: &[(&str, i64)], thin_bytes: u64) -> Vec<(i64, i64, u64, usize)> {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for (pod, time) in samples {
@@ -193,9 +192,10 @@ mod tests {
         head
     }
 
-    /// A series of floats and histograms in several windows lost the windows that had histograms alone.
+    /// The windows with histograms alone were missing if a series had floats and histograms in several
+    /// windows.
     #[test]
-    fn histograms_go_to_their_windows_too() {
+    fn histograms_are_written_to_their_windows() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         batch.push(Arc::new(Labels::from_pairs([("pod", "a")])), [(HOUR_MS, 1.0)]);
         for timestamp in [0, 3 * HOUR_MS] {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn exemplars_without_samples_and_metadata_without_times_have_blocks_too() {
+    fn exemplars_and_metadata_without_samples_have_blocks() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         batch.push(Arc::new(Labels::from_pairs([("pod", "a")])), []);
         for timestamp in [HOUR_MS, 9 * HOUR_MS] {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_go_to_windows_of_two_hours() {
+    fn samples_are_written_to_windows_of_two_hours() {
         let samples = [("a", 0), ("a", 2 * HOUR_MS - 1), ("a", 2 * HOUR_MS), ("b", HOUR_MS), ("b", -1)];
         assert_eq!(plans(&samples, 0), [(-2, 2, 1, 1), (0, 2, 3, 2), (2, 2, 1, 1)]);
     }
@@ -238,7 +238,7 @@ mod tests {
         let years: Vec<_> = (0..4_000).map(|n| (["a", "b", "c"][n as usize % 3], n * day)).collect();
         let long = (0, 3_999 * 24, 3_999, 3);
         assert_eq!(plans(&years, 1 << 20), [long, (3_999 * 24, 2, 1, 1)]);
-        // One day has as many samples as to be worth a block.
+        // One day has enough samples to be worth a block.
         let dense = (0..40_000).map(|n| ("a", 100 * day + n));
         let found = plans(&[&years[..], &dense.collect::<Vec<_>>()].concat(), 1 << 19);
         let starts: Vec<_> = found.iter().map(|plan| (plan.0 / 24, plan.1 / 24)).collect();

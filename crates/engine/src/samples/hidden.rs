@@ -1,7 +1,7 @@
-//! What delete requests hide of samples: times of series.
+//! What delete requests hide of samples: time ranges of series.
 //!
-//! A rule names series by matchers and a range of time; no sample has to be looked at. Exemplars have to,
-//! since no index knows them.
+//! A rule names series by matchers and a time range, so no sample must be read. Exemplars must be read,
+//! since no index lists them.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -23,10 +23,10 @@ use crate::filters::Naming;
 use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::Rule;
 
-/// Pages of series that are looked at together.
+/// The number of pages of series that are examined together.
 const PAGES_AT_ONCE: usize = 64;
 
-/// Times in milliseconds, both ends included.
+/// A time range in milliseconds, both ends inclusive.
 pub(super) type Times = (i64, i64);
 
 /// The series of a block that the query of a rule names.
@@ -44,20 +44,20 @@ async fn named(reader: &IndexReader, naming: &Naming) -> Result<RoaringBitmap, I
     }
 }
 
-/// Whether one of these times holds a sample's.
+/// Whether one of the time ranges contains a time.
 pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
     times.iter().any(|(first, last)| (*first..=*last).contains(&time_ms))
 }
 
-/// The times that rules hide of each of some series.
+/// The time ranges that rules hide of each of several series.
 pub(super) struct HiddenTimes {
     of_series: Vec<Vec<Times>>,
     _held: Held,
 }
 
 impl HiddenTimes {
-    /// Applies one rule after the other, in a job of the CPU pool: there may be memory for one compiled query
-    /// at a time. A series without labels is none that is asked for.
+    /// Applies one rule after the other, because there may be memory for only one compiled query at a
+    /// time. Runs in a job on the CPU pool. A series without labels is skipped.
     pub(super) fn of<'a>(
         rules: impl Iterator<Item = &'a Arc<Rule>>,
         series: &[Option<Labels>],
@@ -76,12 +76,12 @@ impl HiddenTimes {
         Ok(Self { of_series, _held: held })
     }
 
-    /// Nothing is hidden.
+    /// Hides nothing.
     pub(super) fn none() -> Self {
         Self { of_series: Vec::new(), _held: Held::default() }
     }
 
-    /// The hidden times of the series at this place.
+    /// The hidden time ranges of the series at this position.
     pub(super) fn of_series(&self, place: usize) -> &[Times] {
         self.of_series.get(place).map_or(&[], Vec::as_slice)
     }
@@ -92,7 +92,7 @@ impl HiddenTimes {
 pub(super) struct HidingExemplars(Vec<(Naming, TimeRange)>);
 
 impl HidingExemplars {
-    /// Those of the rules that the block is not known to be clean of.
+    /// The rules of which the block is not known to be clean, if they may hide exemplars of it.
     pub(super) async fn of_block(block: &OpenSamples, rules: &[Arc<Rule>]) -> Result<Self, FilterError> {
         let mut all = Self::default();
         for rule in rules.iter().filter(|rule| concerns(rule, &block.meta)) {
@@ -102,12 +102,12 @@ impl HidingExemplars {
         Ok(all)
     }
 
-    /// Whether one may hide exemplars of the page.
+    /// Whether a request may hide exemplars of the page.
     pub(super) fn may_concern(&self, page: &ExemplarPage) -> bool {
         self.0.iter().any(|one| may_hold(page, one))
     }
 
-    /// The hidden times of a series.
+    /// The hidden time ranges of a series.
     pub(super) fn times_of(&self, labels: &Labels) -> Vec<Times> {
         let naming = self.0.iter().filter(|(naming, _)| naming.names_series(labels));
         naming.map(|(_, range)| range.milliseconds()).collect()
@@ -118,31 +118,31 @@ fn may_hold(page: &ExemplarPage, (naming, range): &(Naming, TimeRange)) -> bool 
     page.may_hold(naming.matchers(), *range)
 }
 
-/// Whether a rule may name samples of a block that it is not known to be clean of.
+/// Whether a rule may name samples of a block that is not known to be clean of it.
 fn concerns(rule: &Rule, block: &BlockMeta) -> bool {
     let is_new = rule.started.is_none_or(|at| at > block.deletes_through);
     is_new && rule.range.touches(block.min_ts, block.max_ts)
 }
 
-/// What rules do to a block.
+/// The effect of rules on a block.
 #[derive(Default)]
 pub(crate) struct HiddenSamples {
-    /// Series of which every sample is hidden.
+    /// Series whose samples are all hidden.
     pub(super) gone: RoaringBitmap,
-    /// The hidden times of the others that have some.
+    /// The hidden time ranges of other series.
     pub(super) partly: HashMap<u32, Vec<Times>, RandomState>,
-    /// The times beside those of which a part of the block is made.
+    /// The time ranges outside of a part of the block, if only that part is kept.
     outside: Vec<Times>,
-    /// What hides exemplars, when the block is merged.
+    /// The requests that hide exemplars, when the block is merged.
     pub(super) exemplars: Arc<HidingExemplars>,
-    /// Whether that hides some.
+    /// Whether these requests hide any exemplar.
     pub(super) has_hidden_exemplars: bool,
-    /// What takes series out that are kept no longer, and the newest time of the block.
+    /// The retention that removes series, and the newest time of the block.
     expiry: Option<(Arc<Expiry>, i64)>,
 }
 
 impl HiddenSamples {
-    /// Applies the rules to a block. Those that it is known to be clean of are left out.
+    /// Applies the rules to a block. Skips rules of which the block is known to be clean.
     pub(super) async fn of_block<'a>(
         block: &Arc<OpenSamples>,
         reader: &IndexReader,
@@ -167,7 +167,7 @@ impl HiddenSamples {
         Ok(hidden)
     }
 
-    /// Takes series of the block out that are kept no longer, and later on their exemplars.
+    /// Removes expired series of the block, and later their exemplars.
     pub(super) fn take_out(
         &mut self,
         expired: &ExpiredSeries,
@@ -178,7 +178,7 @@ impl HiddenSamples {
         self.expiry = Some((Arc::clone(expiry), block.max_ts));
     }
 
-    /// Hides all that lies outside of a window, whose ends are whole milliseconds.
+    /// Hides all samples outside of a window, whose ends must be multiples of a millisecond.
     pub(crate) fn keep_only(&mut self, window: TimeRange) {
         let (first, end) = (window.start.div_euclid(MILLISECOND_NS), window.end.div_euclid(MILLISECOND_NS));
         self.outside = vec![(i64::MIN, first - 1), (end, i64::MAX)];
@@ -191,7 +191,7 @@ impl HiddenSamples {
         self.gone.is_empty() && self.partly.is_empty() && is_whole
     }
 
-    /// Takes the exemplars out that rules hide, and those of series that are kept no longer.
+    /// Removes the exemplars that rules hide and those of expired series.
     pub(super) fn drop_exemplars(&self, of: &mut SeriesExemplars) {
         if let Some((expiry, newest_ns)) = &self.expiry {
             let time_ns = |one: &Exemplar| one.timestamp.saturating_mul(MILLISECOND_NS);
@@ -202,14 +202,14 @@ impl HiddenSamples {
         of.exemplars.retain(|one| !is_hidden(one));
     }
 
-    /// Whether every sample of these series from one time to another is hidden.
+    /// Whether every sample of these series in this time range is hidden.
     pub(super) fn are_gone(&self, series: RangeInclusive<u32>, (min_ms, max_ms): Times) -> bool {
         let is_outside = |(first, last): &Times| *first <= min_ms && max_ms <= *last;
         let all = u64::from(series.end() - series.start()) + 1;
         self.gone.range_cardinality(series) == all || self.outside.iter().any(is_outside)
     }
 
-    /// The hidden times of a series that is not gone.
+    /// The hidden time ranges of a series that is not completely hidden.
     pub(super) fn times_of(&self, series: u32) -> &[Times] {
         self.partly.get(&series).unwrap_or(&self.outside)
     }

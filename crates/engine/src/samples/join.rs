@@ -1,9 +1,9 @@
-//! Joins the samples that several holders have of a series.
+//! Joins the samples of a series from several holders (blocks and heads).
 //!
-//! Which of two samples of one instant stays is up to the series ([`Stays`]).
+//! The series decides which of two samples of one instant stays ([`Stays`]).
 //!
-//! Most series have one part, or parts that follow each other. Lists of times are shared: series of one
-//! target have the same parts, so that what depends on times alone is done once for all of them.
+//! Most series have one part, or parts that do not overlap in time. Lists of times are shared. Series of
+//! one target have the same parts, so work that depends only on times is done once for all of them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use sandur_query::SharedTimes;
 
 use crate::samples::hidden::{Times, hides};
 
-/// Which of several samples of a series and an instant stays.
+/// Which of several samples of a series at one instant stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stays {
-    /// That which came first.
+    /// The one that arrived first.
     First,
-    /// That which came last: the series is Graphite's.
+    /// The one that arrived last: the series is Graphite's.
     Last,
 }
 
 impl Stays {
-    /// What holds for a series with these labels.
+    /// The rule for a series with these labels.
     pub(super) fn of(labels: &Labels) -> Self {
         if sandur_model::last_write_wins(labels) { Self::Last } else { Self::First }
     }
 }
 
-/// Float samples of a series that one holder has.
+/// Float samples of a series from one holder.
 pub(super) struct FloatPart<'a> {
-    /// Which holder: of two the one with the lower number had its samples first.
+    /// The number of the holder. Of two holders the one with the lower number got its samples first.
     pub(super) holder: usize,
-    /// The list that its times are in.
+    /// The list that contains its times.
     pub(super) times: &'a Arc<Vec<i64>>,
-    /// Which of them are its.
+    /// The rows of the list that belong to this part.
     pub(super) rows: Range<usize>,
-    /// Values, one for each.
+    /// Values, one for each row.
     pub(super) values: &'a [f64],
-    /// Start times, one for each or none.
+    /// Start times, one for each row or none.
     pub(super) starts: &'a [i64],
 }
 
@@ -54,7 +54,7 @@ impl FloatPart<'_> {
     }
 }
 
-/// Histogram samples of a series that one holder has.
+/// Histogram samples of a series from one holder.
 pub(super) struct HistogramPart<'a> {
     pub(super) holder: usize,
     pub(super) times: &'a [i64],
@@ -64,22 +64,22 @@ pub(super) struct HistogramPart<'a> {
     pub(super) starts: &'a [i64],
 }
 
-/// A list and the rows of it.
+/// The address of a list, and the range of its rows.
 type ListRows = (usize, usize, usize);
 
 /// The lists of times of a batch.
 #[derive(Default)]
 pub(super) struct Lists {
-    /// By first, last and number of times.
+    /// By first time, last time and number of times.
     known: HashMap<(i64, i64, usize), Vec<Arc<Vec<i64>>>>,
-    /// What came out of parts, by the addresses of their lists, which live as long as the batch is made.
+    /// Joined lists, by the addresses of the joined lists, which live as long as the batch is being made.
     joined: HashMap<Vec<ListRows>, SharedTimes>,
-    /// What came out of the parts of the last series: mostly the next one has the same.
+    /// The joined list of the last series; usually the next series has the same parts.
     last: (Vec<ListRows>, SharedTimes),
 }
 
 impl Lists {
-    /// The list, or one with the same times that came before.
+    /// Returns an earlier list with the same times, or makes a new one.
     pub(super) fn shared(&mut self, times: Vec<i64>) -> Arc<Vec<i64>> {
         let (Some(first), Some(last)) = (times.first(), times.last()) else { return Arc::default() };
         let alike = self.known.entry((*first, *last, times.len())).or_default();
@@ -118,7 +118,7 @@ impl Lists {
     }
 }
 
-/// The rows whose times are not hidden, in stretches.
+/// The runs of rows whose times are not hidden.
 pub(super) fn visible(
     times: &[i64],
     rows: Range<usize>,
@@ -131,7 +131,7 @@ pub(super) fn visible(
     whole.into_iter().chain(cut)
 }
 
-/// The rows that stay, in stretches.
+/// The runs of rows for which `stays` holds.
 fn stretches(rows: Range<usize>, stays: impl Fn(usize) -> bool) -> Vec<Range<usize>> {
     let mut stretches: Vec<Range<usize>> = Vec::new();
     for row in rows.filter(|row| stays(*row)) {
@@ -143,8 +143,7 @@ fn stretches(rows: Range<usize>, stays: impl Fn(usize) -> bool) -> Vec<Range<usi
     stretches
 }
 
-/// Takes out of a series what came second: of a float and a histogram of one instant, that of the later
-/// holder.
+/// Of a float and a histogram at one instant, removes the one from the later holder.
 pub(super) fn keep_one_of_each_instant(
     floats: &mut Vec<FloatPart<'_>>,
     histograms: &mut Vec<HistogramPart<'_>>,
@@ -159,7 +158,7 @@ pub(super) fn keep_one_of_each_instant(
             *first = part.holder.min(*first);
         }
     }
-    // Floats at instants of histograms, by whether they came first; mostly there are none.
+    // Floats at instants of histograms, with whether the float arrived first. Usually there are none.
     let mut floats_first: HashMap<i64, bool> = HashMap::default();
     for part in floats.iter() {
         for time in &part.times[part.rows.clone()] {
@@ -203,8 +202,8 @@ fn cut_histograms<'a>(
     stretches(0..times.len(), |row| is_float(times[row]) != Some(true)).into_iter().map(of).collect()
 }
 
-/// Times, values and starts of parts, those of the holder that had its samples first before others. What
-/// stays is asked only where parts overlap.
+/// Joins the times, values and starts of parts. Of two samples of one instant, the holder's number and
+/// `stays` decide. `stays` is called only if parts overlap.
 pub(super) fn join_floats(
     mut parts: Vec<FloatPart<'_>>,
     lists: &mut Lists,
@@ -246,7 +245,7 @@ fn merge_floats(
             all.push((part.times[row], part.values[n].to_bits(), start));
         }
     }
-    all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are sorted already
+    all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are already sorted
     all.dedup_by(|later, earlier| {
         let is_same = later.0 == earlier.0;
         if is_same && stays == Stays::Last {
@@ -259,7 +258,7 @@ fn merge_floats(
     (times.into(), all.iter().map(|(_, bits, _)| f64::from_bits(*bits)).collect(), starts)
 }
 
-/// Histogram samples by rising time, each time once.
+/// Histogram samples by ascending time, each time once.
 #[derive(Default)]
 pub(super) struct JoinedHistograms {
     pub(super) times: Vec<i64>,
@@ -268,7 +267,7 @@ pub(super) struct JoinedHistograms {
     pub(super) starts: Vec<i64>,
 }
 
-/// The same of histograms.
+/// Joins the histograms of parts. The first holder's sample of an instant stays.
 pub(super) fn join_histograms(parts: &[HistogramPart<'_>], with_starts: bool) -> JoinedHistograms {
     let with_starts = with_starts && parts.iter().any(|part| !part.starts.is_empty());
     let rows = |part: &HistogramPart<'_>| part.times.len();
@@ -276,7 +275,7 @@ pub(super) fn join_histograms(parts: &[HistogramPart<'_>], with_starts: bool) ->
     for (number, part) in parts.iter().enumerate() {
         all.extend(part.times.iter().enumerate().map(|(row, time)| (*time, number, row)));
     }
-    all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are sorted already
+    all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are already sorted
     all.dedup_by_key(|(time, ..)| *time);
     let mut joined = JoinedHistograms::default();
     for (time, number, row) in all {
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_holder_wins_an_instant_or_the_last_one_of_series_of_graphite() {
+    fn the_first_holder_wins_an_instant_or_the_last_one_for_graphite() {
         let (old, new) = (Arc::new(vec![10, 20, 30]), Arc::new(vec![5, 20, 40]));
         let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
         let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::First);
@@ -326,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_float_and_a_histogram_of_one_instant_that_of_the_first_holder_stays() {
+    fn the_first_of_a_float_and_a_histogram_of_one_instant_stays() {
         let (times, values) = (Arc::new(vec![10, 20, 30, 40]), [1.0, 2.0, 3.0, 4.0]);
         let histograms: Vec<Arc<FloatHistogram>> = vec![Arc::default(); 2];
         let histogram = |holder, times| HistogramPart {
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_times_cut_a_list() {
+    fn hidden_times_split_a_list_into_runs() {
         let of = |times: &[i64], rows, hidden: &[Times]| visible(times, rows, hidden).collect::<Vec<_>>();
         assert_eq!(of(&[1, 2, 3, 4, 5], 0..5, &[(2, 3)]), [0..1, 3..5]);
         assert_eq!(of(&[1, 2], 0..2, &[(0, 9)]), Vec::<Range<usize>>::new());

@@ -1,14 +1,15 @@
-//! Merging sample blocks: all of them are read side by side in the order of series.
+//! Merges sample blocks: reads all of them in parallel in the order of series.
 //!
-//! The next series is the first of those that the inputs are at, by its labels, which are read a page of
-//! series at a time. Of samples of one series and instant the first input's stays, which is that of the rows
-//! that came first; of series of Graphite's the last input's. Samples that deletes hide are left out; a group
-//! of hidden series alone is not even read, and a series of which nothing is left is not part of the result.
-//! Of each input one group is in memory, of which some pages are decoded
-//! ([`merge_input`](super::merge_input)), and one series; of the result the distinct values of its labels
-//! other than the metric's name.
-//! Points of paths may become rollups on the way ([`rolling`](super::rolling)). Exemplars and metadata come
-//! last ([`merge_beside`](super::merge_beside)).
+//! The next series is the first of the inputs' current series, by its labels, which are read a page of
+//! series at a time. Of samples of one series and instant the first input's stays, which arrived first;
+//! in Graphite's series the last input's stays. Samples that deletes hide are left out. A group of
+//! hidden series alone is not even read, and a series without remaining samples is not part of the result.
+//!
+//! In memory are one group of each input, of which some pages are decoded
+//! ([`merge_input`](super::merge_input)), one series, and the distinct values of the result's labels
+//! other than the metric's name. Points of paths may become rollups during the merge
+//! ([`rolling`](super::rolling)). Exemplars and metadata are merged last
+//! ([`merge_beside`](super::merge_beside)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -42,34 +43,34 @@ use crate::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
 use crate::retention::{ExpiredSeries, Expiry};
 use crate::rules::DueRules;
 
-/// Samples of a step at most: some tens of milliseconds.
+/// The most samples of a step, which takes some tens of milliseconds.
 const STEP_ROWS: u64 = 1 << 18;
 
-/// A group of an input.
+/// Identifies a group of an input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupRef {
     input: usize,
     group: usize,
 }
 
-/// What a merge asks for.
+/// What a merge needs to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageRef {
-    /// Samples.
+    /// A group of samples.
     Group(GroupRef),
     /// Labels: the page of this input with this number.
     Series(usize, u32),
-    /// Exemplars or metadata.
+    /// A page of exemplars or metadata.
     Beside(BesideRef),
 }
 
-/// What it is given.
+/// The bytes that were read.
 pub(crate) enum PageBytes {
-    /// Samples.
+    /// A group of samples.
     Group(GroupBytes),
-    /// Labels.
+    /// A page of labels.
     Series(HeldPage),
-    /// Exemplars or metadata.
+    /// A page of exemplars or metadata.
     Beside(Bytes),
 }
 
@@ -78,11 +79,11 @@ pub(crate) struct Merger {
     inputs: Vec<Input>,
     writer: Option<BlockWriter>,
     rolling: Option<Rolling>,
-    /// For the index of the result.
+    /// The reservation for the index of the result.
     index: Reservation,
     supplied: Option<PageBytes>,
     beside: BesideMerger,
-    /// The page of it that was asked for.
+    /// The page that `beside` needs.
     asked: Option<BesideRef>,
     handed_bytes: u64,
     rows: u64,
@@ -124,7 +125,7 @@ impl Merger {
         Ok(Some(output))
     }
 
-    /// The group that must be read before the next series is known as a whole.
+    /// Returns the group that must be read before the next series is complete.
     fn group_due(&mut self) -> Result<Option<GroupRef>, Error> {
         let mut passed = Passed::default();
         for (number, input) in self.inputs.iter_mut().enumerate() {
@@ -142,13 +143,13 @@ impl Merger {
         self.counts.merged_pages += passed.pages;
     }
 
-    /// The page of labels that must be read before the next series is known.
+    /// Returns the page of labels that must be read before the next series is known.
     fn page_due(&self) -> Option<PageRef> {
         let due = |(number, input): (usize, &Input)| Some(PageRef::Series(number, input.page_due()?));
         self.inputs.iter().enumerate().find_map(due)
     }
 
-    /// The inputs that are at the next series.
+    /// The inputs whose current series is the next one.
     fn at_next_series(&self) -> Vec<usize> {
         let mut members: Vec<usize> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
@@ -163,7 +164,7 @@ impl Merger {
         members
     }
 
-    /// Writes the next series; `false` when there is none.
+    /// Writes the next series. Returns `false` when there is none.
     fn write_series(&mut self) -> Result<bool, Error> {
         let members = self.at_next_series();
         let Some(first) = members.first() else {
@@ -194,7 +195,7 @@ impl Merger {
             };
             self.counts.duplicates += (before - written) as u64;
         }
-        // A series without samples is work as well.
+        // A series without samples takes time as well.
         self.rows += before as u64 + self.rolling.as_ref().map_or(1, |_| RULE_ROWS);
         for number in members {
             self.inputs[number].pass();
@@ -202,7 +203,7 @@ impl Merger {
         Ok(true)
     }
 
-    /// Writes the last path that was held back.
+    /// Writes the last path that was held back for rolling.
     fn end_path(&mut self) -> Result<(), Error> {
         if let (Some(rolling), Some(writer)) = (&mut self.rolling, &mut self.writer) {
             rolling.end(writer)?;
@@ -211,7 +212,7 @@ impl Merger {
         Ok(())
     }
 
-    /// Does something of the exemplars and metadata.
+    /// Merges some exemplars and metadata.
     fn step_beside(&mut self) -> Result<BesideStep, Error> {
         if let (Some(asked), Some(PageBytes::Beside(bytes))) = (self.asked.take(), self.supplied.take()) {
             self.beside.supply(asked, &bytes, &self.budget)?;
@@ -273,7 +274,7 @@ impl Merge for Merger {
     }
 }
 
-/// Writes the samples of a series, of one instant one; gives how many there were.
+/// Writes the samples of a series, one of each instant. Returns their number.
 fn write(
     writer: &mut BlockWriter,
     series: u32,
@@ -300,7 +301,7 @@ fn write(
     Ok(rows)
 }
 
-/// Merges of sample blocks.
+/// Compaction of sample blocks.
 pub(crate) struct SampleMerging;
 
 impl Merging for SampleMerging {
@@ -320,7 +321,7 @@ impl Merging for SampleMerging {
     ) -> Result<HiddenSamples, Error> {
         let index = IndexReader::for_upkeep(reader, budget, block);
         let mut hidden = HiddenSamples::of_block(block, &index, due.rules.iter()).await?;
-        // A block that is written again because of samples loses hidden exemplars as well.
+        // A block that is rewritten because of samples loses hidden exemplars as well.
         hidden.exemplars = Arc::new(HidingExemplars::of_block(block, &due.rules).await?);
         if hidden.is_nothing() {
             hidden.has_hidden_exemplars = are_some_hidden(reader, block, &hidden.exemplars, budget).await?;
@@ -381,7 +382,7 @@ impl Merging for SampleMerging {
         let times: Vec<_> = times.into_iter().map(|page| block.footer.time_pages()[page as usize]).collect();
         let lists: u64 = times.iter().map(|page| page.lists_bytes()).sum();
         let memory = budget.reserve(u64::from(piece.len) + lists)?;
-        // A merge reads its inputs once, and they go away afterwards.
+        // A merge reads its inputs once, and they are removed afterwards.
         let (hint, stats) = (Hint::Scan { bytes: u64::MAX }, QueryStats::default());
         let (pieces, stats_ref) = ([piece], &stats);
         let read = reader.pieces(&block.meta, &pieces, hint, stats_ref);
@@ -391,7 +392,7 @@ impl Merging for SampleMerging {
             return Err(damage.into());
         }
         let group =
-            stored.into_iter().next().ok_or_else(|| Error::Internal("a piece has no answer".to_owned()))?;
+            stored.into_iter().next().ok_or_else(|| Error::Internal("a piece has no result".to_owned()))?;
         Ok(PageBytes::Group(GroupBytes { group: group.bytes, times, memory }))
     }
 }

@@ -1,8 +1,8 @@
-//! Merging what stands beside samples: exemplars by series, then metadata by family.
+//! Merges exemplars by series, then metadata by family.
 //!
-//! Of each input one page is in memory. Exemplars of a series are those of all inputs, each once, the newest
-//! if there are too many; those that deletes hide are left out. Of a family what was told last stays: all
-//! that the inputs of the latest window tell.
+//! One page of each input is in memory. A merged series has the exemplars of all inputs, each once, and
+//! only the newest if there are too many; exemplars that deletes hide are left out. A merged family has
+//! the latest metadata: all that the inputs with the latest window contain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::hidden::HiddenSamples;
 use crate::block_reader::{BlockReader, ReadError};
 use crate::error::Error;
 
-/// Different things that a merge keeps of one family: senders do not tell more of one in earnest.
+/// The most distinct metadata of one family that a merge keeps. Real senders do not send more.
 const METADATA_OF_FAMILY_MAX: usize = 16;
 
 /// A page of an input.
@@ -33,20 +33,20 @@ pub(crate) struct BesideRef {
     piece: Piece,
 }
 
-/// What a step did.
+/// The result of a step.
 pub(super) enum BesideStep {
     /// It needs a page.
     Need(BesideRef),
-    /// It wrote something, or passed something over.
+    /// It wrote or skipped an item.
     Wrote,
-    /// Nothing is left.
+    /// All items are written.
     Done,
 }
 
-/// The pages of one input, of which one is decoded.
+/// The pages of one input, one of which is decoded.
 struct Pages<P: BesidePage> {
     left: VecDeque<P>,
-    /// The page that was asked for.
+    /// The requested page.
     asked: Option<P>,
     items: std::iter::Peekable<std::vec::IntoIter<P::Item>>,
     memory: Option<Reservation>,
@@ -58,7 +58,7 @@ impl<P: BesidePage> Pages<P> {
         Self { left: pages.iter().cloned().collect(), asked: None, items, memory: None }
     }
 
-    /// The page that must be read before the next item is known.
+    /// Returns the page that must be read before the next item is known.
     fn due(&mut self) -> Option<Piece> {
         if self.items.peek().is_some() {
             return None;
@@ -77,10 +77,10 @@ impl<P: BesidePage> Pages<P> {
     }
 }
 
-/// What is told of the family that is being merged.
+/// The metadata of the family that is being merged.
 #[derive(Default)]
 struct Family {
-    /// The end of the window that it is from.
+    /// The end of the window of this metadata.
     end: i64,
     told: Vec<MetricMetadata>,
 }
@@ -103,7 +103,7 @@ impl BesideMerger {
         }
     }
 
-    /// Takes the page that was asked for.
+    /// Supplies the requested page.
     pub(super) fn supply(
         &mut self,
         BesideRef { input, .. }: BesideRef,
@@ -117,7 +117,7 @@ impl BesideMerger {
         decoded.map_err(|reason| ReadError::damaged(&self.blocks[input].meta, reason).into())
     }
 
-    /// Writes the next series or metadata; `hidden` is what deletes take out of each input.
+    /// Writes the next series or metadata. `hidden` returns what deletes remove from each input.
     pub(super) fn step<'h>(
         &mut self,
         writer: &mut BlockWriter,
@@ -183,15 +183,15 @@ fn due<P: BesidePage>(inputs: &mut [Pages<P>]) -> Option<BesideRef> {
     inputs.iter_mut().enumerate().find_map(|(input, pages)| Some(BesideRef { input, piece: pages.due()? }))
 }
 
-/// A page that a merge asked for.
+/// Reads a page for a merge.
 pub(super) async fn fetch(
     reader: &BlockReader,
     inputs: &[Arc<OpenSamples>],
     BesideRef { input, piece }: BesideRef,
 ) -> Result<Bytes, Error> {
-    // A merge reads its inputs once, and they go away afterwards.
+    // A merge reads its inputs once, and they are removed afterwards.
     let (hint, stats) = (Hint::Scan { bytes: u64::MAX }, QueryStats::default());
     let stored = reader.pieces(&inputs[input].meta, &[piece], hint, &stats).await?;
     let stored = stored.into_iter().next();
-    Ok(stored.ok_or_else(|| Error::Internal("a piece has no answer".to_owned()))?.bytes)
+    Ok(stored.ok_or_else(|| Error::Internal("a piece has no result".to_owned()))?.bytes)
 }

@@ -1,9 +1,9 @@
-//! One of the blocks that are merged: its series in order, each with its samples.
+//! An input of a merge: the series of a block in order, each with its samples.
 //!
-//! **Invariants.** Of a group the stored bytes are in memory, and those of its pages decoded that hold the
-//! current series; a page goes with the last of its runs. Samples of a series that goes on in the next group
-//! are carried over to it. All of it is reserved, so that the number of blocks that can be merged depends on
-//! the memory for merges alone.
+//! **Invariants.** The stored bytes of one group are in memory, and the decoded pages of it that have
+//! runs of the current or later series; a page is freed with the last of its runs. If a series continues
+//! in the next group, its samples are carried over. All of this memory is reserved, so only the memory
+//! for merges limits the number of inputs.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use super::join::{
 use crate::block_reader::ReadError;
 use crate::error::Error;
 
-/// A group as it is stored, and the lists of times that its pages need.
+/// The stored bytes of a group, and the lists of times that its pages need.
 pub(crate) struct GroupBytes {
     pub(super) group: Bytes,
     pub(super) times: TimeTable,
-    /// For both.
+    /// The reservation for both.
     pub(super) memory: Reservation,
 }
 
@@ -34,36 +34,36 @@ pub(crate) struct GroupBytes {
 pub(super) struct Input {
     pub(super) block: Arc<OpenSamples>,
     pub(super) hidden: HiddenSamples,
-    /// Labels of the current series and of others near it.
+    /// The page with the labels of the current series and its neighbours.
     pub(super) labels: Option<HeldPage>,
-    /// The next group to be read.
+    /// The position of the next group to be read.
     next_group: usize,
     open: Option<Open>,
-    /// What came of the current series in groups before the one that is open.
+    /// The samples of the current series from groups before the open one.
     carried: Option<Carried>,
 }
 
-/// What an input did while it went on.
+/// What an input did while it advanced.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passed {
-    /// Pages that were decoded.
+    /// Number of decoded pages.
     pub(super) pages: u64,
-    /// Samples that were left out because they are hidden.
+    /// Number of samples that were left out because they are hidden.
     pub(super) hidden: u64,
 }
 
-/// A group, of which some pages are decoded.
+/// An open group with some decoded pages.
 struct Open {
     group: OpenGroup,
     tables: Arc<GroupTables>,
     times: TimeTable,
-    /// The first page that is not decoded: none of those before the current series.
+    /// The first page that is not decoded. Its series are not before the current one.
     next_page: usize,
-    /// Runs of those that stay, by series and time.
+    /// The runs of visible series in decoded pages, by series and time.
     runs: Vec<OpenRun>,
-    /// The first one that is left.
+    /// The position of the first remaining run.
     at: usize,
-    /// What the group takes without its pages and tables.
+    /// Bytes of the group without its pages and tables.
     bytes: u64,
     memory: Reservation,
 }
@@ -75,13 +75,13 @@ struct OpenRun {
     run: usize,
 }
 
-/// A page that is there until the last of its runs was merged.
+/// A decoded page. It is freed when the last of its runs is merged.
 struct DecodedPage {
     page: SamplePage,
     _memory: Reservation,
 }
 
-/// Samples of one series that goes on in the next group.
+/// Samples of a series that continues in the next group.
 #[derive(Default)]
 struct Carried {
     series: u32,
@@ -92,7 +92,7 @@ struct Carried {
     _memory: Option<Reservation>,
 }
 
-/// The samples that inputs have of one series.
+/// The samples of one series from all inputs.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
     pub(super) floats: Vec<FloatPart<'a>>,
@@ -123,13 +123,13 @@ impl Open {
         &rest[..rest.partition_point(|run| Some(run.series) == series)]
     }
 
-    /// The next page that must be decoded before the current series is known as a whole.
+    /// The next page that must be decoded before the current series is complete.
     fn page_due(&self) -> Option<PageEntry> {
         let page = self.group.head().pages().get(self.next_page)?;
         self.series().is_none_or(|series| page.first_series <= series).then_some(*page)
     }
 
-    /// Decodes pages until all of the current series is there.
+    /// Decodes pages until the current series is complete.
     fn fill(
         &mut self,
         hidden: &HiddenSamples,
@@ -160,7 +160,7 @@ impl Open {
                     }
                 }
             }
-            self.runs.sort_by_key(|run| run.series); // stable: those of a series stay by time
+            self.runs.sort_by_key(|run| run.series); // stable: the runs of a series stay ordered by time
             self.memory.resize(self.bytes + self.tables.memory_bytes())?;
         }
         Ok(Ok(()))
@@ -208,27 +208,27 @@ impl Input {
         Self { block, hidden, labels, next_group: 0, open, carried }
     }
 
-    /// The series that is next, which has all its samples here once no group is due.
+    /// The current series. All its samples are available once no group is due.
     pub(super) fn series(&self) -> Option<u32> {
         let carried = self.carried.as_ref().map(|carried| carried.series);
         carried.or_else(|| self.open.as_ref().and_then(Open::series))
     }
 
-    /// The page of labels that must be read before the current series is known.
+    /// The page of labels that must be read before the labels of the current series are known.
     pub(super) fn page_due(&self) -> Option<u32> {
         let series = self.series()?;
         let holds = self.labels.as_ref().is_some_and(|held| held.page.holds(series));
         (!holds).then_some(series / PAGE_SERIES)
     }
 
-    /// The labels of the current series, once they were read.
+    /// The labels of the current series, once they are read.
     pub(super) fn pairs(&self) -> Option<impl Iterator<Item = (&str, &str)> + Clone> {
         let series = self.series()?;
         self.labels.as_ref().filter(|held| held.page.holds(series)).map(|held| held.page.pairs(series))
     }
 
-    /// The group that must be read before the next series is known as a whole. Groups without a series that
-    /// stays are counted and passed over.
+    /// Returns the group that must be read before the next series is complete. Groups without a visible
+    /// series are counted and skipped.
     pub(super) fn group_due(
         &mut self,
         budget: &MemoryBudget,
@@ -261,7 +261,7 @@ impl Input {
         }
     }
 
-    /// Takes the group that is due.
+    /// Opens the group that is due.
     pub(super) fn open(&mut self, bytes: GroupBytes) -> Result<(), Error> {
         let opened = Open::new(&self.block.footer.groups()[self.next_group], bytes)?;
         self.open = Some(opened.map_err(|reason| ReadError::damaged(&self.block.meta, reason))?);
@@ -277,7 +277,7 @@ impl Input {
         }
     }
 
-    /// Leaves the current series behind.
+    /// Advances past the current series.
     pub(super) fn pass(&mut self) {
         let Some(series) = self.series() else { return };
         self.carried = None;
@@ -286,7 +286,7 @@ impl Input {
         }
     }
 
-    /// Whether the group that is open ends within its current series.
+    /// Whether the current series of the open group continues in the next group.
     fn goes_on(&self, open: &Open) -> bool {
         let next = self.block.footer.groups().get(self.next_group);
         let (Some(series), Some(next)) = (open.series(), next) else { return false };
@@ -295,7 +295,7 @@ impl Input {
         next.first_series == series && is_last && !has_more
     }
 
-    /// Puts the current series, which goes on in the next group, with what came before of it.
+    /// Adds the samples of the current series, which continues in the next group, to the carried ones.
     fn carry(&mut self, budget: &MemoryBudget) -> Result<u64, Error> {
         let Some(open) = self.open.take() else { return Ok(0) };
         let Some(series) = open.series() else { return Ok(0) };
@@ -304,7 +304,7 @@ impl Input {
         before.iter().for_each(|carried| carried.add(0, &mut parts));
         open.add(0, &self.hidden, &mut parts);
         let hidden = parts.hidden;
-        // Within one block no instant is there twice.
+        // Within one block each instant occurs once.
         let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, || Stays::First);
         let histograms = join_histograms(&parts.histograms, true);
         let of_histograms: u64 = histograms.histograms.iter().map(|one| one.memory_bytes() + 24).sum();

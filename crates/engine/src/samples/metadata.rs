@@ -1,8 +1,8 @@
-//! What is told of metric families, out of heads and blocks.
+//! Reads the metadata of metric families from heads and blocks.
 //!
-//! What was told last counts: of a family all that heads know, else all that the blocks of its latest window
-//! know. Blocks whose window ended more than a day before the latest one are not asked, so that the call
-//! costs the same however long metrics are kept.
+//! The latest metadata counts: of a family all that heads have, otherwise all that the blocks of its
+//! latest window have. Blocks whose window ended more than a day before the latest one are not read, so
+//! that the call's cost does not depend on the retention.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use crate::block_reader::{BlockReader, or_warn};
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 
-/// Bytes of a family beside its texts: the name once more, its place and that of what is told.
+/// Bytes of a family in addition to its texts: its second copy of the name, and its entries in the maps.
 const FAMILY_BYTES: u64 = 128;
 
-/// What is told of each family, by the end of the window that it is from; that of heads is the latest of all.
+/// The metadata of each family, with the end of its window. Metadata of heads counts as the latest.
 struct Told<'s> {
     selection: &'s MetadataSelection,
     families: BTreeMap<Box<str>, (i64, BTreeSet<MetricMetadata>)>,
@@ -30,7 +30,7 @@ struct Told<'s> {
 }
 
 impl Told<'_> {
-    /// Adds metadata; what is from the latest windows comes first.
+    /// Adds metadata. Must be called with the latest windows first.
     fn add(&mut self, end: i64, one: &MetricMetadata) -> Result<(), Error> {
         let is_wanted = self.selection.family.as_deref().is_none_or(|family| *family == *one.family);
         match self.families.get_mut(&one.family) {
@@ -51,7 +51,7 @@ impl Told<'_> {
     }
 }
 
-/// The metadata that are asked for.
+/// Reads the selected metadata.
 pub(super) async fn read_metadata(
     reader: &BlockReader,
     view: &View,
@@ -81,7 +81,7 @@ pub(super) async fn read_metadata(
     Ok(Metadata { metrics, held: Some(memory) })
 }
 
-/// The blocks of the last day that has some, the latest window first.
+/// The blocks whose window ended within a day of the latest one, the latest window first.
 fn latest_blocks(view: &View, context: &QueryContext) -> Vec<Arc<BlockMeta>> {
     let mut blocks = SeriesReader::<Footer>::blocks(view, context, TimeRange::ALL);
     let latest = blocks.iter().map(|block| block.window.end).max().unwrap_or(i64::MIN);

@@ -1,7 +1,8 @@
-//! What is of samples alone: their head, how a flush and a merge make their blocks, how these are read.
+//! The samples-specific part of the engine: the head of samples, and how sample blocks are written,
+//! merged and read.
 //!
-//! The frame around it (WAL, views, flush, compaction, delete requests) is shared with logs. Graphite is no
-//! signal of its own: its paths are series.
+//! The shared part (WAL, views, flush, compaction, delete requests) is that of logs. Graphite is not a
+//! separate signal: its paths are series.
 
 mod assembly;
 mod beside;
@@ -31,7 +32,7 @@ pub(crate) use rolling::rows_saved;
 pub(crate) use source::EngineSamples;
 pub(crate) use warm::warm;
 
-/// A set of ordinals that rise, which takes a fraction of the time of adding them one by one.
+/// Makes a set of ascending ordinals, which is several times faster than inserting them one by one.
 fn rising(ordinals: impl Iterator<Item = u32> + Clone) -> RoaringBitmap {
     RoaringBitmap::from_sorted_iter(ordinals.clone()).unwrap_or_else(|_| ordinals.collect())
 }
@@ -39,7 +40,7 @@ fn rising(ordinals: impl Iterator<Item = u32> + Clone) -> RoaringBitmap {
 /// A sample block whose footer is in memory.
 pub(crate) type OpenSamples = crate::open_block::OpenBlock<sandur_format::sample_block::Footer>;
 
-/// Bytes of a sample before it is encoded: time and value.
+/// Raw bytes of a sample: time and value.
 pub(crate) const SAMPLE_BYTES: u64 = 16;
 
 pub(crate) use sandur_model::MILLISECOND_NS;

@@ -1,5 +1,5 @@
-//! The series calls of metrics: blocks are read by parts, and what several blocks have is put together in
-//! order.
+//! The series calls of metrics. Blocks are read in parts, and the results of several blocks are merged
+//! in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::matching;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
 
-/// Bytes that a found series takes beside its labels, and a found name or value beside its text.
+/// Bytes of a found series in addition to its labels, and of a found name or value in addition to its text.
 const SERIES_BYTES: u64 = 64;
 const TEXT_BYTES: u64 = 48;
 
-/// Texts in order, each once, and what pays for them.
+/// Sorted distinct texts, with the reservation of their memory.
 struct Texts {
     found: BTreeSet<String>,
     memory: Reservation,
@@ -63,7 +63,7 @@ async fn select(
 }
 
 impl SeriesReader<Footer> {
-    /// The matching series of some blocks that may have samples in the range.
+    /// The matching series of each block that may have samples in the range.
     async fn in_blocks(
         &self,
         context: &QueryContext,
@@ -85,7 +85,7 @@ impl SeriesReader<Footer> {
             }
             let selected = join_all(indexes.iter().map(|index| select(index, any_of, range))).await;
             for (index, mut series) in indexes.into_iter().zip(selected) {
-                // There was no memory for all at the same time: one after the other.
+                // If there was no memory for all of them concurrently, try one after the other.
                 if let Err(IndexError::Query(Error::OverBudget(_))) = series {
                     series = select(&index, any_of, range).await;
                 }
@@ -102,7 +102,7 @@ impl SeriesReader<Footer> {
         Ok(found)
     }
 
-    /// Label sets of the series that match any of the lists, sorted.
+    /// The label sets of the series that match any of the lists, sorted.
     async fn label_sets(
         &self,
         context: &QueryContext,
@@ -122,7 +122,7 @@ impl SeriesReader<Footer> {
         Ok(series)
     }
 
-    /// The same, batch by batch.
+    /// The same, in batches.
     async fn labels_of_each(
         &self,
         context: &QueryContext,
@@ -179,7 +179,7 @@ impl SeriesReader<Footer> {
         Ok(values)
     }
 
-    /// The same, batch by batch.
+    /// The same, in batches.
     async fn values_in_order(
         &self,
         context: &QueryContext,
@@ -205,7 +205,7 @@ impl SeriesReader<Footer> {
 }
 
 impl SeriesReader<Footer> {
-    /// Combinations of values, those of heads among them.
+    /// Combinations of label values in blocks and heads.
     async fn combinations(
         &self,
         context: &QueryContext,

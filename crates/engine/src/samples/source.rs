@@ -1,4 +1,4 @@
-//! The engine as a source of metric queries: scans, and which series there are.
+//! The engine as a source of metric queries: scans and series calls.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::rules::Rulebook;
 use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
 use crate::view::Views;
 
-/// Queries over all samples that the engine holds.
+/// The source of queries over all samples of the engine.
 pub(crate) struct EngineSamples {
     series: SeriesReader<Footer>,
     rulebook: Arc<Rulebook>,

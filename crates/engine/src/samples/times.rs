@@ -1,4 +1,4 @@
-//! Reading the lists of times of a block, which many series share: decoded once and kept.
+//! Reads the lists of times of a block, which many series share. They are decoded once and cached.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::OpenSamples;
 use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::{BlockReader, ReadError};
 
-/// Pages of lists, and those of them that are decoded already.
+/// Pages of lists, with the cached ones.
 pub(super) struct KnownTimes<'a>(Vec<(&'a TimePageEntry, Option<Arc<TimeLists>>)>);
 
 impl<'a> KnownTimes<'a> {
-    /// Of these pages.
+    /// Looks these pages up in the cache.
     pub(super) fn of(reader: &BlockReader, block: &OpenSamples, pages: &'a [TimePageEntry]) -> Self {
         let known = |page: &TimePageEntry| reader.cache().get(block.meta.id, key(page));
         Self(pages.iter().map(|page| (page, known(page))).collect())
     }
 
-    /// Where those are that have to be read.
+    /// The stored pieces of the pages that must be read.
     pub(super) fn unknown(&self) -> impl Iterator<Item = StoredPiece> {
         self.0.iter().filter(|(_, known)| known.is_none()).map(|(page, _)| page.piece)
     }
 
-    /// All lists, given the stored bytes of those that had to be read; and which of them are damaged.
+    /// All lists, given the stored bytes of the pages that had to be read, and the errors of damaged pages.
     pub(super) fn with_read(
         self,
         reader: &BlockReader,
@@ -64,7 +64,8 @@ fn key(page: &TimePageEntry) -> Piece {
     Piece::Times(page.piece.offset)
 }
 
-/// The lists of these pages, those that are not known read together; and which of them are damaged.
+/// Reads the lists of these pages, the uncached ones with one request. Also returns the errors of
+/// damaged pages.
 pub(super) async fn read_times(
     reader: &BlockReader,
     block: &OpenSamples,

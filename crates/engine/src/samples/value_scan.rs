@@ -1,7 +1,8 @@
 //! Values of a label over blocks and heads, merged while they are read.
 //!
-//! Each holder gives its values in order, page by page. What no holder has pages before any more is complete:
-//! up to the least of the last values of their pages. So a page of each holder is in memory, and one batch.
+//! Each holder returns its values in order, in pages. Values up to the least of the last values of all
+//! pages are complete, because no later page has smaller ones. So one page of each holder and one batch
+//! are in memory.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use sandur_query::{Error, QueryContext, TextBatch, TextScan};
 use super::head::SortedValues;
 use super::index::{ValueStream, or_warn};
 
-/// Values of a head that are made into a page.
+/// Number of values of a head per page.
 const HEAD_PAGE: usize = 512;
 
-/// Values of one holder.
+/// The source of one holder's values.
 enum Source {
     Block(Box<ValueStream>),
-    /// Values of a head, and how far they were taken.
+    /// Values of a head, and the number of values already taken.
     Head(Arc<SortedValues>, usize),
 }
 
@@ -30,11 +31,11 @@ struct Cursor {
     is_over: bool,
 }
 
-/// The values of all holders.
+/// The merged values of all holders.
 pub(super) struct ValueScan {
     context: QueryContext,
     cursors: Vec<Cursor>,
-    /// For what heads have.
+    /// Pays for the values of heads.
     _memory: Reservation,
 }
 
@@ -43,12 +44,12 @@ impl Cursor {
         Self { source, page: Arc::default(), at: 0, is_over: false }
     }
 
-    /// Makes the next page ready, when the one before is used up.
+    /// Reads the next page if the current one is used up.
     async fn fill(&mut self, context: &QueryContext) -> Result<(), Error> {
         if self.is_over || self.at < self.page.len() {
             return Ok(());
         }
-        // Nothing has changed when memory is refused: it can be asked again.
+        // If memory is refused, nothing has changed and the call can be repeated.
         let page = match &mut self.source {
             Source::Block(stream) => {
                 let read = stream.next().await;
@@ -68,12 +69,12 @@ impl Cursor {
         self.page.len().checked_sub(1).map(|last| self.page.get(last))
     }
 
-    /// The place behind the last text that is not above the bound.
+    /// The position after the last text that is at most the bound.
     fn end_of(&self, bound: &str) -> usize {
         match self.last() {
             None => self.at,
             Some(last) if last <= bound => self.page.len(),
-            // No text is there twice.
+            // No text occurs twice.
             Some(_) => {
                 let found = self.page.lower_bound(bound);
                 (found + usize::from(self.page.get(found) == bound)).max(self.at)
@@ -82,7 +83,7 @@ impl Cursor {
     }
 }
 
-/// What is in at least one of some sorted lists, sorted.
+/// The sorted union of sorted lists.
 fn union_of(mut lists: Vec<Vec<&str>>) -> Vec<&str> {
     while lists.len() > 1 {
         let mut pairs = std::mem::take(&mut lists).into_iter();
@@ -133,12 +134,12 @@ impl ValueScan {
         let Some(bound) = self.cursors.iter().filter_map(Cursor::last).min() else { return Ok(None) };
         let bytes: usize = self.cursors.iter().map(|cursor| cursor.page.text_bytes()).sum();
         let texts: usize = self.cursors.iter().map(|cursor| cursor.page.len()).sum();
-        // The texts of the batch, and lists of them twice: while two are made one.
+        // The texts of the batch, and two lists of them, because a union needs both.
         let held = context.budget().reserve((bytes + texts * 40) as u64)?;
         let ends: Vec<usize> = self.cursors.iter().map(|cursor| cursor.end_of(bound)).collect();
         let complete = |(cursor, end): (&Cursor, &usize)| (cursor.at..*end, Arc::clone(&cursor.page));
         let mut parts: Vec<_> = self.cursors.iter().zip(&ends).map(complete).collect();
-        // Blocks of one time after the other have mostly the same values.
+        // Consecutive blocks usually have the same values.
         parts.dedup();
         let sorted = parts.iter().map(|(places, page)| places.clone().map(|at| page.get(at)).collect());
         let mut batch: TextBatch = union_of(sorted.collect()).into_iter().collect();

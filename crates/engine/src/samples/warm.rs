@@ -1,9 +1,9 @@
-//! Blocks that this process has just written are decoded where every query looks: footer, series, values of
-//! labels, heads of groups and lists of times. The first query finds them in the cache, as the second does.
+//! Decodes blocks that this process has just written into the cache: footer, series, label values,
+//! headers of groups and lists of times. So the first query finds them decoded.
 //!
-//! **Invariants.** Nothing is read from the store: what is not in memory is left to queries. What is decoded
-//! makes no other decoded value go, so that many small blocks do not take the place of what queries use. That
-//! it fails is of no consequence.
+//! **Invariants.** Nothing is read from the store; what is not in memory is left to queries. Decoding
+//! evicts no other decoded value, so that many small blocks do not displace what queries use. A failure
+//! has no consequence.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ use super::times::read_times;
 use crate::block_cache::{Piece, for_the_cache};
 use crate::block_reader::BlockReader;
 
-/// Stored bytes of an index that are decoded ahead at most.
+/// The most stored bytes of an index that is decoded ahead.
 const INDEX_BYTES: u64 = 2 << 20;
-/// Decoded bytes of heads of groups and of lists of times that are decoded ahead at most.
+/// The most decoded bytes of group headers and lists of times that are decoded ahead.
 const HEADS_BYTES: u64 = 8 << 20;
-/// Decoded bytes of a stored byte of an index, about.
+/// Estimated decoded bytes per stored byte of an index.
 const DECODED: u64 = 8;
 
-/// Decodes what queries look at of some blocks.
+/// Decodes the parts of these blocks that queries use.
 pub(crate) async fn warm(reader: &BlockReader, budget: &MemoryBudget, blocks: &[Arc<BlockMeta>]) {
     let reader = reader.for_upkeep();
     for block in blocks {
         if let Err(error) = warm_one(&reader, budget, block).await {
-            tracing::debug!(path = block.path(), ?error, "a new block is left to its first query");
+            tracing::debug!(path = block.path(), ?error, "a new block could not be decoded ahead of queries");
         }
     }
 }
@@ -64,7 +64,7 @@ async fn warm_one(
 
 async fn heads_of_groups(reader: &BlockReader, block: &OpenSamples) -> Result<(), IndexError> {
     for group in block.footer.groups() {
-        // A group is kept as it was written: as a whole, which begins with its head.
+        // The cache has a group as it was written: in one piece that begins with its header.
         let Some(bytes) = reader.kept(&block.meta, &group.piece).await else { return Ok(()) };
         let head = bytes.get(..group.head.len as usize).unwrap_or(&bytes);
         let decoded = for_the_cache(|| GroupHead::decode(group, head));

@@ -1,8 +1,8 @@
-//! Appending the samples of a batch, series by series, and what becomes of each sample.
+//! Appends the samples of a batch, series by series, and records the outcome of each sample.
 //!
-//! **Invariant.** Of an instant the first sample stays, in the order of frames: one that this head or an
-//! earlier head of the same writer has is left out, as a copy when it is equal and else as a conflict. In
-//! series of which the last one stays every sample is appended.
+//! **Invariant.** Of an instant the first sample stays, in the order of frames. If this head or an
+//! earlier head of the same writer has a sample of the instant, a new one is left out: as a copy if it
+//! is equal, otherwise as a conflict. In series whose last sample stays every sample is appended.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::rows::{Appended, FloatRow, NewValue, SeriesRows};
 use super::tenant::TenantSamples;
 use super::versions::Counting;
 
-/// What appending did.
+/// The result of appending.
 #[derive(Clone, Default)]
 pub(super) struct Taken {
-    /// Samples that are there now.
+    /// Number of appended samples.
     pub(super) appended: u64,
-    /// Samples that the series had already.
+    /// Number of samples of which the series already had an equal one.
     pub(super) copies: u64,
-    /// Samples that were left out for another value.
+    /// Samples that were left out because the series has another value.
     pub(super) conflicts: SampleConflicts,
-    /// Bytes of memory.
+    /// Bytes by which memory grew.
     pub(super) grown: u64,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Taken {
 pub(super) struct Appender<'a> {
     frame: u32,
     batch: &'a SampleBatch,
-    /// The tenant's samples in earlier heads with times of the batch.
+    /// The tenant's samples in earlier heads that overlap the batch in time.
     earlier: &'a [Arc<TenantSamples>],
     pub(super) taken: Taken,
     pub(super) counting: Counting,
 }
 
 impl<'a> Appender<'a> {
-    /// An appender that has done nothing. `earlier` are the tenant's samples in earlier heads.
+    /// An appender without results. `earlier` are the tenant's samples in earlier heads.
     pub(super) fn new(frame: u32, batch: &'a SampleBatch, earlier: &'a [Arc<TenantSamples>]) -> Self {
         Self { frame, batch, earlier, taken: Taken::default(), counting: Counting::default() }
     }
@@ -100,7 +100,7 @@ impl<'a> Appender<'a> {
     }
 }
 
-/// What a new sample is to the one that an earlier head has of its instant.
+/// Compares a new sample with that of an earlier head at the same instant.
 #[inline]
 fn repeats(earlier: &[(&TenantSamples, u32)], sample: (i64, NewValue<'_>)) -> Option<Appended> {
     earlier.iter().find_map(|(tenant, number)| tenant.repeats(*number, sample))

@@ -1,27 +1,27 @@
-//! What a tenant's series have beside samples: the newest exemplars, and what is told of metric families.
+//! The newest exemplars of a tenant's series, and the metadata of its metric families.
 //!
-//! Both are bounded: of more exemplars than [`EXEMPLARS_MAX`] the oldest leave, of more metadata than
-//! [`METADATA_MAX`] the later ones do not come in. Each knows the last frame that brought it, so that a head
-//! can be cut at a floor.
+//! Both are bounded: beyond [`EXEMPLARS_MAX`] exemplars the oldest are dropped, beyond [`METADATA_MAX`]
+//! metadata later ones are dropped. Each has the number of the last frame that brought it, so that a
+//! head can be cut at a floor.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use sandur_model::{Exemplar, MetricMetadata};
 
-/// Exemplars that a head keeps of a tenant: as many as Prometheus keeps by default.
+/// The most exemplars that a head keeps per tenant: the default of Prometheus.
 const EXEMPLARS_MAX: usize = 100_000;
-/// Metadata that a head keeps of a tenant.
+/// The most metadata that a head keeps per tenant.
 const METADATA_MAX: usize = 100_000;
-/// Bytes of exemplars and of metadata at which no further metadata come in: nobody has so many texts to tell.
+/// Bytes of exemplars and metadata at which further metadata is dropped. Real tenants have less text.
 const BYTES_MAX: u64 = 64 << 20;
-/// Bytes of metadata beside its texts: its frame, and its place in the map.
+/// Bytes of metadata in addition to its texts: its frame, and its entry in the map.
 const METADATA_BYTES: u64 = 48;
 
 /// An exemplar of a head.
 pub(super) struct HeadExemplar {
-    /// Number of the series whose it is.
+    /// The number of its series.
     pub(super) series: u32,
-    /// The frame that brought it.
+    /// The number of the frame that brought it.
     pub(super) frame: u32,
     /// The observation.
     pub(super) exemplar: Exemplar,
@@ -33,7 +33,7 @@ pub(super) struct Beside {
     exemplars: VecDeque<HeadExemplar>,
     metadata: BTreeMap<MetricMetadata, u32>,
     bytes: u64,
-    /// The most that `bytes` ever was.
+    /// The highest value that `bytes` has had.
     charged: u64,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn metadata_bytes(metadata: &MetricMetadata) -> u64 {
 }
 
 impl Beside {
-    /// Adds an exemplar; gives by how much the memory has to grow.
+    /// Adds an exemplar. Returns by how much the memory grows.
     pub(super) fn add_exemplar(&mut self, one: HeadExemplar) -> u64 {
         if self.exemplars.len() >= EXEMPLARS_MAX
             && let Some(oldest) = self.exemplars.pop_front()
@@ -60,7 +60,7 @@ impl Beside {
         self.charge()
     }
 
-    /// Adds metadata that a frame brought; gives by how much the memory has to grow.
+    /// Adds metadata that a frame brought. Returns by how much the memory grows.
     pub(super) fn add_metadata(&mut self, frame: u32, metadata: &MetricMetadata) -> u64 {
         if let Some(last) = self.metadata.get_mut(metadata) {
             *last = frame;
@@ -81,22 +81,22 @@ impl Beside {
         grown
     }
 
-    /// The exemplars in the order in which they came.
+    /// The exemplars in the order of arrival.
     pub(super) fn exemplars(&self) -> impl Iterator<Item = &HeadExemplar> {
         self.exemplars.iter()
     }
 
-    /// The exemplar at a position among those.
+    /// The exemplar at this position of [`Self::exemplars`].
     pub(super) fn exemplar(&self, position: usize) -> Option<&Exemplar> {
         self.exemplars.get(position).map(|one| &one.exemplar)
     }
 
-    /// Metadata and the last frame that brought it, sorted.
+    /// The metadata, sorted, with the last frame that brought it.
     pub(super) fn metadata(&self) -> impl Iterator<Item = (&MetricMetadata, u32)> {
         self.metadata.iter().map(|(metadata, frame)| (metadata, *frame))
     }
 
-    /// Bytes of all of it.
+    /// Bytes of all exemplars and metadata.
     #[cfg(test)]
     fn bytes(&self) -> u64 {
         self.bytes
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_too_many_exemplars_the_oldest_leave_and_their_memory_is_used_again() {
+    fn beyond_the_limit_the_oldest_exemplars_are_dropped_and_their_memory_is_reused() {
         let mut beside = Beside::default();
         let one = |timestamp| HeadExemplar {
             series: 1,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_kept_once_with_its_last_frame() {
+    fn metadata_is_stored_once_with_its_last_frame() {
         let mut beside = Beside::default();
         let metadata = MetricMetadata { family: "up".into(), ..MetricMetadata::default() };
         assert!(beside.add_metadata(1, &metadata) > 0);

@@ -1,8 +1,8 @@
-//! Where a batch of samples is cut into parts that take no more memory than is wanted.
+//! Cuts a batch of samples into parts with bounded memory.
 //!
-//! [`push_bytes`](super::push_bytes) looks at no text and takes every label for new, which is a dozen times
-//! of what a usual batch of new series takes. Here each label of a part counts once, as in the head. That
-//! takes a look at all of them, so it is for batches that seem too large.
+//! [`push_bytes`](super::push_bytes) reads no texts and counts every label as new, which is about twelve
+//! times the memory of a usual batch of new series. Here each label of a part counts once, as in the
+//! head. That requires reading all labels, so it is done only for batches that seem too large.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -19,16 +19,16 @@ use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
 
-/// What a label takes that others have as well: its places in the series, in the part and in the WAL, and in
-/// a list of series that has room to grow.
+/// Bytes of a label that other series have as well: its entries in the series, in the part and in the
+/// WAL, and in a list of series with its spare capacity.
 const KNOWN_LABEL_BYTES: u64 = LABEL_BYTES + 24;
-/// Bytes of a label set that is made of a name, beside its text.
+/// Bytes of a label set that is made from a name, in addition to its text.
 const MADE_LABELS_BYTES: u64 = 128;
-/// Bytes of columns of a sample: in the part, and in its form for the WAL.
+/// Bytes of a sample's columns: in the part, and in its encoded form for the WAL.
 const COLUMNS_BYTES: u64 = 24 + 24;
-/// Bytes of a series in the part, and in its form for the WAL.
+/// Bytes of a series in the part, and in its encoded form for the WAL.
 const PART_SERIES_BYTES: u64 = size_of::<SeriesSamples>() as u64 + 32;
-/// Bytes of a hash that is kept, with the room of its table.
+/// Bytes of a hash in a hash table with its spare capacity.
 const HASH_BYTES: u64 = 20;
 
 /// A part of a batch.
@@ -38,18 +38,18 @@ pub struct SampleCut {
     pub from: SamplePlace,
     /// Where the next one begins.
     pub to: SamplePlace,
-    /// Memory that it takes on its way into a head, at most: the part, its form in the WAL, and what the head
-    /// keeps of it.
+    /// Upper bound of its memory in bytes until it is in a head: the part, its encoded form for the WAL,
+    /// and what the head keeps of it.
     pub bytes: u64,
 }
 
-/// Memory that [`cuts`] takes.
+/// Bytes of memory that [`cuts`] takes.
 pub fn cutting_bytes(batch: &SampleBatch, most: u64) -> u64 {
     let labels: u64 = batch.series.iter().map(|series| series.labels.count() as u64 + 1).sum();
     (labels * 2 * HASH_BYTES).min(most / 8)
 }
 
-/// Cuts a batch into parts of so many bytes; a part takes more only if it is a single sample.
+/// Cuts a batch into parts of at most `most` bytes. Only a part with a single sample takes more.
 pub fn cuts(batch: &SampleBatch, most: u64) -> Vec<SampleCut> {
     let mut cutter = Cutter {
         batch,
@@ -78,7 +78,7 @@ pub fn cuts(batch: &SampleBatch, most: u64) -> Vec<SampleCut> {
 struct Cutter<'a> {
     batch: &'a SampleBatch,
     most: u64,
-    /// Hashes of labels and their names that the part has.
+    /// Hashes of labels and label names that the part already has.
     seen: HashSet<u64, RandomState>,
     seen_max: usize,
     hasher: RandomState,
@@ -120,7 +120,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Takes an item of an open series into the part, or into the next one.
+    /// Adds an item of an open series to the part, or begins the next part with it.
     fn take(&mut self, bytes: u64, series: Option<&SeriesSamples>) {
         if self.has_items && self.bytes + bytes > self.most {
             self.cut();
@@ -139,11 +139,11 @@ impl Cutter<'_> {
         self.seen.clear();
     }
 
-    /// What a series takes beside its samples, with the labels that no series of the part had.
+    /// Bytes of a series in addition to its samples, with the labels that are new in the part.
     fn naming_bytes(&mut self, series: &SeriesSamples) -> u64 {
         let fixed = SERIES_BYTES + END_BYTES + PART_SERIES_BYTES;
         if self.batch.label_text == LabelText::Names {
-            // Labels of all names at once would take more than the batch.
+            // Making the labels of all names at once would take more memory than the batch.
             let labels = series.labels.count() as u64 * NEW_LABEL_BYTES + MADE_LABELS_BYTES;
             return fixed + SHAPE_BYTES + labels + u64::from(series.text.len) * 3 * NAME_GROWTH;
         }
@@ -168,7 +168,7 @@ impl Cutter<'_> {
         bytes
     }
 
-    /// Whether the part had no such hash. What is beyond the memory for hashes is new.
+    /// Whether the part does not have this hash yet. Hashes beyond the memory for them count as new.
     fn is_new(&mut self, hash: u64) -> bool {
         match self.seen.len() < self.seen_max {
             true => self.seen.insert(hash),
@@ -189,7 +189,7 @@ mod tests {
     use super::super::{SampleHead, push_bytes};
     use super::*;
 
-    /// Series with ten labels, of whose values so many are a series' own.
+    /// Series with ten labels, `own` of which have values of their own.
     fn batch(series: usize, own: usize, samples: i64) -> SampleBatch {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for n in 0..series {
@@ -203,7 +203,7 @@ mod tests {
         batch
     }
 
-    /// What a part and a new head take in truth.
+    /// Bytes that a part and a new head actually take.
     fn taken(part: &SampleBatch) -> u64 {
         let record = Record::of_samples(part).unwrap();
         let memory = MemoryBudget::root("test", u64::MAX).reserve(1 << 40).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_a_part_by_itself_is_a_part() {
+    fn a_sample_that_exceeds_the_bound_is_a_part_alone() {
         let one = batch(2, 10, 1);
         let cut = cuts(&one, 100);
         assert_eq!(cut.len(), 2);
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_take_no_more_than_is_said_and_are_the_batch(
+        fn parts_take_at_most_their_bound_and_make_up_the_batch(
             (series, own, samples) in (1..60usize, 0..=10usize, 0..20i64),
             (exemplars, histograms) in (0..3usize, 0..3i64),
             most in 1_000..200_000u64,

@@ -1,4 +1,4 @@
-//! Exemplars of a head: those of a query, and those of a flush in the order in which blocks hold them.
+//! The exemplars of a head for queries, and for flushes in the order of blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::beside::HeadExemplar;
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
-/// Exemplars of a tenant of a head that takes no more: which series has which.
+/// Exemplars of a tenant in a sealed head, by series.
 #[derive(Default)]
 pub struct FlushedExemplars {
     tenant: Option<Arc<TenantSamples>>,
     snapshot: Snapshot,
     /// Number of the series and position among all exemplars, in the order of series.
     places: Vec<(u32, u32)>,
-    /// Whole slots of time that have some.
+    /// Numbers of the time slots with exemplars.
     times_ms: BTreeSet<i64>,
 }
 
 impl SampleHead {
-    /// Exemplars with a time in the range of series that pass all matchers of one of the lists (of all series
-    /// without a list), in no order, a repeated one as often as it came. They are reserved first.
+    /// Returns the exemplars in the time range of series that match one of the lists (of all series if
+    /// there is no list), in no order, with repetitions. Their memory is reserved first.
     pub fn exemplars(
         &self,
         tenant: &TenantId,
@@ -36,7 +36,7 @@ impl SampleHead {
     ) -> Result<Vec<SeriesExemplars>, OverBudget> {
         let Some(tenant) = self.tenant(tenant) else { return Ok(Vec::new()) };
         let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-        // What a series is told of once: its place in the answer, or that it is not wanted.
+        // For each series its position in the result, or that it is not selected.
         let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut found: Vec<SeriesExemplars> = Vec::new();
         for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
@@ -66,7 +66,7 @@ impl SampleHead {
         Ok(found)
     }
 
-    /// All exemplars of a tenant for a flush; a slot of time is so long.
+    /// Returns all exemplars of a tenant for a flush. `slot_ms` is the length of a time slot.
     pub(crate) fn flushed_exemplars(&self, tenant: &TenantId, slot_ms: i64) -> FlushedExemplars {
         let Some(tenant) = self.tenant(tenant) else { return FlushedExemplars::default() };
         let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
@@ -82,13 +82,13 @@ impl SampleHead {
 }
 
 impl FlushedExemplars {
-    /// Numbers of the slots of time that have some.
+    /// The numbers of the time slots with exemplars.
     pub(crate) fn slots(&self) -> &BTreeSet<i64> {
         &self.times_ms
     }
 
-    /// The exemplars of the series whose first one stands at `at`, those from the first to the last of these
-    /// milliseconds; moves on to the next series. `None` after the last one.
+    /// Returns the exemplars, between these milliseconds, of the series whose first exemplar is at `at`,
+    /// and advances `at` to the next series. `None` after the last one.
     pub(crate) fn next(&self, at: &mut usize, times_ms: (i64, i64)) -> Option<SeriesExemplars> {
         let rest = self.places.get(*at..)?;
         let (series, _) = rest.first()?;

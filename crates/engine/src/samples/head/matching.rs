@@ -1,8 +1,8 @@
-//! Which series of a head pass matchers.
+//! Finds the series of a head that match.
 //!
-//! Matchers for one value take its postings. Others are asked about the values that the label has, each once
-//! and without a lock, since regular expressions take as long as their authors like; or about the series that
-//! are left, when these are fewer than the values.
+//! Matchers for one value use its postings. Other matchers test the label's values, each once and
+//! without a lock, because users control the cost of regular expressions; or the values of the remaining
+//! series, if these are fewer.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -14,17 +14,18 @@ use sandur_model::{MatchOp, Matcher};
 
 use super::table::{SeriesTable, Snapshot};
 
-/// A matcher is asked about one in so many series sooner than the lists of all of them are put together.
+/// If less than this fraction of all series remain, testing them is faster than joining the postings of
+/// all values.
 const SERIES_SHARE: u64 = 128;
 
-/// A matcher that is not for one value, the number of its label, and how many values this has.
+/// A matcher that is not for one value, the number of its label, and the number of the label's values.
 struct Asked<'a> {
     matcher: &'a Matcher,
     name: Option<u32>,
     values: usize,
 }
 
-/// The matching series, and all of this moment.
+/// Returns the matching series, and a snapshot of all series.
 pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Snapshot, RoaringBitmap) {
     let read = || table.read().unwrap_or_else(PoisonError::into_inner);
     let (snapshot, mut found, mut asked) = {
@@ -44,14 +45,15 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
             keep_passing(&snapshot, matcher, name, &mut found);
             continue;
         }
-        // Values that came meanwhile are those of series that are not in the snapshot.
+        // Values that were added meanwhile belong to series that are not in the snapshot.
         let is_known = |value: &u32| (*value as usize) < snapshot.texts.len();
         let mut values: Vec<u32> = {
             let table = read();
             let all = name.into_iter().flat_map(|name| table.index().values(name));
             all.map(|(value, _)| value).filter(is_known).collect()
         };
-        // What tells apart: of a matcher that series without the label pass, the values that do not.
+        // If series without the label match, collect the values that do not match; otherwise those that
+        // match.
         values.retain(|value| {
             let text = snapshot.texts.get(*value);
             job::spend(text.len()).is_ok() && matcher.matches(text) != empty_passes
@@ -67,17 +69,17 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
             false => found &= union,
         }
     }
-    // Series that came meanwhile are not in the snapshot.
+    // Series that were added meanwhile are not in the snapshot.
     found.remove_range(snapshot.len() as u32..);
     (snapshot, found)
 }
 
-/// Whether a matcher is decided by the postings of one value.
+/// Whether the postings of one value decide a matcher.
 fn is_for_one_value(matcher: &Matcher) -> bool {
     matches!(matcher.op(), MatchOp::Equal | MatchOp::NotEqual) && !matcher.value().is_empty()
 }
 
-/// The series that pass all matchers for one value.
+/// The series that match all matchers for one value.
 fn of_single_values(table: &SeriesTable, matchers: &[Matcher]) -> RoaringBitmap {
     let postings = |matcher: &Matcher| {
         let (name, value) = (table.symbols().find(matcher.name())?, table.symbols().find(matcher.value())?);
@@ -113,7 +115,7 @@ fn ask<'a>(table: &SeriesTable, matcher: &'a Matcher) -> Asked<'a> {
     Asked { matcher, name, values }
 }
 
-/// Asks a matcher about the series that are left, about each value once.
+/// Tests the remaining series, and each value once.
 fn keep_passing(snapshot: &Snapshot, matcher: &Matcher, name: Option<u32>, found: &mut RoaringBitmap) {
     let mut known: HashMap<u32, bool, RandomState> = HashMap::default();
     let mut passes = |series: u32| match name.and_then(|name| snapshot.value(series, name)) {
@@ -123,7 +125,7 @@ fn keep_passing(snapshot: &Snapshot, matcher: &Matcher, name: Option<u32>, found
             job::spend(text.len()).is_ok() && matcher.matches(text)
         }),
     };
-    // A series may have come since the set was made, or it is in the snapshot.
+    // A series that was added after the snapshot may be in the set.
     let within = found.iter().take_while(|series| (*series as usize) < snapshot.len());
     *found = within.filter(|series| passes(*series)).collect();
 }

@@ -1,4 +1,4 @@
-//! What samples cost in memory on their way into a head.
+//! The memory that samples take until they are in a head.
 
 use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 
@@ -8,22 +8,23 @@ use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
 
-/// The most that a float sample takes in its series, room to grow included.
+/// The most bytes that a float sample takes in its series, including spare capacity.
 pub(super) const FLOAT_BYTES: u64 = 64;
-/// Bytes of a histogram in its series, beside its parts, room to grow included.
+/// Bytes of a histogram in its series, in addition to its parts, including spare capacity.
 pub(super) const HISTOGRAM_BYTES: u64 = 128;
-/// The most that a label takes whose name and value nobody had: two strings, a name and a value of the index,
-/// a node of a path, and its places in the series and in a list of names.
+/// The most bytes of a label with a new name and value: two strings, a name and a value of the index, a
+/// node of a path, and its entries in the series and in a list of names.
 pub(super) const NEW_LABEL_BYTES: u64 =
     3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
-/// Bytes of labels that a byte of a name of Graphite's may become: each node has a label of its level, and
-/// the path is one more.
+/// Bytes of labels per byte of a Graphite name: each node has a label of its level, and the path is a
+/// label as well.
 pub(super) const NAME_GROWTH: u64 = 6;
-/// Bytes of a series' names, were they a new list, and of the end of its path.
+/// Bytes of a series' list of names, if it is new, and of the end of its path.
 pub(super) const SHAPE_BYTES: u64 = 112 + END_BYTES;
 
-/// Bytes that a batch takes on its way into a head, were all of its series and strings new: the batch, its
-/// form in the WAL, and what the head keeps of it. Looks at no text, since most series are known.
+/// An upper bound of the memory in bytes that a batch takes until it is in a head, as if all of its
+/// series and strings were new: the batch, its encoded form for the WAL, and what the head keeps of it.
+/// Reads no texts, since most series are known.
 pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let sent = batch.memory_bytes() + batch.rows() as u64 * 8;
     let labels: u64 = batch.series.iter().map(|series| series.labels.count() as u64).sum();
@@ -36,7 +37,8 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     sent + series + label_texts(batch) + rows + 2 * beside
 }
 
-/// Bytes of the texts of all labels, at most: those of a body stand in it.
+/// An upper bound of the bytes of all label texts. Texts that are parts of a body are counted by the
+/// body's length.
 fn label_texts(batch: &SampleBatch) -> u64 {
     match batch.label_text {
         LabelText::None => {

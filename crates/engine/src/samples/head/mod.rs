@@ -1,21 +1,21 @@
 //! The samples of a head: bytes of each series that grow in place.
 //!
-//! A head of logs keeps the batches that brought its rows. Of samples most batches bring one for each of
-//! many series, so a head that kept them would spend ten times their size on saying what is where. Here a
-//! series has its labels as numbers of strings that all series share ([`table`], [`symbols`]), and its
-//! samples in some six bytes each that know their frame ([`rows`]), so that a head can still be cut at any
-//! floor. Every label knows its series ([`postings`]), so that a selector looks at those that it wants
-//! ([`matching`]).
+//! A head of logs keeps the batches that brought its rows. Most batches of samples bring one sample for
+//! each of many series, so a head of batches would need ten times the samples' size to index them.
+//! Instead, a series has its labels as numbers of strings that all series share ([`table`],
+//! [`symbols`]). Its samples take about six bytes each, with the number of their frame ([`rows`]), so
+//! that a head can still be cut at any floor. Every label has a list of its series ([`postings`]), so
+//! that a selector reads only the relevant series ([`matching`]).
 //!
-//! **Memory.** Some 120 bytes for a series, four for each label, and those of its samples; each string and
-//! each label once. A push reserves the most that its batch may take ([`push_bytes`], of a
-//! large one [`cuts`]); what it did take stays reserved as long as the head is there: what is flushed leaves
-//! with it, strings too.
+//! **Memory.** About 120 bytes for a series, four for each label, and its samples; each string and each
+//! label is stored once. A push reserves an upper bound of its batch ([`push_bytes`]; [`cuts`] for a
+//! large one). The memory actually used stays reserved until the head is dropped: a flush releases it
+//! with the head, including strings.
 //!
-//! **Repeated samples.** Of two samples of a series and an instant the first that came stays. This is decided
-//! when the second one comes ([`appending`]), so that its sender learns of it. In series of Graphite's the
-//! last one stays ([`sandur_model::last_write_wins`]), which is decided when they are read
-//! ([`rows::RowsCopy::columns`]).
+//! **Repeated samples.** Of two samples of a series at one instant the first that arrived stays. This is
+//! decided when the second one arrives ([`appending`]), so that its sender gets the conflict. In
+//! Graphite's series the last one stays ([`sandur_model::last_write_wins`]), which is decided when they
+//! are read ([`rows::RowsCopy::columns`]).
 
 mod appending;
 mod beside;
@@ -60,17 +60,17 @@ use table::Snapshot;
 use tenant::TenantSamples;
 use versions::Slot;
 
-/// Times that a block can be made for: whole days around them must be times too.
+/// The times that a block can have: the limits of days around them must be valid times, too.
 const STORABLE_MS: RangeInclusive<i64> =
     (i64::MIN + 2 * DAY_NS) / MILLISECOND_NS..=(i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
 
-/// A batch as a head took it.
+/// The result of inserting a batch of samples.
 pub(crate) struct InsertedSamples {
-    /// Samples that were appended.
+    /// Number of appended samples.
     pub(crate) appended: u64,
-    /// Samples that were left out because their series has the same.
+    /// Number of samples that were left out because their series has an equal one.
     pub(crate) copies: u64,
-    /// Samples that were left out because their series has another value.
+    /// The samples that were left out because their series has another value.
     pub(crate) conflicts: SampleConflicts,
 }
 
@@ -81,12 +81,12 @@ pub struct SampleHead {
     tenants: RwLock<BTreeMap<TenantId, Arc<TenantSamples>>>,
     rows: AtomicU64,
     memory_bytes: AtomicU64,
-    /// What pays for it: one of each budget.
+    /// The reservations that pay for it: one per budget.
     memory: Mutex<Vec<Reservation>>,
 }
 
 impl SampleHead {
-    /// An empty one, of samples with sequence numbers from `start` on.
+    /// An empty head for samples with sequence numbers from `start` on.
     pub(crate) fn new(incarnation: Id, start: u64) -> Self {
         let (rows, memory_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { incarnation, start, tenants: RwLock::default(), rows, memory_bytes, memory: Mutex::default() }
@@ -104,14 +104,14 @@ impl SampleHead {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
-    /// Adds the samples of a batch of the frame `sequence`, when there is no earlier head.
+    /// Adds the samples of a batch of frame `sequence`, as if there were no earlier head.
     #[cfg(test)]
     pub(crate) fn insert(&self, sequence: u64, batch: &SampleBatch, memory: Reservation) -> InsertedSamples {
         self.insert_after(sequence, batch, memory, &[])
     }
 
-    /// Adds the samples of a batch of the frame `sequence`, but for those that earlier heads have. One caller
-    /// at a time.
+    /// Adds the samples of a batch of frame `sequence`, except those that earlier heads have. The caller
+    /// ensures that inserts do not run concurrently.
     pub(crate) fn insert_after(
         &self,
         sequence: u64,
@@ -136,7 +136,7 @@ impl SampleHead {
         InsertedSamples { appended, copies, conflicts }
     }
 
-    /// Adds exemplars and metadata; gives the bytes that they take.
+    /// Adds exemplars and metadata. Returns the bytes that they take.
     fn insert_beside(&self, frame: u32, batch: &SampleBatch) -> u64 {
         if batch.exemplars.is_empty() && batch.metadata.is_empty() {
             return 0;
@@ -157,7 +157,7 @@ impl SampleHead {
         grown + batch.metadata.iter().map(|metadata| beside.add_metadata(frame, metadata)).sum::<u64>()
     }
 
-    /// Gives each of the tenant's metadata to `each`, sorted.
+    /// Calls `each` with each of the tenant's metadata, sorted.
     pub fn each_metadata<E>(
         &self,
         tenant: &TenantId,
@@ -168,12 +168,12 @@ impl SampleHead {
         beside.metadata().try_for_each(|(metadata, _)| each(metadata))
     }
 
-    /// Whether anything is told of the tenant's metric families.
+    /// Whether the tenant has metadata of metric families.
     pub fn has_metadata(&self, tenant: &TenantId) -> bool {
         self.tenant(tenant).is_some_and(|tenant| tenant.beside().metadata().next().is_some())
     }
 
-    /// Keeps what pays for samples.
+    /// Keeps the reservation of inserted samples.
     fn hold(&self, memory: Reservation) {
         self.memory_bytes.fetch_add(memory.bytes(), Ordering::Relaxed);
         let mut held = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl SampleHead {
         }
     }
 
-    /// A frame's number since the first one of this head.
+    /// The number of a frame, counted from the first one of this head.
     fn frame_of(&self, sequence: u64) -> u32 {
         u32::try_from(sequence.saturating_sub(self.start)).unwrap_or(u32::MAX)
     }
@@ -201,8 +201,8 @@ impl SampleHead {
         self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
 
-    /// The part from the sequence number `floor` on. It takes over what pays for it: this head is about to
-    /// leave.
+    /// The part of the head from the sequence number `floor` on. It takes over its share of the
+    /// reservations: this head is about to leave the view.
     pub(crate) fn since_floor(&self, floor: u64) -> SampleHead {
         let rest = SampleHead::new(self.incarnation, floor);
         let cut = self.frame_of(floor);
@@ -222,8 +222,8 @@ impl SampleHead {
         rest
     }
 
-    /// The samples of some tenants, which are shared with this head. They take over what pays for them: this
-    /// head is about to leave.
+    /// The samples of some tenants, shared with this head. The new head takes over their reservations:
+    /// this head is about to leave the view.
     pub(crate) fn only(&self, is_wanted: impl Fn(&TenantId) -> bool) -> SampleHead {
         let rest = SampleHead::new(self.incarnation, self.start);
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
@@ -238,7 +238,7 @@ impl SampleHead {
         SampleHead { tenants: RwLock::new(wanted), rows: AtomicU64::new(rows), ..rest }
     }
 
-    /// Gives bytes of what pays for this head to another one.
+    /// Moves bytes of this head's reservations to another head.
     fn pay_for(&self, rest: &SampleHead, mut bytes: u64) {
         let mut held = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         for one in held.iter_mut() {
@@ -249,7 +249,7 @@ impl SampleHead {
         }
     }
 
-    /// Takes the samples of frames from `cut` on of a series of another head; gives the bytes that they take.
+    /// Adds the samples of a series of another head from frame `cut` on. Returns the bytes that they take.
     fn take_since(&self, tenant: &TenantId, snapshot: &Snapshot, number: u32, cut: u32) -> u64 {
         let (segment, place) = snapshot.place(number);
         let copy = segment.rows()[place].copy();
@@ -272,7 +272,7 @@ impl SampleHead {
         taken.grown
     }
 
-    /// Takes the exemplars and metadata of frames from `cut` on of a tenant of another head; gives the bytes
+    /// Adds a tenant's exemplars and metadata of another head from frame `cut` on. Returns the bytes
     /// that they take.
     fn copy_beside(&self, id: &TenantId, tenant: &TenantSamples, cut: u32) -> u64 {
         let mut grown = 0;
@@ -290,14 +290,13 @@ impl SampleHead {
         grown
     }
 
-    /// First and last time, in nanoseconds, of a tenant's samples and exemplars; `None` without any.
+    /// First and last time of a tenant's samples and exemplars, in nanoseconds; `None` without any.
     pub fn bounds(&self, tenant: &TenantId) -> Option<(i64, i64)> {
         let (first, last) = self.tenant(tenant)?.bounds_ms()?;
         Some((first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS)))
     }
 
-    /// What the tenant's samples in the range are held by. The version of a minute changes with every sample
-    /// that comes.
+    /// What holds the tenant's samples in the range. The version of a minute changes with every new sample.
     pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
         let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
         let Some((earliest_ms, latest_ms)) = tenant.bounds_ms() else { return Vec::new() };
@@ -324,18 +323,18 @@ impl SampleHead {
         }
     }
 
-    /// How many series there are, of all tenants.
+    /// The number of series of all tenants.
     pub(crate) fn all_series(&self) -> u64 {
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
         tenants.values().map(|tenant| tenant.series() as u64).sum()
     }
 
-    /// How many series the tenant has.
+    /// The number of series of the tenant.
     pub fn series(&self, tenant: &TenantId) -> usize {
         self.tenant(tenant).map_or(0, |tenant| tenant.series())
     }
 
-    /// The matching series with samples within the range, in the order of
+    /// The matching series with samples in the range, in the order of
     /// [`sandur_format::block::compare_series`].
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {
         let Some(tenant) = self.tenant(tenant) else { return SelectedSeries::default() };
@@ -343,15 +342,15 @@ impl SampleHead {
         SelectedSeries { series: tenant.sorted(&snapshot, &series), snapshot }
     }
 
-    /// The same in no order.
+    /// The same series in no order.
     pub fn matching(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> MatchingSeries {
         let Some(tenant) = self.tenant(tenant) else { return MatchingSeries::default() };
         let (snapshot, series) = tenant.matching(matchers, range.milliseconds());
         MatchingSeries { series, snapshot, tenant: Some(tenant) }
     }
 
-    /// Combinations of the values of several labels that matching series have, each once or next to its
-    /// like; if there are more than there may be, some of them, but more than that.
+    /// Combinations of the values of several labels in matching series. Equal combinations are returned
+    /// once or are adjacent. If there are more than the limit, some of them, but more than the limit.
     pub fn joined_values(
         &self,
         tenant: &TenantId,
@@ -368,7 +367,7 @@ impl SampleHead {
         }
     }
 
-    /// The values of a label that matching series have.
+    /// The sorted values of a label in matching series.
     pub fn sorted_values(
         &self,
         tenant: &TenantId,

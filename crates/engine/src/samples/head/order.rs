@@ -1,7 +1,7 @@
-//! Series in the order in which blocks hold them.
+//! The order of series in blocks.
 //!
-//! Few series are sorted when they are asked for. The order of all series is made once and kept, since
-//! sorting a million of them takes a while; series that came since are merged into it.
+//! Few series are sorted on demand. The order of all series is computed once and cached, since sorting a
+//! million of them takes long; later series are merged into it.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +11,19 @@ use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_it
 
 use super::table::Snapshot;
 
-/// Series that are quicker sorted than looked up in the order of all.
+/// Up to this many series are sorted directly, which is faster than filtering the order of all.
 const FEW: u64 = 2_048;
-/// New series are merged one by one while they are fewer than one in so many.
+/// New series are merged one by one while they are fewer than this fraction of all; otherwise all are
+/// sorted again.
 const MERGED_SHARE: usize = 32;
 
-/// All series of a moment in order.
+/// All series of a snapshot, in order.
 #[derive(Default)]
 pub(super) struct Order {
     sorted: Vec<u32>,
 }
 
-/// The order that was made last.
+/// The cached order.
 #[derive(Default)]
 pub(super) struct KeptOrder(Mutex<Arc<Order>>);
 
@@ -67,12 +68,12 @@ impl Order {
         Self { sorted }
     }
 
-    /// Sorts by the first [`Parts::part`], series that have the same one by the second, and so on. Texts are
-    /// compared by their ranks.
+    /// Sorts by the first [`Parts::part`], series with equal first parts by the second, and so on. Texts
+    /// are compared by their ranks.
     fn of_all(snapshot: &Snapshot) -> Self {
         let (ranks, parts) = (ranks(snapshot), Parts::of(snapshot));
         let mut keyed: Vec<(u64, u32)> = (0..snapshot.len() as u32).map(|number| (0, number)).collect();
-        // Ranges of series whose parts before this one are the same.
+        // Ranges of series with equal parts before this depth.
         let mut same = vec![(0..keyed.len(), 0)];
         while let Some((range, depth)) = same.pop() {
             let run = &mut keyed[range.clone()];
@@ -98,11 +99,11 @@ impl Order {
     }
 }
 
-/// What series are sorted by: first the metric, then every label but the bound of a bucket, and of rollups
-/// that stand beside their points what tells how they were rolled. Those without a part come first, in the
-/// order of [`compare`].
+/// The sort keys of series: first the metric, then every label except the bound of a bucket and, of
+/// rollups next to their points, the labels that say how they were rolled. Series without a key come
+/// first, in the order of [`compare`].
 struct Parts {
-    /// Numbers of the names that have a place of their own.
+    /// The numbers of the names with special handling.
     metric: Option<u32>,
     bound: Option<u32>,
     of_rollups: Vec<u32>,
@@ -128,7 +129,7 @@ impl Parts {
     }
 }
 
-/// The place of each string among all, from 1 on.
+/// The rank of each string among all, counted from 1.
 fn ranks(snapshot: &Snapshot) -> Vec<u32> {
     let texts = &snapshot.texts;
     let mut sorted: Vec<u32> = (0..texts.len() as u32).collect();
@@ -140,7 +141,7 @@ fn ranks(snapshot: &Snapshot) -> Vec<u32> {
     ranks
 }
 
-/// Orders series as blocks hold them.
+/// Compares series in the order of blocks.
 fn compare(snapshot: &Snapshot, a: u32, b: u32) -> Ordering {
     compare_series(snapshot.texts_of(a), snapshot.texts_of(b))
 }

@@ -1,36 +1,36 @@
-//! The tree of Graphite's paths among the series of a tenant in a head: which nodes stand below which.
+//! The tree of Graphite's paths among a tenant's series in a head: the child nodes of each node.
 //!
-//! A series is known by the values of the labels of its levels. Nodes with others below them stand in one
-//! list, the last nodes of series in another; each knows the one of the same parent that came before it, so
-//! that those below a node are a chain. Numbers and chains never change: whoever walks the tree
-//! ([`super::walk`]) may let the lock go between two steps, and meets what came meanwhile or not.
+//! The path of a series is the values of its level labels. Inner nodes are in one list, the last nodes
+//! of series in another. Each has a link to the previous one with the same parent, so the children of a
+//! node form a chain. Numbers and chains never change. So a reader that walks the tree ([`super::walk`])
+//! may release the lock between two steps; it may or may not see nodes that are added meanwhile.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// The node that all first nodes stand below.
+/// The parent of all first nodes.
 pub(super) const ROOT: u32 = 0;
-/// No node.
+/// The absence of a node.
 const NONE: u32 = u32::MAX;
 /// Rows that are allocated at once.
 const CHUNK: usize = 4_096;
-/// Bytes of a node with others below it: itself, and its place among those that are looked up.
+/// Bytes of an inner node: itself, and its entry in the hash table.
 pub(super) const NODE_BYTES: u64 = size_of::<Node>() as u64 + 10;
 /// Bytes of the last node of a series.
 pub(super) const END_BYTES: u64 = size_of::<End>() as u64;
 
-/// A list that does not move what is in it.
+/// A list that never moves its elements.
 struct Rows<T>(Vec<Vec<T>>);
 
-/// A node with others below it.
+/// An inner node.
 #[derive(Clone, Copy)]
 struct Node {
     parent: u32,
-    /// Number of its name.
+    /// The number of its name.
     value: u32,
-    /// The one of the same parent that came before.
+    /// The previous node with the same parent.
     before: u32,
     last_node: u32,
     last_end: u32,
@@ -41,17 +41,17 @@ struct Node {
 struct End {
     value: u32,
     series: u32,
-    /// The one of the same parent that came before.
+    /// The previous end with the same parent.
     before: u32,
 }
 
-/// The tree.
+/// The tree of paths.
 pub(super) struct Paths {
     nodes: Rows<Node>,
     ends: Rows<End>,
     by_place: HashTable<u32>,
     hasher: RandomState,
-    /// The nodes of the series that came last, the first ones first: most share them.
+    /// The nodes of the latest series, from the root: the next series usually shares most of them.
     latest: Vec<u32>,
 }
 
@@ -85,7 +85,7 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// Adds a series, whose nodes have these names. No series may be added twice.
+    /// Adds a series whose nodes have these names. No series may be added twice.
     pub(super) fn add(&mut self, names: impl ExactSizeIterator<Item = u32>, series: u32) {
         let inner = names.len().saturating_sub(1);
         let mut parent = ROOT;
@@ -101,7 +101,7 @@ impl Paths {
         }
     }
 
-    /// The node below another, which is made if it is not there.
+    /// The node with this name below another. Adds it if it does not exist.
     fn node_of(&mut self, parent: u32, level: usize, value: u32) -> u32 {
         let is_it = |node: &u32| self.is_at(*node, parent, value);
         if let Some(known) = self.latest.get(level).copied().filter(is_it) {
@@ -132,13 +132,13 @@ impl Paths {
         self.nodes.get(node).is_some_and(|node| node.parent == parent && node.value == value)
     }
 
-    /// The node of a name below another.
+    /// The node with this name below another, if it exists.
     pub(super) fn node(&self, parent: u32, value: u32) -> Option<u32> {
         let is_it = |node: &u32| self.is_at(*node, parent, value);
         self.by_place.find(self.hasher.hash_one((parent, value)), is_it).copied()
     }
 
-    /// The nodes below a node that have others below them, and the numbers of their names.
+    /// The inner nodes below a node, with the numbers of their names.
     pub(super) fn nodes_below(&self, parent: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut next = self.nodes.get(parent).map_or(NONE, |node| node.last_node);
         std::iter::from_fn(move || {
@@ -148,7 +148,7 @@ impl Paths {
         })
     }
 
-    /// The last nodes of series below a node: the series, and the number of the name.
+    /// The series that end directly below a node, with the numbers of the names of their last nodes.
     pub(super) fn ends_below(&self, parent: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
         let mut next = self.nodes.get(parent).map_or(NONE, |node| node.last_end);
         std::iter::from_fn(move || {
@@ -158,7 +158,7 @@ impl Paths {
         })
     }
 
-    /// The numbers of the names of a node and those above it, its own first.
+    /// The numbers of the names of a node and its ancestors, from the node up.
     pub(super) fn names_up(&self, node: u32) -> impl Iterator<Item = u32> + '_ {
         let mut next = node;
         std::iter::from_fn(move || {
@@ -168,7 +168,7 @@ impl Paths {
         })
     }
 
-    /// Bytes of all of it.
+    /// Bytes of the tree.
     pub(super) fn bytes(&self) -> u64 {
         self.nodes.len() as u64 * NODE_BYTES + self.ends.len() as u64 * END_BYTES
     }

@@ -1,35 +1,35 @@
-//! Which series have which label.
+//! The series of each label.
 //!
-//! Every label (name and value) has the list of its series: one, few or many. Numbers of series rise, so
-//! lists grow at their end.
+//! Every label (name and value) has the list of its series: one, few or many. Numbers of series ascend,
+//! so lists grow at the end.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
 
-/// Series that are kept as a list; more of them become a bitmap.
+/// The most series of a label that are stored as a list; more are stored as a bitmap.
 const FEW_MAX: usize = 64;
-/// Bytes of a label's entry beside a list or a bitmap.
+/// Bytes of a label's entry in addition to a list or a bitmap.
 pub(super) const ENTRY_BYTES: u64 = 56;
 /// Bytes of a name's entry.
 pub(super) const NAME_BYTES: u64 = 96;
 /// Bytes of a bitmap and of each of its containers.
 const BITMAP_BYTES: u64 = 96;
-/// Bytes of a container of more than [`CONTAINER_FEW`] numbers; of fewer it is two for each.
+/// The most numbers of a container that takes two bytes for each; a larger one is a bitmap.
 const CONTAINER_FEW: u32 = 4096;
 
-/// Series that have one label.
+/// The series of a label.
 pub(super) enum Postings {
-    /// One.
+    /// One series.
     One(u32),
-    /// Up to [`FEW_MAX`].
+    /// Up to [`FEW_MAX`] series.
     Few(Vec<u32>),
-    /// Any number.
+    /// Any number of series.
     Many(Box<Many>),
 }
 
-/// A bitmap, and how many numbers its last container holds.
+/// A bitmap, and the count of numbers in its last container.
 pub(super) struct Many {
     series: RoaringBitmap,
     last: u32,
@@ -44,9 +44,9 @@ pub(super) struct Index {
 }
 
 impl Many {
-    /// Adds the greatest number; gives the bytes that it takes.
+    /// Adds a number that exceeds all others. Returns the bytes that it takes.
     fn push(&mut self, number: u32) -> u64 {
-        // Rising numbers take the quick way.
+        // Appending an ascending number is the fast path.
         if self.series.try_push(number).is_err() {
             self.series.insert(number);
         }
@@ -55,7 +55,7 @@ impl Many {
             return BITMAP_BYTES;
         }
         (self.last, self.in_last) = (number, self.in_last + 1);
-        // A container that was doubled before half of it is used, and then has a bit for each number.
+        // Containers double in capacity; beyond half of the limit a container has its full size.
         if self.in_last <= CONTAINER_FEW / 2 { 4 } else { 0 }
     }
 }
@@ -87,7 +87,7 @@ impl Postings {
         }
     }
 
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn len(&self) -> u64 {
         match self {
             Self::One(_) => 1,
@@ -116,7 +116,7 @@ impl Postings {
 }
 
 impl Index {
-    /// Notes that a series, whose number is the greatest so far, has a label.
+    /// Adds a label of a series, whose number must be the greatest so far.
     pub(super) fn add(&mut self, name: u32, value: u32, series: u32) {
         let values = self.names.entry(name).or_insert_with(|| {
             self.bytes += NAME_BYTES;
@@ -131,18 +131,18 @@ impl Index {
         }
     }
 
-    /// The series with a label.
+    /// The series of a label.
     pub(super) fn postings(&self, name: u32, value: u32) -> Option<&Postings> {
         self.names.get(&name)?.get(&value)
     }
 
-    /// The values of a name and their series, in any order.
+    /// The values of a name with their series, in any order.
     pub(super) fn values(&self, name: u32) -> impl Iterator<Item = (u32, &Postings)> {
         let values = self.names.get(&name).into_iter().flatten();
         values.map(|(value, postings)| (*value, postings))
     }
 
-    /// How many values a name has.
+    /// The number of values of a name.
     pub(super) fn value_count(&self, name: u32) -> usize {
         self.names.get(&name).map_or(0, HashMap::len)
     }
@@ -152,7 +152,7 @@ impl Index {
         self.names.keys().copied()
     }
 
-    /// Bytes of all of it.
+    /// Bytes of the index.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_of_a_label_are_found_however_many_they_are() {
+    fn any_number_of_series_of_a_label_is_found() {
         let mut index = Index::default();
         let of = |series: u32| [series, series / 10, series / 1_000, 0];
         for series in 0..200_000 {

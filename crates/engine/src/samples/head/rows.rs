@@ -1,19 +1,20 @@
-//! Samples of one series of a head, in bytes that grow in place.
+//! The samples of one series of a head, in bytes that grow in place.
 //!
-//! A float sample is written after the ones before it: a byte of kinds, the number of its frame as distance
-//! from the frame before (so that a head can be cut where a floor says), how its distance in time differs
-//! from the one before, and those bytes of its value that differ from the value before. A sample of a
-//! scrape takes some six bytes this way, and a head holds most of its series for some twenty samples.
+//! A float sample is written relative to the previous one: a byte of kinds, the distance of its frame's
+//! number from the previous frame (so that a head can be cut at a floor), the change of the distance in
+//! time, and the differing bytes of its value. A sample of a scrape takes about six bytes, and a head
+//! holds about twenty samples of most series.
 //!
-//! **Kinds.** Bits 0 to 2: trailing zero bytes of the difference of values; bits 3 to 5: its other bytes,
-//! less one; all six set: no difference. Bits 6 and 7: the change of distance in time is 0, one byte, or
-//! eight. Frames take two bytes, [`LATE_FRAME`] and four more when these do not suffice.
+//! **Kinds.** Bits 0 to 2: number of trailing zero bytes of the difference of values. Bits 3 to 5:
+//! number of its other bytes, minus one. All six set: no difference. Bits 6 and 7: the change of the
+//! distance in time is 0, takes one byte, or takes eight. The frame distance takes two bytes, or
+//! [`LATE_FRAME`] and four more bytes when these do not suffice.
 //!
-//! Start times and histograms, which most series do not have, are kept apart, as is what finds a sample by
-//! its time ([`repeated`]).
+//! Start times and histograms, which most series do not have, are stored separately, as is the index
+//! that finds a sample by its time ([`repeated`]).
 //!
-//! **Invariant.** Of an instant there is one sample, except in series of which the last one stays: there a
-//! reader leaves the others out.
+//! **Invariant.** There is one sample per instant, except in series whose last sample stays: there
+//! readers leave the others out.
 
 mod parts;
 mod repeated;
@@ -27,26 +28,26 @@ pub use parts::SeriesParts;
 pub use repeated::NewValue;
 use repeated::{INDEXED_BYTES, MARK_ROWS, Mark};
 
-/// Instead of two bytes of a frame: four bytes follow.
+/// In place of the two bytes of a frame distance: four bytes follow.
 const LATE_FRAME: u16 = u16::MAX;
-/// Kind of a value that is the same as the one before.
+/// Kind of a value that equals the previous one.
 const SAME: u8 = 0x3F;
 const STEP_IS_SHORT: u8 = 1 << 6;
 const STEP_IS_LONG: u8 = 2 << 6;
-/// Most bytes of a sample: kinds, frame, time, value.
+/// The most bytes of a sample: kinds, frame, time, value.
 const SAMPLE_BYTES_MAX: usize = 1 + 6 + 8 + 8;
-/// Bytes that the first sample makes room for: it takes some twenty, and the next ones few.
+/// Initial capacity in bytes: the first sample takes about twenty, and later ones few.
 const FIRST_BYTES: usize = 48;
-/// Bytes that a short series grows by.
+/// The least number of bytes by which the capacity grows.
 const GROWTH_BYTES: usize = 16;
 
-/// What the next sample is written against.
+/// The state against which the next sample is encoded.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     time_ms: i64,
     value: u64,
     frame: u32,
-    /// Distance of the last two times; 0 when it is a long one.
+    /// Distance between the last two times; 0 when it does not fit.
     step_ms: i32,
 }
 
@@ -63,41 +64,42 @@ pub(super) struct SeriesRows {
     beside: Option<Box<Beside>>,
 }
 
-/// What few series have.
+/// Data that few series have.
 #[derive(Default)]
 struct Beside {
-    /// From which float sample on (in the order in which they came) which start time holds.
+    /// Start times, each with the number of the first float sample (in the order of arrival) for which
+    /// it holds.
     starts: Vec<(u32, i64)>,
-    /// Frames and histograms in the order in which they came.
+    /// Histograms with their frames, in the order of arrival.
     histograms: Vec<(u32, HistogramSample)>,
     /// Bytes of the histograms.
     histogram_bytes: u64,
-    /// Places among the float samples.
+    /// Positions among the float samples.
     marks: Vec<Mark>,
-    /// Bits of the floats that came late, by time.
+    /// Bits of the floats that arrived late, by time.
     late: BTreeMap<i64, u64>,
     /// Positions of the histograms, by time.
     histogram_positions: BTreeMap<i64, u32>,
 }
 
-/// What appending a sample did.
+/// The result of appending a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Appended {
-    /// It is there, and the series takes so many bytes more.
+    /// The sample was appended.
     New {
-        /// Bytes of memory.
+        /// Bytes by which the series' memory grew.
         grown: u64,
     },
-    /// The series has the same sample already.
+    /// The series already has an equal sample.
     Copy,
     /// The series has another sample of the same instant, which stays.
     Conflict {
-        /// Its value; nothing when it is a histogram.
+        /// The value of that sample; `None` if it is a histogram.
         known: Option<f64>,
     },
 }
 
-/// A copy of a series' samples that can be read without its lock.
+/// A copy of a series' samples that can be read without the lock.
 #[derive(Clone, Default)]
 pub(super) struct RowsCopy {
     floats: u32,
@@ -124,12 +126,13 @@ pub(super) struct FloatRow {
 }
 
 impl SeriesRows {
-    /// An empty one; whether of several samples of an instant the last one stays, and not the first.
+    /// An empty series. With `last_wins`, of several samples of an instant the last one stays instead of
+    /// the first.
     pub(super) fn new(last_wins: bool) -> Self {
         Self { last_wins, ..Self::default() }
     }
 
-    /// Appends a float sample of a frame; frames never fall.
+    /// Appends a float sample of a frame. Frames never decrease.
     pub(super) fn append(&mut self, row: FloatRow) -> Appended {
         let FloatRow { frame, time_ms, value, start_ms } = row;
         let is_late = self.is_late(time_ms);
@@ -181,14 +184,14 @@ impl SeriesRows {
         self.last_wins
     }
 
-    /// Whether a sample of this time is not later than all others, and would have to give way to another one
-    /// of its instant.
+    /// Whether a sample of this time is not later than all others, so that it is left out if its instant
+    /// has a sample.
     #[inline]
     fn is_late(&self, time_ms: i64) -> bool {
         time_ms <= self.latest_ms && !self.last_wins && self.len() > 0
     }
 
-    /// Makes the bounds hold a time.
+    /// Widens the bounds to a time.
     fn widen(&mut self, time_ms: i64) {
         if self.len() == 0 {
             (self.earliest_ms, self.latest_ms) = (time_ms, time_ms);
@@ -199,8 +202,8 @@ impl SeriesRows {
         self.latest_ms = self.latest_ms.max(time_ms);
     }
 
-    /// Room for one sample more, and for an eighth of what there is: a head holds many series, so what is
-    /// left over counts.
+    /// Makes room for another sample, and for an eighth of the current bytes. A head has many series, so
+    /// unused capacity matters.
     #[inline]
     fn make_room(&mut self, length: usize) {
         if self.bytes.capacity() - self.bytes.len() < length {
@@ -216,12 +219,12 @@ impl SeriesRows {
         (self.len() > 0).then_some((self.earliest_ms, self.latest_ms))
     }
 
-    /// Number of samples, those of one instant that came out of order counted each.
+    /// Number of samples. In series whose last sample stays, counts all samples of an instant.
     pub(super) fn len(&self) -> usize {
         self.floats as usize + self.beside.as_ref().map_or(0, |beside| beside.histograms.len())
     }
 
-    /// Bytes that it takes beside its own size.
+    /// Bytes that the series takes in addition to its own size.
     fn taken(&self) -> u64 {
         let of = |beside: &Beside| {
             size_of::<Beside>() as u64
@@ -234,12 +237,12 @@ impl SeriesRows {
         self.bytes.capacity() as u64 + self.beside.as_deref().map_or(0, of)
     }
 
-    /// Start times and histograms, if there are any.
+    /// The start times and histograms, if there are any.
     fn samples_beside(&self) -> Option<&Beside> {
         self.beside.as_deref().filter(|beside| !beside.starts.is_empty() || !beside.histograms.is_empty())
     }
 
-    /// A copy to be read without the lock.
+    /// A copy that can be read without the lock.
     pub(super) fn copy(&self) -> RowsCopy {
         let copy = |beside: &Beside| CopiedBeside {
             starts: beside.starts.clone(),
@@ -251,7 +254,7 @@ impl SeriesRows {
 }
 
 impl Before {
-    /// The bytes of a sample, which the next one is written against, and how many they are.
+    /// Encodes a sample, and becomes the state for the next one. Returns the bytes and their number.
     #[inline]
     fn write(&mut self, frame: u32, time_ms: i64, value: u64) -> ([u8; SAMPLE_BYTES_MAX], usize) {
         let (mut out, mut at) = ([0; SAMPLE_BYTES_MAX], 1);
@@ -295,7 +298,7 @@ impl Before {
         (out, at)
     }
 
-    /// Reads the next sample from the beginning of `bytes`; `None` at the end.
+    /// Decodes the next sample from the beginning of `bytes`; `None` at the end.
     #[inline]
     fn take(&mut self, bytes: &mut &[u8]) -> Option<()> {
         let kinds = *bytes.split_off_first()?;
@@ -329,7 +332,7 @@ fn take_array<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 impl RowsCopy {
-    /// Float samples in the order in which they came.
+    /// Float samples in the order of arrival.
     pub(super) fn floats(&self) -> impl Iterator<Item = FloatRow> + '_ {
         let (mut bytes, mut before, mut row) = (self.bytes.as_slice(), Before::default(), 0u32);
         let mut starts = self.beside.iter().flat_map(|beside| beside.starts.iter().copied()).peekable();
@@ -345,18 +348,18 @@ impl RowsCopy {
         })
     }
 
-    /// Frames and histograms in the order in which they came.
+    /// Histograms with their frames, in the order of arrival.
     pub(super) fn histograms(&self) -> &[(u32, HistogramSample)] {
         self.beside.as_ref().map_or(&[], |beside| &beside.histograms)
     }
 
-    /// The samples from `first_ms` to `last_ms`, both included, by time. Of samples of one instant the
-    /// first that came stays, or the last; how many were left out.
+    /// The samples from `first_ms` to `last_ms`, both inclusive, by time, one of each instant: the first
+    /// or the last that arrived. Also returns the number of samples that were left out.
     pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
         let is_inside = |time_ms: i64| (first_ms..=last_ms).contains(&time_ms);
         let Some(beside) = &self.beside else { return self.floats_alone(is_inside) };
         let mut floats: Vec<FloatRow> = self.floats().filter(|row| is_inside(row.time_ms)).collect();
-        floats.sort_by_key(|row| row.time_ms); // stable: the first that came stays first
+        floats.sort_by_key(|row| row.time_ms); // stable: the first that arrived stays first
         let mut histograms: Vec<&(u32, HistogramSample)> =
             beside.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
         histograms.sort_by_key(|(_, sample)| sample.timestamp);
@@ -392,7 +395,7 @@ impl RowsCopy {
     }
 }
 
-/// Floats by time, of one instant the first that came or the last; how many were left out.
+/// Sorts floats by time and keeps one of each instant. Also returns the number of floats that were left out.
 fn one_of_each_instant(mut columns: SampleColumns, unsorted: bool, last_wins: bool) -> (SampleColumns, u64) {
     if !unsorted {
         return (columns, 0);
@@ -405,7 +408,7 @@ fn one_of_each_instant(mut columns: SampleColumns, unsorted: bool, last_wins: bo
     (columns, (before - all.len()) as u64)
 }
 
-/// Leaves one of neighbours of one instant.
+/// Keeps one of adjacent rows of one instant.
 fn keep_one<T: Copy>(rows: &mut Vec<T>, last_wins: bool, time_of: impl Fn(&T) -> i64) {
     rows.dedup_by(|later, earlier| {
         let is_same = time_of(later) == time_of(earlier);
@@ -416,7 +419,7 @@ fn keep_one<T: Copy>(rows: &mut Vec<T>, last_wins: bool, time_of: impl Fn(&T) ->
     });
 }
 
-/// Of a float and a histogram of one instant that stays which came with the earlier frame.
+/// Of a float and a histogram at one instant, keeps the one with the earlier frame.
 fn keep_one_of_each_instant(floats: &mut Vec<FloatRow>, histograms: &mut Vec<&(u32, HistogramSample)>) {
     if floats.is_empty() || histograms.is_empty() {
         return;
@@ -455,7 +458,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn samples_come_by_time_and_of_one_instant_the_first_stays() {
+    fn samples_are_read_by_time_and_the_first_of_an_instant_stays() {
         let mut rows = SeriesRows::default();
         let far = 40 * 86_400_000;
         for (frame, (time, value)) in
@@ -469,7 +472,7 @@ pub(super) mod tests {
         assert_eq!(all(&rows), expected);
         assert_eq!(rows.bounds_ms(), Some((-far, far)));
         assert_eq!(rows.copy().columns((150, 300)).0.timestamps, [200, 300]);
-        assert_eq!(rows.copy().columns(ALL).1, 0, "the other ones were refused when they came");
+        assert_eq!(rows.copy().columns(ALL).1, 0, "the others were left out when they arrived");
     }
 
     #[test]
@@ -482,7 +485,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn start_times_follow_their_samples() {
+    fn start_times_stay_with_their_samples() {
         let mut rows = SeriesRows::default();
         let starts = [0, 0, 7, 7, 9, 0, 9];
         for (n, start_ms) in starts.into_iter().enumerate() {
@@ -494,7 +497,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn of_a_float_and_a_histogram_of_one_instant_the_first_stays() {
+    fn the_first_of_a_float_and_a_histogram_of_one_instant_stays() {
         let mut rows = SeriesRows::default();
         append(&mut rows, 0, 10, 1.0);
         append(&mut rows, 1, 20, 1.0);
@@ -506,11 +509,11 @@ pub(super) mod tests {
         let (columns, duplicates) = rows.copy().columns(ALL);
         let histograms: Vec<i64> = columns.histograms.iter().map(|sample| sample.timestamp).collect();
         assert_eq!((columns.timestamps, histograms), (vec![5, 10, 20], vec![30]));
-        assert_eq!((rows.len(), duplicates), (4, 0), "three were refused when they came");
+        assert_eq!((rows.len(), duplicates), (4, 0), "three were left out when they arrived");
     }
 
     #[test]
-    fn a_sample_of_a_scrape_takes_few_bytes_and_little_is_left_over() {
+    fn a_sample_of_a_scrape_takes_few_bytes_with_little_spare_capacity() {
         let mut rows = SeriesRows::default();
         let mut grown = 0;
         for n in 0..1_000 {
@@ -529,7 +532,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn of_one_instant_the_first_or_the_last_sample_stays(
+        fn the_first_or_the_last_sample_of_an_instant_stays(
             samples in prop::collection::vec((0..6i64, any::<u32>()), 0..40),
             last_wins in any::<bool>(),
         ) {
@@ -545,7 +548,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn every_sample_is_read_as_it_came(
+        fn every_sample_is_read_as_it_was_appended(
             samples in prop::collection::vec(
                 (prop_oneof![any::<i64>(), (0..9i64).prop_map(|n| n * 15_000)],
                  prop_oneof![any::<u64>(), (0..300u64).prop_map(|n| (n as f64).to_bits())],

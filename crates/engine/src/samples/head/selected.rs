@@ -1,4 +1,4 @@
-//! Series of a head that were asked for.
+//! Selected series of a head.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::rows::{SeriesParts, SeriesRows};
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
-/// Series of a head, in the order in which blocks hold them.
+/// Series of a head, in the order of blocks.
 #[derive(Default)]
 pub struct SelectedSeries {
     pub(super) series: Vec<u32>,
     pub(super) snapshot: Snapshot,
 }
 
-/// Series of a head in no order: what is asked for labels alone.
+/// Series of a head in no order, for queries of labels alone.
 #[derive(Default)]
 pub struct MatchingSeries {
     pub(super) series: RoaringBitmap,
@@ -29,12 +29,12 @@ pub struct MatchingSeries {
 }
 
 impl SelectedSeries {
-    /// How many there are.
+    /// The number of series.
     pub fn len(&self) -> usize {
         self.series.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
@@ -44,7 +44,7 @@ impl SelectedSeries {
         self.snapshot.id(self.series[at])
     }
 
-    /// The labels of a series, by name, without building a set of them.
+    /// The labels of a series, by name, without building a label set.
     pub fn pairs(&self, at: usize) -> impl Iterator<Item = (&str, &str)> + Clone {
         self.snapshot.texts_of(self.series[at])
     }
@@ -54,7 +54,7 @@ impl SelectedSeries {
         self.snapshot.pairs(self.series[at])
     }
 
-    /// The text with a number: the same text of the same head has one number.
+    /// The text with this number. Equal texts of the same head have the same number.
     pub fn text(&self, number: u32) -> &str {
         self.snapshot.texts.get(number)
     }
@@ -69,46 +69,46 @@ impl SelectedSeries {
         look(&segment.rows()[place])
     }
 
-    /// Samples of a series, those of one instant that came out of order counted each.
+    /// Number of samples of a series. In Graphite's series, counts all samples of an instant.
     pub fn rows(&self, at: usize) -> usize {
         self.look(at, SeriesRows::len)
     }
 
-    /// Earliest and latest time of a series in milliseconds.
+    /// Earliest and latest time of a series, in milliseconds.
     pub fn bounds_ms(&self, at: usize) -> Option<(i64, i64)> {
         self.look(at, SeriesRows::bounds_ms)
     }
 
-    /// The samples of a series from the first to the last of these milliseconds, by time, and how many
-    /// repeated ones were left out: the first that came stays.
+    /// The samples of a series between these milliseconds, both inclusive, by time, one of each instant.
+    /// Also returns the number of samples that were left out.
     pub fn samples(&self, at: usize, times_ms: (i64, i64)) -> (SampleColumns, u64) {
         self.look(at, SeriesRows::copy).columns(times_ms)
     }
 
-    /// The parts of a series of a sealed head by which some of its samples are read without the others;
-    /// nothing when they are not worth it.
+    /// The parts of a series of a sealed head, by which some of its samples are read without the others;
+    /// `None` if they are not worth it.
     pub fn parts(&self, at: usize) -> Option<SeriesParts> {
         self.look(at, SeriesRows::parts)
     }
 
-    /// As [`SelectedSeries::samples`], by the parts of the series.
+    /// Does the same as [`SelectedSeries::samples`], and reads only the necessary parts.
     pub fn samples_of(&self, at: usize, parts: &SeriesParts, times_ms: (i64, i64)) -> (SampleColumns, u64) {
         self.look(at, |rows| rows.columns_of(parts, times_ms))
     }
 }
 
 impl MatchingSeries {
-    /// How many there are.
+    /// The number of series.
     pub fn len(&self) -> usize {
         self.series.len() as usize
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// Number of a series among all of the head.
+    /// The number of a series in the head.
     fn number(&self, at: usize) -> u32 {
         self.series.select(at as u32).unwrap_or_default()
     }
@@ -123,24 +123,24 @@ impl MatchingSeries {
         self.snapshot.labels(self.number(at))
     }
 
-    /// Names of labels that one of them has, each once, in any order.
+    /// The label names of the series, each once, in any order.
     pub fn label_names(&self) -> impl Iterator<Item = &str> {
         let names = self.tenant.as_ref().map(|tenant| tenant.names_of(&self.series));
         names.into_iter().flatten().map(|name| self.snapshot.texts.get(name))
     }
 
-    /// Values of a label that one of them has, each once, in any order.
+    /// The values of a label of the series, each once, in any order.
     pub fn label_values(&self, name: &str) -> impl Iterator<Item = &str> + use<'_> {
         let values = self.tenant.as_ref().map(|tenant| tenant.values_of(&self.snapshot, name, &self.series));
         values.into_iter().flatten().map(|value| self.snapshot.texts.get(value))
     }
 }
 
-/// Combinations of the values of several labels that some series of a head have.
+/// Combinations of the values of several labels in series of a head.
 #[derive(Default)]
 pub struct JoinedValues {
     snapshot: Snapshot,
-    /// Values of a combination.
+    /// Number of values in a combination.
     width: usize,
     /// Numbers of the texts, one combination after the other.
     numbers: Vec<u32>,
@@ -164,7 +164,7 @@ impl JoinedValues {
 }
 
 impl MatchingSeries {
-    /// Combinations of the values of several labels, each once, at most one more than there may be.
+    /// Distinct combinations of the values of several labels, at most one more than the limit.
     pub fn joined_values(self, wanted: &JoinedLabels) -> JoinedValues {
         let number = |label: &String| self.tenant.as_ref()?.number_of(label);
         let Some(names) = wanted.labels.iter().map(number).collect::<Option<Vec<u32>>>() else {
@@ -173,7 +173,7 @@ impl MatchingSeries {
         let mut found: HashSet<Box<[u32]>, RandomState> = HashSet::default();
         let (mut numbers, mut values) = (Vec::new(), Vec::with_capacity(names.len()));
         for series in &self.series {
-            // A job that is stopped gives an answer that nobody uses.
+            // The result of a stopped job is not used.
             if found.len() > wanted.limit || sandur_base::job::spend(names.len()).is_err() {
                 break;
             }
@@ -189,15 +189,15 @@ impl MatchingSeries {
     }
 }
 
-/// Values of a label that some series of a head have, in the order of texts.
+/// The sorted values of a label in series of a head.
 pub struct SortedValues {
     snapshot: Snapshot,
-    /// Numbers of the texts.
+    /// The numbers of the texts.
     values: Vec<u32>,
 }
 
 impl MatchingSeries {
-    /// The values of a label that one of them has, sorted.
+    /// The sorted values of a label of the series.
     pub fn sorted_values(self, name: &str) -> SortedValues {
         let of = self.tenant.as_ref().map(|tenant| tenant.values_of(&self.snapshot, name, &self.series));
         SortedValues::new(self.snapshot, of.unwrap_or_default())
@@ -205,7 +205,7 @@ impl MatchingSeries {
 }
 
 impl SortedValues {
-    /// Of values in any order.
+    /// Sorts values and drops duplicates.
     pub(super) fn new(snapshot: Snapshot, mut values: Vec<u32>) -> Self {
         values.sort_unstable();
         values.dedup();
@@ -213,7 +213,7 @@ impl SortedValues {
         Self { snapshot, values }
     }
 
-    /// The values from a position on.
+    /// The values from this position on.
     pub fn iter(&self, from: usize) -> impl Iterator<Item = &str> {
         self.values[from..].iter().map(|value| self.snapshot.texts.get(*value))
     }

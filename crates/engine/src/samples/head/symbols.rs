@@ -1,6 +1,6 @@
-//! Label names and values of a tenant's series in a head, each once.
+//! The label names and values of a tenant's series in a head, each stored once.
 //!
-//! A series names its labels by numbers, because most of its strings are those of other series as well.
+//! A series refers to its labels by numbers, because it shares most strings with other series.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use sandur_model::Labels;
 
 use crate::growing::Growing;
 
-/// Bytes that a string takes beside its text: the shared string, its place in the list and in the table.
+/// Bytes of a string in addition to its text: the shared string, and its entries in the list and in the
+/// hash table.
 pub(super) const SYMBOL_BYTES: u64 = 56;
 
-/// Numbers of strings; they only grow.
+/// Numbers of strings. Strings are never removed.
 #[derive(Default)]
 pub(super) struct Symbols {
     numbers: HashTable<u32>,
@@ -23,7 +24,7 @@ pub(super) struct Symbols {
     bytes: u64,
 }
 
-/// The strings of a moment, by number.
+/// A snapshot of the strings, by number.
 #[derive(Clone, Default)]
 pub(super) struct Texts(Growing<Arc<str>>);
 
@@ -34,7 +35,7 @@ impl Symbols {
         self.numbers.find(self.hasher.hash_one(text), is_it).copied()
     }
 
-    /// The number of a string, which gets one if it has none.
+    /// Returns the number of a string. Adds the string if it is new.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.find(text) {
             return number;
@@ -48,7 +49,7 @@ impl Symbols {
         number
     }
 
-    /// The string of a number.
+    /// The string with this number.
     pub(super) fn get(&self, number: u32) -> &str {
         self.list.get(number as usize)
     }
@@ -58,24 +59,24 @@ impl Symbols {
         self.bytes
     }
 
-    /// The strings so far.
+    /// A snapshot of the strings.
     pub(super) fn texts(&self) -> Texts {
         Texts(self.list.clone())
     }
 }
 
 impl Texts {
-    /// The string of a number.
+    /// The string with this number.
     pub(super) fn get(&self, number: u32) -> &str {
         self.0.get(number as usize)
     }
 
-    /// How many there are.
+    /// The number of strings.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The label set that these numbers stand for.
+    /// The label set with these numbers of names and values.
     pub(super) fn labels(&self, pairs: impl Iterator<Item = (u32, u32)>) -> Labels {
         Labels::from_pairs(pairs.map(|(name, value)| (self.get(name), self.get(value))))
     }

@@ -1,12 +1,12 @@
-//! The series of one tenant in a head: who they are, and where their samples are.
+//! The series of one tenant in a head: their identities, and their samples.
 //!
-//! Series are numbered in the order in which they came, and lie in segments of [`SEGMENT`]. A full segment
-//! is shared with those who look; of the open one they get a copy. What a series is (its id, and its labels
-//! as numbers of strings) never changes; its samples stand under the lock of their segment, so that an
-//! inserter who takes the series of a scrape in order takes one lock for hundreds of them.
+//! Series are numbered in the order of their arrival, in segments of [`SEGMENT`]. A full segment is
+//! shared with readers; of the open one they get a copy. The identity of a series (its id, and its
+//! labels as numbers of strings) never changes. Its samples are under the lock of the segment, so an
+//! inserter that appends the series of a scrape in order takes one lock for hundreds of them.
 //!
-//! Names of labels repeat: the names of a series are one number of a list of names, its *shape*. Series of
-//! Graphite's also stand in a tree of their paths ([`super::paths`]).
+//! Label names repeat: the names of a series are one number of a list of names, its *shape*. Graphite's
+//! series are also in a tree of their paths ([`super::paths`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,30 +21,30 @@ use super::rows::SeriesRows;
 use super::symbols::{Symbols, Texts};
 use crate::growing::Growing;
 
-/// Series of a segment.
+/// Number of series in a segment.
 pub(super) const SEGMENT: usize = 256;
-/// Bytes of a series beside its labels and its samples: its id, shape and end of labels, its place among
-/// those who have an id, its rows, its place in the order, and what a flush takes to find that order.
+/// Bytes of a series in addition to its labels and samples: id, shape and end of labels, its entry in
+/// the table of ids, its rows, its position in the order, and what a flush needs to compute that order.
 pub(super) const SERIES_BYTES: u64 = 24 + 10 + size_of::<SeriesRows>() as u64 + 8 + 24;
-/// Bytes of a label of a series beside its postings.
+/// Bytes of a label of a series in addition to its postings.
 pub(super) const LABEL_BYTES: u64 = size_of::<u32>() as u64;
-/// Bytes of a shape beside its names and levels.
+/// Bytes of a shape in addition to its names and levels.
 const SHAPE_BYTES: u64 = 96;
 
-/// Samples of the series of a segment.
+/// The samples of the series of a segment.
 type Rows = Arc<Mutex<Vec<SeriesRows>>>;
 
-/// What the series of a segment are.
+/// The identities of the series of a segment.
 #[derive(Clone, Default)]
 struct Identities {
     ids: Vec<StreamId>,
     shapes: Vec<u32>,
-    /// Where the values of each end.
+    /// The end of the values of each series.
     ends: Vec<u32>,
     values: Vec<u32>,
 }
 
-/// Some of the series.
+/// A range of series.
 #[derive(Default)]
 pub(super) struct Segment {
     identities: Identities,
@@ -60,7 +60,7 @@ pub(super) struct SeriesTable {
     open_rows: Rows,
     shape_numbers: HashMap<Arc<[u32]>, u32, RandomState>,
     shapes: Growing<Arc<[u32]>>,
-    /// Where the labels of the levels of a path stand, for each shape.
+    /// The positions of the labels of a path's levels, for each shape.
     levels: Vec<Box<[u32]>>,
     symbols: Symbols,
     index: Index,
@@ -68,7 +68,7 @@ pub(super) struct SeriesTable {
     bytes: u64,
 }
 
-/// All series of a moment.
+/// All series at one moment.
 #[derive(Clone, Default)]
 pub(super) struct Snapshot {
     full: Arc<Vec<Arc<Segment>>>,
@@ -89,19 +89,19 @@ impl Identities {
 }
 
 impl Segment {
-    /// The samples, locked.
+    /// Locks the samples.
     pub(super) fn rows(&self) -> MutexGuard<'_, Vec<SeriesRows>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The hash of an id: it is one.
+/// The hash of an id, which is itself a hash.
 fn hash_of(id: StreamId) -> u64 {
     id.0 as u64
 }
 
 impl SeriesTable {
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn len(&self) -> usize {
         self.full.len() * SEGMENT + self.open.len()
     }
@@ -115,8 +115,8 @@ impl SeriesTable {
         }
     }
 
-    /// The number of a series. `guess` is looked at first: in most requests series come in the order in which
-    /// they came before.
+    /// Returns the number of a series. Tries `guess` first, because in most requests series are in the
+    /// order of earlier requests.
     #[inline]
     pub(super) fn find(&self, id: StreamId, guess: u32) -> Option<u32> {
         if self.id(guess) == Some(id) {
@@ -125,7 +125,7 @@ impl SeriesTable {
         self.by_id.find(hash_of(id), |number| self.id(*number) == Some(id)).copied()
     }
 
-    /// Adds a series that is not there.
+    /// Adds a series that is not in the table.
     pub(super) fn add(&mut self, id: StreamId, labels: &Labels) -> u32 {
         let number = self.len() as u32;
         let names: Vec<u32> = labels.iter().map(|(name, _)| self.symbols.number(name)).collect();
@@ -172,7 +172,8 @@ impl SeriesTable {
         number
     }
 
-    /// Where the labels of the levels of a path stand among these: of the first level, the second, and so on.
+    /// The positions of the labels of a path's levels among these names: of the first level, the second,
+    /// and so on.
     fn levels_of(&self, names: &[u32]) -> Box<[u32]> {
         let level = |(place, name): (u32, &u32)| Some((graphite_level_of(self.symbols.get(*name))?, place));
         let mut levels: Vec<(usize, u32)> = (0..).zip(names).filter_map(level).collect();
@@ -181,12 +182,12 @@ impl SeriesTable {
         without_gaps.map(|((_, place), _)| place).collect()
     }
 
-    /// Which nodes stand below which.
+    /// The tree of paths.
     pub(super) fn paths(&self) -> &Paths {
         &self.paths
     }
 
-    /// Which series have which labels.
+    /// The index of labels to series.
     pub(super) fn index(&self) -> &Index {
         &self.index
     }
@@ -196,19 +197,19 @@ impl SeriesTable {
         &self.symbols
     }
 
-    /// Bytes of everything but samples.
+    /// Bytes of everything except samples.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes + self.symbols.bytes() + self.index.bytes() + self.paths.bytes()
     }
 
-    /// All series of now.
+    /// A snapshot of all series.
     pub(super) fn snapshot(&self) -> Snapshot {
         let open = Segment { identities: self.open.clone(), rows: Arc::clone(&self.open_rows) };
         let (full, shapes) = (Arc::clone(&self.full), self.shapes.clone());
         Snapshot { full, open: Arc::new(open), shapes, texts: self.symbols.texts() }
     }
 
-    /// The samples of the series of a segment.
+    /// Locks the samples of a segment.
     pub(super) fn rows(&self, segment: usize) -> MutexGuard<'_, Vec<SeriesRows>> {
         match self.full.get(segment) {
             Some(segment) => segment.rows(),
@@ -218,12 +219,12 @@ impl SeriesTable {
 }
 
 impl Snapshot {
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn len(&self) -> usize {
         self.full.len() * SEGMENT + self.open.identities.len()
     }
 
-    /// The segment of a series, and its place there.
+    /// The segment of a series, and its position there.
     pub(super) fn place(&self, number: u32) -> (&Segment, usize) {
         let (segment, at) = (number as usize / SEGMENT, number as usize % SEGMENT);
         (self.full.get(segment).map_or(&*self.open, |segment| &**segment), at)
@@ -235,19 +236,19 @@ impl Snapshot {
         segment.identities.ids[at]
     }
 
-    /// Numbers of names and values of a series' labels, by name.
+    /// The numbers of the names and values of a series' labels, by name.
     pub(super) fn pairs(&self, number: u32) -> impl ExactSizeIterator<Item = (u32, u32)> + Clone + '_ {
         let (segment, at) = self.place(number);
         let names = self.shapes.get(segment.identities.shapes[at] as usize);
         names.iter().copied().zip(segment.identities.values(at).iter().copied())
     }
 
-    /// Number of the value of a label.
+    /// The number of the value of a label.
     pub(super) fn value(&self, number: u32, name: u32) -> Option<u32> {
         self.pairs(number).find(|(own, _)| *own == name).map(|(_, value)| value)
     }
 
-    /// Names and values of a series' labels, by name.
+    /// The names and values of a series' labels, by name.
     pub(super) fn texts_of(&self, number: u32) -> impl Iterator<Item = (&str, &str)> + Clone {
         self.pairs(number).map(|(name, value)| (self.texts.get(name), self.texts.get(value)))
     }
@@ -257,7 +258,7 @@ impl Snapshot {
         self.texts.labels(self.pairs(number))
     }
 
-    /// The samples of the series of a segment, all segments in order.
+    /// All segments in order.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         let open = std::iter::once(&*self.open).filter(|open| open.identities.len() > 0);
         self.full.iter().map(|segment| &**segment).chain(open)

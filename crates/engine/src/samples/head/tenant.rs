@@ -1,7 +1,8 @@
 //! The samples of one tenant in a head.
 //!
-//! One inserter at a time. It looks series up by their ids, in the order of the request, and appends to one
-//! segment of them after the other; only a series that is new takes the table's lock from those who read.
+//! There is one inserter at a time. It looks up series by their ids, in the order of the request, and
+//! appends to one segment after the other. Only a new series takes the table's write lock, which blocks
+//! readers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -19,18 +20,18 @@ use super::table::{SEGMENT, SeriesTable, Snapshot};
 use super::versions::{Counting, Slot, Versions};
 use super::walk::Walk;
 
-/// One in so many series is quicker looked at than a tree of paths is walked.
+/// If at most this fraction of all series match, examining them is faster than walking the tree of paths.
 const FEW_SHARE: usize = 4_096;
 
 /// The samples of one tenant.
 pub(super) struct TenantSamples {
     first_ms: AtomicI64,
     last_ms: AtomicI64,
-    /// Bytes that it takes.
+    /// Bytes that the tenant takes.
     bytes: AtomicU64,
-    /// Whether a series may have no sample, but exemplars, or samples that earlier heads have as well.
+    /// Whether a series may have no sample here: only exemplars, or samples that earlier heads have as well.
     has_bare: AtomicBool,
-    /// Whether series were named whose first samples are still being appended.
+    /// Whether series were added whose first samples are still being appended.
     is_naming: AtomicBool,
     table: RwLock<SeriesTable>,
     order: KeptOrder,
@@ -59,12 +60,13 @@ impl TenantSamples {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its exemplars and metadata.
+    /// The exemplars and metadata.
     pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
         self.beside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a series, which gets one if it is new; gives the bytes that it takes then.
+    /// Returns the number of a series, and adds the series if it is new. Also returns the bytes that a
+    /// new series takes.
     pub(super) fn intern(&self, id: StreamId, labels: &Labels) -> (u32, u64) {
         if let Some(number) = self.table().find(id, 0) {
             return (number, 0);
@@ -75,7 +77,7 @@ impl TenantSamples {
         (number, table.bytes() - before)
     }
 
-    /// The same for a series that may be there for its exemplars alone.
+    /// The same for a series that may have only exemplars.
     pub(super) fn intern_bare(&self, id: StreamId, labels: &Labels) -> (u32, u64) {
         let (number, grown) = self.intern(id, labels);
         if grown > 0 {
@@ -84,7 +86,8 @@ impl TenantSamples {
         (number, grown)
     }
 
-    /// Numbers of the series that have samples in the batch, in their order, and bytes that new ones take.
+    /// The numbers of the batch's series, in order; series without samples are not added. Also returns
+    /// the bytes of new series.
     fn numbers(&self, batch: &SampleBatch) -> (Vec<u32>, u64) {
         let (mut numbers, mut guess) = (Vec::with_capacity(batch.series.len()), 0);
         let (mut unknown, mut grown) = (Vec::new(), 0);
@@ -109,7 +112,7 @@ impl TenantSamples {
         (numbers, grown)
     }
 
-    /// Marks the series of a batch that are here.
+    /// Marks the series of a batch that this tenant has.
     pub(super) fn mark_known(&self, batch: &SampleBatch, known: &mut [bool]) {
         let (table, mut guess) = (self.table(), 0);
         for (series, known) in batch.series.iter().zip(known) {
@@ -120,7 +123,7 @@ impl TenantSamples {
         }
     }
 
-    /// Appends the samples of a batch, but for those that the same tenant has in earlier heads.
+    /// Appends the samples of a batch, except those that the same tenant has in earlier heads.
     pub(super) fn append(&self, frame: u32, batch: &SampleBatch, earlier: &[Arc<TenantSamples>]) -> Taken {
         let (first_ms, last_ms) = self.widen(batch);
         let touches = |of: &&Arc<TenantSamples>| {
@@ -139,7 +142,7 @@ impl TenantSamples {
             let mut rows = match locked.take() {
                 Some((same, rows)) if same == segment => rows,
                 other => {
-                    // The lock before is free first: readers take one at a time as well.
+                    // Releases the previous lock first: readers also take one lock at a time.
                     drop(other);
                     table.rows(segment)
                 }
@@ -160,19 +163,19 @@ impl TenantSamples {
         taken
     }
 
-    /// The number of a series that is here.
+    /// The number of a series, if the tenant has it.
     pub(super) fn number_of_series(&self, id: StreamId) -> Option<u32> {
         self.table().find(id, 0)
     }
 
-    /// What a new sample of a series is to the one that is here of the same instant.
+    /// Compares a new sample with the series' sample of the same instant; `None` if there is none.
     pub(super) fn repeats(&self, number: u32, (time_ms, new): (i64, NewValue<'_>)) -> Option<Appended> {
         let table = self.table();
         let rows = table.rows(number as usize / SEGMENT);
         rows[number as usize % SEGMENT].repeats(time_ms, new)
     }
 
-    /// Appends float samples and histograms of one series that were in another head.
+    /// Appends floats and histograms of one series from another head.
     pub(super) fn append_rows(
         &self,
         (id, labels): (StreamId, &Labels),
@@ -197,8 +200,8 @@ impl TenantSamples {
         taken
     }
 
-    /// Makes the bounds hold all samples of a batch, whose first and last time it gives, before they come: a
-    /// reader who sees a sample also sees that it is within them.
+    /// Widens the bounds to all samples of a batch, and returns the batch's first and last time. Called
+    /// before the samples are appended: a reader that sees a sample also sees bounds that contain it.
     fn widen(&self, batch: &SampleBatch) -> (i64, i64) {
         let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
         let times = batch.timestamps.iter().copied().chain(histograms);
@@ -208,53 +211,54 @@ impl TenantSamples {
         (first, last)
     }
 
-    /// Makes the bounds hold these times.
+    /// Widens the bounds to these times.
     pub(super) fn widen_to(&self, first_ms: i64, last_ms: i64) {
         self.first_ms.fetch_min(first_ms, Ordering::AcqRel);
         self.last_ms.fetch_max(last_ms, Ordering::AcqRel);
     }
 
-    /// Counts samples that were appended; a reader that sees the count sees them.
+    /// Counts appended samples. A reader that sees the count also sees the samples.
     fn count(&self, counting: Counting) {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
     }
 
-    /// Notes that it takes this much more.
+    /// Adds to the bytes that the tenant takes.
     pub(super) fn note_grown(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that it takes.
+    /// The bytes that the tenant takes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How many series there are.
+    /// The number of series.
     pub(super) fn series(&self) -> usize {
         self.table().len()
     }
 
-    /// First and last time of samples and exemplars; `None` without any.
+    /// First and last time of samples and exemplars, in milliseconds; `None` without any.
     pub(super) fn bounds_ms(&self) -> Option<(i64, i64)> {
         let (first, last) = (self.first_ms.load(Ordering::Acquire), self.last_ms.load(Ordering::Acquire));
         (first <= last).then_some((first, last))
     }
 
-    /// How many samples it holds of which times.
+    /// The number of samples by time slot.
     pub(super) fn slots(&self) -> Vec<Slot> {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).slots().collect()
     }
 
-    /// All series of now.
+    /// A snapshot of all series.
     pub(super) fn snapshot(&self) -> Snapshot {
         self.table().snapshot()
     }
 
-    /// The series that pass all matchers and have samples from the first to the last of these milliseconds.
+    /// The series that match all matchers and have samples between these milliseconds, both inclusive.
     pub(super) fn matching(&self, matchers: &[Matcher], times_ms: (i64, i64)) -> (Snapshot, RoaringBitmap) {
         let (snapshot, mut found) = matching(&self.table, matchers);
         let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
-        // Looked at after the series were found: whoever is not naming by now has appended their samples.
+        // Read after the series were found: an inserter that is not adding series by now has appended
+        // their samples.
         let may_be_empty = self.has_bare.load(Ordering::Acquire) || self.is_naming.load(Ordering::Acquire);
         if may_be_empty || !self.bounds_ms().is_some_and(covers) {
             found = touching(&snapshot, &found, times_ms);
@@ -262,9 +266,9 @@ impl TenantSamples {
         (snapshot, found)
     }
 
-    /// Numbers of the values of labels, in the order of these, that series have together which pass all
-    /// matchers and have samples in these milliseconds, or a few more than the limit; nothing where the
-    /// tree of paths does not tell.
+    /// The values of labels, as numbers in the order of `labels`, of series that match all matchers and
+    /// have samples between these milliseconds. May stop soon after the limit. `None` if the tree of
+    /// paths cannot answer this.
     pub(super) fn in_paths(
         &self,
         labels: &[String],
@@ -273,7 +277,7 @@ impl TenantSamples {
         limit: usize,
     ) -> Option<(Snapshot, Vec<u32>)> {
         let walk = Walk::of(matchers, labels)?;
-        // Series may be there without samples.
+        // Some series may have no samples.
         if self.has_bare.load(Ordering::Acquire) || self.few_series(matchers) {
             return None;
         }
@@ -281,13 +285,14 @@ impl TenantSamples {
         let is_covered = || self.bounds_ms().is_some_and(covers);
         let snapshot = self.snapshot();
         let tree = (&self.table, &snapshot);
-        // Bounds are wider before a series is there, whose samples are durable already.
+        // Bounds are widened before a series is added, whose samples are then already durable.
         let covered = is_covered().then(|| walk.names(tree, None, limit)).filter(|_| is_covered());
         let names = covered.unwrap_or_else(|| walk.names(tree, Some(times_ms), limit));
         Some((snapshot, names))
     }
 
-    /// Whether so few series have the last node of a path that they are quicker looked at than the tree.
+    /// Whether so few series have the last node of the path that examining them is faster than walking
+    /// the tree.
     fn few_series(&self, matchers: &[Matcher]) -> bool {
         let table = self.table();
         let number = |text: &str| table.symbols().find(text);
@@ -305,7 +310,7 @@ impl TenantSamples {
         self.order.sort(snapshot, series)
     }
 
-    /// Numbers of the names of labels that some of the series have.
+    /// The numbers of the label names that some of the series have.
     pub(super) fn names_of(&self, series: &RoaringBitmap) -> Vec<u32> {
         let table = self.table();
         let index = table.index();
@@ -313,13 +318,13 @@ impl TenantSamples {
         index.names().filter(has_one).collect()
     }
 
-    /// The number of a label's name, if a series has it.
+    /// The number of a label name, if some series has it.
     pub(super) fn number_of(&self, name: &str) -> Option<u32> {
         self.table().symbols().find(name)
     }
 
-    /// Numbers of the values of a label that some of the series have: whichever are fewer are looked through,
-    /// the values or the series.
+    /// The numbers of the label's values that some of the series have. Examines either the values or the
+    /// series, whichever are fewer.
     pub(super) fn values_of(&self, snapshot: &Snapshot, name: &str, series: &RoaringBitmap) -> Vec<u32> {
         let table = self.table();
         let Some(name) = table.symbols().find(name) else { return Vec::new() };
@@ -339,7 +344,7 @@ fn has_samples(series: &SeriesSamples) -> bool {
     !series.samples.is_empty() || !series.histograms.is_empty()
 }
 
-/// Those of the series that have samples in these milliseconds.
+/// The series that have samples between these milliseconds.
 fn touching(snapshot: &Snapshot, series: &RoaringBitmap, (first_ms, last_ms): (i64, i64)) -> RoaringBitmap {
     let mut found = RoaringBitmap::new();
     for (segment, number) in snapshot.segments().zip((0u32..).step_by(SEGMENT)) {

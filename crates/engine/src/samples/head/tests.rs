@@ -1,4 +1,4 @@
-//! The head against plain expectations, and against a naive map over random samples.
+//! Compares the head with explicit expectations, and with a naive map over random samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn batch(samples: &[(&str, &str, i64, f64)]) -> SampleBatch {
     batch
 }
 
-/// A head of these batches, one a frame, and the budget that pays.
+/// A head with one frame per batch, and the budget that pays for it.
 fn head_of(batches: &[SampleBatch]) -> (SampleHead, MemoryBudget) {
     let budget = MemoryBudget::root("test", 1 << 30);
     let head = SampleHead::new(Id(1), 7);
@@ -49,7 +49,7 @@ fn found(head: &SampleHead, matchers: &[Matcher], range: TimeRange) -> Found {
 }
 
 #[test]
-fn series_come_sorted_and_selected_by_matchers_and_time() {
+fn series_are_sorted_and_selected_by_matchers_and_time() {
     let (head, _) = head_of(&[
         batch(&[("up", "b", 1_000, 1.0), ("up", "a", 1_000, 0.0), ("go", "a", 1_000, 7.0)]),
         batch(&[("up", "a", 2_000, 1.0)]),
@@ -70,7 +70,7 @@ fn series_come_sorted_and_selected_by_matchers_and_time() {
 }
 
 #[test]
-fn a_floor_cuts_at_its_frame_and_takes_its_memory_along() {
+fn a_cut_at_a_floor_moves_later_frames_and_their_memory() {
     let frames: Vec<_> = (0..10).map(|n| batch(&[("up", "a", n * 1_000, n as f64)])).collect();
     let (head, budget) = head_of(&frames);
     let before = budget.used();
@@ -88,7 +88,7 @@ fn a_floor_cuts_at_its_frame_and_takes_its_memory_along() {
 }
 
 #[test]
-fn a_sample_changes_the_version_of_its_minute_alone() {
+fn a_sample_changes_only_the_version_of_its_minute() {
     let (head, budget) = head_of(&[batch(&[("up", "a", 1_000, 1.0)])]);
     let tenant = TenantId::default_tenant();
     let before = head.holdings(&tenant, TimeRange::ALL);
@@ -103,7 +103,7 @@ fn a_sample_changes_the_version_of_its_minute_alone() {
     let later = insert(9, batch(&[("up", "a", 61_000, 1.0)]));
     assert_eq!((later.len(), later[0].version), (2, after[0].version));
     let same = insert(10, batch(&[("up", "a", 61_000, 2.0)]));
-    assert_eq!(same, later, "what was not taken changes nothing");
+    assert_eq!(same, later, "a sample that was left out changes nothing");
 }
 
 fn matcher(name: &str, op: MatchOp, value: &str) -> Matcher {
@@ -150,7 +150,7 @@ fn exemplars_and_metadata_are_found_and_cut_at_floors() {
     let up = vec![matcher("__name__", MatchOp::Equal, "up")];
     assert_eq!(ids(&head, &[up], TimeRange::new(0, 600_000_000)), ["first"]);
     assert_eq!(told(&head), 1);
-    assert_eq!(found(&head, &[], TimeRange::ALL).len(), 1, "a series without samples is no answer");
+    assert_eq!(found(&head, &[], TimeRange::ALL).len(), 1, "a series without samples is not selected");
     let rest = head.since_floor(9);
     assert_eq!(ids(&rest, &[], TimeRange::ALL), ["third", "second"]);
     assert_eq!(told(&rest), 1);
@@ -160,7 +160,7 @@ fn exemplars_and_metadata_are_found_and_cut_at_floors() {
 }
 
 #[test]
-fn exemplars_that_no_block_can_hold_are_not_taken_and_others_widen_the_bounds() {
+fn exemplars_outside_of_the_block_range_are_dropped_and_others_widen_the_bounds() {
     let mut frame = batch(&[("up", "a", 1_000, 1.0)]);
     for timestamp in [i64::MIN, i64::MAX, -5_000, 9_000] {
         frame.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp });
@@ -192,7 +192,7 @@ fn histograms_and_start_times_survive_a_cut() {
     assert!(columns.histograms[0].integer);
 }
 
-/// More series than are sorted when they are asked for.
+/// More series than are sorted directly.
 fn many() -> (SampleHead, Vec<Arc<Labels>>) {
     let label_sets: Vec<Arc<Labels>> = (0..5_000u32)
         .map(|n| {
@@ -200,7 +200,7 @@ fn many() -> (SampleHead, Vec<Arc<Labels>>) {
             let (name, pod, le) = (format!("m{}", n % 7), format!("p{}", n % 501), (n / 13).to_string());
             let pairs = [("__name__", name.as_str()), ("pod", &pod), ("le", &le)];
             let pairs = pairs.into_iter().take(if n % 11 == 0 { 2 } else { 3 });
-            // Rollups of series with tags, of others, and points of the former.
+            // Rollups of series with tags, rollups of other series, and points of the former.
             let labels = ["__graphite__", "__archive__", "__rollup__"].iter().enumerate();
             let more = labels.filter(|(at, _)| n % 17 == 0 && n >> at & 1 == 1).map(|(_, name)| (*name, "v"));
             Arc::new(Labels::from_pairs(pairs.chain(more)))
@@ -215,14 +215,14 @@ fn many() -> (SampleHead, Vec<Arc<Labels>>) {
             &batch,
             MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap(),
         );
-        // The order is made in between, and series that come later are merged into it.
+        // The order is cached in between, and later series are merged into it.
         head.select(&TenantId::default_tenant(), &[], TimeRange::ALL);
     }
     (head, label_sets)
 }
 
 #[test]
-fn many_series_come_sorted_whatever_is_asked_of_them() {
+fn many_series_are_sorted_for_every_selection() {
     let (head, label_sets) = many();
     let tenant = TenantId::default_tenant();
     let all = |op: fn() -> Vec<Matcher>| {
@@ -258,10 +258,10 @@ fn many_series_come_sorted_whatever_is_asked_of_them() {
     all(|| vec![matcher("pod", MatchOp::Equal, "p1"), matcher("pod", MatchOp::Equal, "p2")]);
 }
 
-/// Two readers look while samples and series come: what they see of a series is how it was at some moment,
-/// and never less than before.
+/// Two readers read while samples and series are inserted. They always see a series as it was at some
+/// moment, and never fewer samples than before.
 #[test]
-fn readers_see_prefixes_while_samples_come() {
+fn readers_see_prefixes_during_inserts() {
     let pods: Vec<String> = (0..600).map(|n| format!("p{n}")).collect();
     let head = SampleHead::new(Id(1), 0);
     let budget = MemoryBudget::root("test", 1 << 30);
@@ -285,7 +285,7 @@ fn readers_see_prefixes_while_samples_come() {
             });
         }
         for time in 0..40i64 {
-            // New series come with every scrape.
+            // Every scrape adds new series.
             for part in pods[..pods.len() * (time as usize + 1) / 40].chunks(100) {
                 let rows = part.iter().flat_map(|pod| {
                     let is_new =
@@ -301,7 +301,8 @@ fn readers_see_prefixes_while_samples_come() {
     assert_eq!(head.series(&TenantId::default_tenant()), 600);
 }
 
-/// What a series of ten labels takes with twenty samples, as of a scrape each 15 s and a flush each 5 min.
+/// The memory of a series with ten labels and twenty samples, as of scrapes every 15 s and flushes every
+/// 5 min.
 #[test]
 fn an_active_series_takes_less_than_600_bytes() {
     let series = 5_000;
@@ -340,7 +341,7 @@ fn an_active_series_takes_less_than_600_bytes() {
 
 proptest! {
     #[test]
-    fn every_head_is_as_a_map_that_keeps_the_first(
+    fn every_head_equals_a_map_that_keeps_the_first_sample(
         frames in prop::collection::vec(prop::collection::vec((0..3usize, 0..20i64), 1..8), 1..20),
         floor in 0..20u64,
     ) {
@@ -366,7 +367,7 @@ proptest! {
             all.into_iter().map(|(labels, samples)| (labels, samples.into_iter().collect())).collect()
         };
         prop_assert_eq!(found(&head, &[], TimeRange::ALL), naive(0));
-        // A sample that was refused because the head had one before the cut is in a block by then.
+        // A sample that was left out because the head had one before the cut is in a block by then.
         let rest = head.since_floor(7 + floor);
         let times = |found: Found| -> Vec<(String, Vec<i64>)> {
             let times_of = |samples: Vec<(i64, f64)>| samples.into_iter().map(|s| s.0).collect();
@@ -387,7 +388,7 @@ fn texts_of(joined: &JoinedValues) -> BTreeSet<String> {
 }
 
 #[test]
-fn combinations_of_values_are_those_of_the_matching_series() {
+fn combinations_of_values_are_from_matching_series() {
     let mut samples = SampleBatch::new(TenantId::default_tenant());
     for n in 0..500 {
         let path = format!("site{}.host{}.{}.load", n % 3, n % 50, ["cpu", "disk"][n % 2]);
@@ -406,10 +407,10 @@ fn combinations_of_values_are_those_of_the_matching_series() {
     let cpu = Matcher::new("__g2__", MatchOp::Equal, "cpu").unwrap();
     assert_eq!(joined(&[cpu], &["__g0__", "__g1__"], 100).len(), 75);
     assert_eq!(joined(&[], &["__g0__", "pod"], 100).len(), 0);
-    assert_eq!(joined(&[], &["__g1__", "__g0__"], 10).len(), 11, "one more than there may be tells that");
+    assert_eq!(joined(&[], &["__g1__", "__g0__"], 10).len(), 11, "one more than the limit shows the excess");
 }
 
-/// Conditions on the levels of paths: of one to four levels, of which series end on the last or not.
+/// Conditions on one to four levels of paths, whose series end on the last level or not.
 fn conditions_on_levels() -> impl Strategy<Value = Vec<Matcher>> {
     let of_level = prop_oneof![
         Just((MatchOp::Regex, ".+")),
@@ -430,10 +431,10 @@ fn conditions_on_levels() -> impl Strategy<Value = Vec<Matcher>> {
 }
 
 proptest! {
-    /// What the tree of paths tells is what the series tell that match, over paths that end where others go
-    /// on, history of archives and series without a path, whatever the times are.
+    /// The tree of paths returns the nodes of the matching series. The paths include some that end where
+    /// others continue, history of archives and series without a path, at arbitrary times.
     #[test]
-    fn nodes_of_paths_are_those_of_the_matching_series(
+    fn nodes_of_paths_are_from_matching_series(
         paths in prop::collection::vec((prop::collection::vec(0..9_usize, 1..5), 0..100_i64), 1..200),
         matchers in conditions_on_levels(),
         times in (0..100_i64, 0..120_i64),

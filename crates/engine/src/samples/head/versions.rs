@@ -1,28 +1,29 @@
-//! How many samples of which minutes a head took: what tells that an answer over some time may have changed.
+//! Counts the samples of a head by minute. The counts show whether a cached answer about some time may
+//! be outdated.
 //!
-//! Most samples are of the last minute, so what was computed of the minutes before stays valid while a head
-//! grows. **Invariant:** a sample is counted after it can be seen.
+//! Most new samples are of the last minute, so results for earlier minutes stay valid while a head
+//! grows. **Invariant:** a sample is counted after readers can see it.
 
 use std::collections::BTreeMap;
 
-/// Milliseconds of a slot, until there are too many.
+/// Milliseconds of a slot, until there are more than [`SLOTS_MAX`].
 const SLOT_MS: i64 = 60_000;
-/// Slots at most; with more of them each becomes four times as long.
+/// The most slots. Beyond that each becomes four times as long.
 const SLOTS_MAX: usize = 1_024;
 
-/// Samples by slots of time.
+/// Numbers of samples by time slot.
 pub(super) struct Versions {
     slot_ms: i64,
     slots: BTreeMap<i64, u64>,
 }
 
-/// Samples that are to be counted, most of one slot.
+/// Samples to be counted, most of them in one slot.
 #[derive(Default)]
 pub(super) struct Counting {
     counts: Vec<(i64, u64)>,
 }
 
-/// What a head holds of a slot.
+/// The samples of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) first_ms: i64,
@@ -49,7 +50,7 @@ impl Counting {
 }
 
 impl Versions {
-    /// Counts samples.
+    /// Adds counted samples.
     pub(super) fn count(&mut self, counting: Counting) {
         for (slot, count) in counting.counts {
             let slot = slot.div_euclid(self.slot_ms / SLOT_MS);
@@ -63,7 +64,7 @@ impl Versions {
         }
     }
 
-    /// The slots that hold samples, by time.
+    /// The slots with samples, by time.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.slots.iter().map(|(slot, rows)| {
             let first_ms = slot.saturating_mul(self.slot_ms);
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_are_far_apart_take_bounded_memory() {
+    fn times_far_apart_take_bounded_memory() {
         let slots = counted((0..100_000).map(|n| n * 3_600_000).chain([i64::MIN, i64::MAX]));
         assert!(slots.len() <= SLOTS_MAX, "{}", slots.len());
         assert_eq!(slots.iter().map(|slot| slot.rows).sum::<u64>(), 100_002);

@@ -1,8 +1,8 @@
-//! Walks down the tree of paths of a head ([`super::paths`]), level by level, as conditions on the labels of
-//! levels say: what is met are the nodes that fit, not the series below them.
+//! Walks down the tree of paths of a head ([`super::paths`]), level by level, by the conditions on the
+//! labels of levels. It visits only the matching nodes, not the series below them.
 //!
-//! Conditions are asked about names without the lock, each name once a level, since regular expressions take
-//! as long as their authors like; the lock is taken for some nodes at a time.
+//! Conditions are tested without the lock, on each name once per level, because users control the cost
+//! of regular expressions. The lock is held for a limited number of nodes at a time.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -15,26 +15,26 @@ use super::paths::ROOT;
 use super::rows::SeriesRows;
 use super::table::{SeriesTable, Snapshot};
 
-/// Nodes whose children are read at once, under the lock.
+/// Nodes whose children are read under one lock.
 const NODES_AT_ONCE: usize = 256;
-/// Series whose times are looked at between two looks at the tree.
+/// Series whose times are checked between two reads of the tree.
 const SERIES_AT_ONCE: usize = 4_096;
 
-/// What is looked for: nodes of one depth.
+/// The nodes to find, which are all of one depth.
 pub(super) struct Walk<'m> {
-    /// Conditions of each level, the first one of the path first.
+    /// The conditions of each level, from the root.
     levels: Vec<Vec<&'m Matcher>>,
-    /// Whether series end there; else others are below.
+    /// Whether to find nodes where series end, instead of inner nodes.
     of_series: bool,
-    /// The levels that are told, in the order in which they are.
+    /// The levels whose names are returned, in order.
     told: Vec<usize>,
 }
 
-/// A node that fits down to its level.
+/// A node that matches down to its level.
 #[derive(Clone, Copy)]
 enum Met {
     Node(u32),
-    /// The last node of a series, its parent and its name.
+    /// The last node of a series, with its parent and its name.
     End {
         parent: u32,
         series: u32,
@@ -43,8 +43,8 @@ enum Met {
 }
 
 impl<'m> Walk<'m> {
-    /// Where to go so that the conditions hold; nothing where they do not say how deep it is, or are not on
-    /// levels alone, or where the names of other labels are to be told.
+    /// Plans a walk for these conditions. `None` if they do not determine the depth, are not on levels
+    /// alone, or if names of other labels are requested.
     pub(super) fn of(matchers: &'m [Matcher], labels: &[String]) -> Option<Self> {
         let mut levels: Vec<Vec<&Matcher>> = Vec::new();
         for matcher in matchers {
@@ -69,8 +69,9 @@ impl<'m> Walk<'m> {
         Some(Self { told: told.collect::<Option<Vec<usize>>>()?, levels, of_series })
     }
 
-    /// Numbers of the names of each node that fits and has series with samples in these milliseconds, if it
-    /// matters, ordered by the names of each level: all of them, or a few more than the limit.
+    /// Returns the numbers of the names of each matching node, ordered by the names of each level. With
+    /// `times_ms`, only nodes that have series with samples between these milliseconds. Returns all of
+    /// them, or a few more than the limit.
     pub(super) fn names(
         &self,
         (table, snapshot): (&RwLock<SeriesTable>, &Snapshot),
@@ -99,7 +100,7 @@ impl<'m> Walk<'m> {
     }
 }
 
-/// A tree, and the names of its nodes.
+/// A tree, with the snapshot that has the names of its nodes.
 struct Tree<'t> {
     table: &'t RwLock<SeriesTable>,
     snapshot: &'t Snapshot,
@@ -110,7 +111,7 @@ impl Tree<'_> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a series that ends there, or below, has samples in these milliseconds.
+    /// Whether a series that ends at the node or below it has samples between these milliseconds.
     fn touches(&self, met: Met, times_ms: (i64, i64)) -> bool {
         let mut open = match met {
             Met::End { series, .. } => return self.has_samples(series, times_ms),
@@ -145,7 +146,7 @@ impl Tree<'_> {
         bounds.is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
     }
 
-    /// Adds the names on some levels of nodes; those that are the names of the node before are left out.
+    /// Adds the names of nodes on some levels. Skips names that equal those of the previous node.
     fn add_names(&self, met: &[Met], told: &[usize], names: &mut Vec<u32>) {
         let (mut path, mut own) = (Vec::new(), Vec::with_capacity(told.len()));
         for some in met.chunks(NODES_AT_ONCE) {
@@ -172,24 +173,24 @@ impl Tree<'_> {
     }
 }
 
-/// The conditions of a level, and what they say of the names that were met.
+/// The conditions of a level, with their results for known names.
 struct Level<'t, 'm> {
     tree: &'t Tree<'t>,
     conditions: &'m [&'m Matcher],
-    /// Whether series end there.
+    /// Whether to find the nodes where series end.
     of_series: bool,
     takes_all: bool,
-    /// The only name that fits; nothing inside when no series has it.
+    /// The only matching name, if the condition is for one; `Some(None)` if no series has that name.
     one: Option<Option<u32>>,
     known: HashMap<u32, bool, RandomState>,
 }
 
-/// A node below another.
+/// A child node.
 struct Below {
-    /// Place of the other.
+    /// Position of the parent in the list of parents.
     parent: u32,
     value: u32,
-    /// The first bytes of its name, by which most are told apart.
+    /// The first bytes of its name, which decide most comparisons.
     start: u128,
     met: Met,
 }
@@ -204,11 +205,11 @@ impl<'t, 'm> Level<'t, 'm> {
         Self { tree, conditions, of_series, takes_all, one, known: HashMap::default() }
     }
 
-    /// What fits below some nodes.
+    /// Returns the matching children of some nodes.
     fn below(&mut self, parents: &[Met]) -> Vec<Met> {
         let texts = &self.tree.snapshot.texts;
         let mut found = self.all_below(parents);
-        // A job that is stopped gives an answer that nobody uses.
+        // The result of a stopped job is not used.
         if job::spend(parents.len() * 16 + found.len() * 32).is_err() {
             return Vec::new();
         }
@@ -219,7 +220,7 @@ impl<'t, 'm> Level<'t, 'm> {
                 self.conditions.iter().all(|matcher| matcher.matches(text))
             };
             let takes_all = self.takes_all;
-            // Names that came meanwhile are those of series that are not in the snapshot.
+            // Names that were added meanwhile belong to series that are not in the snapshot.
             (value as usize) < texts.len()
                 && (takes_all || *self.known.entry(value).or_insert_with_key(|value| check(*value)))
         };
@@ -234,7 +235,7 @@ impl<'t, 'm> Level<'t, 'm> {
         found.into_iter().map(|below| below.met).collect()
     }
 
-    /// Everything below some nodes, or what has the only name that fits.
+    /// Returns all children of some nodes, or those with the only matching name.
     fn all_below(&self, parents: &[Met]) -> Vec<Below> {
         let (table, mut found) = (self.tree.read(), Vec::new());
         let paths = table.paths();
@@ -257,7 +258,7 @@ impl<'t, 'm> Level<'t, 'm> {
     }
 }
 
-/// The first bytes of a text as a number that is ordered as they are.
+/// The first 16 bytes of a text as a number with the same order.
 fn start_of(text: &str) -> u128 {
     let mut bytes = [0; 16];
     let length = text.len().min(16);
@@ -265,7 +266,7 @@ fn start_of(text: &str) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// Whether a condition takes every name.
+/// Whether a condition matches every name.
 fn takes_all(matcher: &Matcher) -> bool {
     let is_any = matches!(matcher.form(), MatcherForm::NotEmpty | MatcherForm::Anything);
     let is_not_empty = matcher.op() == MatchOp::NotEqual && matcher.value().is_empty();

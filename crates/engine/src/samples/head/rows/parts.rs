@@ -1,15 +1,15 @@
-//! Where the samples of a long series lie, so that some are read without the others: a flush reads a series
-//! once for each window that it has samples of, and what comes late has hundreds of windows.
+//! Divides the samples of a long series into parts, so that some are read without the others. A flush
+//! reads a series once for each window with its samples, and late samples may be in hundreds of windows.
 //!
-//! **Invariant.** A series that parts were made of gets no more samples: its head is sealed.
+//! **Invariant.** A series with parts gets no more samples: its head is sealed.
 
 use super::{Before, SeriesRows, one_of_each_instant};
 use crate::samples::head::columns::SampleColumns;
 
-/// Samples of a part. So what parts take is a fiftieth of the samples at most.
+/// Samples per part. A part takes at most a fiftieth of the memory of its samples.
 const PART_ROWS: u32 = 256;
 
-/// The parts of the samples of a series, in the order in which they came.
+/// The parts of a series' samples, in the order of arrival.
 #[derive(Debug)]
 pub struct SeriesParts(Box<[Part]>);
 
@@ -17,14 +17,15 @@ pub struct SeriesParts(Box<[Part]>);
 struct Part {
     earliest_ms: i64,
     latest_ms: i64,
-    /// Where its bytes begin.
+    /// The offset of its first byte.
     start: usize,
-    /// What its first sample is written against.
+    /// The state against which its first sample is encoded.
     before: Before,
 }
 
 impl SeriesRows {
-    /// The parts of its samples; nothing when there are few, or some have start times or are histograms.
+    /// Makes parts of the samples; `None` if there are few samples, or some are histograms or have start
+    /// times.
     pub(in super::super) fn parts(&self) -> Option<SeriesParts> {
         if self.samples_beside().is_some() || self.floats <= 2 * PART_ROWS {
             return None;
@@ -46,7 +47,7 @@ impl SeriesRows {
         Some(SeriesParts(parts.into()))
     }
 
-    /// As [`columns`](super::RowsCopy::columns), of its parts.
+    /// Does the same as [`columns`](super::RowsCopy::columns), and reads only the necessary parts.
     pub(in super::super) fn columns_of(
         &self,
         SeriesParts(parts): &SeriesParts,
@@ -81,9 +82,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever came in whatever order, a window of parts is the window of all samples.
+        /// In whatever order samples arrive, reading a window from parts equals reading it from all samples.
         #[test]
-        fn windows_are_read_of_parts_as_of_all(
+        fn windows_read_from_parts_equal_those_read_from_all_samples(
             steps in prop::collection::vec((-40i64..100, 0u32..3, any::<u8>()), 600..2_000),
             windows in prop::collection::vec((0i64..60_000, 0i64..9_000), 1..20),
             last_wins in any::<bool>(),

@@ -1,29 +1,29 @@
-//! Finds the sample of a series at an instant, so that a second sample of that instant is known as a copy or
-//! as a conflict.
+//! Finds the sample of a series at an instant, so that a second sample of that instant is recognized as
+//! a copy or as a conflict.
 //!
-//! Most samples come in order. A sample that is later than all others needs no search. For a sample that
-//! comes late, the indexes of histograms and of floats that came late are searched, and then the floats that
-//! came in order. Of these the place after each [`MARK_ROWS`] is known, so a search decodes at most
+//! Most samples arrive in order. A sample that is later than all others needs no search. For a late
+//! sample, the indexes of histograms and of late floats are searched, and then the floats that arrived
+//! in order. Of these the position after each [`MARK_ROWS`] is recorded, so a search decodes at most
 //! [`MARK_ROWS`] floats.
 //!
-//! **Invariant.** Series of which the last sample of an instant stays have no marks and no indexes.
+//! **Invariant.** Series whose last sample of an instant stays have no marks and no indexes.
 
 use sandur_model::HistogramSample;
 
 use super::{Appended, Before, Beside, SeriesRows};
 
-/// Float samples between two marks. A mark takes 48 bytes, so samples take less than half a byte more.
+/// Float samples between two marks. A mark takes 48 bytes, which is less than half a byte per sample.
 pub(super) const MARK_ROWS: u32 = 128;
-/// Bytes of a sample in an index: its time, its value or position, and the free room in the nodes of the
-/// tree, of which half is in use at least.
+/// Bytes of a sample in an index: its time, its value or position, and spare capacity in the nodes of
+/// the tree, at least half of which is in use.
 pub(super) const INDEXED_BYTES: u64 = 36;
 
-/// A place among the float samples.
+/// A position among the float samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// Where the bytes of the next sample begin.
+    /// The offset of the next sample's bytes.
     start: usize,
-    /// What that sample is written against.
+    /// The state against which that sample is encoded.
     before: Before,
     /// The latest time of all samples before it.
     latest_ms: i64,
@@ -39,7 +39,7 @@ pub enum NewValue<'a> {
 }
 
 impl SeriesRows {
-    /// What a new sample of this instant is to the one that the series has; nothing when there is none.
+    /// Compares a new sample with the series' sample of this instant; `None` if there is none.
     pub(in super::super) fn repeats(&self, time_ms: i64, new: NewValue<'_>) -> Option<Appended> {
         if self.len() == 0 || !(self.earliest_ms..=self.latest_ms).contains(&time_ms) {
             return None;
@@ -54,10 +54,10 @@ impl SeriesRows {
         late.or_else(|| self.in_order(time_ms)).map(|bits| against_float(bits, new))
     }
 
-    /// The bits of the float of this instant among those that came in order.
+    /// The bits of the float of this instant among those that arrived in order.
     fn in_order(&self, time_ms: i64) -> Option<u64> {
         let marks = self.beside.as_ref().map_or(&[][..], |beside| &beside.marks);
-        // One that came in order is behind the last mark with earlier samples alone.
+        // A float that arrived in order follows the last mark whose samples are all earlier.
         let next = marks.partition_point(|mark| mark.latest_ms < time_ms);
         let from = next.checked_sub(1).map(|at| &marks[at]);
         let (start, mut before) = from.map_or((0, Before::default()), |mark| (mark.start, mark.before));
@@ -71,7 +71,7 @@ impl SeriesRows {
         None
     }
 
-    /// Marks the place behind the last float.
+    /// Marks the position after the last float.
     #[cold]
     pub(super) fn mark(&mut self) {
         let mark = Mark { start: self.bytes.len(), before: self.before, latest_ms: self.latest_ms };
@@ -114,8 +114,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever comes in whatever order, a sample of a known instant is a copy or a conflict, and another
-        /// one is neither.
+        /// In whatever order samples arrive, a sample of a known instant is a copy or a conflict, and
+        /// another sample is neither.
         #[test]
         fn every_repeated_sample_is_a_copy_or_a_conflict(
             steps in prop::collection::vec((-40i64..100, 0u8..3, 0u8..9), 1..900),
@@ -124,7 +124,7 @@ mod tests {
             let mut time_ms = 0;
             for (step, value, kind) in steps {
                 time_ms += step;
-                // One sample in nine is a histogram, whose count tells it from others.
+                // One sample in nine is a histogram, identified by its count.
                 let is_histogram = kind == 0;
                 let row = FloatRow { frame: 0, time_ms, value: f64::from(value), start_ms: 0 };
                 let mut sample = histogram(time_ms);
