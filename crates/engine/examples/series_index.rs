@@ -1,7 +1,7 @@
-//! What it costs to find series among many in blocks: time and memory of selections and of label calls.
+//! Measures time and memory of finding series among many in blocks: selections and label calls.
 //!
-//! `cargo run --release -p sandur-engine --example series_index -- write DIR 10 1000000` writes ten blocks of
-//! a million series each, all of them different; `... -- read DIR` asks for them in a process of its own.
+//! `cargo run --release -p sandur-engine --example series_index -- write DIR 10 1000000` writes ten
+//! blocks of a million distinct series each; `... -- read DIR` queries them in another process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ type Failed = Box<dyn std::error::Error>;
 /// 2026-11-20 10:00 UTC.
 const START_MS: i64 = 1_795_168_800_000;
 const HOUR_MS: i64 = 3_600_000;
-/// Metrics of each container.
+/// Number of metrics of each container.
 const METRICS: u64 = 5;
-/// Memory of one query.
+/// Bytes of memory of one query.
 const BUDGET: u64 = 64 * MIB;
 
 fn main() -> Result<(), Failed> {
@@ -43,7 +43,7 @@ fn main() -> Result<(), Failed> {
 async fn open(directory: &str) -> Result<Arc<Engine>, Failed> {
     let env = Env::system(2);
     let store = Store::open(directory, env.clone(), StoreOptions::default()).await?;
-    // Nothing is merged while it is measured.
+    // No merges run during the measurement.
     let maintenance = MaintenanceOptions { interval: Duration::from_secs(86_400), ..Default::default() };
     Ok(Engine::open(store, env, EngineOptions { maintenance, ..Default::default() }).await?)
 }
@@ -135,7 +135,7 @@ fn resident() -> ByteSize {
     ByteSize(number.unwrap_or(0) * 1_024)
 }
 
-/// Time that all threads of the process have computed, in steps of 10 ms: other programs do not disturb it.
+/// CPU time of all threads of the process, in steps of 10 ms. Other programs do not affect it.
 fn computed() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();
@@ -185,7 +185,7 @@ async fn read(directory: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Time until the series are known, and until the first batch of them is there.
+/// Prints the time until the series are known, and until the first batch of them is read.
 async fn selection(engine: &Engine, what: &str, matchers: Vec<Matcher>) -> Result<(), Failed> {
     let (context, began, before) = (context(engine.env()), engine.env().monotonic(), computed());
     let selection = SampleSelection::all(matchers, START_MS - HOUR_MS, START_MS + 1_000 * HOUR_MS);

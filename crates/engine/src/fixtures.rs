@@ -9,7 +9,7 @@ use sandur_model::{
 };
 use sandur_query::PageTask;
 
-/// The entry of a small block whose first and last row are of these times.
+/// The catalog entry of a small block with these first and last timestamps.
 pub fn block_meta(signal: Signal, id: Id, (first, last): (i64, i64)) -> BlockMeta {
     BlockMeta {
         id,

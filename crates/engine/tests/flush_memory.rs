@@ -1,10 +1,10 @@
-//! Goal: whatever times, tenants and labels rows have, pushes, flushes and the reading of a WAL take no more
-//! memory than the budget of writes and a slack, a flush makes few blocks, and every acknowledged row is
+//! Goal: whatever times, tenants and labels rows have, pushes, flushes and reading a WAL take at most
+//! the memory of the write budget plus a slack, a flush makes few blocks, and every acknowledged row is
 //! kept.
 //!
-//! Method: random pushes that are chosen to make the most blocks and the largest plans go to an engine on a
-//! directory, which crashes and starts again, under an allocator that counts what is held. Rows are counted
-//! in blocks and heads. A failure prints its seed.
+//! Method: random pushes that are designed to make the most blocks and the largest plans go to an engine
+//! on a directory, which crashes and starts again, under an allocator that counts allocated bytes. Rows
+//! are counted in blocks and heads. A failure prints its seed.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 
@@ -31,8 +31,8 @@ const START_NS: i64 = 1_795_168_800_000_000_000;
 const DAYS: i64 = 36_500;
 /// Memory of pushes and heads.
 const WRITE_BYTES: u64 = 8 * MIB;
-/// What is held beside: the batch that the test pushes, decoded footers, buffers of the block that is being
-/// written.
+/// Memory outside of the budget: the batch that the test pushes, decoded footers, buffers of the block
+/// that is being written.
 const SLACK: u64 = 10 * MIB;
 /// Raw bytes below which rows of different times share blocks.
 const THIN_BYTES: u64 = 4 * MIB;
@@ -40,10 +40,10 @@ const THIN_BYTES: u64 = 4 * MIB;
 struct World {
     env: Env,
     directory: tempfile::TempDir,
-    /// Rows that were acknowledged, by tenant. All of them differ.
+    /// The number of acknowledged rows, by tenant. All rows differ.
     rows: BTreeMap<TenantId, u64>,
     number: i64,
-    /// Flushes of all processes.
+    /// The number of flushes of all processes.
     flushes: u64,
 }
 
@@ -68,7 +68,7 @@ impl World {
         self.env.random_below(bound as u64) as i64
     }
 
-    /// A time in some century that no other row has.
+    /// A random time, in milliseconds within a century, that no other row has.
     fn some_time_ms(&mut self) -> i64 {
         self.number += 1;
         (START_NS - self.below(DAYS) * DAY_NS) / 1_000_000 - self.number
@@ -84,7 +84,7 @@ impl World {
         *self.rows.entry(tenant).or_default() += rows;
     }
 
-    /// Samples of some series, each at times that are far apart.
+    /// Pushes samples of some series, each at times far apart.
     async fn push_samples(&mut self, engine: &Engine, series: i64, samples: i64, has_exemplars: bool) {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for _ in 0..series {
@@ -112,7 +112,7 @@ impl World {
         self.push(engine, batch.build()).await;
     }
 
-    /// A push that is chosen to make many blocks, or large plans.
+    /// Pushes a batch that is designed to make many blocks or large plans.
     async fn some_push(&mut self, engine: &Engine) {
         match self.below(6) {
             0 => self.push_samples(engine, 1, 20_000, false).await,
@@ -129,14 +129,14 @@ impl World {
         }
     }
 
-    /// Every acknowledged row is in a block or in a head, once.
+    /// Checks that every acknowledged row is in a block or in a head, once.
     fn check_rows(&self, engine: &Engine) {
         let view = engine.view();
         let in_blocks: u64 = view.snapshot.all_blocks().map(|block| block.rows).sum();
         assert_eq!(in_blocks + view.head_totals().rows, self.rows.values().sum::<u64>());
     }
 
-    /// A flush makes at most two blocks of a dataset, and two more for as many bytes as are not thin.
+    /// Checks that a flush makes at most two blocks of a dataset, plus two more per `THIN_BYTES` of rows.
     fn check_blocks(&self, engine: &Engine) {
         let snapshot = engine.view().snapshot.clone();
         for dataset in snapshot.datasets() {
@@ -144,14 +144,14 @@ impl World {
             for block in snapshot.blocks(dataset, TimeRange::ALL) {
                 (blocks, bytes) = (blocks + 1, bytes + block.raw_bytes);
             }
-            // The flush that is under way may have committed.
+            // The flush that is running may have committed.
             let most = 2 * (self.flushes + 1) + 2 * bytes / THIN_BYTES;
             assert!(blocks <= most, "{dataset}: {blocks} blocks of {bytes} bytes, {} flushes", self.flushes);
         }
     }
 }
 
-/// One process: what the one before left in the WAL is there.
+/// Runs one process, which reads the WAL of the previous one.
 async fn live(world: &mut World, account: Account) {
     let engine = world.open().await;
     let check_memory = |when: &str| {
@@ -183,19 +183,19 @@ fn run(seeds: std::ops::Range<u64>) {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
             let account = Account::default();
-            // It dies with its tasks.
+            // The engine's tasks end with it.
             runtime.unwrap().block_on(account.charge(live(&mut world, account.clone())));
         }
     }
 }
 
 #[test]
-fn no_push_takes_more_memory_or_blocks_than_it_may() {
+fn pushes_and_flushes_stay_within_memory_and_block_limits() {
     run(0..4);
 }
 
 #[test]
 #[ignore = "takes minutes; `cargo xtask nightly` runs it"]
-fn no_push_of_many_seeds_takes_more_memory_or_blocks_than_it_may() {
+fn pushes_and_flushes_of_many_seeds_stay_within_memory_and_block_limits() {
     run(0..2_000);
 }

@@ -1,8 +1,8 @@
 //! Goal: whatever was flushed, merged, or is still in a head, a query sees each row exactly once.
 //!
-//! Method: random pushes (late rows, equal instants, the same batch twice) go to an engine over a store in
-//! memory, with flushes and enough simulated time for merges between them. After every step scans, counts
-//! and label calls are compared with a plain list of distinct rows.
+//! Method: random pushes (late rows, equal instants, the same batch twice) go to an engine over a store
+//! in memory, with flushes and enough simulated time for merges between them. After every step scans,
+//! counts and label calls are compared with a plain list of distinct rows.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 
@@ -41,8 +41,8 @@ impl Fixture {
         maintenance.compaction.quiet = Duration::from_secs(5);
         maintenance.compaction.hour_blocks_max = 3;
         let write_budget = MemoryBudget::root("write", 64 * MIB);
-        // Nobody else writes to this bucket, and days of simulated time pass: what asking once a second finds
-        // is known, and takes most of the test's time.
+        // No other process writes to this bucket, and days of simulated time pass. Polling once a second
+        // would find nothing new and take most of the test's time.
         let poll_interval = Duration::from_secs(60);
         let options = EngineOptions { write_budget, maintenance, poll_interval, ..EngineOptions::default() };
         let engine = Engine::open(store, env.clone(), options).await.unwrap();
@@ -173,11 +173,11 @@ impl Fixture {
         self.check_needle().await;
     }
 
-    /// Counts and the pages that come beside them add up to every row once.
+    /// Counts and the pages returned with them add up to every row once.
     async fn check_counts(&self, matchers: &[Matcher]) {
         let minute = (START_NS - 9 * HOUR_NS).div_euclid(MINUTE_NS);
         let range = TimeRange::new(minute * MINUTE_NS + 1, (minute + 480) * MINUTE_NS + 1);
-        // Lines are not asked for, but repeated rows cannot be told without them.
+        // Lines are not requested, but duplicate rows cannot be recognized without them.
         let columns = Columns { lines: false, metadata: false };
         let selection = Selection { counts: true, columns, ..selection(matchers, range, Order::Any) };
         let (rows, mut counts) = self.scan(selection).await;
@@ -198,7 +198,7 @@ impl Fixture {
             self.expected(matchers, range).into_iter().map(|(l, ..)| l).collect();
         let streams = source.streams(&context, vec![matchers.to_vec()], range).await.unwrap();
         let found: BTreeSet<String> = streams.iter().map(|l| l.to_string()).collect();
-        // Bounds of a stream are known per block, so a stream may be named that has a gap there.
+        // Bounds of a stream are known per block, so a stream may be returned that has a gap there.
         assert!(found.is_superset(&expected), "{found:?} lacks some of {expected:?}");
         let pods = source.label_values(&context, "pod".to_owned(), matchers.to_vec(), range).await.unwrap();
         let of_streams: BTreeSet<String> = streams.iter().map(|l| l.get("pod").unwrap().to_owned()).collect();
@@ -253,7 +253,7 @@ fn every_row_is_seen_exactly_once() {
                 let snapshot = fixture.engine.view().snapshot.clone();
                 merged |= snapshot.all_blocks().any(|block| block.level > 0);
             }
-            assert!(merged, "seed {seed}: the run had merges");
+            assert!(merged, "seed {seed}: no merge ran");
             fixture.engine.flush().await.unwrap();
             fixture.env.sleep(Duration::from_secs(2 * 24 * 3_600)).await;
             fixture.check().await;
@@ -265,7 +265,7 @@ fn every_row_is_seen_exactly_once() {
     }
 }
 
-/// The test for lines that hold a byte.
+/// Matches lines that contain a byte.
 fn lines_with(byte: u8) -> LineAutomaton {
     let mut classes = [0; 256];
     classes[usize::from(byte)] = 1;

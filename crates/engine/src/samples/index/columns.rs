@@ -1,7 +1,7 @@
-//! Checking matchers on the columns of series: for what would take longer to find by lists.
+//! Applies matchers to the columns of series, where that costs less than reading lists.
 //!
-//! Each value is looked at once. A page of series whose values all pass, or all fail, is not looked at series
-//! by series.
+//! Each value is tested once. If all values of a page of series match, or none does, its series are not
+//! tested one by one.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use super::dictionary::Passing;
 use super::select::LOOK_BYTES;
 use super::{IndexError, IndexReader, cost_of, memory_of};
 
-/// Pages of series that are checked at once.
+/// Number of pages of series that are checked together.
 const PAGES_AT_ONCE: usize = 64;
-/// Bytes that a page of numbers takes at most while it is checked.
+/// The most bytes that a page of numbers takes while it is checked.
 const PAGE_BYTES: u64 = 40 << 10;
 
-/// What is known of the values of a label.
+/// The results of testing the values of a label.
 #[derive(Clone, Debug)]
 pub(super) struct Verdicts {
     label: usize,
     matchers: Vec<Matcher>,
     without: bool,
-    /// Numbers that were looked at; `None`: all.
+    /// Numbers of the values that were tested; `None` if all were.
     known: Option<RoaringBitmap>,
     passing: RoaringBitmap,
 }
 
-/// The numbers of one page.
+/// The numbers of a label on one page of series.
 pub(super) enum PageNumbers {
     Missing,
     Constant(u32),
@@ -39,19 +39,19 @@ pub(super) enum PageNumbers {
 }
 
 impl Verdicts {
-    /// Nothing is known.
+    /// No value was tested yet.
     pub(super) fn unknown(label: usize, matchers: Vec<Matcher>) -> Self {
         let without = matchers.iter().all(Matcher::matches_empty);
         Self { label, matchers, without, known: Some(RoaringBitmap::new()), passing: RoaringBitmap::new() }
     }
 
-    /// Everything is known.
+    /// All values were tested.
     pub(super) fn known(passing: Passing) -> Self {
         let Passing { label, numbers, without } = passing;
         Self { label, matchers: Vec::new(), without, known: None, passing: numbers }
     }
 
-    /// Numbers of these pages that were not looked at yet.
+    /// The numbers on these pages that were not tested yet.
     fn unknown_of(&self, pages: &[(u32, PageNumbers)]) -> RoaringBitmap {
         let Some(known) = &self.known else { return RoaringBitmap::new() };
         let mut unknown = RoaringBitmap::new();
@@ -65,7 +65,7 @@ impl Verdicts {
         unknown - known
     }
 
-    /// Adds the series of a page among these that pass.
+    /// Adds the series of a page, among these, that match.
     fn check(
         &self,
         index: &Index,
@@ -91,7 +91,7 @@ impl Verdicts {
     }
 }
 
-/// What it costs to read the columns of a label that checking series on some pages needs.
+/// The cost of reading the columns of a label for checking series on some pages.
 pub(super) fn columns_cost(label: &Label, pages: &[u32]) -> u64 {
     let part = |page: &u32| match label.column(*page) {
         Some(Column::Each(part)) => cost_of(part),
@@ -101,7 +101,7 @@ pub(super) fn columns_cost(label: &Label, pages: &[u32]) -> u64 {
 }
 
 impl IndexReader {
-    /// The series among these whose values pass.
+    /// Returns those of the series whose values match.
     pub(super) async fn checked(
         &self,
         mut series: RoaringBitmap,
@@ -130,7 +130,7 @@ impl IndexReader {
             let _found = self.reserve(of_pages.len() * size_of::<u32>() as u64)?;
             let (pages, cost) = (some.to_vec(), of_pages.len() * LOOK_BYTES);
             let work = move |index: &Index| {
-                // They rise: a set of them is made at once.
+                // They ascend, so a set of them is made in one step.
                 let mut found = Vec::with_capacity(of_pages.len() as usize);
                 for (page, numbers) in &numbers {
                     verdicts.check(index, (*page, numbers), &of_pages, &mut found);
@@ -145,7 +145,7 @@ impl IndexReader {
         Ok(series)
     }
 
-    /// What is known once these values were looked at as well.
+    /// Tests these values as well.
     async fn judged(&self, mut verdicts: Verdicts, numbers: RoaringBitmap) -> Result<Verdicts, IndexError> {
         let label = verdicts.label;
         let of = &self.index().labels()[label];

@@ -1,4 +1,4 @@
-//! Which values of a label pass all matchers on it: by looking texts up, or by looking at all of them.
+//! Finds the values of a label that match, by looking texts up or by testing all of them.
 
 use std::sync::Arc;
 
@@ -9,18 +9,19 @@ use sandur_model::{Matcher, MatcherForm};
 use super::kept::SortedTexts;
 use super::{IndexError, IndexReader, cost_of, plain_of, stored_of};
 
-/// Pages of texts that are read at once.
+/// Number of pages of texts that are read together.
 const PAGES_AT_ONCE: usize = 32;
-/// Texts that are quicker looked at than expressions are answered elsewhere.
+/// Up to this many pages of texts are read at once, since that costs less than evaluating matchers in
+/// another way.
 const FEW_PAGES: usize = 4;
 
-/// Numbers of the values of a label that pass.
+/// The numbers of a label's values that match.
 #[derive(Clone, Debug)]
 pub(super) struct Passing {
-    /// Position of the label in the index.
+    /// The position of the label in the index.
     pub(super) label: usize,
     pub(super) numbers: RoaringBitmap,
-    /// Whether a series without the label passes.
+    /// Whether a series without the label matches.
     pub(super) without: bool,
 }
 
@@ -38,16 +39,16 @@ impl Passing {
     }
 }
 
-/// Which pages of texts, in the order of texts, must be read to know what some matchers on a label pass.
+/// The pages of texts, in the order of texts, that must be read to evaluate matchers on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lookup {
     pages: Vec<usize>,
-    /// Whether the texts of other pages pass.
+    /// Whether the texts of all other pages match.
     others_pass: bool,
 }
 
 impl Lookup {
-    /// What is needed to know the values that pass all of these matchers.
+    /// The pages for finding the values that match all of these matchers.
     pub(super) fn of(label: &Label, matchers: &[Matcher]) -> Self {
         let looked_for = matchers.iter().filter(|matcher| !matcher.is_negated());
         let found = looked_for.filter_map(|matcher| match matcher.form() {
@@ -64,7 +65,8 @@ impl Lookup {
         Self { pages, others_pass }
     }
 
-    /// Texts with a beginning. Where nothing else is asked, pages whose texts all have it need not be read.
+    /// The pages for texts with a prefix. If there is no other matcher, pages whose texts all have it
+    /// need not be read.
     fn of_start(label: &Label, start: &str, is_alone: bool) -> Self {
         let all = label.sorted_pages().len();
         let range = label.sorted_pages_from(start);
@@ -75,7 +77,7 @@ impl Lookup {
         }
     }
 
-    /// What is needed when no matcher looks for certain values.
+    /// The pages for matchers of which none selects certain values.
     fn of_others(label: &Label, matchers: &[Matcher]) -> Self {
         let mut pages = Vec::new();
         for matcher in matchers {
@@ -97,19 +99,19 @@ impl Lookup {
         self.pages.len() <= FEW_PAGES
     }
 
-    /// What it costs.
+    /// The cost of reading them.
     pub(super) fn cost(&self, label: &Label) -> u64 {
         self.pages.iter().map(|page| cost_of(&label.sorted_pages()[*page].part)).sum()
     }
 }
 
-/// The pages that may hold some values.
+/// The pages that may have some values.
 fn pages_of(label: &Label, values: &[Box<str>]) -> Vec<usize> {
     values.iter().filter_map(|value| label.sorted_page_of(value)).collect()
 }
 
 impl IndexReader {
-    /// The values of a label that pass all of these matchers.
+    /// Returns the values of a label that match all of these matchers.
     pub(super) async fn passing(
         &self,
         label: usize,
@@ -128,11 +130,11 @@ impl IndexReader {
             numbers |= passing;
             numbers -= failing;
         }
-        // A value is never empty, so what is missing is all that an empty text stands for.
+        // A value is never empty, so the empty text stands for exactly the series without the label.
         Ok(Passing { label, numbers, without: matchers.iter().all(Matcher::matches_empty) })
     }
 
-    /// Which of the texts of some pages pass, and which do not.
+    /// Returns the numbers of the texts of some pages that match, and of those that do not.
     async fn try_texts(
         &self,
         label: usize,
@@ -147,7 +149,7 @@ impl IndexReader {
             let texts = self.kept_texts(label, pages).await?;
             return self.tried(&texts, matchers).await;
         }
-        // One page after the other is decoded.
+        // Pages are decoded one after the other.
         let largest = pages.iter().map(|page| of.sorted_pages()[*page].memory_bytes()).max();
         let numbers = pages.iter().map(|page| u64::from(of.sorted_pages()[*page].count) * 8).sum::<u64>();
         let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0) + numbers)?;
@@ -167,7 +169,7 @@ impl IndexReader {
         self.decode(cost, work).await
     }
 
-    /// The same of decoded texts.
+    /// Does the same for decoded texts.
     async fn tried(
         &self,
         pages: &[Arc<SortedTexts>],
@@ -185,7 +187,7 @@ impl IndexReader {
     }
 }
 
-/// Numbers of texts that pass, and of those that do not.
+/// The numbers of texts that match, and of those that do not.
 #[derive(Default)]
 struct Tried {
     passing: Vec<u32>,
@@ -195,7 +197,7 @@ struct Tried {
 impl Tried {
     fn add(&mut self, texts: &TextPage, numbers: &[u32], matchers: &[Matcher]) {
         for (text, number) in texts.iter().zip(numbers) {
-            // A job that is stopped gives an answer that nobody uses.
+            // The result of a stopped job is not used.
             let _ = sandur_base::job::spend(text.len() + 16);
             let passes = matchers.iter().all(|matcher| matcher.matches(text));
             if passes { self.passing.push(*number) } else { self.failing.push(*number) }
@@ -206,7 +208,7 @@ impl Tried {
         let set = |mut numbers: Vec<u32>| {
             numbers.sort_unstable();
             numbers.dedup();
-            // A set of rising numbers is made at once.
+            // A set of ascending numbers is made in one step.
             RoaringBitmap::from_sorted_iter(numbers).unwrap_or_default()
         };
         (set(self.passing), set(self.failing))

@@ -1,7 +1,8 @@
-//! Numbers of the values that a few series of a block have of a label, by the lists of all of its values.
+//! Finds the numbers of the values that a few series of a block have of a label, from the lists of all
+//! of its values.
 //!
-//! Series that stand far from each other are on many pages, and the columns of these pages hold all series
-//! that lie between them. The lists of a label that groups its series are shorter than that.
+//! Series far apart are on many pages, whose columns have all series between them. The lists are shorter
+//! than these columns if the label groups the series.
 
 use std::sync::Arc;
 
@@ -10,16 +11,17 @@ use sandur_format::sample_block::index::{Index, Part};
 use super::columns::columns_cost;
 use super::{IndexError, IndexReader, cost_of, plain_of, stored_of};
 
-/// More series are read by their columns.
+/// The most series that are read by lists; more are read by columns.
 pub(super) const FEW_MAX: u64 = 1 << 20;
-/// So are series that are more than one in so many of all: they stand close to each other.
+/// Series are read by columns as well if they are more than this fraction of all, since they are then
+/// close together.
 pub(super) const FEW_SHARE: u64 = 4;
-/// Pages of lists that are read at once.
+/// Number of pages of lists that are read together.
 const LISTS_AT_ONCE: usize = 64;
 
 impl IndexReader {
-    /// The number of the value that each of these series has, which rise and are on these pages, or 0;
-    /// nothing when it takes less to read columns, or when none is given.
+    /// Returns the number of the value of each of these series, or 0 for none. The series must ascend
+    /// and be on these pages. Returns `None` if reading columns costs less, or if there are no series.
     pub(super) async fn numbers_by_lists(
         &self,
         label: usize,
@@ -36,7 +38,7 @@ impl IndexReader {
         for some in all.chunks(LISTS_AT_ONCE) {
             self.check()?;
             let parts: Vec<Part> = some.iter().map(|page| of.list_pages()[*page].part).collect();
-            // One page after the other is decoded.
+            // Pages are decoded one after the other.
             let table = |page: &usize| u64::from(of.list_pages()[*page].count) * 16;
             let largest = some.iter().zip(&parts).map(|(page, part)| part.memory_bytes() + table(page)).max();
             let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0))?;
@@ -47,7 +49,7 @@ impl IndexReader {
                 for ((page, part), stored) in pages.iter().zip(&parts).zip(&stored) {
                     let page = &of.list_pages()[*page];
                     let lists = index.lists(page, &part.open(stored)?)?;
-                    // The list before the first value is that of all series with the label.
+                    // The list before that of the first value has all series with the label.
                     for number in page.first.max(1)..page.first.saturating_add(page.count) {
                         let _ = sandur_base::job::spend(64);
                         lists.runs((number - page.first) as usize, index.series(), |run| {

@@ -1,10 +1,10 @@
-//! Combinations of the values that some series of a block have of several labels.
+//! Combinations of the values of several labels in series of a block.
 //!
-//! Columns are read page by page of series, and a combination is one of numbers until all are known: texts
-//! are read of those values alone that are part of one. Series are sorted, so that those with the same
-//! combination follow each other, at least where it is that of the first labels of their order, and where all
-//! series of a page have one value of a label, nothing of that label is read. Where series stand far from
-//! each other, lists of values may be shorter than columns ([`super::few`]).
+//! Columns are read a page of series at a time, and combinations consist of numbers until all are known.
+//! Only then are texts read, and only those of values that are part of a combination. Series are sorted,
+//! so equal combinations are adjacent, at least for the first labels of the order. If all series of a
+//! page have one value of a label, nothing of that label is read for the page. For series far apart,
+//! lists of values may be shorter than columns ([`super::few`]).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use super::columns::{PageNumbers, numbers_of};
 use super::few::{FEW_MAX, FEW_SHARE};
 use super::{IndexError, IndexReader, memory_of};
 
-/// Pages of series whose columns are read at once.
+/// Number of pages of series whose columns are read together.
 const PAGES_AT_ONCE: usize = 64;
-/// Pages of texts that are read at once.
+/// Number of pages of texts that are read together.
 const TEXTS_AT_ONCE: usize = 64;
-/// Bytes that a page of numbers takes at most.
+/// The most bytes that a page of numbers takes.
 const PAGE_BYTES: u64 = 40 << 10;
-/// Bytes of a text beside its letters.
+/// Bytes of a text in addition to its characters.
 const TEXT_BYTES: u64 = 16;
-/// So many combinations are looked through for repeated ones for the first time.
+/// Number of combinations at which repeated ones are removed for the first time.
 const LOOK_MIN: usize = 1 << 16;
 
-/// Numbers of values, one for each label: one combination after the other.
+/// Combinations of numbers of values, one number for each label, one combination after the other.
 struct Combinations {
     width: usize,
     numbers: Vec<u32>,
-    /// When repeated ones are taken out next.
+    /// The number of combinations at which repeated ones are removed next.
     look_at: usize,
 }
 
-/// The labels that are put together, and the series whose values are.
+/// The labels to combine, and the series whose values are combined.
 struct Of<'s> {
     labels: Vec<usize>,
     series: &'s RoaringBitmap,
-    /// The same in order, if they are few.
+    /// The ordinals of the series in order, if they are few; otherwise empty.
     ordinals: Arc<Vec<u32>>,
-    /// The numbers that each series has of a label, where they are read by lists.
+    /// For each label, the number of each series, if it is read by lists.
     by_lists: Vec<Option<Arc<Vec<u32>>>>,
 }
 
@@ -55,7 +55,7 @@ enum Numbers<'n> {
 
 /// The texts of some values of a label.
 struct Values {
-    /// Rising.
+    /// Ascending.
     numbers: Vec<u32>,
     texts: TextBatch,
 }
@@ -73,7 +73,7 @@ impl Combinations {
         self.numbers.chunks_exact(self.width.max(1))
     }
 
-    /// Adds one that is not the one before.
+    /// Adds a combination unless it equals the previous one.
     fn add(&mut self, numbers: &[u32]) {
         if !self.numbers.ends_with(numbers) {
             self.numbers.extend_from_slice(numbers);
@@ -83,7 +83,7 @@ impl Combinations {
         }
     }
 
-    /// Takes repeated ones out, unless it did so of half as many before.
+    /// Removes repeated combinations. The next time is when there are twice as many.
     fn take_repeated_out(&mut self) {
         let _ = job::spend(self.numbers.len() * 16);
         let mut sorted: Vec<&[u32]> = self.iter().collect();
@@ -98,7 +98,8 @@ impl Combinations {
 }
 
 impl Values {
-    /// The text of a number; `hint` is the place of the one before, which most are next to.
+    /// The text of a number. `hint` is the position of the previous one, which is usually the same or
+    /// adjacent.
     fn get(&self, number: u32, hint: &mut usize) -> &str {
         let is_at = |place: &usize| self.numbers.get(*place) == Some(&number);
         let near = [*hint, *hint + 1].into_iter().find(is_at);
@@ -163,7 +164,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Those of the series of some pages, beside what was found before.
+    /// Adds the combinations of the series of some pages to those found so far.
     async fn combinations(
         &self,
         of: &Of<'_>,
@@ -203,7 +204,7 @@ impl IndexReader {
         self.decode(memory.bytes().max(of.ordinals.len() as u64), work).await
     }
 
-    /// The texts of some values of a label.
+    /// Reads the texts of some values of a label.
     async fn values_of_numbers(
         &self,
         label: usize,
@@ -240,7 +241,7 @@ impl IndexReader {
 }
 
 impl Numbers<'_> {
-    /// That of a series: by its place on the page, or among the series that are asked about.
+    /// The number of a series: by its row on the page, or by its position among the selected series.
     fn get(&self, row: usize, place: usize) -> Option<u32> {
         match self {
             Self::OfPage(PageNumbers::Missing) => None,
@@ -275,7 +276,7 @@ fn add_page(labels: &[Numbers<'_>], series: &RoaringBitmap, of: Range<u32>, foun
     let rows = if labels.iter().all(is_constant) { 1 } else { usize::MAX };
     let mut next = Vec::with_capacity(labels.len());
     for (place, ordinal) in series.range(of.clone()).take(rows).enumerate() {
-        // A job that is stopped gives an answer that nobody uses.
+        // The result of a stopped job is not used.
         let _ = job::spend(labels.len());
         next.clear();
         next.extend(labels.iter().map_while(|label| label.get((ordinal - of.start) as usize, place)));
@@ -285,8 +286,8 @@ fn add_page(labels: &[Numbers<'_>], series: &RoaringBitmap, of: Range<u32>, foun
     }
 }
 
-/// The values of the only label of a page that has several, if each series has one of them and all other
-/// labels have one value.
+/// The values of the only label with several values on a page, if each series has one of them and every
+/// other label has one value.
 fn only_varying<'c>(labels: &'c [Numbers<'_>]) -> Option<&'c [u32]> {
     let mut varying = None;
     for label in labels {

@@ -1,7 +1,7 @@
-//! Decoded parts that are kept between queries: of blocks with few series, all of them are small.
+//! Caches decoded parts between queries, for blocks with few series, whose parts are small.
 //!
-//! Blocks never change, so what is kept is never stale. The caller reserves memory for what it uses, kept or
-//! not.
+//! Blocks never change, so a cached part is never stale. The caller reserves memory for what it uses,
+//! cached or not.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use sandur_model::TimeRange;
 use super::{IndexError, IndexReader, WantedLabels, plain_of};
 use crate::block_cache::{Piece, for_the_cache};
 
-/// Spans and columns of blocks with more pages of series are not kept.
+/// Blocks with more pages of series have their spans and columns not cached.
 const KEPT_SERIES_PAGES: usize = 32;
-/// Pages of texts of a label with more of them are not kept.
+/// Labels with more pages of texts have these not cached.
 pub(super) const KEPT_TEXT_PAGES: usize = 16;
-/// Bytes that the decoded spans of a page of series take at most.
+/// The most bytes of the decoded spans of a page of series.
 pub(super) const SPANS_BYTES: u64 =
     (sandur_format::sample_block::index::PAGE_SERIES as usize * size_of::<SeriesSpan>()) as u64 + 96;
 
-/// What the series of a page hold.
+/// The spans of the series of a page.
 #[derive(Debug)]
 pub(super) struct KeptSpans {
     pub(super) spans: Vec<SeriesSpan>,
-    /// When all of them have begun, and when the first of them ends; none when one of them has no samples.
+    /// The latest first time and the earliest last time of all series; `None` if one of them has no samples.
     together_ms: Option<(i64, i64)>,
 }
 
@@ -37,14 +37,14 @@ impl KeptSpans {
         Self { together_ms: begun.zip(ends), spans }
     }
 
-    /// Whether it is plain that all series may have samples within a range.
+    /// Whether all series certainly may have samples in a range.
     pub(super) fn all_touch(&self, range: TimeRange) -> bool {
         let (first_ms, last_ms) = range.milliseconds();
         self.together_ms.is_some_and(|(begun, ends)| begun <= last_ms && ends >= first_ms)
     }
 }
 
-/// A page of texts in their order, with their numbers.
+/// A page of sorted texts with their numbers.
 #[derive(Debug)]
 pub(super) struct SortedTexts {
     pub(super) texts: Arc<TextPage>,
@@ -52,12 +52,12 @@ pub(super) struct SortedTexts {
 }
 
 impl IndexReader {
-    /// Whether decoded spans and columns of the block are kept.
+    /// Whether decoded spans and columns of the block are cached.
     pub(super) fn keeps_series(&self) -> bool {
         self.index().pages().len() <= KEPT_SERIES_PAGES
     }
 
-    /// What the series of some pages hold.
+    /// Returns the spans of the series of some pages.
     pub(super) async fn kept_spans(&self, pages: &[u32]) -> Result<Vec<Arc<KeptSpans>>, IndexError> {
         let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
         let pieces = pages.iter().map(|page| Piece::Spans(*page)).collect();
@@ -69,7 +69,7 @@ impl IndexReader {
         self.kept((pieces, parts), self.keeps_series(), bytes, decode).await
     }
 
-    /// The numbers that the series of some pages have of a label: those of these parts.
+    /// Returns the numbers of a label on some pages of series: those of these parts.
     pub(super) async fn kept_columns(
         &self,
         label: usize,
@@ -86,12 +86,12 @@ impl IndexReader {
         self.kept((pieces, parts), self.keeps_series(), ColumnNumbers::memory_bytes, decode).await
     }
 
-    /// Whether decoded texts of a label are kept.
+    /// Whether decoded texts of a label are cached.
     pub(super) fn keeps_texts(&self, label: usize) -> bool {
         self.index().labels()[label].sorted_pages().len() <= KEPT_TEXT_PAGES
     }
 
-    /// Pages of the texts of a label, in the order of texts.
+    /// Returns pages of the sorted texts of a label.
     pub(super) async fn kept_texts(
         &self,
         label: usize,
@@ -109,7 +109,7 @@ impl IndexReader {
         self.kept((pieces, parts), self.keeps_texts(label), bytes, decode).await
     }
 
-    /// Whether all parts can be had without a read.
+    /// Whether all parts are available without a read from the store.
     pub(crate) async fn is_in_memory(&self) -> bool {
         for part in self.index().parts() {
             let is_there = match self.index().locate(&part) {
@@ -124,7 +124,7 @@ impl IndexReader {
         true
     }
 
-    /// Decodes all parts that are kept between queries, of an index with few series.
+    /// Decodes all parts that are cached between queries, if the index has few series.
     pub(crate) async fn decode_all(&self) -> Result<(), IndexError> {
         if !self.keeps_series() {
             return Ok(());
@@ -147,7 +147,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Decoded parts, in order: those that are not known are read and decoded together.
+    /// Returns decoded parts, in order. Uncached ones are read and decoded together.
     async fn kept<T: Send + Sync + 'static>(
         &self,
         (pieces, parts): (Vec<Piece>, Vec<Part>),
@@ -156,7 +156,7 @@ impl IndexReader {
         decode: impl Fn(&Index, usize, &Bytes) -> Result<T, FormatError> + Send + 'static,
     ) -> Result<Vec<Arc<T>>, IndexError> {
         let (cache, id) = (self.reader.cache(), self.block.meta.id);
-        // What the database itself reads is not what queries ask for next.
+        // A query will probably not need what upkeep reads.
         let keep = keep && self.asker.keeps();
         let known: Vec<Option<Arc<T>>> =
             pieces.iter().map(|piece| if keep { cache.get(id, *piece) } else { None }).collect();
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_that_touch_together_touch_one_by_one() {
+    fn series_that_all_touch_a_range_touch_it_one_by_one() {
         let span = |min_ms, max_ms| SeriesSpan { rows: 1, min_ms, max_ms };
         let ms = |first: i64, last: i64| TimeRange::inclusive(first * 1_000_000, last * 1_000_000);
         let pages = [

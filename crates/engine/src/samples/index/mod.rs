@@ -1,11 +1,11 @@
-//! Reading the indexes of sample blocks by parts, through the cache.
+//! Reads the indexes of sample blocks in parts, through the cache.
 //!
-//! **Life of a selection.** [`IndexReader::select`] finds the numbers of the values that matchers name, reads
-//! the shortest lists of series first, and checks what is left of the matchers on the columns of the series
-//! that are left, whenever that reads less. [`IndexReader::page`] gives labels of 4,096 series.
+//! **Life of a selection.** [`IndexReader::select`] finds the numbers of the values that match, and
+//! reads the shortest lists of series first. It then applies the remaining matchers to the columns of
+//! the remaining series where that reads less. [`IndexReader::page`] returns labels of 4,096 series.
 //!
-//! **Invariants.** The memory of a part is reserved before it is read. What is damaged is an error that names
-//! the block; the caller decides whether that is a warning.
+//! **Invariants.** The memory of a part is reserved before it is read. Damage is an error that names the
+//! block; the caller decides whether it becomes a warning.
 
 mod columns;
 mod dictionary;
@@ -35,18 +35,19 @@ pub(crate) use values::ValueStream;
 use super::OpenSamples;
 use crate::block_reader::{BlockReader, ReadError};
 
-/// Of an index with so few bytes outside of the footer all parts are read when one is: which parts a query
-/// wants next is known only after the one before, and another round trip takes longer than these bytes.
+/// If an index has at most this many bytes outside of the footer, all of its parts are read with the
+/// first one: which parts a query needs next is known only after reading earlier ones, and another round
+/// trip takes longer than these bytes.
 const SMALL_INDEX_BYTES: u64 = 2 << 20;
-/// Plain bytes that are quicker decoded than handed to the CPU pool.
+/// Up to this many plain bytes are decoded inline, because a job on the CPU pool costs more.
 const LITTLE_BYTES: u64 = 64 << 10;
 
 /// Why an index cannot be read.
 #[derive(Debug)]
 pub(crate) enum IndexError {
-    /// The block cannot be had.
+    /// The block cannot be read.
     Block(ReadError),
-    /// The query ends.
+    /// The query fails.
     Query(Error),
 }
 
@@ -78,7 +79,7 @@ impl From<IndexError> for crate::error::Error {
     }
 }
 
-/// Blocks that cannot be had are warnings; a store that does not answer fails the query.
+/// Turns a block that cannot be read into a warning. Fails if the store does not answer.
 pub(crate) fn or_warn<T>(context: &QueryContext, read: Result<T, IndexError>) -> Result<Option<T>, Error> {
     match read {
         Ok(value) => Ok(Some(value)),
@@ -87,18 +88,18 @@ pub(crate) fn or_warn<T>(context: &QueryContext, read: Result<T, IndexError>) ->
     }
 }
 
-/// On whose behalf an index is read.
+/// The caller for which an index is read.
 #[derive(Clone)]
 enum Asker {
     Query(QueryContext),
-    /// The database itself.
+    /// Upkeep.
     Upkeep(MemoryBudget, Arc<QueryStats>),
-    /// The database itself, for queries to come: what it decodes is kept as theirs is.
+    /// Decoding ahead of queries. Decoded parts are cached as for a query.
     Ahead(MemoryBudget, Arc<QueryStats>),
 }
 
 impl Asker {
-    /// Whether what is decoded is what queries ask for next.
+    /// Whether decoded parts are cached, because a query will probably need them next.
     fn keeps(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Ahead(..))
     }
@@ -110,7 +111,8 @@ pub(crate) struct IndexReader {
     reader: BlockReader,
     asker: Asker,
     block: Arc<OpenSamples>,
-    /// Whether parts were read with others beside them: once is enough, whatever is kept of them.
+    /// Whether the other parts were already read along with some part. That is done once, even if the
+    /// cache did not keep them.
     read_beside: Arc<AtomicBool>,
 }
 
@@ -129,7 +131,7 @@ impl IndexReader {
         Self::for_asker(reader, Asker::Upkeep(budget.clone(), Arc::default()), block)
     }
 
-    /// A reader that decodes what queries will ask for.
+    /// A reader that decodes the parts that queries will need.
     pub(crate) fn ahead_of_queries(
         reader: &BlockReader,
         budget: &MemoryBudget,
@@ -138,7 +140,7 @@ impl IndexReader {
         Self::for_asker(reader, Asker::Ahead(budget.clone(), Arc::default()), block)
     }
 
-    /// The block.
+    /// The block whose index is read.
     pub(crate) fn block(&self) -> &Arc<OpenSamples> {
         &self.block
     }
@@ -172,7 +174,7 @@ impl IndexReader {
         ReadError::damaged(&self.block.meta, reason).into()
     }
 
-    /// Decodes on the CPU pool, or here when there is little to decode.
+    /// Decodes on the CPU pool, or inline if there is little to decode.
     async fn decode<T: Send + 'static>(
         &self,
         plain_bytes: u64,
@@ -190,7 +192,7 @@ impl IndexReader {
         decoded.map_err(|reason| self.damaged(reason))
     }
 
-    /// The stored bytes of parts, in order: those of the object are read together.
+    /// Returns the stored bytes of parts, in order. Those outside of the footer are read together.
     async fn stored(&self, parts: &[Part]) -> Result<Vec<Bytes>, IndexError> {
         let (mut found, mut pieces) = (Vec::with_capacity(parts.len()), Vec::new());
         for part in parts {
@@ -215,8 +217,8 @@ impl IndexReader {
 }
 
 impl IndexReader {
-    /// Where the parts of a small index are, the first time that a query wants some, and memory for reading
-    /// them; none when there is no memory for that.
+    /// The pieces of all parts of a small index, for the first read of a query, and the memory for
+    /// reading them. Empty if there is no memory for that.
     fn parts_beside(&self) -> (Vec<StoredPiece>, Option<Reservation>) {
         let bytes = self.index().object_bytes();
         let is_small = bytes <= SMALL_INDEX_BYTES && matches!(self.asker, Asker::Query(_));
@@ -226,7 +228,7 @@ impl IndexReader {
         let Ok(memory) = self.reserve(bytes) else { return (Vec::new(), None) };
         let of_part = |part: Part| match self.index().locate(&part) {
             Ok(Place::Object(piece)) => Some(piece),
-            // What lies nowhere is found out when it is wanted.
+            // An invalid location is reported when the part is needed.
             Ok(Place::Footer(_)) | Err(_) => None,
         };
         (self.index().parts().filter_map(of_part).collect(), Some(memory))
@@ -238,13 +240,13 @@ fn open_all(parts: &[Part], stored: &[Bytes]) -> Result<Vec<Bytes>, FormatError>
     parts.iter().zip(stored).map(|(part, bytes)| part.open(bytes)).collect()
 }
 
-/// Bytes that reading and opening parts takes.
+/// Bytes of memory for reading and opening parts.
 fn memory_of(parts: &[Part]) -> u64 {
     parts.iter().map(Part::memory_bytes).sum()
 }
 
-/// What it costs to read and to decode a part, in bytes of either: a list of a value that comes again and
-/// again at equal distances is stored in few bytes, and takes long to decode.
+/// The cost of reading and decoding a part, as stored plus plain bytes. Plain bytes count as well,
+/// because a list of a value that recurs at equal distances has few stored bytes but takes long to decode.
 fn cost_of(part: &Part) -> u64 {
     u64::from(part.len) + u64::from(part.plain)
 }

@@ -1,4 +1,4 @@
-//! Pages of series: labels and what series hold, of 4,096 series at a time.
+//! Pages of series: the labels and spans of 4,096 series at a time.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};
 use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
 use crate::block_cache::{Piece, for_the_cache};
 
-/// Pages of series that are read at once to see which series hold something.
+/// Number of pages of series whose spans are read together.
 const SPANS_AT_ONCE: usize = 256;
 
-/// Labels that are read of series.
+/// The labels to read of series.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum WantedLabels {
-    /// All.
+    /// All labels.
     #[default]
     All,
-    /// These.
+    /// Only these labels.
     Some(Arc<[String]>),
 }
 
@@ -35,21 +35,21 @@ impl WantedLabels {
     }
 }
 
-/// A page of series, and what pays for it.
+/// A page of series, with the reservation of its memory.
 #[derive(Clone)]
 pub(crate) struct HeldPage {
     pub(crate) page: Arc<SeriesPage>,
     _memory: Arc<Reservation>,
 }
 
-/// Whether pages of texts of the label are kept decoded: of one with few values.
+/// Whether decoded pages of the label's texts are cached, which holds for labels with few values.
 fn of_label_is_kept(index: &Index, text: &TextRef) -> bool {
     index.labels()[text.label].text_pages().len() <= KEPT_TEXT_PAGES
 }
 
 impl IndexReader {
-    /// A page of series with all labels, or with those that are wanted. With all it is kept decoded when few
-    /// pages are wanted.
+    /// Reads a page of series with all labels or with the wanted ones. With `keep` and all labels, the
+    /// decoded page is cached.
     pub(crate) async fn page(
         &self,
         number: u32,
@@ -88,7 +88,7 @@ impl IndexReader {
         Ok(HeldPage { page, _memory: Arc::new(memory) })
     }
 
-    /// Pages of texts, those that are not known read together.
+    /// Reads pages of texts. Uncached ones are read together.
     pub(super) async fn texts(
         &self,
         wanted: Vec<TextRef>,
@@ -97,7 +97,7 @@ impl IndexReader {
         let (cache, id, index) = (self.reader.cache(), self.block.meta.id, self.index());
         let entry = |text: &TextRef| &index.labels()[text.label].text_pages()[text.page];
         let is_kept = |text: &TextRef| of_label_is_kept(index, text);
-        // One page after the other is decoded.
+        // Pages are decoded one after the other.
         let plain = wanted.iter().map(|text| u64::from(entry(text).part.plain)).max().unwrap_or(0);
         memory.grow(plain + wanted.iter().map(|text| entry(text).kept_bytes()).sum::<u64>())?;
         let key = |text: &TextRef| Piece::Texts(entry(text).part.address);
@@ -127,7 +127,7 @@ impl IndexReader {
         Ok(all.filter_map(|(text, known)| Some((text, known.or_else(|| read.next())?))).collect())
     }
 
-    /// Those of the series that may have samples within a range.
+    /// Returns those of the series that may have samples in a range.
     pub(crate) async fn touching(
         &self,
         mut series: RoaringBitmap,
@@ -156,7 +156,7 @@ impl IndexReader {
         Ok(series)
     }
 
-    /// Those of the pages of which it takes a look at each series whether it may have samples within a range.
+    /// Returns the pages whose series must be tested one by one for samples in a range.
     async fn not_plainly_touching(&self, pages: &[u32], range: TimeRange) -> Result<Vec<u32>, IndexError> {
         if !self.keeps_series() {
             return Ok(pages.to_vec());
@@ -167,13 +167,13 @@ impl IndexReader {
         Ok(looked_at.map(|(page, _)| *page).collect())
     }
 
-    /// What decoding the spans of some pages and using them takes, where they are kept.
+    /// Bytes of memory for decoding and using the spans of some pages, when they are cached.
     fn spans_memory(&self, pages: &[u32]) -> u64 {
         let parts: Vec<Part> = pages.iter().map(|page| self.index().pages()[*page as usize].spans).collect();
         memory_of(&parts) + pages.len() as u64 * SPANS_BYTES
     }
 
-    /// The series among those of some pages whose spans pass a test.
+    /// Returns those of the series, on some pages, whose spans pass a test.
     pub(crate) async fn each_span(
         &self,
         pages: &[u32],
@@ -206,26 +206,26 @@ impl IndexReader {
         self.decode(plain, work).await
     }
 
-    /// Those of the series that are in some pages.
+    /// Those of the series that are on some pages.
     pub(crate) fn of_pages(&self, series: &RoaringBitmap, pages: &[u32]) -> RoaringBitmap {
         let mut of_pages = RoaringBitmap::new();
         pages.iter().for_each(|page| _ = of_pages.insert_range(self.index().series_of(*page)));
         of_pages & series
     }
 
-    /// The pages that hold some of the series, rising.
+    /// The pages that have some of the series, ascending.
     pub(crate) fn pages_of(&self, series: &RoaringBitmap) -> Vec<u32> {
         let holds = |page: &u32| series.range_cardinality(self.index().series_of(*page)) > 0;
         (0..self.index().pages().len() as u32).filter(holds).collect()
     }
 }
 
-/// Ordinals of series whose spans pass a test, rising.
+/// Ordinals of series whose spans pass a test, ascending.
 #[derive(Default)]
 struct Tested(Vec<u32>);
 
 impl Tested {
-    /// Adds the series of a page among these.
+    /// Tests the series of a page, among these.
     fn add(
         &mut self,
         index: &Index,

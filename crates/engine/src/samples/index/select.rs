@@ -1,9 +1,8 @@
-//! Which series of a block pass all matchers.
+//! Selects the series of a block that match all matchers.
 //!
-//! Whatever reads least goes first. Values are looked up where that takes a few pages of texts, and the lists
-//! of the value with the shortest ones are read. From then on each matcher is answered by lists or by the
-//! columns of the series that are left, whichever are shorter; when these series are in a few pages, by their
-//! labels.
+//! The cheapest read goes first. Values are looked up where that takes a few pages of texts, and the
+//! shortest lists of values are read. After that each matcher is evaluated by lists or by the columns of
+//! the remaining series, whichever cost less; or by labels, once the remaining series are on a few pages.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +14,15 @@ use super::columns::{Verdicts, columns_cost};
 use super::dictionary::{Lookup, Passing};
 use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of};
 
-/// Series in at most so many pages are looked at one by one.
+/// Series on at most this many pages are tested one by one.
 const FEW_PAGES: usize = 2;
-/// Most series beside which the runs of a list are followed.
+/// The most series up to which the runs of a list are matched one by one.
 const FOLLOWED_MAX: u64 = 1 << 20;
-/// Ordinals that are gathered before they are put into a set together.
+/// Number of ordinals that are collected before they are added to a set together.
 const GATHERED: usize = 1 << 14;
-/// A look at whether a series passes takes as long as so many bytes.
+/// Cost of testing a series, in bytes.
 pub(super) const LOOK_BYTES: u64 = 2;
-/// Pages of lists that are read at once.
+/// Number of pages of lists that are read together.
 const LISTS_AT_ONCE: usize = 64;
 
 /// The matchers on a label that were not applied yet.
@@ -31,17 +30,18 @@ struct Open {
     matchers: Vec<Matcher>,
     label: usize,
     lookup: Lookup,
-    /// The values that pass, when they are known, and what their lists cost.
+    /// The matching values and the cost of their lists, once known.
     passing: Option<(Passing, u64)>,
 }
 
-/// How the matchers on a label are answered by lists.
+/// How lists answer the matchers on a label.
 struct Lists {
-    /// Numbers of the values whose lists are read.
+    /// The numbers of the values whose lists are read.
     numbers: RoaringBitmap,
-    /// Whether these series are taken away instead of kept.
+    /// Whether the series of these lists are removed instead of kept.
     taken_away: bool,
-    /// Whether the list of all series with the label is read: the others stay, or only these.
+    /// Whether the list of all series with the label is read too: to keep the series without it, or only
+    /// those with it.
     with_all: bool,
 }
 
@@ -53,7 +53,7 @@ impl Lists {
         }
     }
 
-    /// The number of the only value whose series stay.
+    /// The number of the only value whose series are kept.
     fn only(&self) -> Option<u32> {
         self.numbers.min().filter(|_| self.numbers.len() == 1 && !self.taken_away && !self.with_all)
     }
@@ -76,18 +76,17 @@ fn pages_of(label: &Label, numbers: &RoaringBitmap, with_all: bool) -> Vec<usize
     pages.filter(|(_, page)| holds(page)).map(|(at, _)| at).collect()
 }
 
-/// Puts ordinals into a set, which are above all that it has: several at once, since one after the other is
-/// slow.
+/// Adds ordinals, which must exceed those in the set. Adding several at once is faster than one by one.
 fn gather(found: &mut RoaringBitmap, some: &mut Vec<u32>) {
     let above = found.append(some.drain(..));
-    debug_assert!(above.is_ok(), "runs rise");
+    debug_assert!(above.is_ok(), "runs ascend");
 }
 
 impl IndexReader {
-    /// Ordinals of the series whose labels pass all matchers.
+    /// Returns the ordinals of the series whose labels match all matchers.
     pub(crate) async fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, IndexError> {
         let index = self.index();
-        // Sets of series, as far as they are no runs.
+        // For sets of series that are not runs.
         let _memory = self.reserve(u64::from(index.series()) / 2 + (16 << 10))?;
         let mut selected = RoaringBitmap::new();
         selected.insert_range(0..index.series());
@@ -134,7 +133,7 @@ impl IndexReader {
         Ok(())
     }
 
-    /// What answering the matchers on a label costs, for series on some pages.
+    /// The cost of evaluating the matchers on a label for series on some pages.
     fn cost(&self, one: &Open, pages: &[u32]) -> u64 {
         let label = &self.index().labels()[one.label];
         let columns = columns_cost(label, pages);
@@ -152,7 +151,7 @@ impl IndexReader {
     ) -> Result<RoaringBitmap, IndexError> {
         let label = &self.index().labels()[one.label];
         let columns = columns_cost(label, pages);
-        // Of few series few values are looked at; else all of them, page by page and each once.
+        // For few series only their values are tested; otherwise all values are, page by page and each once.
         if one.passing.is_none() && selected.len() >= u64::from(label.values()) {
             self.look_up(&mut one).await?;
         }
@@ -165,7 +164,7 @@ impl IndexReader {
         }
     }
 
-    /// The series among these that pass, by lists.
+    /// Returns those of the series that match, by lists.
     async fn narrowed(
         &self,
         mut selected: RoaringBitmap,
@@ -189,14 +188,14 @@ impl IndexReader {
                 selected -= some;
             }
             (false, false) => selected &= some,
-            // Those without the label, and some of those with it.
+            // The series without the label, and some of those with it.
             (false, true) => selected -= all - some,
         }
         Ok(selected)
     }
 
-    /// The series among these that have one value of a label. Of few series the runs of its list are
-    /// followed: a set of many short runs takes longer to make than all else.
+    /// Returns those of the series that have one value of a label. For few series, matches the runs of
+    /// the list directly, because making a set of many short runs would dominate the cost.
     async fn narrowed_by_one(
         &self,
         selected: RoaringBitmap,
@@ -236,7 +235,7 @@ impl IndexReader {
         self.decode(u64::from(part.plain), work).await
     }
 
-    /// Adds the series of the lists of some pages: of values, and of all that have the label.
+    /// Adds the series of the lists of some pages: of values, and of all series with the label.
     async fn add_lists(
         &self,
         label: usize,
@@ -246,7 +245,7 @@ impl IndexReader {
     ) -> Result<(RoaringBitmap, RoaringBitmap), IndexError> {
         let of = &self.index().labels()[label];
         let parts: Vec<Part> = pages.iter().map(|page| of.list_pages()[*page].part).collect();
-        // One page after the other is decoded.
+        // Pages are decoded one after the other.
         let table = |page: &usize| u64::from(of.list_pages()[*page].count) * 16;
         let largest = pages.iter().zip(&parts).map(|(page, part)| part.memory_bytes() + table(page)).max();
         let _memory = self.reserve(stored_of(&parts) + largest.unwrap_or(0))?;
@@ -272,7 +271,7 @@ impl IndexReader {
         self.decode(plain, work).await
     }
 
-    /// The series of a few pages that pass, by looking at each.
+    /// Tests each of the series on a few pages.
     async fn looked_at(
         &self,
         selected: RoaringBitmap,
@@ -291,7 +290,7 @@ impl IndexReader {
             let work = move |_: &Index| {
                 for matcher in &matchers {
                     held.page.retain(&mut of, matcher.name(), |value| {
-                        // A job that is stopped gives an answer that nobody uses.
+                        // The result of a stopped job is not used.
                         let _ = sandur_base::job::spend(value.len() + 16);
                         matcher.matches(value)
                     });

@@ -1,4 +1,4 @@
-//! Indexes read by parts against all series looked at one by one, and against damage.
+//! Compares indexes that are read in parts with a test of every series, and with damaged parts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::samples::OpenSamples;
 
 type Pairs = Vec<(String, String)>;
 
-/// A block in a store, and how it is read.
+/// A block in a store, with a reader.
 struct Scene {
     env: Env,
     store: Store,
@@ -38,7 +38,7 @@ fn pairs(labels: &Pairs) -> impl Iterator<Item = (&str, &str)> + Clone {
     labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
-/// A block of these series; each has a sample at its ordinal's second, but those of every seventh.
+/// A block of these series. Each has a sample at the second of its ordinal, except every seventh.
 fn block_of(series: &[Pairs]) -> (Bytes, sandur_format::block::BlockSummary) {
     let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 1);
     options.origin = BlockOrigin { seen: LogPosition::default(), ..BlockOrigin::default() };
@@ -90,7 +90,7 @@ impl Scene {
     }
 }
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -100,7 +100,7 @@ impl Random {
     }
 }
 
-/// Series of a site: some metrics of many pods, labels that some lack, values in no order.
+/// Series of a site: some metrics of many pods, with labels that some series lack, and values in no order.
 fn site(metrics: u64, pods: u64, seed: u64) -> Vec<Pairs> {
     let mut random = Random(seed);
     let mut all = Vec::new();
@@ -174,25 +174,25 @@ async fn agree(series: Vec<Pairs>, tries: usize) -> usize {
         }
         found += selected.len() as usize;
     }
-    assert_eq!(context.budget().used(), 0, "everything that was reserved is given back");
+    assert_eq!(context.budget().used(), 0, "all reserved memory is released");
     found
 }
 
 #[tokio::test]
-async fn selections_of_many_pages_are_those_of_each_series_looked_at() {
+async fn selections_over_many_pages_equal_a_test_of_every_series() {
     let found = agree(site(5, 4_000, 1), 220).await;
     assert!(found > 100_000, "{found}");
 }
 
 #[tokio::test]
-async fn selections_of_a_few_series_are_those_of_each_series_looked_at() {
+async fn selections_over_few_series_equal_a_test_of_every_series() {
     assert!(agree(site(4, 30, 2), 200).await > 1_000);
     agree(Vec::new(), 10).await;
 }
 
-/// Lists of 10 matchers that each select nearly everything are not held side by side.
+/// The lists of 10 matchers that each select nearly all series are not held at the same time.
 #[tokio::test]
-async fn ten_matchers_that_select_much_take_little_memory() {
+async fn ten_matchers_that_select_most_series_take_little_memory() {
     let scene = Scene::new(site(8, 5_000, 3)).await;
     let texts = ["app", "node", "pod"];
     let mut matchers: Vec<Matcher> =
@@ -207,7 +207,7 @@ async fn ten_matchers_that_select_much_take_little_memory() {
 }
 
 #[tokio::test]
-async fn a_query_that_is_too_small_is_refused_by_its_budget() {
+async fn a_query_with_too_little_memory_is_refused_by_its_budget() {
     let scene = Scene::new(site(5, 4_000, 1)).await;
     let context = scene.context(8 << 10);
     let index = scene.index(&context).await;
@@ -219,7 +219,7 @@ async fn a_query_that_is_too_small_is_refused_by_its_budget() {
 }
 
 #[tokio::test]
-async fn what_label_calls_decode_of_small_blocks_is_decoded_once() {
+async fn label_calls_decode_parts_of_small_blocks_once() {
     let scene = Scene::new(site(5, 4_000, 1)).await;
     let context = scene.context(64 << 20);
     let index = scene.index(&context).await;
@@ -235,7 +235,7 @@ async fn what_label_calls_decode_of_small_blocks_is_decoded_once() {
     assert!(misses[0] > 10 && misses[0] == misses[1], "{misses:?}");
 }
 
-/// Whatever part of the index is damaged, the answer is right, or the block is named.
+/// Whatever part of the index is damaged, the answer is right or the error names the block.
 #[tokio::test]
 async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
     let scene = Scene::new(site(3, 16_000, 4)).await;
@@ -281,10 +281,10 @@ async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
     assert!(noticed > 10, "{noticed}");
 }
 
-/// Combinations of values are those of the series one by one, whichever labels and series are asked about:
-/// labels that a page has one value of, that series lack, that no series has.
+/// Combinations of values equal those of the series one by one, for any labels and series: also for
+/// labels with one value on a page, labels that some series lack, and labels that no series has.
 #[tokio::test(start_paused = true)]
-async fn combinations_of_values_are_those_of_the_series() {
+async fn combinations_of_values_equal_those_of_each_series() {
     let scene = Scene::new(site(5, 2_000, 11)).await;
     let whole = scene.whole().await;
     let context = scene.context(64 << 20);
@@ -322,5 +322,5 @@ async fn combinations_of_values_are_those_of_the_series() {
     let refused = index.joined_values(&few, &all, &mut texts).await.unwrap_err();
     assert!(matches!(refused, IndexError::Query(Error::Limit(_))), "{refused:?}");
     drop(texts);
-    assert_eq!(context.budget().used(), 0, "memory is given back");
+    assert_eq!(context.budget().used(), 0, "memory is released");
 }

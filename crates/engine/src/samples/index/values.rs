@@ -1,4 +1,4 @@
-//! Names and values of labels of some of the series of a block.
+//! Label names and values of some series of a block.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Pa
 use super::{IndexError, IndexReader, memory_of, plain_of};
 use crate::samples::rising;
 
-/// Columns that are read at once.
+/// Number of columns that are read together.
 const COLUMNS_AT_ONCE: usize = 64;
-/// Pages of texts that are read at once.
+/// Number of pages of texts that are read together.
 const TEXTS_AT_ONCE: usize = 4;
 
-/// Values of one label in the order of texts, read page by page.
+/// The sorted values of one label, read page by page.
 pub(crate) struct ValueStream {
     reader: IndexReader,
     label: usize,
     next_page: usize,
-    /// Numbers of the wanted values; `None`: all.
+    /// The numbers of the wanted values; `None` for all.
     wanted: Option<RoaringBitmap>,
     read: VecDeque<Arc<TextPage>>,
     memory: Reservation,
 }
 
 impl IndexReader {
-    /// The values of a label that these series have; `None` when there is none.
+    /// Returns the values of a label of these series; `None` if there are none.
     pub(crate) async fn values(
         &self,
         name: &str,
@@ -47,7 +47,7 @@ impl IndexReader {
         Ok(Some(ValueStream { reader, label, next_page: 0, wanted, read, memory }))
     }
 
-    /// The numbers of the values that these series have of a label.
+    /// Returns the numbers of the label's values in these series.
     async fn numbers(&self, label: usize, series: &RoaringBitmap) -> Result<RoaringBitmap, IndexError> {
         let of = &self.index().labels()[label];
         let mut numbers = RoaringBitmap::new();
@@ -77,15 +77,15 @@ impl IndexReader {
         Ok(numbers)
     }
 
-    /// The names of the labels that at least one of these series has, sorted.
+    /// Returns the sorted names of the labels that at least one of these series has.
     pub(crate) async fn names(&self, series: &RoaringBitmap) -> Result<Vec<Arc<str>>, IndexError> {
         let index = self.index();
         let pages = self.pages_of(series);
         let others = u64::from(index.series()) - series.len();
         let mut names = Vec::new();
         for label in index.labels() {
-            // The first list, of all series with the label, is the longest. What more series have than there
-            // are others, one of these has.
+            // The first list, of all series with the label, is the longest. If more series have the
+            // label than there are other series, then one of these has it.
             let with_label = label.list_pages().first().map_or(0, |page| u64::from(page.bytes));
             let is_constant = |page: &u32| matches!(label.column(*page), Some(Column::Constant(_)));
             let mut is_there = with_label > others || pages.iter().any(is_constant);
@@ -99,7 +99,7 @@ impl IndexReader {
         Ok(names)
     }
 
-    /// All series with a label.
+    /// Returns all series with a label.
     async fn with_label(&self, label: &Label) -> Result<RoaringBitmap, IndexError> {
         let Some(page) = label.list_pages().first().copied() else { return Ok(RoaringBitmap::new()) };
         let _memory = self.reserve(page.memory_bytes() + u64::from(self.index().series()) / 8)?;
@@ -113,7 +113,7 @@ impl IndexReader {
     }
 }
 
-/// The numbers that some of the series of a page have.
+/// The numbers in a column that some of the series of a page have.
 fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::Range<u32>) -> RoaringBitmap {
     if series.range_cardinality(of.clone()) == of.len() as u64 {
         return rising(column.distinct.iter().copied());
@@ -126,8 +126,8 @@ fn numbers_among(column: &ColumnNumbers, series: &RoaringBitmap, of: std::ops::R
 }
 
 impl ValueStream {
-    /// The next values; `None` after the last. A page is never empty. After a refusal of memory it can be
-    /// asked again.
+    /// Returns the next values; `None` after the last ones. A page is never empty. If memory is refused,
+    /// the call can be repeated.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<TextPage>>, IndexError> {
         loop {
             if let Some(page) = self.read.pop_front() {
@@ -135,8 +135,8 @@ impl ValueStream {
             }
             let label = &self.reader.index().labels()[self.label];
             let of = label.sorted_pages();
-            // Where numbers rise with texts, pages without wanted ones are not read, and of pages with
-            // nothing else no text is looked at.
+            // If numbers ascend with texts, pages without wanted numbers are not read, and pages with
+            // only wanted ones are returned without testing each text.
             let wanted = self.wanted.as_ref().filter(|_| label.is_in_order());
             let wanted_of = |page: &usize| {
                 let first = of[*page].first + 1;

@@ -1,9 +1,9 @@
-//! Rollups on the way through a merge: the series of a path are held back until all of them are there, since
-//! those of its rollups come first in the order of a block. A series with tags is a path here: its rollups
-//! stand directly before it.
+//! Makes rollups during a merge. The series of a path are held back until all are read, because the
+//! series of its rollups come first in the order of a block. A series with tags is treated as a path:
+//! its rollups directly precede it.
 //!
-//! **Invariants.** One path is in memory, and reserved. What is no path of Graphite's, has start times or
-//! histograms, or has labels beside those of its path, is written as it is.
+//! **Invariants.** One path is in memory, and reserved. A series that is not Graphite's, has start times
+//! or histograms, or has labels other than those of its path, is written unchanged.
 
 mod path;
 mod saved;
@@ -25,9 +25,9 @@ use path::{PathSeries, RolledRows, rolled};
 
 pub(crate) use saved::rows_saved;
 
-/// Looking for the rule of a path takes as long as so many samples.
+/// Finding the rule of a path takes as long as merging this many samples.
 pub(super) const RULE_ROWS: u64 = 1 << 10;
-/// The label that names a series.
+/// The label with a series' name.
 const NAME: &str = "__name__";
 
 /// The path that is being merged.
@@ -48,13 +48,13 @@ impl Rolling {
         Self { rollup, budget, path, series, memory, written, rows: RolledRows::default() }
     }
 
-    /// Rows that became others, before and after.
+    /// The number of rows that were rolled, and of the rows that replaced them.
     pub(super) fn rows(&self) -> (u64, u64) {
         (self.rows.before, self.rows.after)
     }
 
-    /// Holds the samples of a series back if it is of a path; gives how many there are of it then. What is
-    /// not held back is to be written now.
+    /// Holds back the samples of a series if it belongs to a path, and returns their number. Returns
+    /// `None` if the caller must write them now.
     pub(super) fn take<'a>(
         &mut self,
         writer: &mut BlockWriter,
@@ -72,7 +72,7 @@ impl Rolling {
             return Ok(None);
         };
         let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
-        // Times and values, here and where steps are made of them.
+        // Times and values, for the held samples and for making steps of them.
         self.memory.push(self.budget.reserve(rows as u64 * 32 + 1_024)?);
         let labels = Labels::from_pairs(pairs);
         let (times, values, _) =
@@ -83,7 +83,7 @@ impl Rolling {
         Ok(Some(found))
     }
 
-    /// Writes what was held back.
+    /// Writes the path that was held back.
     pub(super) fn end(&mut self, writer: &mut BlockWriter) -> Result<(), Error> {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let Some(path) = self.path.take() else { return Ok(()) };
@@ -104,8 +104,8 @@ impl Rolling {
     }
 }
 
-/// The labels of the path of a series, or those of a series with tags; nothing when it has others, but for
-/// those of archives and rollups.
+/// The labels of a series' path, or of a series with tags; `None` if it has other labels, except those
+/// of archives and rollups.
 fn path_of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Labels> {
     let of_path = || pairs.clone().filter(|(label, _)| !matches!(*label, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP));
     let has = |name: &str| pairs.clone().any(|(label, _)| label == name);

@@ -1,8 +1,7 @@
-//! What becomes of the series of one path when its points are rolled: a pure function.
+//! Rolls the points of one path: a pure function of the path's series.
 //!
-//! **Invariants.** A step that a rollup knows already takes no points: they stay as they are. Series that are
-//! not as compaction makes rollups stay as they are. Either the rows become at most half as many, or nothing
-//! changes.
+//! **Invariants.** A step that already has a rollup is not rolled again: its points stay. Series that
+//! are not in the form of our rollups stay. Either the rows become at most half as many, or nothing changes.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,10 +11,10 @@ use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup,
 
 use crate::rollups::RollupStep;
 
-/// Rows become fewer by this factor, or they stay.
+/// Points are rolled only if this divides the number of rows by at least this factor.
 pub(super) const LEAST_FACTOR: usize = 2;
 
-/// A series with its points, by rising time in milliseconds.
+/// A series with its points, by ascending time in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PathSeries {
     pub(super) labels: Labels,
@@ -23,23 +22,23 @@ pub(super) struct PathSeries {
     pub(super) values: Vec<f64>,
 }
 
-/// Rows that became others.
+/// Numbers of rows before and after rolling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RolledRows {
-    /// How many there were.
+    /// Number of rolled rows.
     pub(super) before: u64,
-    /// How many they became.
+    /// Number of rows that replaced them.
     pub(super) after: u64,
 }
 
-/// What the labels of a series of a path say.
+/// The kind of a path's series, by its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Points as they were sent.
     Sent,
     /// An aggregate of steps.
     Rolled(RollupLabels),
-    /// An archive that came from whisper, or something else.
+    /// An archive that was imported from whisper, or an unknown kind.
     Other,
 }
 
@@ -56,15 +55,15 @@ impl Kind {
     }
 }
 
-/// Steps that begin at a second, with what is known of them.
+/// Steps by their first second, with their aggregates.
 type Steps = Vec<(i64, Rollup)>;
 
-/// The series of a rollup that there is, by their places among those of the path.
+/// The series of an existing rollup, by their positions among the series of the path.
 type Group = Vec<(Aggregate, usize)>;
 
-/// The series of a path after its points are rolled to steps, in the order of a block. They stay as they are
-/// where what is made of them would have to come before the last series that was written: where series of
-/// others with the same name stand between those of the path.
+/// Rolls the series of a path, and returns them in the order of a block. Changes nothing if a new series
+/// would have to precede the last series that was written, because other series with the same name are
+/// between those of the path.
 pub(super) fn rolled(
     series: Vec<PathSeries>,
     to: RollupStep,
@@ -98,31 +97,31 @@ pub(super) fn rolled(
     (all, rows)
 }
 
-/// Some rows of a series; nothing when there are none.
+/// Some rows of a series; `None` if there are none.
 fn of_rows(one: PathSeries, rows: &[usize]) -> Option<PathSeries> {
     let times: Vec<i64> = rows.iter().map(|row| one.times[*row]).collect();
     let values = rows.iter().map(|row| one.values[*row]).collect();
     (!times.is_empty()).then_some(PathSeries { labels: one.labels, times, values })
 }
 
-/// A path on its way.
+/// A path that is being rolled.
 struct Roll {
     to: RollupStep,
     groups: BTreeMap<(i64, i64), Group>,
-    /// Seconds that rollups know, from the first of each to the one after the last, rising.
+    /// Seconds with rollups: the first and the end of each step, ascending.
     known: Vec<(i64, i64)>,
-    /// Steps that were there already, by the finest step.
+    /// Existing steps, by the finest step.
     old: BTreeMap<i64, Steps>,
-    /// Steps that were made, by the finest step.
+    /// New steps, by the finest step.
     new: BTreeMap<i64, Steps>,
-    /// Series that others stand for.
+    /// The positions of series that are replaced.
     gone: Vec<usize>,
-    /// Rows that others stand for.
+    /// The number of rows that are replaced.
     before: u64,
 }
 
 impl Roll {
-    /// Nothing when the path is of a kind that stays.
+    /// Returns `None` if the path has rollups in an unknown form.
     fn new(series: &[PathSeries], to: RollupStep) -> Option<Self> {
         let (mut groups, mut known) = (BTreeMap::<_, Group>::new(), Vec::new());
         for (at, one) in series.iter().enumerate() {
@@ -145,12 +144,12 @@ impl Roll {
         Some(roll)
     }
 
-    /// Takes rollups of finer steps in.
+    /// Adds rollups of finer steps.
     fn take_finer(&mut self, series: &[PathSeries]) {
         for ((step, finest), group) in &self.groups {
             let is_finer = *step < self.to.step && self.to.step % step == 0 && !self.old.contains_key(finest);
             let Some(steps) = steps_of(series, group, *step).filter(|_| is_finer) else { continue };
-            // Two rollups with the same finest step would become one of both.
+            // Two rollups with the same finest step would be merged into one.
             if self.new.contains_key(finest) {
                 continue;
             }
@@ -163,7 +162,7 @@ impl Roll {
         }
     }
 
-    /// Takes points in, of several in one of the finest steps the last; gives the rows that stay.
+    /// Adds points; of several in one of the finest steps the last counts. Returns the rows that stay.
     fn take_points(&mut self, sent: &PathSeries) -> Vec<usize> {
         let RollupStep { finest, step } = self.to;
         let (mut steps, mut stay, mut at): (Steps, Vec<usize>, usize) = (Vec::new(), Vec::new(), 0);
@@ -203,7 +202,7 @@ impl Roll {
         RolledRows { before: self.before, after }
     }
 
-    /// The series of the rollups of these steps.
+    /// Returns the series of the rollups of all steps.
     fn made(&mut self, of: &Labels) -> Vec<PathSeries> {
         let mut all = std::mem::take(&mut self.old);
         for (finest, steps) in std::mem::take(&mut self.new) {
@@ -230,12 +229,12 @@ impl Roll {
     }
 }
 
-/// The labels of the path of a series.
+/// The labels of a series' path.
 fn path_pairs(labels: &Labels) -> impl Iterator<Item = (&str, &str)> {
     labels.iter().filter(|(name, _)| !matches!(*name, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP))
 }
 
-/// The aggregates that are kept of a step.
+/// The aggregates that are stored for a step.
 fn kept(rollup: &Rollup) -> impl Iterator<Item = f64> {
     Aggregate::ALL.into_iter().filter_map(|aggregate| rollup.get(aggregate))
 }
@@ -247,7 +246,7 @@ fn add(steps: &mut Steps, begin: i64, rollup: &Rollup) {
     }
 }
 
-/// The steps of a rollup; nothing unless its aggregates stand side by side at begins of steps.
+/// The steps of a rollup; `None` unless its aggregates have the same times, which are begins of steps.
 fn steps_of(series: &[PathSeries], group: &Group, step: i64) -> Option<Steps> {
     let place = |aggregate| group.iter().find(|(own, _)| *own == aggregate).map(|(_, at)| &series[*at]);
     let counts = place(Aggregate::Count)?;
@@ -308,9 +307,9 @@ mod tests {
         super::rolled(series, to, None)
     }
 
-    /// Blocks may have series of others with the name of the path.
+    /// Blocks may have other series with the name of the path.
     #[test]
-    fn what_is_made_comes_after_what_is_written() {
+    fn new_series_come_after_the_last_written_one() {
         let points = || vec![sent((0..120).map(|n| (n, 1.0)))];
         let path = points()[0].labels.clone();
         for (label, is_rolled) in [("Upper", true), ("__archive_", true), ("__az", false)] {
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rolling_again_is_rolling_at_once() {
+    fn rolling_in_two_steps_equals_rolling_in_one() {
         let points =
             || (0..7_200).filter(|n| n % 13 != 5).map(|n| (n, f64::from((n * 37 % 101) as i32) - 50.0));
         let at_once = rolled(vec![sent(points())], TO_HOURS).0;
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pay_stays() {
+    fn points_stay_if_rolling_saves_too_few_rows() {
         let sparse: Vec<(i64, f64)> = (0..30).map(|n| (n * 6, 1.0)).collect();
         let series = vec![sent(sparse)];
         assert_eq!(rolled(series.clone(), TO_MINUTES), (series, RolledRows::default()));
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_finest_step_the_last_value_counts_and_no_value_is_none() {
+    fn the_last_value_of_a_finest_step_counts_and_missing_values_do_not() {
         let mut one = sent((0..60).map(|n| (n, 1.0)));
         one.times.extend([60_000, 60_400, 60_999, 61_000]);
         one.values.extend([5.0, 6.0, 7.0, f64::NAN]);
@@ -374,10 +373,10 @@ mod tests {
         assert_eq!(shown(&series)[5], "60 sum_1s [(0, 60.0), (60, 7.0)]");
     }
 
-    /// A step that is rolled takes no points, neither in its own seconds nor in those around it; others do,
-    /// and come beside what was there.
+    /// A rolled step accepts no points within its own seconds or in steps that overlap it. Points of
+    /// other steps are rolled, and are added to the existing rollup.
     #[test]
-    fn points_that_come_later_stay_beside_a_rolled_step() {
+    fn late_points_of_a_rolled_step_stay() {
         let (mut series, _) = rolled(vec![sent((60..120).map(|n| (n, 1.0)))], TO_MINUTES);
         series.push(sent((100..180).map(|n| (n, 2.0))));
         let (series, rows) = rolled(series, TO_MINUTES);
@@ -386,14 +385,14 @@ mod tests {
         assert_eq!(shown[0], "60 count_1s [(60, 60.0), (120, 60.0)]");
         assert_eq!(shown[5], "60 sum_1s [(60, 60.0), (120, 120.0)]");
         assert!(shown.len() == 7 && shown[6].starts_with("sent - [(100, 2.0), (101, 2.0)"));
-        // Of longer steps one that is partly rolled takes none either.
+        // A longer step that is partly rolled accepts no points either.
         let (hours, _) = rolled(series, TO_HOURS);
         assert_eq!(hours.last().unwrap().times.len(), 20);
         assert_eq!(self::shown(&hours)[5], "3600 sum_1s [(0, 180.0)]");
     }
 
     #[test]
-    fn what_others_wrote_under_such_labels_stays() {
+    fn unknown_series_with_rollup_labels_stay() {
         let points = || (0..120).map(|n| (n, 1.0));
         let (series, _) = rolled(vec![sent(points())], TO_MINUTES);
         for (at, time) in [(0, 1), (1, 60_000), (5, 1)] {

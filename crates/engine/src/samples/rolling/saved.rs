@@ -1,9 +1,9 @@
-//! How many rows rollups would save of blocks. The index decides, no sample is read.
+//! Estimates how many rows rollups would save in blocks. Reads the indexes, but no samples.
 //!
-//! **Invariant.** It is an estimate: points are taken for evenly spaced, and each of several blocks for one
-//! that has its share of the points of a path and of the steps at its begin and end; of a block with more
-//! than a quarter of a million series some are looked at. What was rolled before counts no more, so that a
-//! day is not rolled for nothing again and again.
+//! **Invariant.** The estimate assumes that points are evenly spaced. Each of several blocks counts as
+//! having its share of a path's points, and of the steps at its begin and end. In a block with more than
+//! a quarter of a million series only some are examined. Points that were rolled before do not count, so
+//! that a day is not rolled repeatedly for nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,21 +19,21 @@ use crate::rollups::{DayRollup, RollupStep};
 use crate::samples::OpenSamples;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 
-/// Series whose rules are looked for in one job.
+/// Series whose rules are found in one job.
 const LABELS_AT_ONCE: usize = 256;
-/// Pages of series that are looked at in a block: to find the rules of all series of a large one would take
-/// longer than to roll their points.
+/// The most pages of series that are examined in a block: finding the rules of all series of a large
+/// block would take longer than rolling their points.
 const PAGES_MAX: usize = 64;
-/// What is kept of the series of a page while it is looked at.
+/// Bytes of the data about a page's series while it is examined.
 const PAGE_BYTES: u64 = 256 << 10;
-/// Aggregates that a step of points becomes.
+/// Number of aggregates that replace the points of a step.
 const AGGREGATES: u64 = 6;
-/// Fewer points never pay: they are taken for those of two steps at least.
+/// Fewer points never save enough: they count as those of two steps at least.
 const LEAST_ROWS: u64 = CUT_STEPS * AGGREGATES * LEAST_FACTOR as u64;
-/// Steps of which the first and the last point of a path are a part.
+/// Steps at the begin and the end of a path's points, which these fill partly.
 const CUT_STEPS: u64 = 2;
 
-/// Rows that become fewer when the points of these blocks are rolled.
+/// Returns by how many rows the blocks would shrink if their points were rolled.
 pub(crate) async fn rows_saved(
     reader: &BlockReader,
     blocks: &[Arc<OpenSamples>],
@@ -69,7 +69,8 @@ pub(crate) async fn rows_saved(
     Ok(saved as u64)
 }
 
-/// Pages at equal distances, other ones in the next block of several, and for how many each of them stands.
+/// Pages at equal distances, with another offset in each block, and the number of pages that each of
+/// them represents.
 fn some_of(pages: Vec<u32>, block: usize) -> (Vec<u32>, f64) {
     let apart = pages.len().div_ceil(PAGES_MAX).max(1);
     let some: Vec<u32> = pages.iter().copied().skip(block % apart).step_by(apart).collect();
@@ -77,7 +78,7 @@ fn some_of(pages: Vec<u32>, block: usize) -> (Vec<u32>, f64) {
     (some, stand_for)
 }
 
-/// What the series of a page hold, by rising ordinal.
+/// The spans of the series of a page, by ascending ordinal.
 async fn spans_of(
     index: &IndexReader,
     page: u32,
@@ -93,15 +94,15 @@ async fn spans_of(
     Ok(std::mem::take(&mut *spans.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// The estimate of a block, whose series come in order.
+/// The estimate for a block. Its series must be added in order.
 struct Estimate {
     rollup: Arc<DayRollup>,
-    /// The blocks that share the points of a path.
+    /// The number of blocks that share the points of a path.
     blocks: u64,
-    /// The last path that has a rollup, which comes before its points, and the times that it is of.
+    /// The last path with a rollup, which precedes its points, and the first and last time of the rollup.
     rolled: (Labels, i64, i64),
-    /// The last path whose rule was looked for, and what it says: that takes longest, and the aggregates of a
-    /// path follow each other.
+    /// The last path whose rule was looked up, and the result. Looking up dominates the cost, and the
+    /// aggregates of a path are adjacent.
     rule: (Labels, Option<RollupStep>),
     saved: f64,
 }
@@ -142,7 +143,7 @@ impl Estimate {
         }
     }
 
-    /// The share of a block in the steps of a path of which it has points of so long a time.
+    /// The block's share of a path's steps, if its points span `length_ms`.
     fn steps(&self, length_ms: i64, to: RollupStep) -> f64 {
         length_ms as f64 / to.step.saturating_mul(1_000).max(1) as f64 + CUT_STEPS as f64 / self.blocks as f64
     }
@@ -156,7 +157,8 @@ impl Estimate {
         (*first, *last) = ((*first).min(first_ms), (*last).max(last_ms));
     }
 
-    /// About how many of the points of a path are before or after its rollup, and of how long a time.
+    /// An estimate of the number of a path's points before or after its rollup, and of the time that
+    /// they span.
     fn outside(&self, path: &Labels, span: &SeriesSpan) -> (u64, i64) {
         let length = span.max_ms.saturating_sub(span.min_ms);
         let (of, first, last) = &self.rolled;
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_share_the_steps_that_they_cut() {
+    fn blocks_share_the_steps_at_their_ends() {
         let rollup = Arc::new(DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap());
         let to = RollupStep { finest: 1, step: 60 };
         let steps = |blocks, length_ms| Estimate::new(&rollup, blocks).steps(length_ms, to);
@@ -223,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_pages_some_stand_for_all() {
+    fn some_of_many_pages_represent_all() {
         assert_eq!(some_of((0..64).collect(), 7), ((0..64).collect(), 1.0));
         assert_eq!(some_of(Vec::new(), 1), (Vec::new(), 0.0));
         let (some, stand_for) = some_of((0..1_000).collect(), 17);

@@ -1,7 +1,7 @@
-//! Puts the samples of series together: those of fetched pages and those of heads.
+//! Decodes and joins the samples of series from fetched pages and from heads.
 //!
-//! A part of a batch decodes the pages of its own series, each when the first of its series comes; a page
-//! that reaches into two parts is decoded by both.
+//! A part of a batch decodes the pages of its own series, each when its first series is reached. A page
+//! with series of two parts is decoded by both.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -26,29 +26,29 @@ use crate::samples::join::{
     keep_one_of_each_instant, visible,
 };
 
-/// Series with their samples, and what could not be read.
+/// Series with their samples, and warnings about damaged pages.
 pub(super) struct Decoded {
     pub(super) batch: SeriesBatch,
     pub(super) damaged: Vec<String>,
 }
 
-/// The pages of one block, which are decoded as the series that they hold come: what is put together was
-/// decoded just before, and the pages of few series are in memory.
+/// The pages of one block. They are decoded when their series are reached, so that only the pages of few
+/// series are decoded at the same time.
 struct BlockPages<'a> {
     fetched: &'a FetchedBlock,
     meta: &'a BlockMeta,
     times: (i64, i64),
     values: Values,
-    /// Groups and pages of them that are still to be decoded, by series.
+    /// Groups and pages of them that are not decoded yet, by series.
     due: std::vec::IntoIter<(usize, usize)>,
-    /// Decodes pages of the group with this place.
+    /// The decoder for pages of the group at this position.
     decoder: Option<(usize, PageDecoder<'a>)>,
-    /// Pages that hold the current series or one behind it, with the last that they hold.
+    /// Decoded pages with the current series or later ones, each with its last series.
     pages: Vec<(u32, SamplePage)>,
 }
 
 impl<'a> BlockPages<'a> {
-    /// Pages that hold series from the first to the last of these.
+    /// The pages with series of this range.
     fn new(
         block: &'a OpenSamples,
         fetched: &'a FetchedBlock,
@@ -69,7 +69,7 @@ impl<'a> BlockPages<'a> {
         Self { fetched, meta: &block.meta, times, values, due, decoder, pages }
     }
 
-    /// Decodes the pages that hold a series, which is none before the last one that was asked for.
+    /// Decodes the pages with a series. The series must not precede that of the previous call.
     fn move_to(&mut self, series: u32, damaged: &mut Vec<String>) -> Result<(), Stopped> {
         self.pages.retain(|(last, _)| *last >= series);
         while let Some((at, n)) = self.due.as_slice().first().copied() {
@@ -96,7 +96,7 @@ impl<'a> BlockPages<'a> {
         Ok(())
     }
 
-    /// Where the series that was moved to is.
+    /// The positions of the current series in decoded pages.
     fn runs_of(&self, series: u32) -> impl Iterator<Item = (&SamplePage, usize)> {
         self.pages.iter().filter_map(move |(_, page)| {
             let at = page.runs.partition_point(|run| run.series < series);
@@ -105,7 +105,7 @@ impl<'a> BlockPages<'a> {
     }
 }
 
-/// The samples of these series in the range, without those that rules hide.
+/// Returns the samples of these series in the range, without those that rules hide.
 pub(super) fn decode(
     holders: &[Holder],
     found: &[Found],
@@ -139,7 +139,7 @@ pub(super) fn decode(
     Ok(Decoded { batch: SeriesBatch { dictionary, labels, samples, held: None }, damaged })
 }
 
-/// What rules hide of the series of heads.
+/// The times that rules hide of the series of heads.
 fn hidden_in_heads(
     holders: &[Holder],
     found: &[Found],
@@ -156,7 +156,7 @@ fn hidden_in_heads(
     HiddenTimes::of(rules, &found.iter().map(labels).collect::<Vec<_>>())
 }
 
-/// What a head has of a series.
+/// The samples of a series in a head.
 struct FromHead<'h> {
     holder: usize,
     times: Arc<Vec<i64>>,
@@ -186,7 +186,7 @@ impl FromHead<'_> {
     }
 }
 
-/// Puts the samples of one series after the other together.
+/// Joins the samples of one series after the other.
 struct Assembly<'a> {
     holders: &'a [Holder],
     blocks: Vec<Option<BlockPages<'a>>>,
@@ -195,7 +195,7 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    /// The samples of a series; `hidden` are times that are left out of heads.
+    /// Returns the samples of a series. `hidden` are times that are left out of heads.
     fn samples(
         &mut self,
         found: &Found,
@@ -216,8 +216,8 @@ impl Assembly<'_> {
         Ok(samples)
     }
 
-    /// The floats of a series of which one block has one run and nothing is hidden, as it is with most series
-    /// of few samples. `None`: it is another kind of series.
+    /// Returns the floats of a series if one block has one run of it and nothing is hidden, which holds
+    /// for most series with few samples; otherwise `None`.
     fn of_one_run(&mut self, found: &Found) -> Option<Samples> {
         let [(number, ordinal)] = *found.members else { return None };
         let Holder::Block { hidden, .. } = &self.holders[number] else { return None };

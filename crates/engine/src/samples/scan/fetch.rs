@@ -1,8 +1,9 @@
-//! Reads what batches of series need of blocks: heads of groups, pages, lists of times.
+//! Reads the parts of blocks that batches of series need: headers of groups, pages, lists of times.
 //!
-//! Groups of which many series are wanted are read as a whole, with the lists of times and the heads of other
-//! groups; then pages of these. So a block whose footer is known costs at most two requests after each other.
-//! A group that is in memory as a whole, as it is after it was written, costs none.
+//! Groups of which many series are needed are read completely, together with the lists of times and the
+//! headers of other groups; then pages of the latter are read. So a block with a cached footer costs at
+//! most two consecutive requests. A group that is completely in memory, as it is after it was written,
+//! costs none.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -25,30 +26,31 @@ use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::samples::times::KnownTimes;
 use crate::samples::{OpenSamples, SAMPLE_BYTES, rising};
 
-/// A group is read as a whole when at least one of so many of its series is wanted.
+/// A group is read completely if at least this fraction of its series is needed (one sixth).
 const WHOLE_ONE_IN: u64 = 6;
-/// A group of fewer bytes is read as a whole.
+/// A group of at most this many bytes is read completely.
 const WHOLE_BYTES: u32 = 32 << 10;
 
-/// What was read of one block.
+/// The parts of one block that were read.
 pub(super) struct FetchedBlock {
-    /// Which holder the block is.
+    /// The number of the holder.
     pub(super) holder: usize,
     pub(super) groups: Vec<FetchedGroup>,
     pub(super) times: TimeTable,
 }
 
-/// Pages of one group, as they are stored.
+/// Stored pages of one group.
 pub(super) struct FetchedGroup {
     pub(super) head: Arc<GroupHead>,
-    /// Tables of its pages, which all parts of the batch decode with.
+    /// The tables of its pages, shared by all parts of the batch.
     pub(super) tables: Arc<GroupTables>,
-    /// Numbers of pages and their bytes, rising.
+    /// Numbers of pages with their bytes, ascending.
     pub(super) pages: Vec<(u32, Bytes)>,
 }
 
 impl FetchedGroup {
-    /// Bytes of the pages that hold some of these series decoded, and put together with what others hold.
+    /// Bytes of the decoded pages that have some of these series, and of their samples joined with those
+    /// of other holders.
     fn decoded_bytes(&self, series: &RangeInclusive<u32>) -> u64 {
         let entries = self.pages.iter().map(|(page, _)| &self.head.pages()[*page as usize]);
         let due =
@@ -70,7 +72,7 @@ pub(super) struct Fetcher {
     pub(super) range: TimeRange,
 }
 
-/// Batches that were read, and the memory that they take as they are stored.
+/// Batches that were read, with the reservation of the stored bytes.
 pub(super) struct Fetched {
     pub(super) blocks: Vec<FetchedBlock>,
     _memory: Reservation,
@@ -88,35 +90,35 @@ impl Fetched {
     }
 }
 
-/// From the first to the last of the series in a holder: they come in its order.
+/// The range from the first to the last of the series in a holder. Their order is that of the holder.
 pub(super) fn series_in(found: &[Found], holder: usize) -> Option<RangeInclusive<u32>> {
     let first = found.iter().find_map(|found| found.ordinal_in(holder))?;
     let last = found.iter().rev().find_map(|found| found.ordinal_in(holder))?;
     Some(first..=last)
 }
 
-/// What a block has of some groups before pages of them are read.
+/// The first reads of a block, before pages of partial groups are read.
 struct FirstReads {
-    /// Groups as they are stored.
+    /// Complete groups as they are stored.
     whole: Vec<Bytes>,
-    /// Heads of others, those that are not damaged.
+    /// Undamaged headers of other groups.
     heads: Vec<(u32, Arc<GroupHead>)>,
     times: TimeTable,
 }
 
 impl Fetcher {
-    /// About how many samples of the blocks take so many bytes.
+    /// An estimate of the number of samples that take this many bytes in the blocks.
     pub(super) fn rows_of(&self, bytes: u64) -> u64 {
         let blocks = self.holders.iter().filter_map(|holder| match holder {
             Holder::Block { block, .. } => Some(&block.meta),
             Holder::Head { .. } => None,
         });
         let (size, rows) = blocks.fold((0, 0), |(size, rows), meta| (size + meta.size, rows + meta.rows));
-        // A sample is never less than a twentieth of a byte, and what is in heads is not read.
+        // A sample takes at least a twentieth of a byte, and samples in heads are not read.
         (bytes as f64 / (size as f64 / (rows as f64).max(1.0)).max(0.05)) as u64
     }
 
-    /// Reads from all blocks that hold these series, at the same time.
+    /// Reads from all blocks that have these series, concurrently.
     pub(super) async fn fetch(self, batches: Vec<Arc<Vec<Found>>>) -> Result<Fetched, Error> {
         let found = || batches.iter().flat_map(|batch| batch.iter());
         let mut memory = self.context.budget().reserve(found().map(Found::bytes).sum())?;
@@ -185,7 +187,7 @@ impl Fetcher {
         Ok(Some((FetchedBlock { holder, groups, times }, memory)))
     }
 
-    /// Groups that are wanted whole, heads of others, and lists of times: what is not known is read together.
+    /// Reads complete groups, headers of others, and lists of times. Uncached parts are read together.
     async fn first_reads(
         &self,
         block: &OpenSamples,
@@ -224,7 +226,7 @@ impl Fetcher {
         Ok(FirstReads { whole: stored, heads, times })
     }
 
-    /// The wanted pages of a group that was read as a whole, unless it is damaged.
+    /// The needed pages of a group that was read completely; `None` if it is damaged.
     fn whole_group(
         &self,
         block: &OpenSamples,
@@ -247,8 +249,8 @@ impl Fetcher {
         Some(FetchedGroup::new(head, pages))
     }
 
-    /// The wanted pages of groups whose heads are known. Those of all groups are read together: what is near
-    /// each other comes with one request.
+    /// Reads the needed pages of groups whose headers are known. Those of all groups are read together,
+    /// so that pages near each other are read with one request.
     async fn pages_of_groups(
         &self,
         block: &OpenSamples,
@@ -270,7 +272,7 @@ impl Fetcher {
                     let piece = piece(&head, page);
                     let offset = block.footer.groups()[number as usize].piece.offset;
                     let start = (piece.offset - offset) as usize;
-                    // A copy, so that the group need not stay.
+                    // A copy, so that the group need not stay in memory.
                     group.get(start..start + piece.len as usize).map(Bytes::copy_from_slice)
                 }
             };
@@ -280,7 +282,7 @@ impl Fetcher {
         Ok(groups)
     }
 
-    /// Those of the groups that need not be read.
+    /// The groups that are completely in memory.
     async fn kept(&self, block: &OpenSamples, numbers: &[u32]) -> HashMap<u32, Bytes> {
         let piece = |number: &u32| &block.footer.groups()[*number as usize].piece;
         let kept = numbers.iter().map(|number| self.reader.kept(&block.meta, piece(number)));
@@ -297,7 +299,7 @@ impl Fetcher {
         Ok(stored.into_iter().map(|piece| piece.bytes).collect())
     }
 
-    /// What is sound; of damage a warning.
+    /// Returns the value; adds a warning if it is damaged.
     fn sound<T>(&self, block: &OpenSamples, read: Result<T, sandur_format::Error>) -> Option<T> {
         match read {
             Ok(value) => Some(value),

@@ -1,8 +1,10 @@
-//! Labels of series: alone and in the order of blocks, each series once; or as the ids of a batch.
+//! Labels of series: scans of labels alone, in the order of blocks, each series once; and label ids of
+//! batches.
 //!
-//! **Invariant.** What is listed is sent while it is read, so a scan that the query's memory does not suffice
-//! for shall fail before its first batch. The first pages and labels tell what the later ones take: half as
-//! much again is reserved beside them, and given back for those that take more.
+//! **Invariant.** A list is sent while it is read, so a scan for which the query's memory does not
+//! suffice should fail before its first batch. The first pages and labels show the need of later ones.
+//! In addition to them, half as much is reserved as a margin, which is released for later pages that
+//! take more.
 
 use std::sync::Arc;
 
@@ -21,16 +23,16 @@ pub(crate) struct LabelScan {
     walk: Walk,
     /// Series of a batch for which memory was refused.
     pending: Vec<Found>,
-    /// For pages and batches that are larger than the first ones.
+    /// The margin for pages and batches that are larger than the first ones.
     margin: Reservation,
-    /// What it shall have; unknown before the first pages were read.
+    /// The target of the margin; unknown before the first pages are read.
     margin_bytes: Option<u64>,
-    /// For the places of series in heads.
+    /// Pays for the positions of series in heads.
     _memory: Reservation,
 }
 
 impl LabelScan {
-    /// These series of blocks and of heads.
+    /// Begins a scan of these series of blocks and heads.
     pub(crate) fn new(
         context: &QueryContext,
         blocks: Vec<InBlock>,
@@ -51,7 +53,7 @@ impl LabelScan {
         Ok(Self { context, holders, walk, pending, margin, margin_bytes, _memory: memory })
     }
 
-    /// The series of the next batch.
+    /// Returns the series of the next batch.
     async fn found(&mut self) -> Result<Vec<Found>, Error> {
         match self.walk.take(BATCH_SERIES, u64::MAX).await {
             Err(Error::OverBudget(_)) if self.gives_margin() => self.walk.take(BATCH_SERIES, u64::MAX).await,
@@ -59,7 +61,7 @@ impl LabelScan {
         }
     }
 
-    /// Memory for the labels of the next batch.
+    /// Reserves memory for the labels of the next batch.
     fn held(&mut self) -> Result<Reservation, Error> {
         let bytes = self.pending.iter().map(Found::label_bytes).sum();
         match self.context.budget().reserve(bytes) {
@@ -68,15 +70,15 @@ impl LabelScan {
         }
     }
 
-    /// Gives the margin back; whether there was one.
+    /// Releases the margin. Returns whether there was one.
     fn gives_margin(&mut self) -> bool {
         let held = self.margin.bytes();
         self.margin.shrink(held);
         held > 0
     }
 
-    /// Takes the margin: without it no first batch is given. Later on there may be no room for it any more,
-    /// and the next pages may be smaller.
+    /// Reserves the margin. The first batch requires it. Later it is optional, because there may be no
+    /// memory for it and the next pages may be smaller.
     fn take_margin(&mut self, label_bytes: u64) -> Result<(), Error> {
         if self.margin_bytes.is_none() {
             let bytes = (self.walk.page_bytes() + label_bytes) / 2;
@@ -105,16 +107,17 @@ impl LabelScan {
     }
 }
 
-/// A label as the series before had it.
+/// A label of the previous series.
 struct KnownLabel<'a> {
     name: &'a str,
-    /// Its id, if the label is wanted.
+    /// The id of the name, if the label is wanted.
     name_id: Option<u32>,
     value: &'a str,
     value_id: u32,
 }
 
-/// Labels of series as ids: one series has mostly what the one before it has.
+/// Converts labels of series to ids. Reuses those of the previous series, which usually has mostly the
+/// same labels.
 #[derive(Default)]
 pub(super) struct LabelsOfSeries<'a> {
     before: Vec<KnownLabel<'a>>,
@@ -122,7 +125,7 @@ pub(super) struct LabelsOfSeries<'a> {
 }
 
 impl<'a> LabelsOfSeries<'a> {
-    /// Those of a series that are wanted.
+    /// The ids of a series' wanted labels.
     pub(super) fn ids(
         &mut self,
         found: &'a Found,

@@ -1,18 +1,19 @@
-//! Reading samples: the matching series of blocks and heads in batches, each series once with all samples.
+//! Reads samples: the matching series of blocks and heads in batches, each series once with all its samples.
 //!
-//! **Life of a scan.** [`SeriesScan::open`] takes a view, opens the footers of the blocks of the range and
-//! selects series by their indexes. Every holder of series (block or head) has them sorted by labels, so
-//! [`walk`] finds the next series by looking at the first one that is left of each holder: nothing is kept
-//! of series that were not reached yet but a bitmap for each block. For some batches of them [`fetch`] reads
-//! the pages that hold them, of all blocks at once. Who works on samples in jobs of its own takes a batch as
-//! it is stored and decodes it piece by piece ([`stored`]); for others [`decode`] puts the samples of a batch
-//! together in parts, on as many threads of the CPU pool as there are, while the batch before it is used.
-//! What follows is read ahead ([`pipeline`]): a store is not waited for while there is something to compute.
+//! **Life of a scan.** [`SeriesScan::open`] takes a view, opens the footers of the blocks of the range,
+//! and selects series by their indexes. Every holder of series (block or head) has them sorted by
+//! labels, so [`walk`] finds the next series by comparing the first remaining series of each holder. Of
+//! the series that were not reached yet it keeps only a bitmap per block. For some batches [`fetch`]
+//! reads the pages that have the series, from all blocks concurrently. A caller that runs its own jobs
+//! on samples takes a batch as it is stored and decodes it in parts ([`stored`]). For other callers
+//! [`decode`] decodes a batch in parts, on all threads of the CPU pool, while the caller uses the
+//! previous batch. Later batches are read ahead ([`pipeline`]), so that reads from the store overlap
+//! with computing.
 //!
-//! **Invariants.** Series come in the order of [`sandur_format::block::compare_series`], samples by
-//! rising time, each time once: of samples that are
-//! stored twice that of the holder which had it first. A damaged or missing block is a warning that names
-//! it; a store that does not answer fails the query. Memory is reserved from the query's budget first.
+//! **Invariants.** Series are in the order of [`sandur_format::block::compare_series`]. Samples are by
+//! ascending time, each time once: of samples that are stored twice, the one whose holder had it first.
+//! A damaged or missing block adds a warning that names it. A store that does not answer fails the
+//! query. Memory is reserved from the query's budget first.
 
 mod decode;
 mod fetch;
@@ -51,23 +52,23 @@ use pipeline::{FoundBatch, Pipeline};
 use stored::StoredSeries;
 use walk::Walk;
 
-/// Series of a part: fewer would be handed over too often.
+/// The fewest series of a part. Smaller parts would spend too much on scheduling.
 const PART_SERIES: usize = 64;
-/// Parts of a batch for each thread, so that none of them waits long for the last.
+/// Parts of a batch per thread, so that the threads finish at about the same time.
 const PARTS_PER_THREAD: usize = 2;
-/// Bytes of a decoded batch that is quicker decoded than handed to the CPU pool.
+/// Up to this many bytes of a batch are decoded inline, because a job on the CPU pool costs more.
 const LITTLE_BYTES: u64 = 512 << 10;
-/// Bytes that a series of a batch takes beside its samples and its labels.
+/// Bytes of a series of a batch in addition to its samples and labels.
 const SERIES_BYTES: u64 = 200;
 
-/// A block or a head, with the series of it that match.
+/// A block or a head, with its matching series.
 pub(super) enum Holder {
     Block { block: Arc<OpenSamples>, hidden: HiddenSamples },
     Head { series: Arc<SelectedSeries> },
 }
 
 impl Holder {
-    /// A block of which labels alone are asked for.
+    /// A block of which only labels are read.
     fn of_labels(index: &IndexReader) -> Self {
         Self::Block { block: Arc::clone(index.block()), hidden: HiddenSamples::default() }
     }
@@ -78,24 +79,24 @@ pub(crate) struct SeriesScan {
     context: QueryContext,
     /// Parts of the current batch that were not taken yet.
     parts: VecDeque<SeriesBatch>,
-    /// What comes after it; `None` when there is nothing, or while the next batch is made.
+    /// Reads the batches after it; `None` when there are none, or while the next batch is being made.
     pipeline: Option<Box<Pipeline>>,
-    /// The next batch, which is read, or read and decoded, while the one before it is used.
+    /// The next batch, which is read (and decoded) while the current one is used.
     ahead: Option<Task<Ahead>>,
-    /// For the places of series in heads.
+    /// Pays for the positions of series in heads.
     _memory: Reservation,
 }
 
-/// What was made of the next batch, and what comes after it.
+/// The pipeline after the next batch, and that batch.
 type Ahead = (Box<Pipeline>, Result<Option<Made>, Error>);
 
-/// A batch, as it is asked for.
+/// A batch in the requested form.
 enum Made {
     Stored(StoredSeries),
     Decoded(Vec<SeriesBatch>),
 }
 
-/// How a batch is asked for.
+/// The requested form of a batch.
 #[derive(Clone, Copy)]
 enum As {
     Stored,
@@ -103,7 +104,7 @@ enum As {
 }
 
 impl SeriesScan {
-    /// The matching series with samples in the range.
+    /// Opens a scan of the matching series with samples in the range.
     pub(crate) async fn open(
         reader: &BlockReader,
         rules: Rules,
@@ -128,7 +129,7 @@ impl SeriesScan {
         let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
             head.samples().select(tenant, matchers, range)
         };
-        // The later a writer began, the later it took its rows, as far as that can be told.
+        // A later writer received its rows later, as far as that is known.
         let mut heads = view.heads.clone();
         heads.sort_by_key(|head| head.incarnation());
         for series in matching::in_heads(context, &heads, matchers, look).await? {
@@ -148,8 +149,8 @@ impl SeriesScan {
         Ok(Self { context, parts, pipeline, ahead, _memory: memory })
     }
 
-    /// The next series; `None` after the last one. Series without samples in the range are left out, so a
-    /// batch may be empty.
+    /// Returns the next series; `None` after the last ones. Series without samples in the range are left
+    /// out, so a batch may be empty.
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
         self.context.check()?;
         if let Some(part) = self.parts.pop_front() {
@@ -163,7 +164,7 @@ impl SeriesScan {
         Ok(self.parts.pop_front())
     }
 
-    /// The next series, not decoded.
+    /// Returns the next series without decoding them.
     async fn take_part(&mut self) -> Result<Option<Arc<dyn SeriesPart>>, Error> {
         self.context.check()?;
         if let Some(part) = self.parts.pop_front() {
@@ -179,7 +180,7 @@ impl SeriesScan {
         }
     }
 
-    /// The next batch. After a refusal of memory it can be asked again.
+    /// Returns the next batch. If memory is refused, the call can be repeated.
     async fn make(&mut self, how: As) -> Result<Option<Made>, Error> {
         let (mut pipeline, mut made) = match (self.ahead.take(), self.pipeline.take()) {
             (Some(task), _) => task.join().await.map_err(|error| Error::Internal(error.to_string()))?,
@@ -187,7 +188,8 @@ impl SeriesScan {
             (None, None) => return Ok(None),
         };
         if matches!(made, Err(Error::OverBudget(_))) {
-            // Batches before it were still in use, or others were read ahead: they are gone by now.
+            // Earlier batches were still in use, or later ones were read ahead. Release the latter and
+            // try again.
             pipeline.give_back().await;
             (pipeline, made) = make_next(pipeline, how).await;
         }
@@ -202,14 +204,14 @@ impl SeriesScan {
         made
     }
 
-    /// Lets go of what was read ahead.
+    /// Releases what was read ahead.
     async fn let_go(&mut self) {
         let Some(task) = self.ahead.take() else { return };
         let Ok((mut pipeline, made)) = task.join().await else { return };
         match made {
             Ok(Some(Made::Stored(stored))) => pipeline.put_back(stored.found),
             Ok(Some(Made::Decoded(batches))) => self.parts.extend(batches),
-            // It is asked again.
+            // The next call makes it again.
             Ok(None) | Err(_) => {}
         }
         pipeline.give_back().await;
@@ -231,7 +233,7 @@ async fn make_next(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
     (pipeline, made)
 }
 
-/// The next batch, while the one before it is used.
+/// Makes the next batch while the current one is used.
 async fn make_ahead(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
     match pipeline.read_ahead().await {
         Ok(()) => make_next(pipeline, how).await,
@@ -248,12 +250,12 @@ struct PartsReader {
 }
 
 impl PartsReader {
-    /// The stored bytes of batches.
+    /// Reads the stored bytes of batches.
     async fn fetch(&self, batches: Vec<FoundBatch>) -> Result<Fetched, Error> {
         self.fetcher.clone().fetch(batches).await
     }
 
-    /// A batch that was read.
+    /// Makes a stored batch of what was read.
     fn stored(&self, found: FoundBatch, fetched: Arc<Fetched>) -> StoredSeries {
         QueryStats::add(&self.fetcher.context.stats().streams, found.len() as u64);
         StoredSeries {
@@ -268,7 +270,7 @@ impl PartsReader {
 }
 
 impl StoredSeries {
-    /// The samples of the batch, in one or several parts.
+    /// Decodes the samples of the batch, in one or several parts.
     async fn decode_parts(&self) -> Result<Vec<SeriesBatch>, Error> {
         let context = &self.context;
         let mut memory = context.budget().reserve(self.memory_bytes(&(0..self.series())))?;
@@ -287,7 +289,7 @@ impl StoredSeries {
     }
 }
 
-/// The parts of a batch of so many series that are decoded at the same time.
+/// The parts of a batch with this number of series that are decoded concurrently.
 fn parts_of(series: usize, threads: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = if threads > 1 { threads * PARTS_PER_THREAD } else { 1 };
     let step = series.div_ceil(parts).max(PART_SERIES);
@@ -326,14 +328,14 @@ fn bytes_of(batch: &SeriesBatch) -> u64 {
     batch.samples.iter().map(samples).sum::<u64>() + batch.labels.iter().map(labels).sum::<u64>() + texts
 }
 
-/// The blocks of a range, those whose rows came first before others.
+/// The blocks of a range, in the order of writing.
 fn blocks_of(view: &View, context: &QueryContext, range: TimeRange) -> Vec<Arc<BlockMeta>> {
     let mut blocks = SeriesReader::<Footer>::blocks(view, context, range);
     blocks.sort_by_key(|block| block.order_of_writing());
     blocks
 }
 
-/// What is asked of blocks.
+/// What a scan selects in blocks.
 struct Asked<'a> {
     context: &'a QueryContext,
     matchers: &'a [Matcher],
@@ -341,12 +343,12 @@ struct Asked<'a> {
     rules: &'a Rules,
 }
 
-/// A block, the series of it that match and may have samples in the range, and what is hidden of them.
+/// A block, its matching series that may have samples in the range, and what is hidden of them.
 type Selected = (IndexReader, RoaringBitmap, HiddenSamples);
 
 impl Asked<'_> {
-    /// Those of the blocks with matching series, which are found in all of them at the same time: in one
-    /// after the other where the memory of the query does not suffice for that.
+    /// Returns the blocks with matching series. Selects in all blocks concurrently; in one after the
+    /// other if the query's memory does not suffice.
     async fn of_blocks(
         &self,
         reader: &BlockReader,

@@ -1,14 +1,14 @@
-//! Batches of series in their order, each read when it is asked for, with what follows read ahead.
+//! Batches of series in order, each read on demand, with later batches read ahead.
 //!
-//! **Life of a batch.** [`Walk`] finds its series. They are read in units: the first batch of a scan is one,
-//! what there is room for behind it the next, so that a store is asked once for what a short scan needs and
-//! the first batch is not kept waiting. The walk goes on while a unit is read, and units are read while
-//! batches are decoded: a store is not waited for in turn. What needs no waiting is walked through batch by
-//! batch, so that the next one is soon there.
+//! **Life of a batch.** [`Walk`] finds its series. Batches are read in units: the first batch of a scan
+//! is one unit, and the following batches for which there is room are the next unit. So a short scan
+//! needs one round of reads, and the first batch is not delayed. The walk continues while a unit is
+//! read, and units are read while batches are decoded, so that reads overlap. If reads do not wait for
+//! the store, the walk advances one batch at a time, so that the next batch is ready soon.
 //!
-//! **Invariants.** Series and samples that are read ahead are bounded. When the budget refuses memory,
-//! nothing is lost: [`Pipeline::give_back`] lets go of everything that was read ahead, and its batches are
-//! read again one by one; from then on less is read ahead.
+//! **Invariants.** The series and samples that are read ahead are bounded. If the budget refuses memory,
+//! nothing is lost: [`Pipeline::give_back`] releases everything that was read ahead, and its batches are
+//! read again one by one. After that less is read ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use super::fetch::Fetched;
 use super::stored::StoredSeries;
 use super::walk::{Found, Walk};
 
-/// Series of the first batch: few, so that there is soon something to compute.
+/// Series of the first batch: few, so that computing can start soon.
 const FIRST_SERIES: usize = 128;
-/// Samples of a batch from which it takes no further series: 16 MiB of times and values.
+/// Number of samples from which a batch accepts no further series: 16 MiB of times and values.
 const BATCH_ROWS: u64 = 1 << 20;
-/// Series that are read ahead at most.
+/// The most series that are read ahead.
 const AHEAD_SERIES: usize = 4 * BATCH_SERIES;
-/// Stored bytes of samples that are read ahead at most.
+/// The most stored bytes of samples that are read ahead.
 const AHEAD_BYTES: u64 = 12 << 20;
-/// Of a small budget no more than one in so many bytes is used for what is read ahead.
+/// Reading ahead takes at most this fraction of the budget.
 const AHEAD_ONE_IN: u64 = 8;
 
-/// Series of a batch.
+/// The series of a batch.
 pub(super) type FoundBatch = Arc<Vec<Found>>;
 
-/// How much is read ahead.
+/// An amount of series and samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     series: usize,
@@ -62,7 +62,7 @@ impl Amount {
 
 /// Batches that are read together.
 struct Unit {
-    /// Those that were not given yet.
+    /// The batches that were not returned yet.
     batches: VecDeque<FoundBatch>,
     amount: Amount,
     bytes: Bytes,
@@ -70,11 +70,11 @@ struct Unit {
 
 /// The stored bytes of a unit.
 enum Bytes {
-    /// Not asked for yet.
+    /// Not requested yet.
     Unread,
-    /// On their way.
+    /// Being read.
     Reading(Task<Result<Fetched, Error>>),
-    /// Here.
+    /// Read.
     Read(Arc<Fetched>),
 }
 
@@ -100,18 +100,18 @@ impl Unit {
         Ok(bytes)
     }
 
-    /// Lets go of its bytes.
+    /// Releases its bytes.
     async fn into_batches(self) -> VecDeque<FoundBatch> {
         if let Bytes::Reading(task) = self.bytes {
             task.abort();
-            // Its memory is given back once it has ended.
+            // The task releases its memory when it ends.
             let _ = task.join().await;
         }
         self.batches
     }
 }
 
-/// The walk, and what is read of the series that it found.
+/// The walk, and the reads of the series that it found.
 struct ReadAhead {
     reader: PartsReader,
     walk: Walk,
@@ -120,8 +120,8 @@ struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The next unit. The first batch of a scan is not asked for yet, so that a scan without another takes no
-    /// task.
+    /// Returns the next unit. The first batch of a scan is not requested here, so that a scan with a
+    /// single batch needs no task.
     async fn pop(&mut self) -> Result<Option<Unit>, Error> {
         if let Some(unit) = self.units.pop_front() {
             return Ok(Some(unit));
@@ -130,7 +130,7 @@ impl ReadAhead {
         Ok((!found.is_empty()).then(|| Unit::new(vec![Arc::new(found)])))
     }
 
-    /// Begins to read what there is room for, at most so many batches.
+    /// Begins to read what there is room for, at most `most` batches.
     async fn top_up(&mut self, most: usize) -> Result<(), Error> {
         let mut ahead = self.units.iter().fold(Amount::default(), |sum, unit| sum.plus(unit.amount));
         let (mut batches, mut walked) = (Vec::new(), Ok(()));
@@ -154,14 +154,14 @@ impl ReadAhead {
             self.units.push_back(unit);
         }
         match walked {
-            // It is asked again when less is read ahead.
+            // It is tried again when less is read ahead.
             Err(Error::OverBudget(_)) => Ok(()),
             walked => walked,
         }
     }
 
-    /// Begins to read batches. What is in memory is here at once, without a task; what failed at once is read
-    /// when it is asked for.
+    /// Begins to read batches. If they are in memory, they are read at once without a task. If that
+    /// fails, they are read when they are needed.
     fn begin_to_read(&self, batches: Vec<FoundBatch>) -> Bytes {
         let reader = self.reader.clone();
         let mut fetch: BoxFuture<'static, _> = Box::pin(async move { reader.fetch(batches).await });
@@ -173,14 +173,14 @@ impl ReadAhead {
     }
 }
 
-/// Batches in their order.
+/// Batches in order.
 pub(super) struct Pipeline {
     ahead: ReadAhead,
-    /// Whose batches are given.
+    /// The unit whose batches are being returned.
     current: Option<Unit>,
-    /// Batches that gave their bytes back.
+    /// Batches that were put back or whose bytes were released.
     again: VecDeque<FoundBatch>,
-    /// Whether the store was waited for.
+    /// Whether a read had to wait for the store.
     is_slow: bool,
 }
 
@@ -198,7 +198,7 @@ impl Pipeline {
         current && self.again.is_empty() && self.ahead.units.is_empty() && self.ahead.walk.is_over()
     }
 
-    /// The next batch; `None` after the last one. When there is no memory for it, it is not lost.
+    /// Returns the next batch; `None` after the last one. If there is no memory for it, it is not lost.
     pub(super) async fn next(&mut self) -> Result<Option<StoredSeries>, Error> {
         if let Some(batch) = self.again.front().cloned() {
             let bytes = Unit::new(vec![Arc::clone(&batch)]).read(&self.ahead.reader).await?;
@@ -220,7 +220,7 @@ impl Pipeline {
             match futures_util::poll!(reading.as_mut()) {
                 Poll::Ready(bytes) => bytes?,
                 Poll::Pending if is_asked_for => reading.await?,
-                // The store is waited for: the walk goes on meanwhile.
+                // The read waits for the store. Continue the walk meanwhile.
                 Poll::Pending => {
                     self.is_slow = true;
                     let (bytes, topped_up) = join(reading, self.ahead.top_up(usize::MAX)).await;
@@ -232,17 +232,17 @@ impl Pipeline {
         Ok(unit.batches.pop_front().map(|batch| reader.stored(batch, bytes)))
     }
 
-    /// Begins to read what comes after the batches that were given.
+    /// Begins to read what follows the returned batches.
     pub(super) async fn read_ahead(&mut self) -> Result<(), Error> {
         self.ahead.top_up(if self.is_slow { usize::MAX } else { 1 }).await
     }
 
-    /// A batch was not used: it comes again.
+    /// Puts back a batch that was not used, to be returned again.
     pub(super) fn put_back(&mut self, batch: FoundBatch) {
         self.again.push_front(batch);
     }
 
-    /// Gives back what batches take that were not given yet.
+    /// Releases the memory of batches that were not returned yet.
     pub(super) async fn give_back(&mut self) {
         let units = self.current.take().into_iter().chain(std::mem::take(&mut self.ahead.units));
         for unit in units {

@@ -1,4 +1,4 @@
-//! Series of a batch whose pages were read and not decoded yet.
+//! Series of a batch whose pages are read but not decoded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::fetch::Fetched;
 use super::pipeline::FoundBatch;
 use crate::rules::Rules;
 
-/// A batch that was read. It takes memory as it is stored, and can be decoded again.
+/// A batch that was read. Its memory is that of the stored bytes, and it can be decoded repeatedly.
 #[derive(Clone)]
 pub(super) struct StoredSeries {
     pub(super) context: QueryContext,

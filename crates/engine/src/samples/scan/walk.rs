@@ -1,9 +1,10 @@
-//! The series of all holders in the order in which blocks hold them.
+//! Walks over the series of all holders in the order of blocks.
 //!
-//! Of the series of a block that were not reached yet a set of ordinals is kept, and the labels of one page
-//! of series. Series that were found hold the page of their labels until they are used. **Invariant.** Series
-//! of a scan hold few pages, each small beside the query's memory ([`HeldPages`]); series of others have a
-//! copy of their labels. Where blocks hold the same series, these are told by numbers ([`Alike`]).
+//! Of the series of a block that were not reached yet, a set of ordinals and the labels of one page of
+//! series are in memory. Series that were found refer to the page of their labels until they are used.
+//! **Invariant.** The series of a scan refer to few pages, each small compared to the query's memory
+//! ([`HeldPages`]); other series have a copy of their labels. If blocks have the same series, numbers
+//! are compared instead of texts ([`Alike`]).
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -22,48 +23,49 @@ use crate::samples::SAMPLE_BYTES;
 use crate::samples::head::SelectedSeries;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels, or_warn};
 
-/// Bytes that a label takes beside its texts: as ids and texts of the batch.
+/// Bytes of a label in addition to its texts: as ids and texts of the batch.
 const LABEL_BYTES: u64 = 2 * TEXT_BYTES + 8;
-/// Pages of series of a block are kept decoded when no more of them are wanted.
+/// Decoded pages of series are cached if at most this many pages of a block are needed.
 const KEPT_PAGES: usize = 8;
 
-/// Pages of other holders of which is known what they have in common with a page, and most of them in all:
-/// of many holders one each.
+/// The most pages of other holders whose common texts with a page are known, and the most for all
+/// holders together. With many holders it is one page each.
 const ALIKE_MAX: usize = 4;
 const ALIKE_OF_ALL: usize = 32;
 
-/// Pages that series of a scan hold at most.
+/// The most pages to which series of a scan refer.
 const HELD_PAGES: usize = 8;
-/// Series, times holders that each may be in, that are walked through where they are asked for: 0.3 ms.
+/// Up to this number of series, times the number of holders, a walk runs inline: 0.3 ms.
 const LITTLE_PLACES: usize = 2_048;
-/// Units of work that it takes to look at the next series of a holder.
+/// Units of work for comparing the next series of a holder.
 const PLACE_UNITS: usize = 128;
 
-/// What makes a walk quicker takes no more than one in so many bytes of the budget.
+/// Optional memory of a walk is at most this fraction of the budget.
 const SMALL_ONE_IN: u64 = 64;
 
-/// A series, and where it is.
+/// A series with its positions in the holders.
 pub(super) struct Found {
-    /// Holders in the order in which they had their rows, and the series' place in each: its ordinal in a
-    /// block, its position in a head's selection.
+    /// The holders in the order in which they received their rows, each with the position of the series:
+    /// its ordinal in a block, or its position in a head's selection.
     pub(super) members: Members,
-    /// Its labels, when the first holder is a block.
+    /// Its labels, if the first holder is a block.
     labels: Option<FoundLabels>,
     /// Bytes of its labels in a batch.
     label_bytes: u64,
     rows: u64,
-    /// Those of the rows that heads hold.
+    /// The rows that are in heads.
     head_rows: u64,
 }
 
-/// Holders of a series, and its place in each. Most series have one, which is here without memory of its own.
+/// The holders of a series, with its position in each. Most series have one holder, which needs no heap
+/// memory.
 pub(super) enum Members {
     One([(usize, u32); 1]),
     Several(Vec<(usize, u32)>),
 }
 
 impl Members {
-    /// Adds one, where there may be so many in all.
+    /// Adds a holder; there may be `most` in all.
     fn push(&mut self, member: (usize, u32), most: usize) {
         match self {
             Self::One([first]) => {
@@ -87,11 +89,11 @@ impl std::ops::Deref for Members {
     }
 }
 
-/// Where labels of a series of a block are.
+/// The labels of a series of a block.
 enum FoundLabels {
-    /// In a page that is held as long as one of its series is.
+    /// In a page that is in memory as long as one of its series is.
     Held(Arc<HeldPage>, u32),
-    /// By themselves: their page is large, and goes.
+    /// A copy, because the page is large and is freed.
     Own(OwnLabels),
 }
 
@@ -123,7 +125,7 @@ impl OwnLabels {
 }
 
 impl Found {
-    /// Its place in a holder.
+    /// Its position in a holder.
     pub(super) fn ordinal_in(&self, holder: usize) -> Option<u32> {
         self.members.iter().find(|(number, _)| *number == holder).map(|(_, ordinal)| *ordinal)
     }
@@ -143,7 +145,7 @@ impl Found {
         self.label_bytes() + self.head_rows * 2 * SAMPLE_BYTES
     }
 
-    /// How many samples holders have of it.
+    /// The number of its samples in all holders.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
@@ -163,7 +165,7 @@ impl Found {
         }
     }
 
-    /// Its labels.
+    /// Its label set.
     pub(super) fn labels(&self, holders: &[Holder]) -> Labels {
         let mut pairs = Vec::new();
         self.each_label(holders, |name, value| pairs.push((name, value)));
@@ -171,19 +173,18 @@ impl Found {
     }
 }
 
-/// How far a scan has come in one holder.
+/// The position of a scan in one holder.
 enum Cursor {
     Block {
         reader: IndexReader,
         series: Box<Peekable<roaring::bitmap::IntoIter>>,
-        /// Of the next series, once it was read.
+        /// The page with the labels of the next series, once it is read.
         page: Option<Arc<HeldPage>>,
-        /// Which of its series are those of pages of holders before it; of the page that was compared last
-        /// first.
+        /// Common texts with pages of earlier holders, the most recently compared page first.
         alike: Vec<KnownAlike>,
-        /// Whether pages are kept decoded.
+        /// Whether decoded pages are cached.
         keep: bool,
-        /// For the set of series.
+        /// Pays for the set of series.
         _memory: Reservation,
     },
     Head {
@@ -193,7 +194,7 @@ enum Cursor {
 }
 
 impl Cursor {
-    /// The place of the next series in its holder.
+    /// The position of the next series in its holder.
     fn next(&mut self) -> Option<u32> {
         match self {
             Self::Block { series, .. } => series.peek().copied(),
@@ -201,7 +202,7 @@ impl Cursor {
         }
     }
 
-    /// How many series are left.
+    /// The number of remaining series.
     fn left(&self) -> usize {
         match self {
             Self::Block { series, .. } => series.size_hint().0,
@@ -237,7 +238,7 @@ impl Cursor {
             (Self::Head { series: a, .. }, Self::Head { series: b, .. }) => {
                 compare_series(a.pairs(place as usize), b.pairs(other_place as usize))
             }
-            // The page of the next series is read before it is compared.
+            // The page of the next series is read before the series is compared.
             (a, b) => a.has_page().cmp(&b.has_page()),
         }
     }
@@ -253,7 +254,7 @@ impl Cursor {
         }
     }
 
-    /// The page of the next series, if it is there.
+    /// The page of the next series, if it is read.
     fn page(&self) -> Option<&Arc<SeriesPage>> {
         match self {
             Self::Block { page: Some(held), .. } => Some(&held.page),
@@ -261,7 +262,7 @@ impl Cursor {
         }
     }
 
-    /// A page of series; none of a head.
+    /// Reads a page of series. Returns `None` for a head.
     async fn read(&self, number: u32, wanted: &WantedLabels) -> Result<Option<HeldPage>, IndexError> {
         match self {
             Self::Block { reader, keep, .. } => reader.page(number, wanted, *keep).await.map(Some),
@@ -282,17 +283,18 @@ impl Cursor {
     }
 }
 
-/// Whether a page that is held until its last series was used is small beside what the query may take.
+/// Whether a page that stays in memory until its last series is used is small compared to the query's
+/// memory.
 fn is_small_for(held: &HeldPage, context: &QueryContext) -> bool {
     held.page.memory_bytes().saturating_mul(SMALL_ONE_IN) <= context.budget().capacity()
 }
 
-/// The pages that series hold until they are used: few, whatever series were asked for.
+/// The pages to which found series refer. They are few, whatever series are selected.
 #[derive(Default)]
 struct HeldPages(Vec<Weak<HeldPage>>);
 
 impl HeldPages {
-    /// Whether series may hold a page, rather than labels of their own.
+    /// Whether series may refer to a page instead of having a copy of their labels.
     fn may_hold(&mut self, page: &Arc<HeldPage>, context: &QueryContext) -> bool {
         if self.0.iter().any(|held| std::ptr::eq(held.as_ptr(), Arc::as_ptr(page))) {
             return true;
@@ -306,16 +308,16 @@ impl HeldPages {
     }
 }
 
-/// What is known of the page of a holder and that of one before it.
+/// The common texts of a holder's page with the page of an earlier holder.
 struct KnownAlike {
-    /// Keeps its place in memory, by which it is known, and nothing else.
+    /// Identifies the page by its address, and keeps only that address allocated.
     first: Weak<SeriesPage>,
     alike: Alike,
     _memory: Reservation,
 }
 
 impl KnownAlike {
-    /// Of two pages, if there is memory for it.
+    /// Compares two pages, if there is memory for it.
     fn of(context: &QueryContext, first: &Arc<SeriesPage>, second: &SeriesPage) -> Option<Self> {
         let (bytes, budget) = (Alike::bytes_of(first), context.budget());
         if bytes.saturating_mul(SMALL_ONE_IN) > budget.capacity() {
@@ -325,8 +327,8 @@ impl KnownAlike {
         Some(Self { first: Arc::downgrade(first), alike: Alike::of(first, second), _memory: memory })
     }
 
-    /// Puts what is known of two pages in front of all that is known of the second one, of `most` pages at
-    /// most; `None` when there is no memory for it.
+    /// Moves what is known of two pages to the front of `known`, which has at most `most` pages; `None`
+    /// if there is no memory for it.
     fn among<'a>(
         known: &'a mut Vec<Self>,
         most: usize,
@@ -346,8 +348,8 @@ impl KnownAlike {
     }
 }
 
-/// A walk on the CPU pool. However the work on it ends, also when it is stopped for want of memory, it comes
-/// home.
+/// A walk that was moved to the CPU pool. It is returned when the work on it ends, also if that is
+/// stopped for lack of memory.
 struct Lent {
     walk: Walk,
     home: Arc<Mutex<Option<Walk>>>,
@@ -361,19 +363,19 @@ impl Drop for Lent {
     }
 }
 
-/// How far a scan has come in each of its holders.
+/// The positions of a scan in all of its holders.
 pub(super) struct Walk {
     context: QueryContext,
     cursors: Vec<Cursor>,
-    /// Labels that the query looks at. Several holders are put in order by all labels.
+    /// The labels that the query reads. Several holders are ordered by all labels.
     wanted: WantedLabels,
-    /// Those of them that batches show.
+    /// The labels that batches contain.
     shown: WantedLabels,
     /// Series that were found for the next batch.
     found: Vec<Found>,
     held: HeldPages,
     rows: u64,
-    /// This one stands for a walk that is on the CPU pool: nothing can be asked of it.
+    /// Whether this is a placeholder for a walk that is on the CPU pool. Using it fails.
     is_away: bool,
 }
 
@@ -385,8 +387,8 @@ impl Walk {
         Self { context, cursors, wanted, shown, found, held, rows: 0, is_away: false }
     }
 
-    /// Batches show no other labels than these, once all holders were added. If the order of series is that
-    /// of the only holder, no others are read.
+    /// Restricts batches to these labels. Call it after all holders were added. If there is only one
+    /// holder, whose order is known, no other labels are read.
     pub(super) fn narrow(&mut self, labels: Option<&[String]>) {
         let Some(labels) = labels else { return };
         self.shown = WantedLabels::Some(labels.into());
@@ -395,9 +397,9 @@ impl Walk {
         }
     }
 
-    /// Adds these series of a block, which is the next holder.
+    /// Adds these series of a block, which becomes the next holder.
     pub(super) fn add_block(&mut self, reader: IndexReader, series: RoaringBitmap) -> Result<(), Error> {
-        // A set that is walked through is taken apart container by container.
+        // The iterator over the set copies it one container at a time.
         let memory = self.context.budget().reserve(series.serialized_size() as u64 + 512)?;
         let keep = reader.pages_of(&series).len() <= KEPT_PAGES;
         let series = Box::new(series.into_iter().peekable());
@@ -406,12 +408,12 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds series of a head, which is the next holder.
+    /// Adds series of a head, which becomes the next holder.
     pub(super) fn add_head(&mut self, series: Arc<SelectedSeries>) {
         self.cursors.push(Cursor::Head { series, next: 0 });
     }
 
-    /// Bytes of the pages of series that are held.
+    /// Bytes of the current pages of all holders.
     pub(super) fn page_bytes(&self) -> u64 {
         self.cursors.iter().filter_map(Cursor::page).map(|page| page.memory_bytes()).sum()
     }
@@ -423,8 +425,8 @@ impl Walk {
             && self.cursors.iter_mut().all(|cursor| cursor.next().is_none())
     }
 
-    /// The next series: at most so many, and no further one when they have so many samples. After a want of
-    /// memory it can be asked again. Where that takes long it happens on the CPU pool.
+    /// Returns the next series: at most `series_max`, and none after those with `rows_max` samples. If
+    /// memory is refused, the call can be repeated. A long walk runs on the CPU pool.
     pub(super) async fn take(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
         let left = self.cursors.iter().map(Cursor::left).fold(0, usize::saturating_add);
         if series_max.saturating_mul(self.cursors.len()).min(left) <= LITTLE_PLACES {
@@ -443,13 +445,13 @@ impl Walk {
 
     async fn take_here(&mut self, series_max: usize, rows_max: u64) -> Result<Vec<Found>, Error> {
         if self.is_away {
-            // Who asked before did not wait for the answer.
+            // An earlier caller did not wait for the result.
             return Err(Error::Cancelled);
         }
         while self.found.len() < series_max && self.rows < rows_max {
             job::spend(self.cursors.len() * PLACE_UNITS)?;
             match self.read_pages().await {
-                // What was found holds pages: they are free for the next ones once it was used.
+                // The found series refer to pages, which are freed once these series are used.
                 Err(Error::OverBudget(_)) if !self.found.is_empty() => break,
                 read => read?,
             }
@@ -461,9 +463,8 @@ impl Walk {
         Ok(std::mem::take(&mut self.found))
     }
 
-    /// Reads the pages of series that the next series of each holder are in, at the same time: one after the
-    /// other when the memory of the query does not suffice for that. A block whose page cannot be had has no
-    /// further series.
+    /// Reads the pages of the next series of all holders concurrently; one after the other if the
+    /// query's memory does not suffice. If a page cannot be read, its block has no further series.
     async fn read_pages(&mut self) -> Result<(), Error> {
         let due: Vec<(usize, u32)> =
             self.cursors.iter_mut().enumerate().filter_map(|(at, one)| Some((at, one.page_due()?))).collect();
@@ -489,7 +490,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The order of the next series of two holders.
+    /// Compares the next series of two holders.
     fn compare(&mut self, (number, place): (usize, u32), (first, first_place): (usize, u32)) -> Ordering {
         let most = (ALIKE_OF_ALL / self.cursors.len().max(1)).clamp(1, ALIKE_MAX);
         let [first, cursor] = match self.cursors.get_disjoint_mut([first, number]) {
@@ -517,7 +518,7 @@ impl Walk {
         order
     }
 
-    /// The holders of the next series, in their order.
+    /// The holders of the next series, in order.
     fn next_members(&mut self) -> Option<Members> {
         let mut members: Option<Members> = None;
         for number in 0..self.cursors.len() {
