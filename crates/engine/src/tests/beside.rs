@@ -1,4 +1,4 @@
-//! Exemplars and metadata beside samples: from the push to merged blocks, and out of them again.
+//! Exemplars and metadata: from the push to merged blocks, and to the answers of queries.
 
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Exemplar, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch};
@@ -10,7 +10,7 @@ use super::local::process;
 use super::samples::{START_MS, Samples, all, blocks, metrics, open, push, until};
 use super::*;
 
-/// An exemplar a second of `up{app=APP}` for these seconds, as text.
+/// Pushes an exemplar of `up{app=APP}` for each of these seconds. Returns them as text.
 async fn push_exemplars(engine: &Engine, app: &str, seconds: std::ops::Range<i64>) -> Vec<String> {
     let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", app)]));
     let mut batch = SampleBatch::new(TenantId::default_tenant());
@@ -49,7 +49,7 @@ async fn ask(
     let of_series =
         series.iter().flat_map(|of| of.exemplars.iter().map(|one| shown(&of.labels, one))).collect();
     drop(held);
-    assert_eq!(context.budget().used(), 0, "memory is given back");
+    assert_eq!(context.budget().used(), 0, "memory is released");
     of_series
 }
 
@@ -84,7 +84,7 @@ fn exemplars_and_metadata_survive_flushes_restarts_and_merges_bit_for_bit() {
         engine.flush().await.unwrap();
         assert_eq!((blocks(&engine, &metrics()), engine.view().head_totals().memory_bytes), (2, 0));
         assert_eq!((exemplars(&engine).await, told(&engine, None).await.len()), (expected.clone(), 1));
-        // The same once more, and others that stay in the WAL.
+        // The same exemplars once more, and others that stay in the WAL.
         push_exemplars(&engine, "a", 5..10).await;
         let more = push_exemplars(&engine, "a", 10..12).await;
         expected.splice(10..10, more);
@@ -114,10 +114,10 @@ fn exemplars_and_metadata_survive_flushes_restarts_and_merges_bit_for_bit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_family_what_was_told_last_is_answered_and_kept() {
+async fn the_latest_metadata_of_a_family_is_returned_and_kept() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
-    // Metadata go with the latest samples of their flush: these are of three windows.
+    // Metadata is in the block of the latest samples of its flush: these are of three windows.
     for (slot, help) in [(0, "old"), (2, "new"), (1, "between")] {
         push(&engine, "a", slot * 7_200..slot * 7_200 + 1, 1.0, &mut Samples::new()).await;
         tell(&engine, "up", help).await;
@@ -128,7 +128,7 @@ async fn of_a_family_what_was_told_last_is_answered_and_kept() {
     assert_eq!(told(&engine, Some("up")).await, ["up: new"]);
     tell(&engine, "up", "newest").await;
     tell(&engine, "up", "another").await;
-    assert_eq!(told(&engine, Some("up")).await, ["up: another", "up: newest"], "all that heads know");
+    assert_eq!(told(&engine, Some("up")).await, ["up: another", "up: newest"], "all metadata of the heads");
     engine.shutdown().await.unwrap();
 }
 
@@ -136,7 +136,7 @@ async fn of_a_family_what_was_told_last_is_answered_and_kept() {
 async fn deleted_exemplars_are_hidden_at_once_and_removed() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
-    // The series has exemplars alone: no sample makes anyone look at its block.
+    // The series has only exemplars: no sample causes its block to be examined.
     let mut expected = push_exemplars(&engine, "a", 0..10).await;
     expected.extend(push_exemplars(&engine, "b", 0..3).await);
     tell(&engine, "up", "kept").await;
@@ -152,14 +152,14 @@ async fn deleted_exemplars_are_hidden_at_once_and_removed() {
         matches!(record, Some(DeleteProgress::Processed { .. }))
     };
     until(&engine, is_processed).await;
-    assert_eq!(exemplars(&engine).await, expected, "removed for good");
-    assert_eq!(told(&engine, None).await, ["up: kept"], "a block without samples stays for what it has");
+    assert_eq!(exemplars(&engine).await, expected, "removed from blocks");
+    assert_eq!(told(&engine, None).await, ["up: kept"], "a block without samples stays for its metadata");
     assert_eq!(all(&engine).await, Samples::new());
     engine.shutdown().await.unwrap();
 }
 
 #[test]
-fn a_damaged_page_costs_its_exemplars_and_a_warning() {
+fn a_damaged_page_loses_its_exemplars_and_adds_a_warning() {
     let directory = TempDir::new().unwrap();
     let (mut kept, mut first) = (Vec::new(), String::new());
     process(async {
@@ -174,7 +174,7 @@ fn a_damaged_page_costs_its_exemplars_and_a_warning() {
     });
     let path = directory.path().join(&first);
     let mut bytes = std::fs::read(&path).unwrap();
-    // Behind the header comes the page of exemplars: there is nothing else.
+    // The page of exemplars follows the header; the block has nothing else.
     bytes[12] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     process(async {
@@ -188,7 +188,7 @@ fn a_damaged_page_costs_its_exemplars_and_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exemplars_and_metadata_keep_to_the_budget_of_their_query() {
+async fn exemplars_and_metadata_stay_within_the_budget_of_their_query() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     push_exemplars(&engine, "a", 0..900).await;
@@ -211,10 +211,11 @@ async fn exemplars_and_metadata_keep_to_the_budget_of_their_query() {
     engine.shutdown().await.unwrap();
 }
 
-/// Samples, exemplars and metadata on a disk that fills up: those that were acknowledged are answered, others
-/// are refused whole, and everything is there when there is space again and after a restart.
+/// Samples, exemplars and metadata on a disk that fills up: acknowledged ones are returned, and other
+/// pushes are refused completely. All acknowledged ones are found when there is space again and after a
+/// restart.
 #[test]
-fn on_a_full_disk_metrics_are_answered_and_none_are_half_applied() {
+fn on_a_full_disk_metrics_are_returned_and_no_push_is_partly_applied() {
     let Some(disk) = Disk::mount() else { return };
     let (mut samples, mut expected) = (Samples::new(), Vec::new());
     process(async {
@@ -228,7 +229,7 @@ fn on_a_full_disk_metrics_are_answered_and_none_are_half_applied() {
         disk.fill();
         let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", "refused")]));
         let mut batch = SampleBatch::new(TenantId::default_tenant());
-        // More than the rest of the last page of the WAL's file takes.
+        // More than fits into the last page of the WAL's file.
         batch.push(labels, (0..50_000).map(|n| (START_MS + n * 997 % 65_537, (n as f64).sqrt())));
         batch.push_exemplar(Exemplar { labels: Labels::default(), value: 1.0, timestamp: START_MS });
         batch.metadata.push(MetricMetadata { family: "refused".into(), ..MetricMetadata::default() });

@@ -5,7 +5,7 @@ use sandur_store::{Store, StoreOptions};
 
 use super::*;
 
-/// A bucket without faults, and the world around it.
+/// A bucket without faults, and a simulated environment.
 fn world(seed: u64) -> (Env, FaultStore) {
     let env = Env::simulated(seed, START_NS);
     let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
@@ -38,9 +38,9 @@ async fn two_engines_answer_for_each_other() {
     assert_eq!(read_all(&two).await, all);
     one.flush().await.unwrap();
     assert_eq!(read_all(&one).await, all);
-    assert_eq!(read_all(&two).await, all, "before it hears of the flush");
+    assert_eq!(read_all(&two).await, all, "before it reads the flush");
     sleep(&env, 3).await;
-    assert_eq!(read_all(&two).await, all, "after it has heard of the flush");
+    assert_eq!(read_all(&two).await, all, "after it has read the flush");
     assert_eq!(two.view().head_totals().rows, 10, "flushed rows of the other left the head");
     let three = open(&env, &bucket.client("three")).await;
     assert_eq!(read_all(&three).await, all, "at once when it opens");
@@ -52,9 +52,9 @@ async fn two_engines_answer_for_each_other() {
     assert_eq!(read_all(&four).await, all);
 }
 
-/// Whoever asked for a shutdown may go away in the middle of it; the next one ends what was begun.
+/// A caller may give up a shutdown in between; the next shutdown completes it.
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_that_is_given_up_is_taken_up_by_the_next() {
+async fn an_interrupted_shutdown_is_completed_by_the_next() {
     let mut given_up = 0;
     for patience in (1..150).step_by(12) {
         let (env, bucket) = world(1);
@@ -95,7 +95,7 @@ async fn a_dead_writer_is_read_and_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_zombie_is_fenced_and_goes_on_as_a_new_incarnation() {
+async fn a_zombie_is_fenced_and_continues_as_a_new_incarnation() {
     let (env, bucket) = world(3);
     let client = bucket.client("zombie");
     let (zombie, other) = (open(&env, &client).await, open(&env, &bucket.client("other")).await);
@@ -110,7 +110,7 @@ async fn a_zombie_is_fenced_and_goes_on_as_a_new_incarnation() {
     assert_eq!(other.metrics().adoptions.get(), 1);
     client.cut(false);
     let outcome = pushed.join().await.unwrap();
-    assert!(outcome.is_err(), "nobody was told that it is stored: {outcome:?}");
+    assert!(outcome.is_err(), "the push was not acknowledged: {outcome:?}");
     sleep(&env, 30).await;
     assert_ne!(zombie.incarnation(), before);
     all.extend(push_rows(&zombie, "b", 0..5).await);
@@ -124,7 +124,7 @@ async fn a_zombie_is_fenced_and_goes_on_as_a_new_incarnation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acknowledgements_come_in_order_whatever_the_store_does_first() {
+async fn acknowledgements_are_in_order_whatever_the_store_finishes_first() {
     let (env, bucket) = world(4);
     let engine = open(&env, &bucket.client("one")).await;
     let prefix = format!("wal/{}", engine.incarnation());
@@ -161,7 +161,7 @@ async fn an_idle_server_acknowledges_after_one_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pushes_gather_while_a_request_is_under_way() {
+async fn pushes_gather_while_a_request_is_in_flight() {
     let (env, bucket) = world(5);
     let engine = open(&env, &bucket.client("one")).await;
     let mut pushes = Vec::new();
@@ -176,7 +176,7 @@ async fn pushes_gather_while_a_request_is_under_way() {
     assert_eq!(engine.metrics().wal_frames.get(), 2);
 }
 
-/// What a client pays for beyond the budget is time, and never more of it than the linger.
+/// Beyond the budget a client waits, but never longer than the linger.
 #[tokio::test(start_paused = true)]
 async fn a_spent_budget_makes_pushes_wait_but_not_longer_than_the_linger() {
     let (env, bucket) = world(5);
@@ -194,7 +194,7 @@ async fn a_spent_budget_makes_pushes_wait_but_not_longer_than_the_linger() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreachable_store_refuses_pushes_in_time_and_takes_them_later() {
+async fn an_unreachable_store_refuses_pushes_in_time_and_accepts_them_later() {
     let (env, bucket) = world(6);
     let client = bucket.client("one");
     let engine = open(&env, &client).await;
@@ -205,7 +205,7 @@ async fn an_unreachable_store_refuses_pushes_in_time_and_takes_them_later() {
     assert!(matches!(error, Error::Stalled { is_under_way: true, .. }), "{error}");
     assert!(env.monotonic() - start < Duration::from_secs(10));
     client.cut(false);
-    // The segment is written after all; nobody was told, and sending again stores it once.
+    // The segment is written later. The push was not acknowledged, and sending it again stores it once.
     while engine.writable().is_err() {
         sleep(&env, 1).await;
         assert!(env.monotonic() - start < Duration::from_secs(20));
@@ -216,7 +216,7 @@ async fn an_unreachable_store_refuses_pushes_in_time_and_takes_them_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_answers_and_errors_change_nothing() {
+async fn lost_answers_and_errors_lose_and_duplicate_no_row() {
     let (env, bucket) = world(7);
     let engine = open(&env, &bucket.client("one")).await;
     let mut all = Vec::new();
@@ -240,7 +240,7 @@ async fn lost_answers_and_errors_change_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writer_that_does_not_fit_into_memory_is_missed_aloud_and_adopted_in_parts() {
+async fn a_writer_that_exceeds_memory_adds_a_warning_and_is_adopted_in_parts() {
     let (env, bucket) = world(8);
     let one = open(&env, &bucket.client("one")).await;
     let options = EngineOptions { write_budget: MemoryBudget::root("write", 1 << 20), ..small_options() };
@@ -270,7 +270,7 @@ async fn a_writer_that_does_not_fit_into_memory_is_missed_aloud_and_adopted_in_p
 }
 
 #[tokio::test(start_paused = true)]
-async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again() {
+async fn pushes_into_heads_that_cannot_be_flushed_fail_with_the_cause_and_may_be_repeated() {
     let (env, bucket) = world(9);
     let options = EngineOptions { write_budget: MemoryBudget::root("write", 1 << 20), ..small_options() };
     let engine = open_with(&env, &bucket.client("one"), options).await;
@@ -288,16 +288,16 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again
                 Err(error) => return error,
             }
         }
-        unreachable!("there are more numbers than memory");
+        unreachable!("memory is full before the numbers end");
     };
     let error = env.timeout(Duration::from_secs(3_600), refused).await.expect("the flush gives up");
     assert!(matches!(error, Error::FlushesFail(_)), "{error}");
-    // Names of blocks have names of tenants in them.
+    // Names of blocks contain names of tenants.
     let text = error.to_string();
     assert!(text.contains("the server's log says why") && !text.contains("blocks/"), "{text}");
     assert!(error.kind() == sandur_base::ErrorKind::Unavailable && !error.may_be_stored(), "{error:?}");
     let failing = engine.flushes_fail_for().expect("the last flush failed");
-    assert!(engine.writable().is_ok(), "a store that takes no blocks still takes the WAL");
+    assert!(engine.writable().is_ok(), "a store that refuses blocks still accepts the WAL");
     let metrics = engine.metrics();
     assert_eq!(metrics.flush_failing_seconds.get(), failing.as_secs() as i64);
     assert!(metrics.unflushed_seconds.get() >= metrics.flush_failing_seconds.get());
@@ -309,7 +309,7 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again
             }
         }
     };
-    all.push(env.timeout(Duration::from_secs(36_000), again).await.expect("the store takes blocks again"));
+    all.push(env.timeout(Duration::from_secs(36_000), again).await.expect("the store accepts blocks again"));
     assert_eq!(read_all(&engine).await, sorted([all]));
     engine.flush().await.unwrap();
     assert_eq!(engine.flushes_fail_for(), None);
@@ -320,8 +320,8 @@ async fn pushes_into_heads_that_cannot_be_flushed_are_told_so_and_may_come_again
     engine.shutdown().await.unwrap();
 }
 
-/// Between the seal of a writer that seemed dead and the blocks with its rows a flush of its own is refused,
-/// and the catalog has nothing new to say.
+/// After a writer is sealed and before the blocks with its rows are committed, its own flush is refused,
+/// and the catalog has no newer state.
 #[tokio::test(start_paused = true)]
 async fn a_fenced_writer_waits_before_it_flushes_again() {
     let (env, bucket) = world(10);
@@ -330,7 +330,7 @@ async fn a_fenced_writer_waits_before_it_flushes_again() {
     let sealed = engine.catalog().seal(env.new_id(), engine.incarnation(), 1_000, Vec::new()).await;
     sealed.unwrap();
     let flushed = env.timeout(Duration::from_secs(5), engine.flush()).await;
-    let error = flushed.expect("it does not try again at once").unwrap_err();
+    let error = flushed.expect("the flush returns without retrying at once").unwrap_err();
     assert!(matches!(error, Error::Overtaken { .. }), "{error}");
     let before = bucket.trace().len();
     sleep(&env, 60).await;

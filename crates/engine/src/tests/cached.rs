@@ -1,5 +1,5 @@
-//! What queries cost the store: pieces of blocks are found in memory and on flash, also by the next
-//! process, and a directory that is lost or damaged changes no answer.
+//! The cost of queries in requests to the store: pieces of blocks are found in memory and on flash, also
+//! by the next process, and a lost or damaged cache directory changes no answer.
 
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
@@ -24,7 +24,7 @@ async fn open(env: &Env, bucket: &FaultStore, name: &str, cache: Cache) -> Arc<E
     Engine::open(store, env.clone(), options).await.unwrap()
 }
 
-/// Rows in one push.
+/// Pushes rows in one push.
 async fn push_many(engine: &Engine, count: i64) -> Vec<Row> {
     let row = |n: i64| ("a".to_owned(), START_NS + n * 1_000_000, format!("line {n} {}", n * 7919 % 10_007));
     let rows: Vec<Row> = (0..count).map(row).collect();
@@ -33,7 +33,7 @@ async fn push_many(engine: &Engine, count: i64) -> Vec<Row> {
     rows
 }
 
-/// All rows, and what they cost.
+/// All rows, with the cost of reading them.
 async fn ask(engine: &Arc<Engine>) -> (Vec<Row>, StatsSnapshot, Duration) {
     let context = context(engine.env());
     let started = engine.env().monotonic();
@@ -41,7 +41,8 @@ async fn ask(engine: &Arc<Engine>) -> (Vec<Row>, StatsSnapshot, Duration) {
     (rows, context.stats().snapshot(), engine.env().monotonic() - started)
 }
 
-/// A metric with a series for each pod, whose samples take more than a group that is always read whole.
+/// Pushes a metric with a series for each pod, whose samples take more than a group that is always read
+/// completely.
 async fn push_pods(engine: &Engine) {
     let mut batch = SampleBatch::new(TenantId::default_tenant());
     for pod in 0..1_200 {
@@ -54,7 +55,7 @@ async fn push_pods(engine: &Engine) {
     engine.flush().await.unwrap();
 }
 
-/// How many series of samples there are, and what they cost.
+/// The number of series of samples, with the cost of reading them.
 async fn series(engine: &Arc<Engine>, name: &str, value: &str) -> (usize, StatsSnapshot) {
     let context = context(engine.env());
     let matcher = Matcher::new(name, MatchOp::Equal, value).unwrap();
@@ -69,7 +70,7 @@ async fn series(engine: &Arc<Engine>, name: &str, value: &str) -> (usize, StatsS
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_series_of_a_new_block_is_in_memory_as_its_group_is() {
+async fn one_series_of_a_new_block_is_read_from_its_cached_group() {
     let env = Env::simulated(1, START_NS);
     let bucket = bucket(&env, Duration::from_millis(30));
     let engine = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
@@ -79,16 +80,16 @@ async fn one_series_of_a_new_block_is_in_memory_as_its_group_is() {
         assert_eq!((found, cost.store_requests), (1, 0), "{cost:?}");
     }
     engine.shutdown().await.unwrap();
-    // Another process reads the head of the group and the page.
+    // Another process reads the header of the group and the page.
     let engine = open(&env, &bucket, "reader", Cache::in_memory(&env, 64 << 20)).await;
     let (found, cost) = series(&engine, "pod", "0007").await;
     assert!(found == 1 && cost.store_requests > 0, "{cost:?}");
     engine.shutdown().await.unwrap();
 }
 
-/// Every request takes the same time, so the time of a query tells how many were waited for in turn.
+/// Every request takes the same time, so the time of a query shows the number of consecutive requests.
 #[tokio::test(start_paused = true)]
-async fn samples_of_many_series_are_waited_for_four_times_at_most() {
+async fn samples_of_many_series_take_at_most_four_consecutive_requests() {
     let (env, latency) = (Env::simulated(1, START_NS), Duration::from_millis(30));
     let plan = FaultPlan { latency_median: latency, ..FaultPlan::none() };
     let bucket = FaultStore::new(env.clone(), 1, plan);
@@ -101,13 +102,13 @@ async fn samples_of_many_series_are_waited_for_four_times_at_most() {
         let (found, _) = series(&reader, name, value).await;
         let turns = (env.monotonic() - started).as_secs_f64() / latency.as_secs_f64();
         assert_eq!(found, expected);
-        assert!(turns < 4.5, "{turns} requests after each other");
+        assert!(turns < 4.5, "{turns} consecutive requests");
         reader.shutdown().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_query_asks_the_store_for_nothing() {
+async fn a_second_query_makes_no_request() {
     let env = Env::simulated(1, START_NS);
     let bucket = bucket(&env, Duration::from_millis(30));
     let writer = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
@@ -129,9 +130,9 @@ async fn a_second_query_asks_the_store_for_nothing() {
     assert!(cold_time >= 10 * warm_time, "{cold_time:?} and {warm_time:?}");
 }
 
-/// Goal: queries that overlap do not ask the store for the same piece twice.
+/// Goal: overlapping queries do not request the same piece twice.
 #[tokio::test(start_paused = true)]
-async fn queries_at_the_same_time_share_their_reads() {
+async fn concurrent_queries_share_their_reads() {
     let env = Env::simulated(2, START_NS);
     let bucket = bucket(&env, Duration::from_millis(30));
     let writer = open(&env, &bucket, "writer", Cache::in_memory(&env, 64 << 20)).await;
@@ -171,16 +172,16 @@ async fn settled(cache: &Cache) {
     }
 }
 
-/// Waits until what an earlier run left has been found.
+/// Waits until the data of an earlier run is recovered.
 async fn recovered(cache: &Cache) {
     while cache.is_recovering() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Goal: a restart, clean or not, finds the cache warm. Real time: the device has threads.
+/// Goal: after a restart, clean or not, the cache is warm. Real time, because the device has threads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_next_process_finds_flash_warm() {
+async fn the_next_process_has_a_warm_flash_cache() {
     for is_clean in [true, false] {
         let (env, directory) = (Env::system(1), TempDir::new().unwrap());
         let bucket = bucket(&env, Duration::ZERO);
@@ -203,13 +204,16 @@ async fn the_next_process_finds_flash_warm() {
         assert_eq!(stats.store_requests, 0, "clean: {is_clean}: {stats:?}");
         assert!(stats.page_flash_hits > 0 && stats.index_flash_hits > 0 && stats.page_flash_bytes > 0);
         let (_, again, _) = ask(&engine).await;
-        assert!(again.page_cache_hits > 0 && again.page_flash_hits == 0, "what was read is in memory now");
+        assert!(
+            again.page_cache_hits > 0 && again.page_flash_hits == 0,
+            "the pieces that were read are in memory now"
+        );
         engine.shutdown().await.unwrap();
     }
 }
 
-/// Goal: whatever happens to the directory, answers are right. Method: between two processes its file
-/// vanishes, is cut, or is damaged throughout.
+/// Goal: whatever happens to the directory, answers are right. Method: between two processes its file is
+/// removed, cut, or damaged throughout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_or_damaged_directory_changes_no_answer() {
     for damage in ["removed", "cut", "flipped"] {
@@ -232,7 +236,7 @@ async fn a_lost_or_damaged_directory_changes_no_answer() {
             }
             _ => {
                 let mut bytes = std::fs::read(&path).unwrap();
-                // Every few hundred bytes, roots and footers of segments included.
+                // Every few hundred bytes, including the roots and footers of segments.
                 bytes.iter_mut().step_by(509).for_each(|byte| *byte ^= 0x10);
                 std::fs::write(&path, bytes).unwrap();
             }

@@ -1,6 +1,6 @@
-//! Goal: a push is told which of its samples were not stored because their series has another value for the
-//! same instant in memory: within the push, in the head, in a head that is being flushed, of a push at the
-//! same time, in a push that is stored in parts. A copy is no conflict, so that a push may be repeated.
+//! Goal: a push returns the samples that were not stored because their series has another value for the
+//! same instant in memory: within the push, in the head, in a head that is being flushed, from a
+//! concurrent push, or in a push that is stored in parts. A copy is no conflict, so a push may be repeated.
 
 use sandur_model::{
     FloatHistogram, HistogramSample, Labels, SampleBatch, SampleConflicts, graphite_path_labels,
@@ -35,7 +35,7 @@ fn values(found: &Samples, app: &str) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn conflicts_within_a_push_and_with_the_head_were_acknowledged_as_stored() {
+async fn conflicts_within_a_push_and_with_the_head_are_not_acknowledged_as_stored() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let push = batch(&[("a", 0, 1.0), ("b", 0, 5.0), ("a", 0, 2.0), ("a", 0, 1.0), ("a", 0, 3.0)]);
@@ -46,8 +46,12 @@ async fn conflicts_within_a_push_and_with_the_head_were_acknowledged_as_stored()
          series {{__name__=\"up\", app=\"a\"}}"
     );
     assert_eq!(conflicts.examples[0].to_string(), text);
-    assert_eq!(shown(&engine.push(push).await.unwrap()), (2, 0, vec![2, 4]), "the same, when it is repeated");
-    // Samples that come late are compared with those of the same instant as well.
+    assert_eq!(
+        shown(&engine.push(push).await.unwrap()),
+        (2, 0, vec![2, 4]),
+        "a repeated push has the same conflicts"
+    );
+    // Late samples are also compared with those of the same instant.
     assert!(engine.push(batch(&[("a", 9, 9.0), ("a", 5, 5.0), ("a", 7, 7.0)])).await.unwrap().is_empty());
     assert!(engine.push(batch(&[("a", 5, 5.0), ("a", 9, 9.0)])).await.unwrap().is_empty(), "copies");
     let late =
@@ -96,7 +100,7 @@ async fn a_corrected_point_of_graphite_is_no_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_pushes_at_the_same_time_all_but_one_are_told_of_the_conflict() {
+async fn all_but_one_of_concurrent_pushes_get_the_conflict() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     for round in 0..20 {
@@ -116,13 +120,13 @@ async fn of_pushes_at_the_same_time_all_but_one_are_told_of_the_conflict() {
         }
         let found = values(&all(&engine).await, "a");
         assert_eq!(found.len() as i64, round + 1);
-        assert_eq!(stored, found[round as usize..], "the one that was told nothing is stored");
+        assert_eq!(stored, found[round as usize..], "the push without a conflict is stored");
     }
 }
 
 /// The sealed head is in memory until its flush is committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn conflicts_with_a_head_that_is_being_flushed_were_acknowledged_as_stored() {
+async fn conflicts_with_a_head_that_is_being_flushed_are_not_acknowledged_as_stored() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     engine.push(batch(&[("a", 1, 1.0), ("b", 1, 1.0)])).await.unwrap();
@@ -131,7 +135,7 @@ async fn conflicts_with_a_head_that_is_being_flushed_were_acknowledged_as_stored
     let conflicts = engine.push(batch(&[("a", 1, 2.0), ("b", 1, 1.0), ("c", 1, 2.0), ("a", 2, 2.0)])).await;
     assert_eq!(shown(&conflicts.unwrap()), (2, 0, vec![0, 2]));
     assert_eq!(engine.view().heads.len(), 2);
-    assert_eq!(engine.view().head_totals().rows, 4, "neither the conflict nor the copy is kept twice");
+    assert_eq!(engine.view().head_totals().rows, 4, "neither the conflict nor the copy is stored again");
     let found = all(&engine).await;
     assert_eq!(values(&found, "a"), [1.0, 2.0]);
     let open = engine.view().heads[1].clone();
@@ -142,7 +146,7 @@ async fn conflicts_with_a_head_that_is_being_flushed_were_acknowledged_as_stored
 }
 
 #[tokio::test(start_paused = true)]
-async fn samples_of_writers_that_ended_stay_and_those_of_others_are_not_compared() {
+async fn samples_of_ended_writers_stay_and_those_of_live_ones_are_not_compared() {
     let seed = 7;
     let env = Env::simulated(seed, START_NS);
     let bucket = near_bucket(&env, seed);
@@ -161,7 +165,7 @@ async fn samples_of_writers_that_ended_stay_and_those_of_others_are_not_compared
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn conflicts_of_a_push_that_is_stored_in_parts_are_told_by_its_series() {
+async fn conflicts_of_a_push_in_parts_name_the_series_of_the_push() {
     let directory = TempDir::new().unwrap();
     let env = Env::system(2);
     let store =

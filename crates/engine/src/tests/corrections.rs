@@ -1,5 +1,5 @@
-//! Of several values of one instant of a series of Graphite's the last that was written counts, wherever the
-//! values are: in memory, in the WAL of a dead process, in blocks that were merged and blocks that were not.
+//! Of several values of one instant in a Graphite series the last that was written counts, wherever they
+//! are stored: in memory, in the WAL of a dead process, in merged and unmerged blocks.
 
 use sandur_model::{Dataset, SampleBatch, graphite_path_labels};
 use sandur_query::SampleSelection;
@@ -28,7 +28,7 @@ async fn open(env: &Env, client: &FaultStore, options: EngineOptions) -> Arc<Eng
     Engine::open(store, env.clone(), options).await.unwrap()
 }
 
-/// Writes one value at each of these seconds.
+/// Writes a value at each of these seconds.
 async fn write(engine: &Engine, seconds: std::ops::Range<i64>, value: f64) {
     let mut batch = SampleBatch::new(TenantId::default_tenant());
     let labels = Arc::new(graphite_path_labels("site.load").unwrap());
@@ -51,10 +51,10 @@ fn blocks(snapshot: &sandur_catalog::Snapshot) -> Vec<(u8, u64)> {
     snapshot.blocks(&dataset, TimeRange::ALL).map(|block| (block.level, block.rows)).collect()
 }
 
-/// The block with the value that was corrected is too large for a merge, those with the corrections are not:
-/// what they became stood before it, as if its rows had come first.
+/// The block with the corrected value is too large for a merge, those with the corrections are not. The
+/// merged block must not precede it in the order of writing.
 #[tokio::test(start_paused = true)]
-async fn a_merge_that_leaves_the_first_value_out_does_not_bring_it_back() {
+async fn a_merge_without_the_first_value_does_not_restore_it() {
     let (env, bucket) = world(31);
     let mut options = options();
     options.maintenance.compaction.block_raw_bytes_max = 16 * 100;
@@ -70,12 +70,12 @@ async fn a_merge_that_leaves_the_first_value_out_does_not_bring_it_back() {
     until(&engine, |snapshot| blocks(snapshot).contains(&(1, 5))).await;
     assert_eq!(first_value(&engine).await, 3.0, "{:?}", blocks(&engine.view().snapshot));
     let fresh = open(&env, &bucket.client("fresh"), options).await;
-    assert_eq!(first_value(&fresh).await, 3.0, "with a catalog that is read from the store");
+    assert_eq!(first_value(&fresh).await, 3.0, "with a catalog read from the store");
 }
 
-/// A process that began anew flushed its corrections before anyone had adopted the one before it.
+/// A new process flushed its corrections before the previous process was adopted.
 #[tokio::test(start_paused = true)]
-async fn values_of_a_dead_process_do_not_come_behind_corrections() {
+async fn values_of_a_dead_process_do_not_follow_corrections() {
     let (env, bucket) = world(32);
     let mut options = options();
     options.flush_age = Duration::from_secs(2);
@@ -102,9 +102,9 @@ async fn values_of_a_dead_process_do_not_come_behind_corrections() {
     assert_eq!((first_value(&second).await, second.view().head_totals().rows), (2.0, 0), "in blocks");
 }
 
-/// Two processes followed each other and died; the WAL of the first is slower to be adopted.
+/// Two processes followed each other and died; the WAL of the first is adopted more slowly.
 #[tokio::test(start_paused = true)]
-async fn dead_processes_come_into_blocks_in_the_order_in_which_they_began() {
+async fn dead_processes_are_flushed_in_the_order_of_their_start() {
     for trouble in [Fault::Slow(Duration::from_secs(8)), Fault::Failed, Fault::LostAck] {
         let (env, bucket) = world(34);
         let first = open(&env, &bucket.client("first"), options()).await;
@@ -129,9 +129,9 @@ async fn dead_processes_come_into_blocks_in_the_order_in_which_they_began() {
     }
 }
 
-/// A row of dead processes takes longer to be adopted than any one of them is waited for.
+/// Adopting a sequence of dead processes takes longer than the maximum wait for one of them.
 #[tokio::test(start_paused = true)]
-async fn a_long_row_of_dead_processes_keeps_its_order() {
+async fn many_dead_processes_are_flushed_in_order() {
     const DEAD: i64 = 9;
     let (env, bucket) = world(35);
     let mut dead = Vec::new();
@@ -141,7 +141,7 @@ async fn a_long_row_of_dead_processes_keeps_its_order() {
         dead.push(engine.incarnation());
     }
     let client = bucket.client("last");
-    // A request that hangs is given up and tried again.
+    // A request that hangs is given up and retried.
     for incarnation in &dead[..DEAD as usize - 1] {
         (0..3).for_each(|_| client.fail_next(Op::Create, &format!("wal/{incarnation}"), Fault::Hang));
     }
@@ -153,14 +153,17 @@ async fn a_long_row_of_dead_processes_keeps_its_order() {
         until(&last, |snapshot| dead.iter().filter(|id| sealed(snapshot, id)).count() >= count).await;
         let view = last.view();
         let open = dead.iter().position(|id| !sealed(&view.snapshot, id)).unwrap_or(dead.len());
-        assert!(dead[open..].iter().all(|id| !sealed(&view.snapshot, id)), "{count} are sealed, out of turn");
+        assert!(
+            dead[open..].iter().all(|id| !sealed(&view.snapshot, id)),
+            "{count} are sealed, out of order"
+        );
     }
     assert_eq!((first_value(&last).await, last.view().head_totals().rows), ((DEAD - 1) as f64, 0));
 }
 
-/// A clock that was set back gave a process an id before that of the process before it.
+/// A clock that was set back gave a process a smaller id than the previous process.
 #[tokio::test(start_paused = true)]
-async fn a_process_comes_behind_those_before_it_whatever_its_clock_says() {
+async fn a_process_follows_earlier_ones_whatever_its_clock_says() {
     let (env, bucket) = world(33);
     let first = open(&env, &bucket.client("first"), options()).await;
     write(&first, 0..5, 1.0).await;

@@ -1,6 +1,6 @@
-//! Every kind of damage to a block, asked about in every way: what is left is answered, a warning names the
-//! object whenever rows of it are lacking, and nothing is found that was not stored. Before the footers are
-//! known and after.
+//! Every kind of damage to a block, with every kind of query: the undamaged rows are returned, a warning
+//! names the object whenever its rows are missing, and no row is found that was not stored. With and
+//! without cached footers.
 
 use std::path::{Path, PathBuf};
 
@@ -12,30 +12,30 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// What happens to the object of a block.
+/// What is done to the object of a block.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Missing,
     Empty,
-    /// Only so many thousandths of it are left.
+    /// It is cut to this many thousandths of its length.
     CutTo(u64),
-    /// One byte less.
+    /// Its last byte is removed.
     CutByOne,
-    /// A byte at so many thousandths of it is changed.
+    /// A byte at this many thousandths of its length is changed.
     Flipped(u64),
     /// A byte of its footer is changed.
     FooterFlipped,
     /// Its last bytes are zero.
     ZeroEnd,
-    /// It has more bytes than it should, all others as they were.
+    /// Bytes are appended to it.
     Longer,
     /// It holds another block's bytes.
     Swapped,
-    /// A directory bears its name.
+    /// It is replaced by a directory.
     Directory,
-    /// A named pipe bears its name, to which nobody writes.
+    /// It is replaced by a named pipe without a writer.
     Pipe,
-    /// A link that leads to itself bears its name.
+    /// It is replaced by a link to itself.
     Loop,
 }
 
@@ -93,7 +93,7 @@ impl Damage {
     }
 }
 
-/// Two blocks of several pages each: `a` will be damaged, `b` will not.
+/// Two blocks of several pages each: `a` is damaged, `b` is not.
 struct Stored {
     directory: TempDir,
     a: PathBuf,
@@ -103,7 +103,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The same in a directory of its own, to be damaged.
+    /// A copy in another directory, to be damaged.
     fn copied(&self) -> Self {
         let directory = TempDir::new().unwrap();
         let moved = |path: &Path| directory.path().join(path.strip_prefix(self.directory.path()).unwrap());
@@ -122,7 +122,7 @@ impl Stored {
     }
 }
 
-/// Text that does not compress to nothing, so that a block has pages all over its object.
+/// Text that compresses badly, so that a block has pages all over its object.
 fn noise(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut letter = || {
@@ -177,7 +177,7 @@ async fn apps(source: &Arc<dyn LogSource>, context: &QueryContext) -> Vec<String
     source.label_values(context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap()
 }
 
-/// Lines of each app by counts, where a scan gives them.
+/// The number of lines by counts, where a scan returns them.
 async fn counted(source: &Arc<dyn LogSource>, context: &QueryContext) -> u64 {
     let minute = 60_000_000_000;
     let (start, end) = (START_NS - minute + 1, START_NS + minute + 1);
@@ -206,25 +206,25 @@ async fn counted(source: &Arc<dyn LogSource>, context: &QueryContext) -> u64 {
     lines
 }
 
-/// Asks in every way. Returns whether anything of the damaged block was lacking.
+/// Runs every kind of query. Returns whether rows of the damaged block were missing.
 async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> bool {
     let (source, mut lacking) = (engine.sources().logs, false);
     let mut judge = |context: &QueryContext, endpoint: &str, complete: bool| {
         lacking |= !complete;
-        assert!(complete || is_named(context, &stored.a), "{what}: {endpoint} lacks rows without a word");
-        assert!(!is_named(context, &stored.b), "{what}: {endpoint} warns of a sound block");
+        assert!(complete || is_named(context, &stored.a), "{what}: {endpoint} lacks rows without a warning");
+        assert!(!is_named(context, &stored.b), "{what}: {endpoint} warns of an undamaged block");
     };
     let context = || super::context(engine.env());
 
     let asked = context();
     let found = read_all_with(engine, &asked).await;
-    assert!(stored.rows_b.iter().all(|row| found.contains(row)), "{what}: a scan lacks the rest");
+    assert!(stored.rows_b.iter().all(|row| found.contains(row)), "{what}: a scan lacks undamaged rows");
     assert!(found.iter().all(|row| stored.rows_a.contains(row) || stored.rows_b.contains(row)), "{what}");
     judge(&asked, "a scan", found.len() == stored.rows_a.len() + stored.rows_b.len());
 
     let asked = context();
     let (lines, all) = (counted(&source, &asked).await, (stored.rows_a.len() + stored.rows_b.len()) as u64);
-    assert!(lines >= stored.rows_b.len() as u64, "{what}: counts lack the rest");
+    assert!(lines >= stored.rows_b.len() as u64, "{what}: counts lack undamaged rows");
     judge(&asked, "a count", lines == all);
 
     let asked = context();
@@ -251,12 +251,12 @@ async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> 
 }
 
 #[test]
-fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
+fn every_kind_of_damage_adds_a_warning_in_every_query() {
     let sound = super::local::process(stored());
     for damage in KINDS {
         for footers_known in [false, true] {
             let what = format!("{damage:?}, footers known before: {footers_known}");
-            // In a process of its own: nothing of it holds the directory when it has ended.
+            // In a separate process, so that nothing of it holds the directory when it has ended.
             let stored = sound.copied();
             super::local::process(async {
                 let engine = open(stored.directory.path()).await;
@@ -265,8 +265,8 @@ fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
                 }
                 damage.apply(&stored.a, &stored.b);
                 let lacking = ask_in_every_way(&engine, &stored, &what).await;
-                // The filters of so much noise take the second half of the object, and nothing here asks
-                // them. With the footer known, that is not read again either.
+                // The filters of so incompressible text take the second half of the object, and nothing
+                // here reads them. A cached footer is not read again either.
                 let in_filters = matches!(damage, Damage::Flipped(600));
                 let may_be_whole = in_filters || footers_known && damage.is_behind_pages();
                 assert!(lacking || may_be_whole || matches!(damage, Damage::Longer), "{what}");
@@ -277,15 +277,15 @@ fn every_kind_of_damage_costs_its_rows_and_a_warning_whatever_is_asked() {
     }
 }
 
-/// What lies before the cut is still there once the footer is known.
+/// Pages before the cut are found once the footer is cached.
 #[test]
-fn a_truncated_block_gives_the_pages_before_its_end() {
+fn a_truncated_block_returns_the_pages_before_its_end() {
     let directory = TempDir::new().unwrap();
     let (rows, meta) = super::local::process(async {
         let engine = open(directory.path()).await;
         let line = "so many words that are all alike ".repeat(6_000);
         let mut rows = Vec::new();
-        // More pages than a group has, because the columns of a group lie together.
+        // More pages than a group has, because the columns of a group are stored together.
         for number in 0..100 {
             rows.push(push_row(&engine, "a", number, &format!("{number} {line}")).await.unwrap());
         }
@@ -312,9 +312,9 @@ fn a_truncated_block_gives_the_pages_before_its_end() {
     });
 }
 
-/// Two blocks of one tenant and hour whose figures are all equal were taken for each other.
+/// Two blocks of one tenant and hour with equal catalog entries were mistaken for each other.
 #[test]
-fn blocks_of_equal_figures_do_not_pass_for_each_other() {
+fn blocks_with_equal_catalog_entries_are_not_mistaken_for_each_other() {
     let directory = TempDir::new().unwrap();
     let blocks: Vec<BlockMeta> = super::local::process(async {
         let engine = open(directory.path()).await;
@@ -334,7 +334,7 @@ fn blocks_of_equal_figures_do_not_pass_for_each_other() {
         let of_signal: Vec<_> = blocks.iter().filter(|block| block.dataset.signal == signal).collect();
         let [a, b] = of_signal[..] else { panic!("{blocks:?}") };
         let is_alike = BlockMeta { id: b.id, ..a.clone() } == *b;
-        assert!(is_alike || signal == Signal::Metrics, "their figures are equal: {blocks:?}");
+        assert!(is_alike || signal == Signal::Metrics, "their catalog entries are equal: {blocks:?}");
         let path = |block: &BlockMeta| directory.path().join(block.path());
         let (of_a, of_b) = (std::fs::read(path(a)).unwrap(), std::fs::read(path(b)).unwrap());
         std::fs::write(path(a), of_b).unwrap();

@@ -1,7 +1,7 @@
-//! Goal: however many delete requests are open and however large their queries become when they are compiled,
-//! the memory of compiled queries stays within its budget, and every named row is hidden and removed. Method:
-//! a query language whose words say how many bytes they take when they are compiled, and which counts what is
-//! alive.
+//! Goal: however many delete requests are open and however large their compiled queries are, the memory
+//! of compiled queries stays within its budget, and every named row is hidden and removed. Method: a
+//! query language whose words specify the size of the compiled query in bytes, and which counts the
+//! compiled queries that exist.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +19,12 @@ use crate::fixtures::app_is;
 use crate::{DeleteOptions, FilterError, MaintenanceOptions};
 
 const BUDGET: u64 = 1 << 20;
-/// Three of them fit.
+/// Bytes of a large query, of which three fit.
 const LARGE: u64 = 300 << 10;
-/// One of a new request may take half.
+/// A new request may use half of the budget.
 const TOO_LARGE: u64 = BUDGET / 2 + 1;
 
-/// Bytes of compiled queries that are alive, and the most that ever were.
+/// Bytes of existing compiled queries: now, and at most at one time.
 #[derive(Default)]
 struct Alive {
     now: AtomicU64,
@@ -32,7 +32,7 @@ struct Alive {
     compiled: AtomicU64,
 }
 
-/// `app word bytes`: the lines of an app that hold a word.
+/// A query `app word bytes`: the lines of an app that contain a word.
 struct Sized {
     matchers: Vec<Matcher>,
     word: String,
@@ -91,7 +91,7 @@ impl RowLook for &Sized {
     }
 }
 
-/// An engine whose compiled queries have so much memory.
+/// An engine whose budget for compiled queries is `filters` bytes.
 async fn open(directory: &TempDir, cancel_period: Duration, filters: u64) -> (Arc<Engine>, Arc<Alive>) {
     let alive = Arc::new(Alive::default());
     let counted = Arc::clone(&alive);
@@ -121,7 +121,7 @@ async fn delete(engine: &Engine, query: &str) -> Result<Id, Error> {
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Every open request was compiled at the first query, and all of them were kept.
+/// Every open request was compiled at the first query, and all compiled queries were kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_large_filters_stay_within_their_memory() {
     let directory = TempDir::new().unwrap();
@@ -140,8 +140,8 @@ async fn many_large_filters_stay_within_their_memory() {
     }
     let most = alive.most.load(Ordering::SeqCst);
     assert!(most <= BUDGET, "{most} bytes were alive at once");
-    assert!(alive.compiled.load(Ordering::SeqCst) > 20, "what is dropped is compiled again");
-    // A follower sees what is left, too.
+    assert!(alive.compiled.load(Ordering::SeqCst) > 20, "evicted queries are compiled again");
+    // A follower sees the remaining rows, too.
     let context = context(engine.env());
     let mut follow = engine.sources().logs.follow(&context, app_is("a")).unwrap();
     push_row(&engine, "a", 70, "late 3").await.unwrap();
@@ -152,7 +152,8 @@ async fn many_large_filters_stay_within_their_memory() {
     engine.shutdown().await.unwrap();
 }
 
-/// Blocks are cleaned of some requests after the other when they do not fit into memory together.
+/// If requests do not fit into memory together, blocks are cleaned of some of them first and of the
+/// others later.
 #[test]
 fn many_large_filters_are_processed_within_their_memory() {
     let directory = TempDir::new().unwrap();
@@ -174,7 +175,7 @@ fn many_large_filters_are_processed_within_their_memory() {
             processed(&engine, request.record.request.id).await;
         }
         let rows: u64 = engine.view().snapshot.all_blocks().map(|block| block.rows).sum();
-        assert_eq!((read_all(&engine).await, rows), (left, 20), "removed for good");
+        assert_eq!((read_all(&engine).await, rows), (left, 20), "removed from blocks");
         let most = alive.most.load(Ordering::SeqCst);
         assert!(most <= BUDGET, "{most} bytes were alive at once");
         engine.shutdown().await.unwrap();
@@ -191,13 +192,13 @@ async fn a_request_whose_filter_is_too_large_is_refused_with_the_limit() {
     let unreadable = delete(&engine, "a").await.unwrap_err();
     assert_eq!((unreadable.to_string().as_str(), unreadable.kind()), ("no query", ErrorKind::Invalid));
     assert!(engine.deletes(&logs()).await.unwrap().is_empty());
-    assert_eq!(alive.now.load(Ordering::SeqCst), 0, "nothing is kept of either");
+    assert_eq!(alive.now.load(Ordering::SeqCst), 0, "neither is cached");
     engine.shutdown().await.unwrap();
 }
 
-/// A process with more memory, or an older version, made the request.
+/// A process with more memory, or an older version, created the request.
 #[test]
-fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_concerns() {
+fn a_request_too_large_for_this_process_fails_the_queries_that_it_concerns() {
     let directory = TempDir::new().unwrap();
     let (rows, large) = process(async {
         let (engine, _) = open(&directory, DAY, 16 * BUDGET).await;
@@ -227,12 +228,12 @@ fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_concer
             }
             Ok::<_, QueryError>(())
         };
-        let refused = outcome.await.expect_err("what it hides is not known").to_string();
+        let refused = outcome.await.expect_err("its hidden rows are unknown").to_string();
         assert!(refused.contains(&large.to_string()) && refused.contains("--memory-limit"), "{refused}");
         let later = TimeRange::new(START_NS + 2_000_000_000, START_NS + 3_000_000_000);
         assert!(
             engine.sources().logs.scan(&asked, selection(later)).await.is_ok(),
-            "it names no row of then"
+            "it names no row of that time"
         );
         assert!(alive.most.load(Ordering::SeqCst) <= BUDGET);
         engine.cancel_delete(&logs(), large, false).await.unwrap();
@@ -241,7 +242,7 @@ fn a_request_that_is_too_large_for_this_process_fails_the_queries_that_it_concer
     });
 }
 
-/// Which series a request names is known without its compiled query.
+/// The series that a request names are known without its compiled query.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_are_not_compiled_again_for_series_that_they_do_not_name() {
     let directory = TempDir::new().unwrap();
@@ -254,7 +255,7 @@ async fn filters_are_not_compiled_again_for_series_that_they_do_not_name() {
     }
     assert_eq!(read_all(&engine).await, all);
     let compiled = alive.compiled.load(Ordering::SeqCst);
-    assert_eq!(compiled, 20, "when it is made, and when it is read for the first time");
+    assert_eq!(compiled, 20, "each request is compiled when it is created and when it is first read");
     assert_eq!(read_all(&engine).await, all);
     assert_eq!(alive.compiled.load(Ordering::SeqCst), compiled);
     engine.shutdown().await.unwrap();

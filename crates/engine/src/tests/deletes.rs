@@ -1,7 +1,8 @@
-//! Goal: lines that a delete request names are hidden from every answer at once and for as long as the
-//! request is open, are gone from the blocks afterwards, and nothing else is ever missing; across crashes,
-//! restarts and several processes. Method: whole engines over a directory and over a simulated bucket with
-//! faults, a one-word query language, and comparison with what was acknowledged.
+//! Goal: lines that a delete request names are hidden from every answer at once and as long as the
+//! request is open, and are removed from the blocks afterwards. No other line is ever missing, across
+//! crashes, restarts and several processes. Method: complete engines over a directory and over a
+//! simulated bucket with faults, a query language of one or two words, and comparison with the
+//! acknowledged rows.
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ use crate::block_reader::BlockReader;
 use crate::fixtures::{app_is, rows_of};
 use crate::{CancelRefusal, DeleteOptions, MaintenanceOptions};
 
-/// `app` or `app word`: the lines of one app, or those of them that hold a word.
+/// A query `app` or `app word`: the lines of one app, or those of them that contain a word.
 struct Word {
     matchers: Vec<Matcher>,
     word: Option<String>,
@@ -88,7 +89,7 @@ async fn open(directory: &TempDir, cancel_period: Duration, mode: DeletionMode) 
     Engine::open(store, env, options(cancel_period, mode)).await.unwrap()
 }
 
-/// Asks for a delete of the rows with these numbers, both included.
+/// Requests a delete of the rows with these numbers, both inclusive.
 async fn delete(engine: &Engine, query: &str, first: i64, last: i64) -> sandur_base::Id {
     let ms = START_NS / 1_000_000;
     engine
@@ -105,8 +106,13 @@ pub(super) async fn processed(engine: &Engine, id: sandur_base::Id) {
         let progress = snapshot.delete(&Dataset::logs(tenant.clone()), id).map(|record| record.progress);
         matches!(progress, Some(DeleteProgress::Processed { .. }))
     });
-    let snapshot =
-        engine.env().timeout(Duration::from_secs(60), wait).await.expect("it ends").unwrap().clone();
+    let snapshot = engine
+        .env()
+        .timeout(Duration::from_secs(60), wait)
+        .await
+        .expect("the request is processed")
+        .unwrap()
+        .clone();
     engine.publish(snapshot);
 }
 
@@ -120,7 +126,7 @@ pub(super) fn without(rows: &[Row], app: &str, word: Option<&str>, numbers: Rang
     rows.iter().filter(|row| !named(row)).cloned().collect()
 }
 
-/// Rows of the hour around the start, from counts where those may be used.
+/// Counts the rows of the hour around the start: those counted from footers and those read.
 async fn count_all(engine: &Arc<Engine>) -> (u64, u64) {
     let context = context(engine.env());
     let selection = Selection {
@@ -148,7 +154,7 @@ async fn count_all(engine: &Arc<Engine>) -> (u64, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
+async fn lines_are_hidden_at_once_and_shown_again_after_a_cancellation() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
     let tenant = TenantId::default_tenant();
@@ -175,7 +181,7 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     assert_eq!(counted + read, 60, "a rule that names no row hides none");
     engine.cancel_delete(&Dataset::logs(tenant.clone()), absent, false).await.unwrap();
     let whole = delete(&engine, "a", 0, 100).await;
-    assert_eq!(count_all(&engine).await, (40, 0), "a stream that is hidden whole is not even read");
+    assert_eq!(count_all(&engine).await, (40, 0), "a completely hidden stream is not read");
     for id in [whole, by_time] {
         engine.cancel_delete(&Dataset::logs(tenant.clone()), id, false).await.unwrap();
     }
@@ -184,12 +190,12 @@ async fn lines_are_hidden_at_once_and_come_back_when_cancelled() {
     let unknown = engine.cancel_delete(&Dataset::logs(tenant.clone()), whole, false).await;
     assert!(matches!(unknown, Err(Error::Cancel(CancelRefusal::Unknown))), "{unknown:?}");
     assert!(engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap().is_empty());
-    assert_eq!(engine.shared().rulebook.datasets(), [], "nothing is kept for a tenant without requests");
+    assert_eq!(engine.shared().rulebook.datasets(), [], "nothing is cached for a tenant without requests");
 }
 
-/// What the catalog says of a block changes while its footer is kept.
+/// The catalog's entry of a block changes while its footer is cached.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_footer_comes_with_what_the_snapshot_says() {
+async fn a_cached_footer_has_the_entry_of_the_snapshot() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
     push_rows(&engine, "a", 0..10).await;
@@ -211,7 +217,7 @@ async fn a_kept_footer_comes_with_what_the_snapshot_says() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_do_not_see_what_is_hidden() {
+async fn followers_do_not_see_hidden_rows() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, DAY, DeletionMode::FilterOnly).await;
     let context = context(engine.env());
@@ -226,14 +232,14 @@ async fn followers_do_not_see_what_is_hidden() {
     assert_eq!(seen, [rows[0].clone(), rows[2].clone()]);
 }
 
-/// Runs a process that dies where `body` ends: its runtime goes with all tasks and files.
+/// Runs a process that dies where `body` ends: its runtime is dropped with all tasks and files.
 fn process<T>(body: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(body)
 }
 
 #[test]
-fn blocks_lose_the_lines_across_restarts() {
+fn deleted_lines_are_removed_from_blocks_across_restarts() {
     let directory = TempDir::new().unwrap();
     let tenant = TenantId::default_tenant();
     let left = process(async {
@@ -252,7 +258,7 @@ fn blocks_lose_the_lines_across_restarts() {
         left
     });
     process(async {
-        // The head of the process before is read from its WAL; nothing is started for a day.
+        // The head of the previous process is read from its WAL; no request is started for a day.
         let engine = open(&directory, DAY, DeletionMode::FilterAndDelete).await;
         assert_eq!(read_all(&engine).await, left);
         engine.flush().await.unwrap();
@@ -280,18 +286,18 @@ fn blocks_lose_the_lines_across_restarts() {
         let context = context(engine.env());
         let labels =
             engine.sources().logs.label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
-        assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is no stream");
+        assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is not listed");
         let processed = engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap()[0].record.request.id;
         let refused = engine.cancel_delete(&Dataset::logs(tenant.clone()), processed, true).await;
         assert!(matches!(refused, Err(Error::Cancel(CancelRefusal::Processed))), "{refused:?}");
-        // Rows that come after the request was processed are kept.
+        // Rows that arrive after the request was processed are kept.
         let late = push_row(&engine, "a", 20, "late").await.unwrap();
         assert_eq!(read_all(&engine).await, sorted([left.clone(), vec![late]]));
     });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_block_of_which_nothing_is_left_goes_away() {
+async fn a_block_without_remaining_rows_is_removed() {
     let directory = TempDir::new().unwrap();
     let engine = open(&directory, Duration::ZERO, DeletionMode::FilterAndDelete).await;
     push_rows(&engine, "a", 0..10).await;
@@ -308,7 +314,7 @@ async fn a_block_of_which_nothing_is_left_goes_away() {
 }
 
 #[test]
-fn the_mode_of_a_tenant_decides() {
+fn the_deletion_mode_of_a_tenant_is_applied() {
     let directory = TempDir::new().unwrap();
     let all = process(async {
         let engine = open(&directory, Duration::ZERO, DeletionMode::FilterOnly).await;
@@ -327,7 +333,7 @@ fn the_mode_of_a_tenant_decides() {
     });
 }
 
-/// One process among others on a bucket.
+/// One of several processes on a bucket.
 async fn member(env: &Env, client: &FaultStore) -> Arc<Engine> {
     let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
     let options = options(Duration::from_secs(30), DeletionMode::FilterAndDelete);
@@ -341,7 +347,7 @@ async fn member(env: &Env, client: &FaultStore) -> Arc<Engine> {
     }
 }
 
-/// About every tenth request fails, each in a way that trying again mends.
+/// About every tenth request fails, each in a way that a retry fixes.
 fn bad_day() -> FaultPlan {
     FaultPlan {
         latency_median: Duration::from_millis(10),
@@ -356,10 +362,10 @@ fn bad_day() -> FaultPlan {
     }
 }
 
-/// Blocks that the store does not give for a while are cleaned when it does again, and those of other tenants
+/// Blocks that the store does not return for a while are cleaned later, and those of other tenants
 /// meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
+async fn a_temporary_store_failure_leaves_no_request_stuck() {
     let env = Env::simulated(7, START_NS);
     let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
     let bucket = FaultStore::new(env.clone(), 7, plan);
@@ -370,7 +376,7 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     let batch = BatchBuilder::of(other.clone()).stream("a").row(START_NS, "x").build();
     engine.push(batch).await.unwrap();
     engine.flush().await.unwrap();
-    // What was just written must come from the store, as after a restart.
+    // New blocks must come from the store, as after a restart.
     engine.shared().reader.bytes().cache().flush_all(None);
     let unread =
         engine.view().snapshot.blocks(&Dataset::logs(first.clone()), TimeRange::ALL).next().unwrap().path();
@@ -399,9 +405,9 @@ async fn a_store_that_fails_for_a_while_leaves_no_request_stuck() {
     assert_eq!(read_all(&engine).await, without(&rows, "a", Some("7"), 0..100));
 }
 
-/// Two processes push and delete while the bucket misbehaves; one of them is killed, again and again, at
-/// random moments of the processing. Hidden rows must never be seen again by the process that hid them or by
-/// its successors, all others must be there, and in the end every request is processed.
+/// Two processes push and delete while the bucket fails often. One of them is killed repeatedly, at
+/// random moments of the processing. Hidden rows must never be shown again by the process that hid them
+/// or by its successors, all other rows must be found, and in the end every request is processed.
 async fn survives(seed: u64) {
     println!("seed {seed}");
     let env = Env::simulated(seed, START_NS);
@@ -453,11 +459,11 @@ async fn survives(seed: u64) {
     victim.flush().await.unwrap();
     let snapshot = one.catalog().refresh().await.unwrap();
     let stored: u64 = snapshot.all_blocks().map(|block| block.rows).sum();
-    assert_eq!(stored, rows.len() as u64, "seed {seed}: what the blocks hold");
+    assert_eq!(stored, rows.len() as u64, "seed {seed}: rows in blocks");
 }
 
 #[tokio::test(start_paused = true)]
-async fn crashes_and_other_processes_neither_lose_nor_resurrect() {
+async fn crashes_and_other_processes_neither_lose_nor_restore_rows() {
     for seed in 0..6 {
         survives(seed).await;
     }

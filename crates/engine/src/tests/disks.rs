@@ -1,8 +1,8 @@
-//! Directories that are removed below a running engine, and disks that are full or read-only: what was
-//! acknowledged is kept, what is stored is read, and writing goes on by itself.
+//! Directories that are removed while an engine runs, and disks that are full or read-only: acknowledged
+//! rows are kept, stored rows are read, and writing resumes without a restart.
 //!
-//! Full and read-only disks are small file systems in memory that the tests mount. Where that is not
-//! permitted they say so and prove nothing.
+//! Full and read-only disks are small file systems in memory that the tests mount. Where mounting is not
+//! permitted, the tests print that they are skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::local::process;
 use super::*;
 
-/// How long a test waits for something that must happen by itself.
+/// How long a test waits for something that must happen without its help.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn open(directory: &Path) -> Arc<Engine> {
@@ -22,7 +22,7 @@ async fn open(directory: &Path) -> Arc<Engine> {
     Engine::open(store, env, small_options()).await.unwrap()
 }
 
-/// Waits until the engine has put rows into a block by itself.
+/// Waits until the engine flushes rows without a request.
 async fn flushed(engine: &Engine) {
     let is_flushed = async {
         let mut snapshots = engine.catalog().watch();
@@ -44,7 +44,7 @@ async fn pushed_in_the_end(engine: &Engine, number: i64) -> Row {
             engine.env().sleep(Duration::from_millis(50)).await;
         }
     };
-    engine.env().timeout(PATIENCE, pushed).await.expect("writing goes on by itself")
+    engine.env().timeout(PATIENCE, pushed).await.expect("writing resumes without a restart")
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn rows_of_a_wal_directory_that_was_removed_are_not_lost() {
             rows.extend(push_rows(&engine, "a", 20..25).await);
         });
         let found = process(async { read_all(&open(directory.path()).await).await });
-        assert_eq!(found, rows, "after a crash; nobody pushed meanwhile: {idle}");
+        assert_eq!(found, rows, "after a crash, without a push meanwhile: {idle}");
     }
 }
 
 #[test]
-fn nothing_is_acknowledged_into_a_directory_that_took_the_place_of_the_store() {
+fn nothing_is_acknowledged_into_a_directory_that_replaced_the_store() {
     let parent = TempDir::new().unwrap();
     let (root, elsewhere) = (parent.path().join("store"), parent.path().join("elsewhere"));
     let mut rows = Vec::new();
@@ -91,14 +91,14 @@ fn nothing_is_acknowledged_into_a_directory_that_took_the_place_of_the_store() {
     std::fs::remove_dir(&root).unwrap();
     std::fs::rename(&elsewhere, &root).unwrap();
     let found = process(async { read_all(&open(&root).await).await });
-    assert!(rows.iter().all(|row| found.contains(row)), "what was acknowledged is there");
+    assert!(rows.iter().all(|row| found.contains(row)), "acknowledged rows are found");
 }
 
-/// The acknowledged rows in a WAL file that cannot be read are neither left out nor given up. Method: a link
-/// that leads to itself takes its place; where permissions mean something to who runs the test, the file is
-/// one that nobody may read, too.
+/// The acknowledged rows in an unreadable WAL file are neither left out nor given up. Method: a link to
+/// itself replaces the file; if permissions restrict the user of the test, also a file without read
+/// permission.
 #[test]
-fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
+fn an_unreadable_wal_file_stops_the_start_with_the_remedy() {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
     for is_link in [true, false] {
@@ -128,7 +128,7 @@ fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
         let error = opened.expect_err("rows would be left out");
         let (text, name) = (error.to_string(), file.file_name().unwrap().to_str().unwrap());
         assert!(matches!(error, Error::WalUnreadable { .. }) && text.contains(name), "{text}");
-        assert!(file.symlink_metadata().is_ok(), "nothing is deleted");
+        assert!(file.symlink_metadata().is_ok(), "the file is not deleted");
         if is_link {
             std::fs::remove_file(&file).unwrap();
             std::fs::rename(&elsewhere, &file).unwrap();
@@ -136,11 +136,11 @@ fn a_wal_file_that_cannot_be_read_stops_the_start_with_what_to_do() {
             set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         }
         let found = process(async { read_all(&open(directory.path()).await).await });
-        assert_eq!(found, rows, "all are there once it can be read");
+        assert_eq!(found, rows, "all rows are found once it can be read");
     }
 }
 
-/// A small file system of its own.
+/// A small separate file system.
 pub(super) struct Disk(TempDir);
 
 impl Disk {
@@ -151,7 +151,7 @@ impl Disk {
         if mount.status().is_ok_and(|status| status.success()) {
             return Some(Self(directory));
         }
-        eprintln!("SKIPPED: no file system can be mounted here, so nothing is known about full disks");
+        eprintln!("SKIPPED: no file system can be mounted here, so full disks are not tested");
         None
     }
 
@@ -183,7 +183,7 @@ impl Drop for Disk {
     }
 }
 
-/// Rows in a block and rows in the WAL, then a stop without a farewell.
+/// Stores rows in a block and rows in the WAL, then stops without a shutdown.
 fn stored_on(disk: &Disk) -> Vec<Row> {
     process(async {
         let engine = open(&disk.store()).await;
@@ -193,9 +193,10 @@ fn stored_on(disk: &Disk) -> Vec<Row> {
     })
 }
 
-/// With the reserve the catalog goes on; a store from before it had one can at least be read.
+/// With the reserve the catalog can still be written. A store from before the reserve existed can at
+/// least be read.
 #[test]
-fn on_a_full_disk_the_engine_opens_reads_and_goes_on_when_there_is_space() {
+fn on_a_full_disk_the_engine_opens_reads_and_resumes_when_there_is_space() {
     for has_reserve in [true, false] {
         let Some(disk) = Disk::mount() else { return };
         let mut rows = stored_on(&disk);
@@ -209,7 +210,7 @@ fn on_a_full_disk_the_engine_opens_reads_and_goes_on_when_there_is_space() {
             let error = push_row(&engine, "a", 99, "no space").await.unwrap_err();
             assert!(matches!(error, Error::NoSpace { .. } | Error::ReadOnly { .. }), "{error}");
             assert!(engine.writable().is_err() && engine.metrics().writable.get() == 0);
-            assert_eq!(engine.shared().is_registered(), has_reserve, "entries go on for a while");
+            assert_eq!(engine.shared().is_registered(), has_reserve, "entries can be written for a while");
             disk.free();
             rows.push(pushed_in_the_end(&engine, 30).await);
             assert!(engine.writable().is_ok() && engine.metrics().writable.get() == 1);
@@ -218,12 +219,12 @@ fn on_a_full_disk_the_engine_opens_reads_and_goes_on_when_there_is_space() {
             engine.shutdown().await.unwrap();
         });
         let reserve = std::fs::metadata(disk.store().join("RESERVE")).unwrap();
-        assert_eq!(reserve.len(), 1 << 20, "the space is kept back again");
+        assert_eq!(reserve.len(), 1 << 20, "the space is reserved again");
     }
 }
 
 #[test]
-fn on_a_read_only_disk_the_engine_opens_reads_and_goes_on_when_it_is_writable() {
+fn on_a_read_only_disk_the_engine_opens_reads_and_resumes_when_it_is_writable() {
     let Some(disk) = Disk::mount() else { return };
     let mut rows = stored_on(&disk);
     disk.remount("ro");
@@ -254,7 +255,7 @@ fn a_disk_that_fills_up_while_the_engine_runs_can_be_read_and_cleaned() {
         let error = push_row(&engine, "a", 99, "no space").await.unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{error}");
         assert_eq!(read_all(&engine).await, rows);
-        // What retention does: an entry of the catalog without the block.
+        // As retention does: an entry of the catalog without the block.
         let block = engine.view().snapshot.all_blocks().next().unwrap().id;
         let edit = sandur_format::catalog_entry::Edit::RemoveBlock { id: block, at_ms: 1 };
         let removed = engine.catalog().commit(engine.incarnation(), vec![edit], Vec::new()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Flushes of many blocks: in several commits, with tenants whose blocks cannot be written, with times that
-//! are spread over a century.
+//! Flushes of many blocks: in several commits, with tenants whose blocks cannot be written, with
+//! timestamps spread over a century.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl World {
         self.env.sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Objects of blocks, and of how many of them the catalog knows.
+    /// The number of objects of blocks, and how many of them the catalog lists.
     async fn objects(&self, engine: &Engine) -> (usize, usize) {
         let listed = engine.store().list("blocks/", Intent::wal()).await.unwrap();
         let snapshot = &engine.view().snapshot;
@@ -52,7 +52,7 @@ async fn push_line(engine: &Engine, of: &str, number: i64) {
     engine.push(batch).await.unwrap();
 }
 
-/// How many rows a tenant is answered, each as often as it is found.
+/// The number of rows that a query of a tenant returns, with repetitions.
 async fn lines(engine: &Arc<Engine>, of: &str) -> usize {
     let budget = MemoryBudget::root("query", 256 << 20);
     let env = engine.env().clone();
@@ -80,11 +80,11 @@ async fn a_flush_of_many_tenants_is_committed_in_several_transactions() {
     }
 }
 
-/// A process that dies after any of the commits of a flush leaves blocks whose rows are also in its WAL. They
-/// are answered once by whoever reads both, and once more after they were flushed again, and of values of
-/// carbon the last one stays.
+/// A process that dies after any of the commits of a flush leaves blocks whose rows are also in its WAL.
+/// A process that reads both returns them once, also after they were flushed again, and of carbon's
+/// values the last one stays.
 #[tokio::test(start_paused = true)]
-async fn a_crash_between_two_commits_of_a_flush_neither_doubles_nor_reorders() {
+async fn a_crash_between_two_commits_of_a_flush_neither_duplicates_nor_reorders() {
     for commits in 0..8 {
         let world = World::new(10 + commits, 1);
         let (one, two) = (world.open("one").await, world.open("two").await);
@@ -137,7 +137,8 @@ async fn a_crash_between_two_commits_of_a_flush_neither_doubles_nor_reorders() {
     }
 }
 
-/// A tenant whose blocks the store refuses keeps its own rows waiting, and its later ones, and no one else's.
+/// If the store refuses a tenant's blocks, this delays the tenant's own rows, also later ones, and those
+/// of no other tenant.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_whose_block_cannot_be_written_blocks_no_other_tenant() {
     let world = World::new(30, usize::MAX);
@@ -156,26 +157,26 @@ async fn a_tenant_whose_block_cannot_be_written_blocks_no_other_tenant() {
     }
     let left: Vec<Vec<Dataset>> = engine.view().heads.iter().map(|head| head.datasets()).collect();
     assert!(left.concat().iter().all(|dataset| dataset.tenant == tenant("sick")), "{left:?}");
-    assert_eq!(engine.view().head_totals().rows, 3, "memory of the others is free");
+    assert_eq!(engine.view().head_totals().rows, 3, "memory of the others is released");
     let heads = engine.view().heads.len();
     for round in 3..8 {
         push_line(&engine, "healthy", round).await;
         engine.flush().await.unwrap_err();
     }
-    assert_eq!(engine.view().heads.len(), heads, "heads without rows do not become many");
-    assert_eq!(world.objects(&engine).await, (11, 11), "nothing is left of what failed");
+    assert_eq!(engine.view().heads.len(), heads, "heads without rows do not accumulate");
+    assert_eq!(world.objects(&engine).await, (11, 11), "no object of a failed flush is left");
     let check = async |engine: &Arc<Engine>| {
         for (of, count) in [("healthy", 8), ("sick", 3), ("well", 3)] {
             assert_eq!(lines(engine, of).await, count, "{of}");
         }
     };
     check(&engine).await;
-    // A crash: rows of the others are in blocks and in the WAL.
+    // A crash: rows of the other tenants are in blocks and in the WAL.
     drop(engine);
     let again = world.open("two").await;
     world.sleep(600).await;
     check(&again).await;
-    // The store takes them again.
+    // The store accepts the tenant's blocks again.
     world.bucket.clear_scripts();
     world.sleep(600).await;
     again.flush().await.unwrap();
@@ -183,9 +184,9 @@ async fn a_tenant_whose_block_cannot_be_written_blocks_no_other_tenant() {
     check(&again).await;
 }
 
-/// While the store takes no blocks, retries leave none behind.
+/// While the store refuses blocks, retries leave none behind.
 #[tokio::test(start_paused = true)]
-async fn a_failed_flush_deletes_what_it_wrote() {
+async fn a_failed_flush_deletes_its_blocks() {
     let world = World::new(40, usize::MAX);
     let engine = world.open("one").await;
     for n in 0..12 {
@@ -208,7 +209,7 @@ async fn a_failed_flush_deletes_what_it_wrote() {
     assert_eq!(lines(&engine, "tenant-07").await, 1);
 }
 
-/// One push of a sample a day for 130 years made a block each, more than one transaction holds.
+/// One push of a sample a day for 130 years made a block for each, which is more than one transaction holds.
 #[tokio::test(start_paused = true)]
 async fn a_century_of_days_is_a_few_blocks() {
     let world = World::new(50, usize::MAX);

@@ -59,20 +59,20 @@ fn a_clean_shutdown_leaves_nothing_to_recover() {
     });
 }
 
-/// Runs a process that dies where `body` ends: its runtime goes with all tasks and files.
+/// Runs a process that dies where `body` ends: its runtime is dropped with all tasks and files.
 pub(super) fn process<T>(body: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(body)
 }
 
 #[test]
-fn a_crash_loses_nothing_and_doubles_nothing() {
+fn a_crash_loses_and_duplicates_no_row() {
     let directory = TempDir::new().unwrap();
     let (mut expected, mut crashed) = (Vec::new(), String::new());
     for round in 0..4 {
         process(async {
             let engine = open(directory.path()).await;
-            assert_eq!(read_all(&engine).await, expected, "round {round}: rows are there when it opens");
+            assert_eq!(read_all(&engine).await, expected, "round {round}: rows are found when it opens");
             let rows = push_rows(&engine, "a", round * 100..round * 100 + 30).await;
             if round % 2 == 1 {
                 engine.flush().await.unwrap();
@@ -90,8 +90,8 @@ fn a_crash_loses_nothing_and_doubles_nothing() {
         assert_eq!(read_all(&engine).await, expected);
         let snapshot = engine.view().snapshot.clone();
         let unsealed = snapshot.writers().values().filter(|writer| !writer.is_sealed()).count();
-        assert_eq!(unsealed, 1, "only we are not sealed");
-        // Of those before it, files may be left to garbage collection: they crashed when they liked.
+        assert_eq!(unsealed, 1, "only the running process is not sealed");
+        // Files of earlier processes may be left to garbage collection, since these crashed at random times.
         let left = wal_files(directory.path());
         assert!(left.iter().all(|file| !file.to_string_lossy().contains(&crashed)), "{left:?}");
     });
@@ -112,7 +112,7 @@ fn a_torn_end_is_ignored() {
 }
 
 #[test]
-fn damage_costs_one_frame_and_a_copy_is_kept() {
+fn damage_loses_one_frame_and_keeps_a_copy() {
     for place in ["in the middle", "in the last frame"] {
         let directory = TempDir::new().unwrap();
         let rows = process(async { push_rows(&*open(directory.path()).await, "a", 0..10).await });
@@ -134,7 +134,7 @@ fn damage_costs_one_frame_and_a_copy_is_kept() {
     }
 }
 
-/// On one thread, so that all of them wait before the committer sees the first.
+/// Uses one thread, so that all pushes wait before the committer receives the first.
 #[tokio::test]
 async fn concurrent_pushes_share_frames() {
     let directory = TempDir::new().unwrap();
@@ -151,7 +151,7 @@ async fn concurrent_pushes_share_frames() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_heads_refuse_and_recover() {
+async fn full_heads_refuse_pushes_and_recover() {
     let directory = TempDir::new().unwrap();
     let options = EngineOptions {
         write_budget: MemoryBudget::root("write", 1 << 20),
@@ -228,7 +228,7 @@ fn recovery_flushes_the_earlier_of_two_dead_writers_for_the_later_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_and_new_rows_go_to_their_windows() {
+async fn old_and_new_rows_are_in_their_windows() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let hour = 3_600_000;
@@ -242,12 +242,12 @@ async fn old_and_new_rows_go_to_their_windows() {
     assert!(blocks.iter().all(|b| b.window.covers(b.min_ts, b.max_ts)));
     assert_eq!(blocks.iter().map(|b| b.rows).sum::<u64>(), 60);
     let hourly: Vec<_> = blocks.iter().filter(|b| b.window.length_ns() == hour * 1_000_000).collect();
-    assert_eq!((hourly.len(), hourly[0].rows, blocks.len()), (1, 1, 2), "hours with little share a block");
+    assert_eq!((hourly.len(), hourly[0].rows, blocks.len()), (1, 1, 2), "thin hours share a block");
     assert_eq!(read_all(&engine).await, sorted([rows]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_see_what_is_acknowledged() {
+async fn followers_see_acknowledged_rows() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let context = context(engine.env());
@@ -260,9 +260,9 @@ async fn followers_see_what_is_acknowledged() {
     assert!(follow.next().await.is_none());
 }
 
-/// Labels of new series seem to take twelve times what a push may take, and were refused for good.
+/// Labels of new series count as twelve times what a push may take; such pushes were always refused.
 #[test]
-fn a_push_that_is_too_large_is_stored_in_parts_and_may_be_repeated() {
+fn a_large_push_is_stored_in_parts_and_may_be_repeated() {
     let directory = TempDir::new().unwrap();
     let options =
         || EngineOptions { write_budget: MemoryBudget::root("write", 6 << 20), ..EngineOptions::default() };

@@ -1,5 +1,4 @@
-//! Blocks of several days: they are merged, cut, expired, rolled and cleaned, and answers stay what they
-//! were.
+//! Blocks of several days are merged, cut, expired, rolled and cleaned, and answers do not change.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Raw bytes from which long blocks are cut in these tests.
 const LONG_BYTES: u64 = 3_000;
 
-/// Everything is thin, and long blocks are soon large.
+/// Options with which everything is thin and long blocks are soon large.
 fn thin(mut options: EngineOptions) -> EngineOptions {
     options.maintenance.compaction.thin_bytes = 1 << 20;
     options.maintenance.compaction.long_raw_bytes_max = LONG_BYTES;
@@ -35,7 +34,7 @@ fn long(engine: &Engine, dataset: &Dataset) -> Vec<Arc<BlockMeta>> {
     blocks.filter(|block| is_long(block.window)).cloned().collect()
 }
 
-/// Dice that depend on a seed alone.
+/// Pseudorandom numbers that depend only on a seed.
 fn dice(seed: u64) -> impl FnMut(i64) -> i64 {
     let mut state = seed;
     move |below| {
@@ -44,8 +43,8 @@ fn dice(seed: u64) -> impl FnMut(i64) -> i64 {
     }
 }
 
-/// A backfill in a random order of days, with values that are corrected, on two processes of which one ends:
-/// after each step the answers are those of what was pushed, and in the end days have blocks of their own.
+/// A backfill in a random order of days, with corrected values, on two processes of which one ends:
+/// after each step the answers equal the pushed rows, and in the end each day has its own blocks.
 #[tokio::test(start_paused = true)]
 async fn a_backfill_of_many_days_is_merged_and_cut_into_days() {
     for seed in 0..2u64 {
@@ -65,7 +64,7 @@ async fn a_backfill_of_many_days_is_merged_and_cut_into_days() {
                 engine.push(batch).await.unwrap();
                 let bits = [(time_ms, f64::from(round).to_bits())].into();
                 samples.push(Samples::from([(path.to_string(), bits)]));
-                // The other process has read it before it may take the next one of this instant.
+                // The other process has read it before it may accept the next value of this instant.
                 world.env.sleep(Duration::from_secs(130)).await;
             }
             engine.flush().await.unwrap();
@@ -92,9 +91,9 @@ async fn a_backfill_of_many_days_is_merged_and_cut_into_days() {
     }
 }
 
-/// Rows of a long block that are past their period leave although the block has younger rows.
+/// Rows of a long block that are past their period are removed although the block has younger rows.
 #[tokio::test(start_paused = true)]
-async fn rows_of_a_long_block_leave_when_their_period_is_over() {
+async fn rows_of_a_long_block_are_removed_when_their_period_is_over() {
     let world = World::new(120, Retention::default());
     let engine = open(&world, "one").await;
     let (mut lines, mut samples) = (Vec::new(), Vec::new());
@@ -112,9 +111,12 @@ async fn rows_of_a_long_block_leave_when_their_period_is_over() {
         let of_samples = joined(samples.iter().filter(|(days, _)| kept(days)).map(|(_, of)| of.clone()));
         let (found, values) = (read_all(&engine).await, all(&engine).await);
         let missing = of_lines.iter().filter(|row| !found.contains(row)).count();
-        assert_eq!(missing, 0, "nothing leaves before its time");
+        assert_eq!(missing, 0, "no row is removed too early");
         let too_old = START_NS - (60 - passed) * DAY_NS - 9 * DAY_NS;
-        assert!(found.iter().all(|(_, time, _)| *time > too_old), "an eighth of the length more at most");
+        assert!(
+            found.iter().all(|(_, time, _)| *time > too_old),
+            "rows stay at most an eighth of the block's length longer"
+        );
         for (series, points) in &of_samples {
             let found = &values[series];
             assert!(points.iter().all(|(time, value)| found.get(time) == Some(value)));
@@ -124,7 +126,7 @@ async fn rows_of_a_long_block_leave_when_their_period_is_over() {
     }
 }
 
-/// Points of a dense day that came with those of other days are in its rollup.
+/// Points of a dense day that were in one push with those of other days are part of its rollup.
 #[tokio::test(start_paused = true)]
 async fn a_day_is_rolled_with_its_points_in_long_blocks() {
     let world = Rolling::new(130, &[(1, 1), (60, 1_000)]);
@@ -148,14 +150,14 @@ async fn a_day_is_rolled_with_its_points_in_long_blocks() {
     for (series, steps) in rolled(&labels, &dense, 60) {
         assert_eq!(found.get(&series), Some(&steps), "{series}");
     }
-    assert_eq!(found.get(&labels.to_string()), None, "no point is left beside the rollup");
+    assert_eq!(found.get(&labels.to_string()), None, "no point is left next to the rollup");
     let others = rollups::joined(others);
     assert!(others.iter().all(|(series, points)| found.get(series) == Some(points)), "thin days stay");
 }
 
 /// A delete request hides and removes rows of some days of a long block, which is cut afterwards.
 #[tokio::test(start_paused = true)]
-async fn deletes_take_days_out_of_long_blocks() {
+async fn deletes_remove_days_from_long_blocks() {
     let world = World::new(140, Retention::default());
     let engine = open(&world, "one").await;
     let (mut lines, mut samples) = (Vec::new(), Vec::new());
@@ -218,7 +220,7 @@ async fn a_query_of_a_day_reads_a_small_part_of_a_long_block() {
     let mut scan = engine.sources().logs.scan(&context, selection).await.unwrap();
     let (mut rows, mut pages) = (0, 0);
     while let Some(item) = scan.next().await.unwrap() {
-        let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };
+        let ScanItem::Page(mut task) = item else { panic!("no counts were requested") };
         let page = task.narrow().unwrap();
         (rows, pages) = (rows + page.runs.iter().map(|run| run.end - run.start).sum::<u32>(), pages + 1);
     }

@@ -1,5 +1,5 @@
-//! A catalog that was emptied, cut or restored from yesterday, and WAL with a hole: nothing undamaged that
-//! was acknowledged is lost, and nothing is acknowledged that would be.
+//! A catalog that was emptied, shortened or restored from an old copy, and a WAL with a gap: no
+//! undamaged acknowledged row is lost, and no push is acknowledged that would be lost.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::MaintenanceOptions;
 
-/// Many flushes and merges in little time.
+/// Makes flushes and merges frequent.
 fn busy_options() -> EngineOptions {
     let mut maintenance = MaintenanceOptions {
         interval: Duration::from_secs(5),
@@ -77,7 +77,7 @@ impl Bucket {
         }
     }
 
-    /// A start is refused; then the catalog is repaired.
+    /// Expects that a start is refused, then repairs the catalog.
     async fn repair(&self) -> Repair {
         let refusal = self.open("refused").await.err().unwrap().to_string();
         assert!(refusal.contains("sandur repair"), "{refusal}");
@@ -89,7 +89,8 @@ impl Bucket {
         repair
     }
 
-    /// Starts, lets garbage be collected for hours, and finds exactly these rows all the time.
+    /// Starts an engine, lets garbage collection run for hours, and expects exactly these rows before
+    /// and after.
     async fn finds(&self, rows: &[Row]) {
         let engine = self.open("after").await.unwrap();
         self.sleep(60).await;
@@ -101,7 +102,7 @@ impl Bucket {
     }
 }
 
-/// Blocks of flushes, a merge among them, rows in the WAL, and the catalog of a while before.
+/// A store with blocks of flushes and of a merge, rows in the WAL, and an older copy of the catalog.
 async fn a_busy_store(seed: u64) -> (Bucket, Vec<Row>, Vec<(String, Bytes)>) {
     let bucket = Bucket::new(seed);
     let engine = bucket.open("first").await.unwrap();
@@ -115,7 +116,7 @@ async fn a_busy_store(seed: u64) -> (Bucket, Vec<Row>, Vec<(String, Bytes)>) {
             yesterday = bucket.copy("catalog").await;
         }
     }
-    assert!(engine.view().snapshot.all_blocks().any(|block| block.level > 0), "there was a merge");
+    assert!(engine.view().snapshot.all_blocks().any(|block| block.level > 0), "no merge ran");
     rows.push(push_rows(&engine, "a", 500..520).await);
     bucket.sleep(12).await;
     drop(engine);
@@ -135,7 +136,7 @@ async fn an_emptied_catalog_is_rebuilt_from_blocks_and_wal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_catalog_of_yesterday_is_repaired_from_newer_blocks() {
+async fn an_old_copy_of_the_catalog_is_repaired_from_newer_blocks() {
     let (bucket, rows, yesterday) = a_busy_store(2).await;
     bucket.delete("catalog").await;
     bucket.put_all(&yesterday).await;
@@ -144,7 +145,7 @@ async fn a_catalog_of_yesterday_is_repaired_from_newer_blocks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_lost_entry_is_noticed_and_repaired() {
+async fn each_lost_entry_is_detected_and_repaired() {
     for back in [0, 3] {
         let (bucket, rows, _) = a_busy_store(3).await;
         let entries = bucket.copy("catalog").await;
@@ -155,8 +156,8 @@ async fn each_lost_entry_is_noticed_and_repaired() {
     }
 }
 
-/// Deleting half of a bucket while engines run: they stop, they write nothing into the gap, and what they
-/// acknowledged is there after a repair.
+/// Half of a bucket is deleted while engines run. They stop, write nothing into the gap, and their
+/// acknowledged rows are found after a repair.
 #[tokio::test(start_paused = true)]
 async fn engines_stop_when_their_catalog_is_emptied() {
     let bucket = Bucket::new(4);
@@ -173,7 +174,7 @@ async fn engines_stop_when_their_catalog_is_emptied() {
         assert!(matches!(error, Error::CatalogLost { .. }), "{error}");
         assert!(error.to_string().contains("sandur repair"), "{error}");
         assert!(matches!(push_row(engine, "a", 99, "x").await, Err(Error::CatalogLost { .. })));
-        assert_eq!(read_all(engine).await, sorted(rows.clone()), "queries go on");
+        assert_eq!(read_all(engine).await, sorted(rows.clone()), "queries still work");
     }
     assert_eq!(bucket.copy("catalog").await, Vec::new(), "nothing is written into the gap");
     drop((one, two));
@@ -181,9 +182,9 @@ async fn engines_stop_when_their_catalog_is_emptied() {
     bucket.finds(&sorted(rows)).await;
 }
 
-/// A segment that was deleted from the middle costs its own rows and no others.
+/// A segment that was deleted from the middle loses its own rows and no others.
 #[tokio::test(start_paused = true)]
-async fn a_hole_in_the_wal_costs_only_its_own_rows() {
+async fn a_gap_in_the_wal_loses_only_its_own_rows() {
     let bucket = Bucket::new(5);
     let engine = bucket.open("first").await.unwrap();
     let mut rows = Vec::new();
@@ -227,7 +228,7 @@ async fn a_directory_without_its_catalog_is_not_opened_and_is_repaired() {
     engine.flush().await.unwrap();
     rows.push(push_rows(&engine, "a", 30..40).await);
     engine.flush().await.unwrap();
-    // The newest entry goes while the process runs: the next commit notices.
+    // The newest entry is removed while the process runs; the next commit detects it.
     let newest = files(directory.path(), "catalog").pop().unwrap();
     std::fs::remove_file(&newest).unwrap();
     rows.push(push_rows(&engine, "a", 50..60).await);
@@ -239,7 +240,7 @@ async fn a_directory_without_its_catalog_is_not_opened_and_is_repaired() {
     assert!(!matches!(shut, Some(Ok(()))), "what could not be flushed stays in the WAL");
     drop(engine);
     let store = loop {
-        // Tasks that were aborted let go of the lock when they have ended.
+        // Aborted tasks release the lock when they have ended.
         match open_store().await {
             Ok(store) => break store,
             Err(_) => tokio::task::yield_now().await,

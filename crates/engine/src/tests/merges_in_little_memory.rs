@@ -1,5 +1,5 @@
-//! Merges for which upkeep has too little memory: they become smaller ones, and what fits no merge keeps no
-//! other one waiting.
+//! Merges for which upkeep has too little memory: they become smaller, and one that never fits does not
+//! block others.
 
 use sandur_model::{Labels, SampleBatch};
 
@@ -17,7 +17,7 @@ async fn open(seed: u64, memory: u64) -> Arc<Engine> {
     open_on(&bucket, &env, "one", options).await
 }
 
-/// Makes a block of this many series with samples of each second of `seconds`; values do not compress.
+/// Makes a block of `series` series with a sample for each of `seconds`. The values do not compress.
 async fn block(
     engine: &Engine,
     name: &str,
@@ -63,7 +63,7 @@ async fn a_merge_that_does_not_fit_is_done_in_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_merge_that_never_fits_keeps_no_other_one_waiting() {
+async fn a_merge_that_never_fits_blocks_no_other_merge() {
     let engine = open(62, 640 << 10).await;
     let (mut expected, later_ms) = (Samples::new(), START_MS + 86_400_000);
     for part in 0..2i64 {

@@ -1,4 +1,4 @@
-//! Whole engines over a directory and over a simulated bucket: what is acknowledged is found exactly
+//! Complete engines over a directory and over a simulated bucket: acknowledged rows are found exactly
 //! once, whatever happens to the process.
 
 mod beside;
@@ -49,7 +49,7 @@ fn small_options() -> EngineOptions {
     EngineOptions { write_budget: MemoryBudget::root("write", 32 << 20), ..EngineOptions::default() }
 }
 
-/// For days of paused time: what an engine does again and again it does each minute.
+/// For days of paused time: periodic work runs once a minute.
 fn unhurried_options() -> EngineOptions {
     let minute = Duration::from_secs(60);
     EngineOptions {
@@ -68,7 +68,7 @@ fn near_bucket(env: &Env, seed: u64) -> FaultStore {
     FaultStore::new(env.clone(), seed, plan)
 }
 
-/// An engine over a bucket, as the client of this name.
+/// Opens an engine over a bucket, with a client of this name.
 async fn open_on(bucket: &FaultStore, env: &Env, name: &str, options: EngineOptions) -> Arc<Engine> {
     let client = Arc::new(bucket.client(name));
     let store = Store::from_object_store(client, env.clone(), StoreOptions::default());
@@ -80,12 +80,12 @@ fn context(env: &Env) -> QueryContext {
     QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
 }
 
-/// Every row that a query finds, sorted; a row that came twice without being marked is there twice.
+/// Every row that a query finds, sorted. A row that is found twice without a suspect mark is returned twice.
 async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
     read_all_with(engine, &context(engine.env())).await
 }
 
-/// As [`read_all`], counted in the statistics of `context`.
+/// Does the same as [`read_all`], and counts in the statistics of `context`.
 async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row> {
     let selection = Selection {
         matchers: Vec::new(),
@@ -99,7 +99,7 @@ async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row>
     let mut scan = engine.sources().logs.scan(context, selection).await.unwrap();
     let (mut rows, mut suspects) = (Vec::new(), BTreeSet::new());
     while let Some(item) = scan.next().await.unwrap() {
-        let ScanItem::Page(mut task) = item else { panic!("no counts were asked for") };
+        let ScanItem::Page(mut task) = item else { panic!("no counts were requested") };
         let mut page = task.narrow().unwrap();
         if page.runs.is_empty() {
             continue;
@@ -121,7 +121,7 @@ async fn read_all_with(engine: &Arc<Engine>, context: &QueryContext) -> Vec<Row>
     rows
 }
 
-/// Pushes one row and gives it back when it was acknowledged.
+/// Pushes one row and returns it once it is acknowledged.
 async fn push_row(engine: &Engine, app: &str, number: i64, line: &str) -> Result<Row, Error> {
     let timestamp = START_NS + number * 1_000_000;
     engine.push(BatchBuilder::new().stream(app).row(timestamp, line).build()).await?;

@@ -1,19 +1,19 @@
-//! A store that is away, silent or slow, or that refuses only writes or only reads, in paused time: what the
-//! engine knows and when, and what happens to pushes that are being written.
+//! A store that is unreachable, silent or slow, or that refuses only writes or only reads, in paused
+//! time: what the engine detects and when, and what happens to pushes in flight.
 
 use sandur_base::{ErrorKind, Task};
 
 use super::*;
 
 const SEED: u64 = 11;
-/// Within this time it is known that nothing can be acknowledged.
+/// Within this many seconds the engine detects that nothing can be acknowledged.
 const KNOWN_S: f64 = 15.0;
 
 fn near() -> FaultPlan {
     FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() }
 }
 
-/// No request reaches the store; none is answered; none is answered in time.
+/// Plans in which no request reaches the store, no request is answered, or none is answered in time.
 fn outages() -> [(&'static str, FaultPlan); 3] {
     [
         ("away", FaultPlan { refused: 1.0, ..near() }),
@@ -33,7 +33,7 @@ async fn sleep(env: &Env, seconds: u64) {
     env.sleep(Duration::from_secs(seconds)).await;
 }
 
-/// Seconds until a condition holds, which is looked at four times in each.
+/// Seconds until a condition holds, which is checked four times per second.
 async fn until(env: &Env, holds: impl Fn() -> bool) -> f64 {
     let began = env.monotonic();
     while !holds() {
@@ -48,10 +48,9 @@ fn push_later(engine: &Arc<Engine>, number: i64) -> Task<Result<Row, Error>> {
     engine.env().spawn("push", async move { push_row(&pushing, "a", number, "x").await })
 }
 
-/// Neither a client that waits for its answer nor one that comes later is kept waiting, and what was on its
-/// way is stored once.
+/// Neither waiting clients nor later ones are blocked, and rows in flight are stored once.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_away_refuses_pushes_at_once_and_takes_them_by_itself_again() {
+async fn an_unreachable_store_refuses_pushes_at_once_and_accepts_them_again_later() {
     for (name, plan) in outages() {
         let (env, bucket, engine) = world().await;
         let mut all = push_rows(&engine, "a", 0..3).await;
@@ -79,16 +78,16 @@ async fn a_store_that_is_away_refuses_pushes_at_once_and_takes_them_by_itself_ag
         for number in 10..13 {
             all.push(push_row(&engine, "a", number, "x").await.unwrap());
         }
-        assert_eq!(read_all(&engine).await, all, "{name}: nothing twice, nothing of what was refused");
+        assert_eq!(read_all(&engine).await, all, "{name}: no row twice, and no refused row");
         engine.shutdown().await.unwrap();
         let next = open_on(&bucket, &env, "two", small_options()).await;
         assert_eq!(read_all(&next).await, all, "{name}");
     }
 }
 
-/// No push is under way that would find out.
+/// No push is in flight that would detect it.
 #[tokio::test(start_paused = true)]
-async fn an_idle_process_notices_a_store_that_is_away_and_one_that_is_back() {
+async fn an_idle_process_detects_the_begin_and_end_of_an_outage() {
     let denies_writes = ("denies writes", FaultPlan { denies_writes: true, ..near() });
     for (name, plan) in outages().into_iter().chain([denies_writes]) {
         for second in 0..10 {
@@ -107,9 +106,9 @@ async fn an_idle_process_notices_a_store_that_is_away_and_one_that_is_back() {
     }
 }
 
-/// The heartbeat alone is refused: the WAL can be written, and one push shows it.
+/// Only the heartbeat is refused: the WAL can be written, and one push shows it.
 #[tokio::test(start_paused = true)]
-async fn heartbeats_that_fail_do_not_keep_a_wal_that_works_from_acknowledging() {
+async fn failed_heartbeats_do_not_block_a_working_wal() {
     let (env, bucket, engine) = world().await;
     for _ in 0..1_000 {
         bucket.fail_next(Op::Put, "members/", Fault::Denied);
@@ -121,9 +120,9 @@ async fn heartbeats_that_fail_do_not_keep_a_wal_that_works_from_acknowledging() 
     }
 }
 
-/// The store says why, and an operator reads it where the push is refused.
+/// The store returns a reason, and the refused push's error contains it.
 #[tokio::test(start_paused = true)]
-async fn what_the_store_says_stands_in_the_refusal() {
+async fn a_refused_push_contains_the_error_of_the_store() {
     let plans = [
         (FaultPlan { denies_writes: true, ..near() }, "403 Forbidden, AccessDenied"),
         (FaultPlan { refused: 1.0, ..near() }, "connection refused"),
@@ -140,10 +139,10 @@ async fn what_the_store_says_stands_in_the_refusal() {
     }
 }
 
-/// A push that is in no frame when nothing is acknowledged any more is refused, not kept: its client sends it
-/// again, and the memory is wanted for what will be stored.
+/// A push that is in no frame when the WAL stalls is refused instead of kept: its client sends it again,
+/// and its memory is free for pushes that will be stored.
 #[tokio::test(start_paused = true)]
-async fn pushes_that_wait_for_a_frame_are_given_up_with_their_memory() {
+async fn a_stall_refuses_pushes_in_no_frame_and_releases_their_memory() {
     let (env, bucket, engine) = world().await;
     let budget = engine.shared().options.write_budget.clone();
     let before = budget.used();
@@ -163,19 +162,19 @@ async fn pushes_that_wait_for_a_frame_are_given_up_with_their_memory() {
         }
     }
     sleep(&env, 1).await;
-    assert!(given_up > 0 && budget.used() < full, "{given_up} of 40 were given up, seed {SEED}");
+    assert!(given_up > 0 && budget.used() < full, "{given_up} of 40 were refused, seed {SEED}");
     bucket.set_plan(near());
     until(&env, || engine.writable().is_ok()).await;
     sleep(&env, 10).await;
     let rows = read_all(&engine).await;
     assert!(rows.len() <= unknown, "{} rows of {unknown} pushes with an unknown outcome", rows.len());
     engine.flush().await.unwrap();
-    assert_eq!(budget.used(), before, "nothing is kept of what was refused");
+    assert_eq!(budget.used(), before, "refused pushes hold no memory");
 }
 
-/// Reads of other processes' rows tell how old an answer is, in every process that cannot read them.
+/// Answers contain the age of the view in every process that cannot read other processes' rows.
 #[tokio::test(start_paused = true)]
-async fn a_view_that_is_too_old_is_a_warning_until_it_is_read_again() {
+async fn an_old_view_adds_a_warning_until_it_is_read_again() {
     let denies_reads = ("denies reads", FaultPlan { denies_reads: true, ..near() });
     for (name, plan) in outages().into_iter().chain([denies_reads]) {
         let (env, bucket, engine) = world().await;
@@ -204,9 +203,9 @@ async fn a_view_that_is_too_old_is_a_warning_until_it_is_read_again() {
     }
 }
 
-/// A process that asks less often than the bound is not always stale.
+/// A process whose poll interval exceeds the bound is not always stale.
 #[tokio::test(start_paused = true)]
-async fn the_bound_of_a_views_age_is_no_shorter_than_two_polls() {
+async fn the_bound_of_a_views_age_is_at_least_two_polls() {
     let env = Env::simulated(SEED, START_NS);
     let bucket = near_bucket(&env, SEED);
     for (view_age_max, bound_s) in [(5, 60.0..=62.0), (90, 88.0..=91.0)] {
@@ -221,7 +220,7 @@ async fn the_bound_of_a_views_age_is_no_shorter_than_two_polls() {
             sleep(&env, 1).await;
             assert!(engine.has_fresh_view().is_ok());
         }
-        // Right behind a poll.
+        // Just after a poll.
         until(&env, || engine.metrics().view_age_seconds.get() < 1.0).await;
         bucket.set_plan(FaultPlan { refused: 1.0, ..near() });
         let took = until(&env, || engine.has_fresh_view().is_err()).await;
@@ -235,9 +234,9 @@ async fn the_bound_of_a_views_age_is_no_shorter_than_two_polls() {
     assert!(engine.has_fresh_view().is_ok(), "0: no bound");
 }
 
-/// Memory is short because nothing is acknowledged: to raise it would not help.
+/// Memory is short because nothing is acknowledged, so a higher limit would not help.
 #[tokio::test(start_paused = true)]
-async fn pushes_that_wait_for_memory_are_told_that_nothing_is_acknowledged() {
+async fn pushes_that_wait_for_memory_fail_when_nothing_is_acknowledged() {
     let env = Env::simulated(SEED, START_NS);
     let bucket = near_bucket(&env, SEED);
     let options = EngineOptions { write_budget: MemoryBudget::root("write", 1 << 20), ..small_options() };

@@ -1,5 +1,5 @@
-//! Series that are handed out before they are decoded: cut and decoded in any way, with what was read ahead
-//! let go now and then, they are those that batches give.
+//! Series that are returned before they are decoded: however they are split and decoded, and when memory
+//! of later batches is released in between, they equal those of decoded batches.
 
 use sandur_model::{Labels, SampleBatch};
 use sandur_query::{SampleScan, SampleSelection, SeriesBatch};
@@ -40,7 +40,7 @@ async fn scan(engine: &Arc<Engine>, context: &QueryContext) -> Box<dyn SampleSca
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parts_are_the_batches_however_they_are_cut_and_repeated() {
+async fn parts_equal_batches_however_they_are_split_and_repeated() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     fill(&engine).await;
@@ -70,7 +70,7 @@ async fn parts_are_the_batches_however_they_are_cut_and_repeated() {
         }
         drop(scan);
         assert_eq!(found, expected, "seed {seed}");
-        assert_eq!(context.budget().used(), 0, "memory is given back");
+        assert_eq!(context.budget().used(), 0, "memory is released");
     }
 }
 
@@ -87,7 +87,7 @@ async fn a_refusal_of_memory_loses_no_series() {
     let mut found = Samples::new();
     let mut refusals = 0;
     loop {
-        // Every other time all of the memory is someone else's.
+        // Every other time another reservation takes all memory.
         let taken = budget.reserve(budget.available()).unwrap();
         match scan.next_part().await {
             Ok(part) => drop(part.inspect(|part| add(&mut found, &part.decode(0..part.series()).unwrap()))),

@@ -1,9 +1,9 @@
-//! Goal: a scan whose budget refuses memory, in its middle too, gives everything or the error that names the
-//! budget, and nothing stays reserved; nor does it when the query is abandoned.
+//! Goal: a scan whose budget refuses memory at any time returns everything or an error that names the
+//! budget, and no memory stays reserved; the same holds when the query is abandoned.
 //!
-//! Method: series in three blocks and the head, read with budgets from far too small to ample, and beside
-//! somebody who takes all the rest of the budget between two batches. Time is simulated and one thread runs
-//! everything, so that what is read ahead fails at the same places in each run.
+//! Method: series in three blocks and the head are read with budgets from far too small to ample, and
+//! next to a competitor that takes the rest of the budget between two batches. Time is simulated and one
+//! thread runs everything, so that reading ahead fails at the same places in each run.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use sandur_store::{Store, StoreOptions};
 
 use super::*;
 
-/// Six batches.
+/// Enough for six batches.
 const SERIES: usize = 2_600;
 /// Samples of a series in each holder.
 const SAMPLES: i64 = 20;
@@ -23,7 +23,7 @@ const FIRST_MS: i64 = START_NS / 1_000_000;
 /// Bits of values by series and time.
 type Found = BTreeMap<String, Vec<(i64, u64)>>;
 
-/// Holders one after the other in time: three blocks and the head.
+/// Writes the holders one after the other in time: three blocks and the head.
 async fn write(env: &Env) -> (Arc<Engine>, Found) {
     let plan = FaultPlan { latency_median: Duration::from_millis(5), ..FaultPlan::none() };
     let bucket = Arc::new(FaultStore::new(env.clone(), 1, plan).client("engine"));
@@ -73,7 +73,8 @@ fn note(found: &mut Found, batch: &SeriesBatch) {
     }
 }
 
-/// Reads everything, and calls `between` before each batch with how many came, while the last one is in use.
+/// Reads everything. Calls `between` before each batch, while the previous one is in use, with the
+/// number of batches so far.
 async fn read(
     engine: &Arc<Engine>,
     context: &QueryContext,
@@ -91,7 +92,7 @@ async fn read(
     }
 }
 
-/// What tasks held that were aborted is given back once they have ended.
+/// Aborted tasks release their memory once they have ended.
 async fn assert_given_back(context: &QueryContext, what: &str) {
     let is_given_back = async {
         while context.budget().used() > 0 {
@@ -108,7 +109,7 @@ fn assert_names_budget(error: &sandur_query::Error) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scan_answers_everything_or_names_its_budget() {
+async fn a_scan_returns_everything_or_names_its_budget() {
     let env = Env::simulated(1, START_NS);
     let (engine, expected) = write(&env).await;
     let ample = context_of(&env, 256 << 20);
@@ -118,14 +119,14 @@ async fn a_scan_answers_everything_or_names_its_budget() {
     let mut bytes = 64 << 10;
     while bytes < ample.budget().peak() * 2 {
         let context = context_of(&env, bytes);
-        // What is decoded ahead is refused while the batch before it is in use.
+        // Decoding ahead is refused while the previous batch is in use.
         match read(&engine, &context, async |_| env.sleep(Duration::from_secs(1)).await).await {
             Ok(found) => {
                 assert_eq!(found, expected, "with {bytes} bytes");
                 answered += 1;
             }
             Err(error) => {
-                assert_eq!(answered, 0, "less was enough, {bytes} are not: {error}");
+                assert_eq!(answered, 0, "{bytes} bytes do not suffice although less did: {error}");
                 assert_names_budget(&error);
                 refused += 1;
             }
@@ -137,8 +138,8 @@ async fn a_scan_answers_everything_or_names_its_budget() {
     engine.shutdown().await.unwrap();
 }
 
-/// A neighbour takes all that is left before a batch, and gives it back before the batch is asked for or only
-/// after it was.
+/// A competitor takes all remaining memory before a batch, and releases it before the batch is requested
+/// or only afterwards.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_in_the_middle_of_a_scan_loses_nothing() {
     let env = Env::simulated(1, START_NS);
@@ -155,17 +156,17 @@ async fn a_refusal_in_the_middle_of_a_scan_loses_nothing() {
             neighbour = None;
             if batch == at {
                 neighbour = Some(context.budget().reserve(context.budget().available()).unwrap());
-                // What is decoded and read ahead goes on until it is refused.
+                // Decoding and reading ahead continue until they are refused.
                 env.sleep(Duration::from_secs(1)).await;
                 let given_back = context.budget().available();
-                assert!(given_back < 2 << 20, "{given_back}: stored bytes alone, nothing was decoded");
+                assert!(given_back < 2 << 20, "{given_back}: only stored bytes, nothing was decoded");
                 neighbour = neighbour.take().filter(|_| stays);
             }
         });
         match read.await {
             Ok(found) => assert_eq!(found, expected, "at {at}, stays {stays}"),
             Err(error) => {
-                assert!(stays, "at {at} there was memory again: {error}");
+                assert!(stays, "at {at} memory was available again: {error}");
                 assert_names_budget(&error);
                 refused += 1;
                 answered -= 1;
@@ -180,7 +181,7 @@ async fn a_refusal_in_the_middle_of_a_scan_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_abandoned_scan_gives_its_memory_back() {
+async fn an_abandoned_scan_releases_its_memory() {
     let env = Env::simulated(1, START_NS);
     let (engine, _) = write(&env).await;
     for (taken, waits_ms) in (0..6).flat_map(|taken| [0, 1, 7, 1_000].map(|waits| (taken, waits))) {
@@ -189,7 +190,7 @@ async fn an_abandoned_scan_gives_its_memory_back() {
         for _ in 0..taken {
             scan.next().await.unwrap();
         }
-        // The next one is given up while it is read or decoded, or what follows is.
+        // The next batch is abandoned while it, or a later one, is read or decoded.
         let _ = env.timeout(Duration::from_millis(waits_ms), scan.next()).await;
         drop(scan);
         assert_given_back(&context, &format!("after {taken} batches and {waits_ms} ms")).await;

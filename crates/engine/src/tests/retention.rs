@@ -1,7 +1,7 @@
-//! Goal: rows leave when their period is over, no earlier, and nothing else ever leaves: with periods of
-//! single series that are shorter and longer than the tenant's, across restarts, several processes, changed
-//! configurations, clocks that jump, damaged blocks, deletes and merges. Method: whole engines over a
-//! simulated bucket in paused time, and comparison with what was stored.
+//! Goal: rows are removed when their period is over, no earlier, and nothing else is ever removed: with
+//! periods of single series that are shorter or longer than the tenant's, across restarts, several
+//! processes, changed configurations, clocks that jump, damaged blocks, deletes and merges. Method:
+//! complete engines over a simulated bucket in paused time, and comparison with the stored rows.
 
 use std::sync::Mutex;
 
@@ -23,7 +23,7 @@ use crate::{CompactionPolicy, DeleteOptions, LabelRetention, MaintenanceOptions,
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What is configured; tests change it while engines run.
+/// The configuration, which tests change while engines run.
 type Configured = Arc<Mutex<Retention>>;
 
 pub(super) struct World {
@@ -48,7 +48,7 @@ impl World {
         let maintenance = MaintenanceOptions {
             interval: Duration::from_secs(120),
             gc_interval: HOUR,
-            // Days are few and small here, and each shall have its own block.
+            // The tests use few, small days, and each must have its own block.
             compaction: CompactionPolicy { thin_bytes: 0, ..CompactionPolicy::default() },
             retention_of: Arc::new(move |_: &Dataset| configured.lock().unwrap().clone()),
             ..MaintenanceOptions::default()
@@ -65,7 +65,7 @@ impl World {
         open_on(&self.bucket, &self.env, name, self.options()).await
     }
 
-    /// Long enough for a retention to hold and for what it asks for to be done.
+    /// Waits long enough for a retention to take effect and for its work to be done.
     async fn settle(&self) {
         self.env.sleep(HOUR / 2).await;
     }
@@ -76,14 +76,14 @@ pub(super) fn rule(label: &str, value: &str, priority: i64, days: i64) -> Retent
     RetentionRule::new(format!("{{{label}=~{value:?}}}"), vec![matcher], priority, days * DAY_NS).unwrap()
 }
 
-/// Of the tenant for so many days, of some apps for others.
+/// Keeps rows of the tenant for this many days, and those of some apps for others.
 fn retention(days: i64, apps: &[(&str, i64)]) -> Retention {
     let rules = apps.iter().map(|(app, days)| rule("app", app, 0, *days)).collect();
     let rules = RetentionRules::new(rules).unwrap();
     Retention { rules, ..Retention::uniform(days * DAY_NS) }
 }
 
-/// Pushes lines of an app, one in each second, that are so many days old.
+/// Pushes lines of an app, one per second, this many days old.
 pub(super) async fn push_old(
     engine: &Engine,
     app: &str,
@@ -97,7 +97,7 @@ pub(super) async fn push_old(
     rows
 }
 
-/// The same of samples.
+/// Does the same with samples.
 pub(super) async fn push_samples(
     engine: &Engine,
     app: &str,
@@ -131,7 +131,7 @@ pub(super) fn metrics() -> Dataset {
     Dataset::metrics(TenantId::default_tenant())
 }
 
-/// Paths of the blocks of a dataset.
+/// The paths of the blocks of a dataset.
 fn blocks(engine: &Engine, dataset: &Dataset) -> Vec<String> {
     engine.view().snapshot.blocks(dataset, TimeRange::ALL).map(|block| block.path()).collect()
 }
@@ -146,7 +146,7 @@ fn rows_by(engine: &Engine, reason: &'static str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lines_leave_when_the_period_of_their_stream_is_over() {
+async fn lines_are_removed_when_the_period_of_their_stream_is_over() {
     let world = World::new(41, retention(4, &[("debug", 3), ("audit", 5)]));
     let engine = world.open("one").await;
     let debug = push_old(&engine, "debug", 2, 0..30).await;
@@ -166,13 +166,13 @@ async fn lines_leave_when_the_period_of_their_stream_is_over() {
     assert_eq!((read_all(&engine).await, outcomes(&engine)), (left.clone(), [0, 1, 0]));
     assert_eq!((rows_by(&engine, "selector"), engine.metrics().deleted_rows.get()), (30, 0));
     env.sleep(DAY - HOUR).await;
-    assert_eq!(read_all(&engine).await, left, "of the tenant's period half an hour is left");
+    assert_eq!(read_all(&engine).await, left, "half an hour before the end of the tenant's period");
     env.sleep(HOUR).await;
     let left = sorted([audit.clone(), recent.clone()]);
-    assert_eq!(read_all(&engine).await, left, "of the block that the period of the tenant ends");
+    assert_eq!(read_all(&engine).await, left, "after the end of the tenant's period");
     assert_eq!(rows_by(&engine, "tenant"), 30);
     env.sleep(DAY - HOUR).await;
-    assert_eq!(read_all(&engine).await, left, "kept for longer than all others");
+    assert_eq!(read_all(&engine).await, left, "the longest period");
     env.sleep(HOUR * 3).await;
     assert_eq!((read_all(&engine).await, blocks(&engine, &logs())), (Vec::new(), Vec::new()));
     assert_eq!((rows_by(&engine, "block"), rows_by(&engine, "selector")), (30, 35));
@@ -180,7 +180,7 @@ async fn lines_leave_when_the_period_of_their_stream_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn samples_that_stay_are_the_same_bit_for_bit() {
+async fn remaining_samples_are_unchanged_bit_for_bit() {
     let world = World::new(42, retention(0, &[("dev", 2)]));
     let engine = world.open("one").await;
     let (mut kept, mut dev) = (Vec::new(), Vec::new());
@@ -196,15 +196,14 @@ async fn samples_that_stay_are_the_same_bit_for_bit() {
     assert_eq!(all(&engine).await, joined([kept.clone(), joined(dev.into_iter().rev())]));
     world.settle().await;
     assert_eq!((all(&engine).await, outcomes(&engine)), (kept.clone(), [0, 1, 0]));
-    // After the grace of garbage, and in a process that knows nothing.
+    // After the grace period of garbage collection, and in a new process.
     world.env.sleep(HOUR * 30).await;
     assert_eq!(all(&world.open("fresh").await).await, kept);
 }
 
-/// A block with nothing but series whose time is over is removed, and one without such a series is not
-/// touched.
+/// A block with only expired series is removed, and a block without expired series is not rewritten.
 #[tokio::test(start_paused = true)]
-async fn blocks_are_removed_whole_or_left_as_they_are() {
+async fn blocks_with_only_expired_series_or_none_are_not_rewritten() {
     let world = World::new(43, retention(0, &[("dev|test", 2)]));
     let engine = world.open("one").await;
     push_samples(&engine, "dev", 5, 0..20).await;
@@ -222,12 +221,12 @@ async fn blocks_are_removed_whole_or_left_as_they_are() {
     assert!(before[0].contains(&after[0][0]) && before[1].contains(&after[1][0]), "not rewritten");
     assert_eq!((outcomes(&engine), rows_by(&engine, "selector")), ([2, 0, 2], 60));
     world.env.sleep(HOUR).await;
-    assert_eq!(outcomes(&engine), [2, 0, 2], "each was looked at once");
+    assert_eq!(outcomes(&engine), [2, 0, 2], "each was examined once");
 }
 
-/// A few series past their time cost no rewrite, until more are.
+/// A few expired series cause no rewrite until there are more.
 #[tokio::test(start_paused = true)]
-async fn little_waits_until_it_is_a_tenth() {
+async fn expired_rows_stay_until_they_are_a_tenth() {
     let world = World::new(44, retention(0, &[("rare", 2), ("some", 4)]));
     let engine = world.open("one").await;
     push_old(&engine, "rare", 3, 0..5).await;
@@ -237,14 +236,15 @@ async fn little_waits_until_it_is_a_tenth() {
     world.settle().await;
     assert_eq!((read_all(&engine).await.len(), outcomes(&engine)), (100, [0, 0, 1]));
     world.env.sleep(HOUR * 20).await;
-    assert_eq!((read_all(&engine).await.len(), outcomes(&engine)), (100, [0, 0, 1]), "looked at once");
+    assert_eq!((read_all(&engine).await.len(), outcomes(&engine)), (100, [0, 0, 1]), "examined once");
     world.env.sleep(HOUR * 5).await;
     assert_eq!((read_all(&engine).await, outcomes(&engine)), (rest, [0, 1, 1]), "eleven of a hundred");
 }
 
-/// A slip in a file of limits that is mended within the minute, and a clock that jumps ahead, cost nothing.
+/// A mistake in a limits file that is corrected within a minute, and a clock that jumps ahead, remove
+/// nothing.
 #[tokio::test(start_paused = true)]
-async fn neither_a_slip_nor_a_clock_removes_what_is_young() {
+async fn neither_a_mistake_nor_a_clock_removes_young_rows() {
     let keep = || retention(30, &[("dev", 20)]);
     let world = World::new(45, keep());
     let engine = world.open("one").await;
@@ -276,7 +276,7 @@ async fn neither_a_slip_nor_a_clock_removes_what_is_young() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_processes_and_restarts_do_it_once() {
+async fn several_processes_and_restarts_remove_rows_once() {
     let world = World::new(46, retention(0, &[("dev", 2)]));
     let (one, two) = (world.open("one").await, world.open("two").await);
     let (mut kept_lines, mut kept) = (Vec::new(), Vec::new());
@@ -290,7 +290,7 @@ async fn several_processes_and_restarts_do_it_once() {
     one.flush().await.unwrap();
     two.flush().await.unwrap();
     let (kept_lines, kept) = (sorted(kept_lines), joined(kept));
-    // One of them goes away in the middle.
+    // One of the processes ends in between.
     world.env.sleep(Duration::from_secs(100)).await;
     let of_two = outcomes(&two);
     drop(two);
@@ -305,7 +305,7 @@ async fn several_processes_and_restarts_do_it_once() {
     assert!(rewritten[1] > 0 && (rewritten[0] > 0 || rewritten[2] > 0), "shared: {rewritten:?}");
 }
 
-/// A block that was replaced meanwhile is not replaced once more, and nothing of the attempt is left.
+/// A block that was replaced meanwhile is not replaced again, and the object of the attempt is deleted.
 #[tokio::test(start_paused = true)]
 async fn a_lost_race_changes_nothing() {
     let world = World::new(47, retention(0, &[]));
@@ -330,10 +330,10 @@ async fn a_lost_race_changes_nothing() {
     let mut known = vec![block.path(), path[0].clone()];
     objects.sort();
     known.sort();
-    assert_eq!(objects, known, "the object of the second attempt is gone");
+    assert_eq!(objects, known, "the object of the second attempt is deleted");
 }
 
-/// A block that is damaged stays, with a failure that is counted, and keeps no other one waiting.
+/// A damaged block stays, its failure is counted, and it does not block others.
 #[tokio::test(start_paused = true)]
 async fn a_damaged_block_is_left_alone() {
     let world = World::new(48, retention(0, &[("dev", 2)]));
@@ -360,13 +360,13 @@ async fn a_damaged_block_is_left_alone() {
     objects.put(&path, PutPayload::from(bytes)).await.unwrap();
     engine.shared().reader.bytes().cache().flush_all(None);
     world.env.sleep(HOUR * 2).await;
-    assert_eq!(outcomes(&engine), [0, 2, 0], "it was brought back");
+    assert_eq!(outcomes(&engine), [0, 2, 0], "after the block was restored");
 }
 
-/// Rows that a delete request hides stay hidden, the request is processed, and what comes later to the same
-/// day is merged with what was left.
+/// Rows that a delete request hides stay hidden, the request is processed, and later rows of the same
+/// day are merged with the remaining ones.
 #[tokio::test(start_paused = true)]
-async fn deletes_and_merges_go_on_beside_it() {
+async fn deletes_and_merges_work_during_retention() {
     let world = World::new(49, retention(0, &[]));
     let engine = world.open("one").await;
     push_old(&engine, "dev", 3, 0..40).await;
@@ -391,9 +391,9 @@ async fn deletes_and_merges_go_on_beside_it() {
     assert_eq!((read_all(&engine).await, blocks(&engine, &logs()).len()), (sorted([left]), 1));
 }
 
-/// What is merged leaves out what is past its time, however little it is.
+/// A merge leaves out expired rows, however few they are.
 #[tokio::test(start_paused = true)]
-async fn merges_leave_out_what_is_past_its_time() {
+async fn merges_leave_out_expired_rows() {
     let world = World::new(54, retention(0, &[("dev", 2)]));
     let engine = world.open("one").await;
     push_old(&engine, "other", 0, 0..1).await;
@@ -415,12 +415,12 @@ async fn merges_leave_out_what_is_past_its_time() {
     assert_eq!(engine.metrics().deleted_rows.get(), 0);
 }
 
-/// Blocks for whose merge there is no memory are rewritten one by one, without waiting for it.
+/// Blocks for whose merge there is no memory are rewritten one by one, without waiting for the merge.
 #[tokio::test(start_paused = true)]
 async fn blocks_that_cannot_be_merged_are_rewritten_one_by_one() {
     let world = World::new(55, retention(0, &[("dev", 2)]));
     let mut options = world.options();
-    // Enough for one of the blocks at a time.
+    // Enough for one block at a time.
     options.maintenance.compaction_budget = MemoryBudget::root("compaction", 240 << 10);
     let client = Arc::new(world.bucket.client("small"));
     let store = Store::from_object_store(client, world.env.clone(), StoreOptions::default());
@@ -443,21 +443,21 @@ async fn blocks_that_cannot_be_merged_are_rewritten_one_by_one() {
         engine.flush().await.unwrap();
     }
     world.settle().await;
-    // What is left of two of them may fit then.
+    // The remaining rows of two blocks may fit then.
     assert_eq!(outcomes(&engine)[1], 3);
     assert!(all(&engine).await == joined(kept));
 }
 
-/// A merge that another process has to do and does not is awaited, but not for ever.
+/// If another process owns a merge and does not do it, retention waits for it, but not forever.
 #[tokio::test(start_paused = true)]
-async fn a_merge_that_never_comes_does_not_keep_rows() {
+async fn a_merge_that_never_runs_does_not_block_retention() {
     let world = World::new(57, retention(0, &[("dev", 2)]));
     let mut idle = world.options();
     idle.maintenance.interval = HOUR * 1_000;
     let _idle = open_on(&world.bucket, &world.env, "idle", idle).await;
     let engine = world.open("one").await;
     let mut kept = Vec::new();
-    // Days over whose merges either of the two decides, of blocks over which either does.
+    // Days whose merges either writer owns, with blocks that either owns.
     for days in 3..9 {
         for slot in 0..3 {
             let seconds = slot * 7_200..slot * 7_200 + 50;
@@ -474,14 +474,14 @@ async fn a_merge_that_never_comes_does_not_keep_rows() {
     };
     let left = of_flushes();
     assert!((1..18).contains(&left.len()), "some days are merged, others are not: {left:?}");
-    assert!(left.iter().all(|rows| *rows == 100), "their merges are awaited: {left:?}");
+    assert!(left.iter().all(|rows| *rows == 100), "their merges are waited for: {left:?}");
     world.env.sleep(HOUR * 2).await;
     let left = of_flushes();
     assert!(left.contains(&50) && left.contains(&100), "each writer has some of them: {left:?}");
     assert_eq!(all(&engine).await.len(), 2, "rows of the other writer's blocks stay");
 }
 
-/// The value that was written last counts, also when the block with the one before was rewritten.
+/// The value that was written last counts, also if the block with an earlier value was rewritten.
 #[tokio::test(start_paused = true)]
 async fn the_order_of_writing_is_kept() {
     let world = World::new(50, retention(0, &[("dev", 2)]));
@@ -522,9 +522,9 @@ async fn the_order_of_writing_is_kept() {
     assert_eq!((blocks(&engine, &metrics()).len(), outcomes(&engine)[1] > 0), (1, true));
 }
 
-/// Exemplars go with their series, those of others stay, and so does what is known of families.
+/// Exemplars are removed with their series. Those of other series stay, and so does metadata.
 #[tokio::test(start_paused = true)]
-async fn exemplars_go_with_their_series_and_metadata_stays() {
+async fn exemplars_are_removed_with_their_series_and_metadata_stays() {
     let world = World::new(51, retention(0, &[("dev", 2)]));
     let engine = world.open("one").await;
     let at_ms = (START_NS - 3 * DAY_NS) / 1_000_000;
@@ -555,7 +555,7 @@ async fn exemplars_go_with_their_series_and_metadata_stays() {
         .await
         .unwrap();
     assert_eq!(told.metrics.len(), 1);
-    // All series of the block are past their time, an exemplar of another one is not.
+    // All series of the block are expired, but an exemplar of another series is not.
     world.configure(retention(0, &[("dev|prod", 2)]));
     push_samples(&engine, "prod", 3, 30..40).await;
     let mut batch = SampleBatch::new(TenantId::default_tenant());
@@ -568,7 +568,7 @@ async fn exemplars_go_with_their_series_and_metadata_stays() {
     assert_eq!((traces().await, all(&engine).await), (vec!["other".to_owned()], Samples::new()));
 }
 
-/// Paths that begin with `keep`: nothing else has a period by its labels.
+/// Gives periods to paths by their prefix, and to no other series.
 struct ByPath;
 
 impl LabelRetention for ByPath {
@@ -592,7 +592,7 @@ impl LabelRetention for ByPath {
 }
 
 #[tokio::test(start_paused = true)]
-async fn labels_tell_the_period_of_series_that_no_rule_names() {
+async fn labels_decide_the_period_of_series_without_a_rule() {
     let rules = RetentionRules::new(vec![rule("__name__", "short\\.kept", 0, 50)]).unwrap();
     let retention = Retention { period_ns: 5 * DAY_NS, rules, of_labels: Some(Arc::new(ByPath)) };
     let world = World::new(52, retention);

@@ -1,8 +1,9 @@
-//! Goal: whatever is configured, pushed, deleted, merged, killed and misunderstood by the store, a row leaves
-//! only if its period was over under a configuration that stood, and all others are there once, as they were.
+//! Goal: whatever is configured, pushed, deleted or merged, whatever process is killed and whatever
+//! request fails, a row is removed only if its period was over under an unchanged configuration. All
+//! other rows are found once and unchanged.
 //!
-//! Method: seeded runs of two engines over a simulated bucket with faults; a model keeps for each row whether
-//! some configuration may have removed it.
+//! Method: seeded runs of two engines over a simulated bucket with faults. A model records for each row
+//! whether some configuration may have removed it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::Retention;
 const STREAMS: [&str; 4] = ["s0", "s1", "s2", "s3"];
 const ROUNDS: usize = 30;
 
-/// Rows by signal, stream and time, and whether they may be gone.
+/// Rows by signal, stream and time, with whether they may be removed.
 type Model = BTreeMap<(&'static str, i64), RowState>;
 
 struct RowState {
@@ -37,12 +38,12 @@ struct Run {
     since_ns: i64,
     /// Streams and times of delete requests.
     deletes: Vec<(&'static str, i64, i64)>,
-    /// Seconds of days that rows were pushed for: no instant is used twice.
+    /// Seconds of days for which rows were pushed, so that no instant is used twice.
     next_second: i64,
     names: usize,
 }
 
-/// An engine that looks around as often as outside of tests: when blocks are written decides what is met.
+/// An engine with the production intervals, because the times of writes decide which states occur.
 async fn open(world: &World, name: &str) -> Arc<Engine> {
     let options = EngineOptions { look_interval: Duration::from_secs(1), ..world.options() };
     open_on(&world.bucket, &world.env, name, options).await
@@ -75,13 +76,13 @@ impl Run {
         Arc::clone(&self.engines[self.below(self.engines.len() as u64) as usize])
     }
 
-    /// Rows of all streams, or of some, that are some days old.
+    /// Pushes rows of all or some streams, some days old.
     async fn push(&mut self) {
         let engine = self.engine();
         let (age, first) = (self.below(12) as i64, self.next_second);
         self.next_second += 20;
         let now_ns = self.world.env.now_ns();
-        // The clock of the run moves on; ages are counted from its start.
+        // The clock of the run advances; ages are counted from its start.
         let passed_days = (now_ns - START_NS) / DAY_NS;
         let days = age - passed_days;
         for stream in STREAMS {
@@ -103,13 +104,13 @@ impl Run {
         }
     }
 
-    /// A line that was just written: hidden at once where a request names it.
+    /// A new line: hidden at once if a request names it.
     fn fresh(&self, stream: &str, time: i64, content: String) -> RowState {
         let names = |(of, first, last): &(&str, i64, i64)| *of == stream && (*first..=*last).contains(&time);
         RowState { content, may_be_gone: false, is_deleted: self.deletes.iter().any(names) }
     }
 
-    /// Notes what the configuration may have removed while it stood.
+    /// Notes which rows the current configuration may have removed.
     fn note(&mut self) {
         let now_ns = self.world.env.now_ns();
         let stood_ns = now_ns - self.since_ns;
@@ -138,7 +139,7 @@ impl Run {
         self.world.configure(self.configured.clone());
     }
 
-    /// Deletes lines of a stream for good.
+    /// Requests that lines of a stream are deleted.
     async fn delete(&mut self) {
         let stream = STREAMS[self.below(4) as usize];
         let first = START_NS - self.below(10) as i64 * DAY_NS;
@@ -154,7 +155,7 @@ impl Run {
         }
     }
 
-    /// One of the processes is killed, and another begins.
+    /// Kills one of the processes and starts another.
     async fn replace(&mut self) {
         let at = self.below(2) as usize;
         self.names += 1;
@@ -175,7 +176,7 @@ impl Run {
         }
     }
 
-    /// Compares with what the process finds; gives how many rows are gone.
+    /// Compares the model with the rows that the process finds. Returns the number of removed rows.
     async fn check(&mut self, what: &str) -> u64 {
         self.note();
         let engine = self.engine();
@@ -185,11 +186,11 @@ impl Run {
             let known = self.lines.iter().find(|((stream, time), _)| *stream == row.0 && *time == row.1);
             known.is_some_and(|(_, row)| row.is_deleted)
         };
-        // Rows that came after a request was processed may be there.
+        // Rows that arrived after a request was processed may be present.
         found.retain(|row| !is_deleted(row));
         let found =
             found.iter().map(|(app, time, line)| ((app.as_str(), *time), line.clone())).collect::<Vec<_>>();
-        assert!(found.is_sorted_by(|a, b| a.0 < b.0), "{what}: a line is there twice");
+        assert!(found.is_sorted_by(|a, b| a.0 < b.0), "{what}: a line is found twice");
         gone += lacking(&self.lines, &found, what);
         let samples = all(&engine).await;
         gone += lacking(&self.samples, &of_apps(&samples), what);
@@ -197,10 +198,10 @@ impl Run {
     }
 }
 
-/// Rows of the model that are not there; none of them may have to be.
+/// Returns the number of rows of the model that are missing, all of which must be allowed to be.
 fn lacking(model: &Model, found: &[((&str, i64), String)], what: &str) -> u64 {
     for (row, content) in found {
-        let known = model.get(row).unwrap_or_else(|| panic!("{what}: nobody wrote {row:?}"));
+        let known = model.get(row).unwrap_or_else(|| panic!("{what}: {row:?} was never written"));
         assert_eq!(*content, known.content, "{what}: {row:?} is not what was written");
     }
     let mut gone = 0;
@@ -213,7 +214,7 @@ fn lacking(model: &Model, found: &[((&str, i64), String)], what: &str) -> u64 {
     gone
 }
 
-/// The samples of each app, by their time in nanoseconds.
+/// The samples of each app, by time in nanoseconds.
 fn of_apps(samples: &Samples) -> Vec<((&str, i64), String)> {
     let mut rows = Vec::new();
     for (series, of) in samples {
@@ -237,7 +238,7 @@ fn faults() -> FaultPlan {
     }
 }
 
-/// Plays a seed; gives how many rows went, and how many blocks were rewritten.
+/// Runs a seed. Returns the number of removed rows and of rewritten blocks.
 async fn play(seed: u64) -> (u64, u64) {
     println!("seed {seed}");
     let mut run = Run::new(seed).await;
@@ -250,7 +251,7 @@ async fn play(seed: u64) -> (u64, u64) {
         run.world
             .bucket
             .set_plan(FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() });
-        // Dead writers are adopted, news have come.
+        // Dead writers are adopted, and changes of other processes are read.
         run.world.env.sleep(Duration::from_secs(150)).await;
         gone = run.check(&format!("seed {seed}, round {round}")).await;
     }
@@ -272,16 +273,16 @@ fn play_all(seeds: std::ops::Range<u64>) {
         gone += rows;
         rewritten += blocks;
     }
-    assert!(gone > 20 && rewritten > 0, "{gone} {rewritten}: the runs were real");
+    assert!(gone > 20 && rewritten > 0, "{gone} {rewritten}: the runs removed rows and rewrote blocks");
 }
 
 #[test]
-fn rows_leave_only_when_their_period_was_over() {
+fn rows_are_removed_only_when_their_period_was_over() {
     play_all(1..2);
 }
 
 #[test]
 #[ignore = "takes minutes; `cargo xtask nightly` runs it"]
-fn rows_never_leave_before_their_period_is_over() {
+fn rows_are_never_removed_before_their_period_is_over() {
     play_all(0..60);
 }

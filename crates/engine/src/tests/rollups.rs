@@ -1,7 +1,7 @@
-//! Goal: points become rollups when their archive is over, no earlier, all of them or none, and nothing
-//! else ever changes: across restarts, several processes, changed rules, clocks that jump, damaged blocks,
-//! deletes, late points and merges. Method: whole engines over a simulated bucket in paused time, and
-//! comparison with what was stored.
+//! Goal: points become rollups when their archive is over, no earlier, either all of them or none, and
+//! nothing else ever changes: across restarts, several processes, changed rules, clocks that jump,
+//! damaged blocks, deletes, late points and merges. Method: complete engines over a simulated bucket in
+//! paused time, and comparison with the stored points.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::{CompactionPolicy, DeleteOptions, MaintenanceOptions, RollupStep, Rol
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Steps in seconds and how many days each reaches back; the first is of the points.
+/// Steps in seconds, and how many days each of them is kept. The first is the step of points.
 pub(super) type Archives = Vec<(i64, i64)>;
 
 /// The same archives for all paths below `a`, and for the series `a` and `a.*` with tags.
@@ -79,7 +79,7 @@ impl World {
         let maintenance = MaintenanceOptions {
             interval: Duration::from_secs(120),
             gc_interval: HOUR,
-            // Days are few and small here, and each shall have its own block.
+            // The tests use few, small days, and each must have its own block.
             compaction: CompactionPolicy { thin_bytes: 0, ..CompactionPolicy::default() },
             rollups: Some(Arc::new(rollups)),
             ..MaintenanceOptions::default()
@@ -100,13 +100,13 @@ impl World {
         open_on(&self.bucket, &self.env, name, options).await
     }
 
-    /// Long enough for rules to hold and for what they ask for to be done.
+    /// Waits long enough for rules to take effect and for their work to be done.
     pub(super) async fn settle(&self) {
         self.env.sleep(HOUR / 2).await;
     }
 }
 
-/// Everything that is stored of samples.
+/// All stored samples.
 pub(super) async fn all(engine: &Arc<Engine>) -> Samples {
     let context = context(engine.env());
     let selection = SampleSelection::all(Vec::new(), i64::MIN / 2_000_000, i64::MAX / 2_000_000);
@@ -117,14 +117,14 @@ pub(super) async fn all(engine: &Arc<Engine>) -> Samples {
             let bits = samples.values.iter().map(|value| value.to_bits());
             let points = samples.times.iter().copied().zip(bits).collect();
             let labels = Labels::from_pairs(batch.pairs(series)).to_string();
-            assert!(found.insert(labels, points).is_none(), "each series once");
+            assert!(found.insert(labels, points).is_none(), "each series is returned once");
         }
     }
     assert_eq!(context.warnings(), Vec::<String>::new());
     found
 }
 
-/// Points of a second each, so many days old.
+/// Pushes points, one per second, this many days old.
 pub(super) async fn push(
     engine: &Engine,
     labels: &Labels,
@@ -156,12 +156,12 @@ pub(super) fn path(path: &str) -> Labels {
     graphite_tagged_labels(name, tags.split(';').filter_map(|tag| tag.split_once('='))).unwrap()
 }
 
-/// The only path of a day, on every second day a series with tags.
+/// The only path of a day; on every second day a series with tags.
 fn of_day(day: i64) -> Labels {
     path(&format!("a.n{}{day}", if day % 2 == 0 { "" } else { ";day=" }))
 }
 
-/// Of several values of an instant the last one stays, as of Graphite's series.
+/// Of several values of an instant the last one stays, as in Graphite's series.
 pub(super) fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
     let mut all = Samples::new();
     for (series, samples) in parts.into_iter().flatten() {
@@ -170,7 +170,7 @@ pub(super) fn joined(parts: impl IntoIterator<Item = Samples>) -> Samples {
     all
 }
 
-/// What points of a path become.
+/// The rollups of a path's points.
 pub(super) fn rolled(labels: &Labels, points: &Samples, step: i64) -> Samples {
     let mut steps: BTreeMap<i64, Rollup> = BTreeMap::new();
     for (time, bits) in &points[&labels.to_string()] {
@@ -192,7 +192,7 @@ pub(super) fn rolled(labels: &Labels, points: &Samples, step: i64) -> Samples {
     found
 }
 
-/// Blocks of days that were rewritten, kept, or too large.
+/// The number of blocks of days that were rewritten, kept, or too large.
 pub(super) fn outcomes(engine: &Engine) -> [u64; 3] {
     let of = |outcome| engine.metrics().rollup_blocks.get_or_create(&[("outcome", outcome)]).get();
     ["rewritten", "kept", "too_large"].map(of)
@@ -225,7 +225,7 @@ async fn points_of_an_old_day_become_rollups_and_nothing_else_changes() {
     assert_eq!(all(&engine).await, minutes);
     assert_eq!((outcomes(&engine), rows(&engine)), ([1, 0, 0], [7_200, 120 * 7]));
     assert_eq!(engine.metrics().deleted_rows.get(), 0);
-    // After the grace of garbage, and in a process that knows nothing; the young path is old by then.
+    // After the grace period of garbage collection, and in a new process; the young path is old by then.
     world.env.sleep(HOUR * 30).await;
     let fresh = world.open("fresh").await;
     world.settle().await;
@@ -234,7 +234,7 @@ async fn points_of_an_old_day_become_rollups_and_nothing_else_changes() {
         joined(kept.iter().cloned().chain([rolled(&old, &points, 60), rolled(&path("a.young"), &young, 60)]));
     assert_eq!((all(&fresh).await, all(&engine).await), (minutes.clone(), minutes));
     assert_eq!(engine.metrics().rollup_failures.get(), 0);
-    // Nobody lives through the days after that: an engine looks around each second.
+    // No engine runs during the following days, because an engine polls every second.
     engine.shutdown().await.unwrap();
     fresh.shutdown().await.unwrap();
     world.env.sleep(DAY * 4).await;
@@ -247,9 +247,10 @@ async fn points_of_an_old_day_become_rollups_and_nothing_else_changes() {
     assert_eq!(later.metrics().rollup_failures.get(), 0);
 }
 
-/// Rules that are broken for a while, or wrong for less than a minute, and a clock that jumps ahead.
+/// Rules that are broken for a while or wrong for less than a minute, and a clock that jumps ahead, roll
+/// nothing.
 #[tokio::test(start_paused = true)]
-async fn neither_a_slip_nor_a_clock_rolls_what_is_young() {
+async fn neither_a_mistake_nor_a_clock_rolls_young_points() {
     let keep = [(1, 5), (60, 1_000)];
     let world = World::new(62, &keep);
     let engine = world.open("one").await;
@@ -275,10 +276,14 @@ async fn neither_a_slip_nor_a_clock_rolls_what_is_young() {
     );
     world.configure(Some(&keep));
     env.sleep(Duration::from_secs(170)).await;
-    assert_eq!(all(&engine).await, points, "they have to stand first");
+    assert_eq!(all(&engine).await, points, "the rules have not been unchanged for long enough");
     world.settle().await;
-    assert_eq!(all(&engine).await, rolled(&path("a.b"), &points, 60), "meant so");
-    // Finer rules change nothing, coarser ones roll again.
+    assert_eq!(
+        all(&engine).await,
+        rolled(&path("a.b"), &points, 60),
+        "the rules are unchanged for long enough"
+    );
+    // Finer rules change nothing; coarser rules roll again.
     world.configure(Some(&[(1, 5_000)]));
     world.settle().await;
     assert_eq!(all(&engine).await, rolled(&path("a.b"), &points, 60));
@@ -287,9 +292,10 @@ async fn neither_a_slip_nor_a_clock_rolls_what_is_young() {
     assert_eq!(all(&engine).await, rolled(&path("a.b"), &points, 3_600));
 }
 
-/// A rolled step stands: what comes later to it stays beside it, and what comes to others is rolled.
+/// A rolled step stays: late points of it stay next to the rollup, and late points of other steps are
+/// rolled.
 #[tokio::test(start_paused = true)]
-async fn late_points_stay_beside_a_rolled_step() {
+async fn late_points_stay_next_to_a_rolled_step() {
     let world = World::new(63, &[(1, 1), (60, 1_000)]);
     let (engine, labels) = (world.open("one").await, path("a.b"));
     let points = push(&engine, &labels, 2, 0..1_800).await;
@@ -310,14 +316,14 @@ async fn late_points_stay_beside_a_rolled_step() {
     let both = rolled(&labels, &joined([points, more]), 60);
     assert_eq!(all(&engine).await, joined([both, late]));
     assert_eq!((blocks(&engine, &metrics()), outcomes(&engine)[0]), (1, 2));
-    // A process that knows nothing finds nothing to do.
+    // A new process finds nothing to do.
     let fresh = world.open("fresh").await;
     drop(engine);
     world.env.sleep(HOUR * 3).await;
     assert_eq!(outcomes(&fresh)[0], 0);
 }
 
-/// A step whose points are in several blocks that no merge joins is rolled once, of all of them.
+/// A step whose points are in several blocks that no merge joins is rolled once, with all of them.
 #[tokio::test(start_paused = true)]
 async fn the_blocks_of_a_day_are_rolled_together_or_not_at_all() {
     let world = World::new(64, &[(1, 1), (3_600, 1_000)]);
@@ -327,7 +333,7 @@ async fn the_blocks_of_a_day_are_rolled_together_or_not_at_all() {
     let engine = world.open_with("one", options.clone()).await;
     let mut parts = Vec::new();
     for part in 0..4 {
-        // Each overlaps with the one before, whose values it corrects.
+        // Each overlaps with the previous one, whose values it corrects.
         let seconds = part * 1_500..part * 1_500 + 2_000;
         parts.push(push_valued(&engine, &labels, 2, seconds, |n| (n * (part + 1)) as f64).await);
         engine.flush().await.unwrap();
@@ -337,7 +343,8 @@ async fn the_blocks_of_a_day_are_rolled_together_or_not_at_all() {
     world.settle().await;
     assert_eq!(all(&engine).await, rolled(&labels, &points, 3_600));
     assert_eq!((blocks(&engine, &metrics()), outcomes(&engine)), (1, [4, 0, 0]));
-    // What would be left of this day does not fit into one block, be it sixteen times as large as others.
+    // The rollups of this day do not fit into one block, although it may be sixteen times as large as
+    // others.
     let mut kept = vec![all(&engine).await];
     for part in 0..2 {
         let seconds = part * 3_600..part * 3_600 + 3_600;
@@ -352,7 +359,7 @@ async fn the_blocks_of_a_day_are_rolled_together_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_processes_and_crashes_do_it_once() {
+async fn several_processes_and_crashes_roll_once() {
     for seed in 0..6u32 {
         let world = World::new(100 + u64::from(seed), &[(1, 1), (60, 1_000)]);
         let (one, two) = (world.open("one").await, world.open("two").await);
@@ -366,7 +373,7 @@ async fn several_processes_and_crashes_do_it_once() {
         }
         one.flush().await.unwrap();
         two.flush().await.unwrap();
-        // One of them goes away at some moment, perhaps while it writes.
+        // One of the processes ends at some moment, perhaps while it writes.
         world.env.sleep(Duration::from_millis(120_000) + seed * Duration::from_millis(11)).await;
         drop(two);
         let three = world.open("three").await;
@@ -377,10 +384,10 @@ async fn several_processes_and_crashes_do_it_once() {
     }
 }
 
-/// Requests that fail, whose answers are lost or that are applied late, while two processes roll and one is
-/// killed: in every moment of calm there is either all of the points of a path or all of its rollup.
+/// Requests fail, lose their answers or are applied late, while two processes roll and one is killed:
+/// whenever it is quiet, a path has either all of its points or all of its rollups.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_loses_and_doubles_nothing() {
+async fn a_failing_store_loses_and_duplicates_nothing() {
     let calm = || FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
     for seed in 0..6u32 {
         let world = World::new(200 + u64::from(seed), &[(1, 1), (60, 1_000)]);
@@ -412,7 +419,7 @@ async fn a_store_that_fails_loses_and_doubles_nothing() {
     }
 }
 
-/// A block that is damaged stays, with a failure that is counted, and keeps no other day waiting.
+/// A damaged block stays, its failure is counted, and it does not block other days.
 #[tokio::test(start_paused = true)]
 async fn a_damaged_block_is_left_alone() {
     let world = World::new(66, &[(1, 1), (60, 1_000)]);
@@ -433,12 +440,13 @@ async fn a_damaged_block_is_left_alone() {
     engine.shared().reader.bytes().cache().flush_all(None);
     world.env.sleep(HOUR * 2).await;
     let [points, sound] = [points, sound].map(|points| rolled(&labels, &points, 60));
-    assert_eq!(all(&engine).await, joined([points, sound]), "it was brought back");
+    assert_eq!(all(&engine).await, joined([points, sound]), "after the block was restored");
 }
 
-/// What an open request may still hide is not rolled; afterwards it is, and deletes take rollups as well.
+/// Rows that an open request may still hide are not rolled. Later they are, and deletes remove rollups
+/// as well.
 #[tokio::test(start_paused = true)]
-async fn deletes_go_before_rollups() {
+async fn deletes_are_processed_before_rollups() {
     let world = World::new(67, &[(1, 1), (60, 1_000)]);
     let engine = world.open("one").await;
     let labels = Labels::from_pairs(path("a.b").iter().chain([("app", "x")]));

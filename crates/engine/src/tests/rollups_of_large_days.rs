@@ -1,6 +1,7 @@
-//! Goal: days of many blocks that no merge joins are rolled, slot by slot, with steps of all of their points,
-//! in bounded memory, and whatever was done stays done when the process dies. Method: whole engines over a
-//! simulated bucket in paused time; blocks are of some kilobytes, and the largest block is smaller.
+//! Goal: days with many blocks that no merge joins are rolled slot by slot, each step with all of its
+//! points, in bounded memory; work that was done survives the death of the process. Method: complete
+//! engines over a simulated bucket in paused time; blocks have some kilobytes, and the maximum size of a
+//! block is smaller.
 
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutPayload};
@@ -11,7 +12,7 @@ use super::rollups::{HOUR, World, all, joined, outcomes, path, rolled, rows};
 use super::samples::{Samples, blocks, metrics};
 use super::*;
 
-/// Points become hours after a day.
+/// Points become rollups of an hour after a day.
 const TO_HOURS: [(i64, i64); 2] = [(1, 1), (3_600, 1_000)];
 const PATHS: [&str; 3] = ["a.b.one", "a.b;t=two", "a.c"];
 /// Points of a path in a block.
@@ -19,11 +20,11 @@ const POINTS: i64 = 24;
 /// Raw bytes of a block.
 const BLOCK_BYTES: u64 = POINTS as u64 * PATHS.len() as u64 * 16;
 
-/// A day a week ago, as so many blocks that are as large as blocks become.
+/// A day a week ago, with blocks of the maximum size.
 struct LargeDay {
     world: World,
     options: EngineOptions,
-    /// By path, what was pushed.
+    /// The pushed points, by path.
     points: Vec<Samples>,
 }
 
@@ -44,7 +45,7 @@ impl LargeDay {
         -(START_NS.rem_euclid(DAY_NS) / 1_000_000_000)
     }
 
-    /// Pushes blocks that divide the slots among them, in a store that rolls nothing meanwhile.
+    /// Pushes blocks that share the slots among them, in a store that rolls nothing meanwhile.
     async fn push(&mut self, engine: &Engine, blocks: i64) {
         self.world.configure(None);
         for slot in 0..12 {
@@ -58,7 +59,7 @@ impl LargeDay {
         assert!(blocks_of(engine) >= blocks as u64);
     }
 
-    /// A block of points that are so many seconds apart.
+    /// Pushes a block of points that are `apart` seconds apart.
     async fn push_block(&mut self, engine: &Engine, first: i64, apart: i64) {
         let batch = self.batch(first, apart);
         engine.push(batch).await.unwrap();
@@ -78,7 +79,8 @@ impl LargeDay {
         batch
     }
 
-    /// Pushes points of all slots at once. Gives points of later days: so many that this one is long over.
+    /// Pushes points of all slots at once. Returns points of later days, with which this day is over for
+    /// long.
     async fn push_many_slots(&mut self, engine: &Engine) -> Samples {
         let mut batch = self.batch(Self::begin() + 7, 3_500);
         let first_ms = (START_NS - 7 * DAY_NS) / 1_000_000 + (Self::begin() + 86_400) * 1_000;
@@ -99,7 +101,7 @@ impl LargeDay {
         joined(PATHS.iter().zip(&self.points).map(of))
     }
 
-    /// How many slots are rolled: each has all of its points or all of its rollups, whatever happened.
+    /// The number of rolled slots. Checks that each slot has either all of its points or all of its rollups.
     fn rolled_slots(&self, found: &Samples) -> usize {
         let (points, rollups) = (self.points(), self.rolled());
         let begin_ms = (START_NS - 7 * DAY_NS) / 1_000_000 + Self::begin() * 1_000;
@@ -123,7 +125,7 @@ fn blocks_of(engine: &Engine) -> u64 {
     blocks(engine, &metrics()) as u64
 }
 
-/// Blocks that have rows of more than half of a day.
+/// The number of blocks with rows of more than half a day.
 fn blocks_of_days(engine: &Engine) -> usize {
     let is_of_day = |block: &&Arc<BlockMeta>| block.max_ts - block.min_ts > DAY_NS / 2;
     engine.view().snapshot.all_blocks().filter(is_of_day).count()
@@ -133,7 +135,7 @@ fn cut(engine: &Engine) -> u64 {
     engine.metrics().rollup_blocks.get_or_create(&[("outcome", "cut")]).get()
 }
 
-/// The blocks of what is rolled are merged as those of any day.
+/// The blocks of rolled slots are merged as those of any day.
 #[tokio::test(start_paused = true)]
 async fn a_day_of_many_blocks_is_rolled() {
     for count in [40, 138, 1_000] {
@@ -149,19 +151,19 @@ async fn a_day_of_many_blocks_is_rolled() {
     }
 }
 
-/// A slot does not wait until those are quiet that were just rolled.
+/// A slot is rolled without waiting until recently rolled slots are quiet.
 #[tokio::test(start_paused = true)]
 async fn slots_are_rolled_one_after_the_other_without_a_pause() {
     let mut day = LargeDay::new(305);
     let engine = day.open("one").await;
     day.push(&engine, 480).await;
-    // The rules stand after one look, the last slots are those of a small day.
+    // The rules take effect after one look; the last slots are those of a small day.
     day.world.env.sleep(Duration::from_secs(360)).await;
     assert!(day.rolled_slots(&all(&engine).await) > 8);
 }
 
-/// What was rolled stays so when the process dies, and the next one goes on; also where blocks that tie all
-/// slots together are cut before.
+/// Rolled slots stay rolled when the process dies, and the next process continues; also if blocks that
+/// span all slots are cut first.
 #[tokio::test(start_paused = true)]
 async fn each_slot_is_a_step_of_its_own() {
     for (seed, tying) in [(310, 0), (311, 3)] {
@@ -195,7 +197,8 @@ async fn slots_are_rolled_by_processes_that_die(seed: u64, tying: usize) {
     assert!(slots.is_sorted() && slots.ends_with(&[12]), "{slots:?}");
 }
 
-/// Several processes share the slots; a store that fails now and then and a process that dies change no step.
+/// Several processes share the slots. A store that sometimes fails and a process that dies do not change
+/// any step.
 #[tokio::test(start_paused = true)]
 async fn several_processes_roll_each_slot_once() {
     for seed in 0..4u32 {
@@ -220,9 +223,9 @@ async fn several_processes_roll_each_slot_once() {
     }
 }
 
-/// The slot of a damaged block stays as it is, the others are rolled.
+/// The slot of a damaged block is not rolled; the others are.
 #[tokio::test(start_paused = true)]
-async fn a_damaged_block_keeps_its_slot_alone() {
+async fn a_damaged_block_blocks_only_its_slot() {
     let mut day = LargeDay::new(330);
     let engine = day.open("one").await;
     day.push(&engine, 48).await;
@@ -240,11 +243,11 @@ async fn a_damaged_block_keeps_its_slot_alone() {
     engine.shared().reader.bytes().cache().flush_all(None);
     assert_eq!(day.rolled_slots(&all(&engine).await), 11);
     day.world.env.sleep(HOUR * 3).await;
-    assert!(all(&engine).await == day.rolled(), "it was brought back");
+    assert!(all(&engine).await == day.rolled(), "after the block was restored");
 }
 
-/// What is sent for a large day in one go, as after a week without a network, comes in a block of the day, as
-/// what came while the day was small. It is cut into slots.
+/// Points of a large day that are sent in one push, as after a week without a network, are in a block of
+/// the day, as are points that arrived while the day was small. That block is cut into slots.
 #[tokio::test(start_paused = true)]
 async fn a_block_of_many_slots_is_cut_and_rolled_with_each() {
     for (seed, is_late) in [(340, true), (341, false)] {
@@ -268,9 +271,9 @@ async fn a_block_of_many_slots_is_cut_and_rolled_with_each() {
     }
 }
 
-/// Steps that reach beyond a slot wait until the day is small; the points of others do not wait.
+/// Steps that exceed a slot wait until the day is small; the points of other steps do not wait.
 #[tokio::test(start_paused = true)]
-async fn a_step_of_several_slots_is_made_of_a_small_day_alone() {
+async fn steps_of_several_slots_are_made_only_of_small_days() {
     let mut day = LargeDay::new(350);
     let engine = day.open("one").await;
     day.push(&engine, 48).await;
@@ -288,7 +291,7 @@ async fn a_step_of_several_slots_is_made_of_a_small_day_alone() {
     assert!(all(&engine).await == joined(PATHS.iter().zip(&day.points).map(of)));
 }
 
-/// Where slots would not be rolled, nothing is cut: a step of a day is made of all of its blocks.
+/// If slots would not be rolled, nothing is cut: a step of a day includes all of its blocks.
 #[tokio::test(start_paused = true)]
 async fn a_block_of_many_slots_is_not_cut_for_longer_steps() {
     let mut day = LargeDay::new(355);
@@ -303,9 +306,9 @@ async fn a_block_of_many_slots_is_not_cut_for_longer_steps() {
     assert_eq!((cut(&engine), outcomes(&engine)[2]), (0, 0));
 }
 
-/// A merge for which there is no memory is refused and not tried again; its blocks stay as they are.
+/// A merge for which there is no memory is refused and not tried again; its blocks stay.
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_in_memory_stays() {
+async fn points_that_do_not_fit_in_memory_stay() {
     let mut day = LargeDay::new(360);
     day.options.maintenance.compaction_budget = MemoryBudget::root("compaction", 48 << 10);
     let engine = day.open("one").await;
@@ -320,7 +323,7 @@ async fn what_does_not_fit_in_memory_stays() {
     assert!(all(&engine).await == day.rolled());
 }
 
-/// A day that does not fit in memory as a whole is rolled by its slots.
+/// A day that does not fit in memory is rolled by its slots.
 #[tokio::test(start_paused = true)]
 async fn a_day_for_which_there_is_no_memory_is_rolled_by_slots() {
     let mut left = Vec::new();

@@ -1,5 +1,5 @@
-//! Goal: series with tags are rolled as paths are, however many a name has, and whatever their tags are: some
-//! that are the beginning of others, `le`, or series of other origins between them. Method: as in
+//! Goal: series with tags are rolled like paths, however many series a name has, and whatever their tags
+//! are: tags that are a prefix of others, `le`, or series of other origins between them. Method: as in
 //! [`super::rollups`].
 
 use sandur_model::{GRAPHITE_ARCHIVE, Labels, SampleBatch};
@@ -9,7 +9,7 @@ use super::samples::{Samples, blocks, metrics};
 use super::*;
 
 const TO_MINUTES: [(i64, i64); 3] = [(1, 1), (60, 4), (3_600, 1_000)];
-/// Among them each order of tags that a rollup has to find its place in.
+/// They include each order of tags in which a rollup must find its position.
 const TAGGED: [&str; 9] = [
     "a.used;dc=x",
     "a.used;dc=x;host=a",
@@ -32,7 +32,7 @@ async fn series_with_tags_become_rollups_and_are_rolled_again() {
     for labels in [&whisper, &plain, &path("b.used;dc=x")] {
         kept.push(push(&engine, labels, 2, 0..300).await);
     }
-    // Two blocks, of which the second one corrects points of the first.
+    // Two blocks; the second one corrects points of the first.
     let mut points: Vec<(Labels, Samples)> = Vec::new();
     for labels in TAGGED.map(path).into_iter().chain([path("a.used")]) {
         points.push((labels.clone(), push(&engine, &labels, 2, 0..1_800).await));
@@ -48,7 +48,7 @@ async fn series_with_tags_become_rollups_and_are_rolled_again() {
     let minutes = joined(kept.clone().into_iter().chain([all_rolled(60)]));
     assert_eq!(all(&engine).await, minutes);
     assert_eq!(rows(&engine)[0], points.len() as u64 * 3_600);
-    // Late points come between what was rolled, in a head, a block and a merge, and stay beside it.
+    // Late points of rolled steps are in a head, then a block, then a merge, and stay next to the rollup.
     for name in [TAGGED[1], TAGGED[4]] {
         kept.push(push_valued(&engine, &path(name), 2, 60..660, |_| 7.0).await);
     }
@@ -66,7 +66,7 @@ async fn series_with_tags_become_rollups_and_are_rolled_again() {
     assert_eq!((later.metrics().rollup_failures.get(), outcomes(&later)[0]), (0, 1));
 }
 
-/// A name may have any number of series: one of them is in memory.
+/// A name may have any number of series; only one of them is in memory at a time.
 #[tokio::test(start_paused = true)]
 async fn the_memory_of_a_merge_is_enough_for_a_name_with_many_series() {
     let world = World::new(72, &[(1, 1), (60, 1_000)]);

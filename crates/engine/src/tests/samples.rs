@@ -1,5 +1,5 @@
-//! Samples beside logs: pushed, flushed, merged, deleted, recovered and followed on the same path, and
-//! neither signal sees the other.
+//! Samples on the same path as logs: pushed, flushed, merged, deleted, recovered and followed. Queries
+//! of one signal never see the other.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub(super) async fn open(directory: &Path) -> Arc<Engine> {
     Engine::open(store, env, options()).await.unwrap()
 }
 
-/// Pushes a sample each second for these seconds; adds them to what is expected, the first of each time.
+/// Pushes a sample for each of these seconds, and adds to `expected` the first one of each time.
 pub(super) async fn push(
     engine: &Engine,
     app: &str,
@@ -67,8 +67,8 @@ async fn read(engine: &Arc<Engine>, matchers: Vec<Matcher>, range: TimeRange) ->
     while let Some(batch) = scan.next().await.unwrap() {
         for (series, samples) in batch.samples.iter().enumerate() {
             let labels = Labels::from_pairs(batch.pairs(series));
-            assert!(before.is_none_or(|before| before < labels), "sorted, each once");
-            assert!(samples.times.is_sorted_by(|a, b| a < b), "by time, each once");
+            assert!(before.is_none_or(|before| before < labels), "sorted and distinct");
+            assert!(samples.times.is_sorted_by(|a, b| a < b), "sorted by time and distinct");
             let bits = samples.values.iter().map(|value| value.to_bits());
             found.insert(labels.to_string(), samples.times.iter().copied().zip(bits).collect());
             before = Some(labels);
@@ -76,7 +76,7 @@ async fn read(engine: &Arc<Engine>, matchers: Vec<Matcher>, range: TimeRange) ->
     }
     drop(scan);
     assert_eq!(context.warnings(), Vec::<String>::new());
-    assert_eq!(context.budget().used(), 0, "memory is given back");
+    assert_eq!(context.budget().used(), 0, "memory is released");
     found
 }
 
@@ -92,17 +92,22 @@ pub(super) fn blocks(engine: &Engine, dataset: &Dataset) -> usize {
     engine.view().snapshot.blocks(dataset, TimeRange::ALL).count()
 }
 
-/// Waits until the catalog is as it should be.
+/// Waits until the catalog satisfies a condition.
 pub(super) async fn until(engine: &Engine, is_so: impl Fn(&sandur_catalog::Snapshot) -> bool) {
     let mut snapshots = engine.catalog().watch();
     let wait = snapshots.wait_for(|snapshot| is_so(snapshot));
-    let snapshot =
-        engine.env().timeout(Duration::from_secs(600), wait).await.expect("it comes").unwrap().clone();
+    let snapshot = engine
+        .env()
+        .timeout(Duration::from_secs(600), wait)
+        .await
+        .expect("the condition holds in the end")
+        .unwrap()
+        .clone();
     engine.publish(snapshot);
 }
 
 #[test]
-fn samples_go_through_head_blocks_and_restarts_bit_for_bit() {
+fn samples_survive_flushes_merges_and_restarts_bit_for_bit() {
     let directory = TempDir::new().unwrap();
     let mut expected = Samples::new();
     let stale = f64::from_bits(0x7ff0_0000_0000_0002);
@@ -114,10 +119,10 @@ fn samples_go_through_head_blocks_and_restarts_bit_for_bit() {
         engine.flush().await.unwrap();
         assert_eq!((blocks(&engine, &metrics()), engine.view().head_totals().rows), (1, 0));
         assert_eq!(all(&engine).await, expected);
-        // The first value of an instant stays, wherever it is.
+        // The first value of an instant stays, wherever it is stored.
         push(&engine, "a", 40..60, -0.0, &mut expected).await;
         assert_eq!(all(&engine).await, expected);
-        // The process ends without a word: what is in the head is in the WAL.
+        // The process ends without a shutdown: the rows of the head are in the WAL.
     });
     process(async {
         let engine = open(directory.path()).await;
@@ -135,7 +140,7 @@ fn samples_go_through_head_blocks_and_restarts_bit_for_bit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn label_calls_answer_from_heads_and_blocks_alike() {
+async fn label_calls_read_heads_and_blocks() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -162,13 +167,13 @@ async fn label_calls_answer_from_heads_and_blocks_alike() {
         assert_eq!(shown, [r#"{__name__="up", app="a"}"#, r#"{__name__="up", app="b"}"#]);
         let held: u64 =
             samples.holdings(&context, TimeRange::ALL).unwrap().iter().map(|held| held.bytes).sum();
-        assert_eq!(held, 20 * 16, "samples, and no lines");
+        assert_eq!(held, 20 * 16, "only samples, no lines");
         assert_eq!(context.warnings(), Vec::<String>::new());
     }
 }
 
-/// Stores more values of `app` than a small query may hold, one for each series: three blocks and the head,
-/// each with some of the one before.
+/// Stores more values of `app` than a small query may hold, one for each series, in three blocks and the
+/// head. Each holder has some values of the previous one.
 async fn push_many_values(engine: &Engine) -> std::collections::BTreeSet<String> {
     let app = |n: u32| format!("app-{:05}-{}", n * 7_919 % 50_000, "x".repeat(200));
     for part in 0..4u32 {
@@ -186,9 +191,9 @@ async fn push_many_values(engine: &Engine) -> std::collections::BTreeSet<String>
     (0..22_000).map(app).collect()
 }
 
-/// Values and series that are more than a query may hold are read batch by batch, over blocks and the head.
+/// More values and series than a query may hold are read in batches, over blocks and the head.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
+async fn label_calls_take_less_memory_than_their_answers() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let expected = push_many_values(&engine).await;
@@ -210,11 +215,11 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
     while let Some(batch) = scan.next().await.unwrap() {
         series += batch.labels.len();
     }
-    assert_eq!(series, expected.len(), "each series once");
+    assert_eq!(series, expected.len(), "each series is returned once");
     drop(scan);
     let whole = samples.label_values(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await;
     assert!(whole.unwrap_err().to_string().contains("a small query"));
-    // Many calls at the same time.
+    // Many concurrent calls.
     let count = async |context: QueryContext| {
         let every = vec![vec![Matcher::new("app", MatchOp::Regex, "app-.*x").unwrap()]];
         let mut scan = samples.value_scan(&context, "app".to_owned(), every, TimeRange::ALL).await?;
@@ -229,9 +234,10 @@ async fn label_calls_are_answered_in_less_memory_than_their_answers_take() {
     }
 }
 
-/// Others take the memory at every step of a scan and give it back bit by bit: nothing is missing or doubled.
+/// A competitor takes the memory at every step of a scan and releases it in parts: no series is missing
+/// or returned twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn label_scans_go_on_where_they_were_after_a_refusal_of_memory() {
+async fn label_scans_continue_after_a_refusal_of_memory() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let expected = push_many_values(&engine).await;
@@ -283,8 +289,8 @@ async fn label_scans_go_on_where_they_were_after_a_refusal_of_memory() {
     assert!(of_series.iter().eq(&expected), "{} of {}", of_series.len(), expected.len());
 }
 
-/// A listing whose memory does not suffice is refused before a part of it is given, also where later pages
-/// are a third larger than the first ones.
+/// A list whose memory does not suffice is refused before its first batch, also if later pages are a
+/// third larger than the first ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_series_scan_fails_before_its_first_batch_or_not_at_all() {
     const SERIES: usize = 24_000;
@@ -325,7 +331,7 @@ async fn a_series_scan_fails_before_its_first_batch_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() {
+async fn a_scan_returns_only_the_requested_labels_and_stays_within_its_budget() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -341,7 +347,7 @@ async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() 
     let mut scan = samples.select(&rich, selection(&["__name__"])).await.unwrap();
     let batch = scan.next().await.unwrap().unwrap();
     assert_eq!(batch.labels.len(), 40);
-    assert!((0..40).all(|at| batch.pairs(at).eq([("__name__", "up")])), "app was not asked for");
+    assert!((0..40).all(|at| batch.pairs(at).eq([("__name__", "up")])), "app was not requested");
     assert!(batch.samples.iter().all(|samples| samples.times[..] == [START_MS, START_MS + 1_000]));
     let budget = sandur_base::MemoryBudget::root("a small query", 8 << 10);
     let tenant = TenantId::default_tenant();
@@ -352,7 +358,7 @@ async fn a_scan_gives_only_the_labels_that_are_wanted_and_keeps_to_its_budget() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocks_of_samples_are_merged_and_hold_each_instant_once() {
+async fn merged_blocks_of_samples_have_each_instant_once() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -369,7 +375,7 @@ async fn blocks_of_samples_are_merged_and_hold_each_instant_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn neither_signal_sees_nor_hinders_the_other() {
+async fn neither_signal_sees_or_blocks_the_other() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -389,12 +395,12 @@ async fn neither_signal_sees_nor_hinders_the_other() {
             matches!(record, Some(DeleteProgress::Processed { .. }))
         }
     };
-    // A log delete finishes beside blocks of metrics, and takes none of them.
+    // A log delete is processed while there are blocks of metrics, and removes none of their rows.
     let id = engine.create_delete(&of_logs, "a", START_MS, START_MS + 4).await.unwrap();
     assert_eq!(read_all(&engine).await, logs[5..]);
     until(&engine, processed(of_logs.clone(), id)).await;
     assert_eq!((read_all(&engine).await, all(&engine).await), (logs[5..].to_vec(), expected.clone()));
-    // And the other way round, with samples that are still in the head.
+    // The same with the signals exchanged, and with samples that are still in the head.
     push(&engine, "a", 10..12, 2.0, &mut expected).await;
     push(&engine, "b", 0..3, 3.0, &mut expected).await;
     let generation = engine.sources().logs.delete_generation(&TenantId::default_tenant());
@@ -407,11 +413,15 @@ async fn neither_signal_sees_nor_hinders_the_other() {
     until(&engine, processed(metrics(), id)).await;
     assert_eq!((read_all(&engine).await, all(&engine).await), (logs[5..].to_vec(), expected.clone()));
     let rows: u64 = engine.view().snapshot.blocks(&metrics(), TimeRange::ALL).map(|block| block.rows).sum();
-    assert_eq!(rows, expected.values().map(|samples| samples.len() as u64).sum::<u64>(), "removed for good");
+    assert_eq!(
+        rows,
+        expected.values().map(|samples| samples.len() as u64).sum::<u64>(),
+        "removed from blocks"
+    );
     engine.shutdown().await.unwrap();
 }
 
-/// Pushes a sample each second of a series whose labels are given; adds them to what is expected.
+/// Pushes a sample for each second of a series with these labels, and adds them to `expected`.
 async fn push_labels(
     engine: &Engine,
     pairs: &[(&str, &str)],
@@ -427,10 +437,10 @@ async fn push_labels(
     expected.entry(labels.to_string()).or_default().extend(of);
 }
 
-/// Goal: to delete a series by exactly its labels takes no series with more of them, neither one that is
-/// known nor one that comes later with samples of before.
+/// Goal: deleting a series by exactly its labels removes no series with more labels, neither an existing
+/// one nor one that is added later with older samples.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_series_that_is_deleted_alone_takes_none_with_more_labels() {
+async fn deleting_exactly_one_series_keeps_those_with_more_labels() {
     let directory = TempDir::new().unwrap();
     let exactly = |text: &str| -> Result<Arc<dyn sandur_query::RowSelector>, sandur_query::Error> {
         let matchers = vec![Matcher::equal("__name__", "m"), Matcher::equal("a", text)];
@@ -452,8 +462,8 @@ async fn a_series_that_is_deleted_alone_takes_none_with_more_labels() {
     push_labels(&engine, &alone, 3..6, None).await;
     push_labels(&engine, &more, 3..6, Some(&mut expected)).await;
     let id = engine.create_delete(&metrics(), "1", START_MS, START_MS + 60_000).await.unwrap();
-    assert_eq!(all(&engine).await, expected, "hidden at once, and nothing else");
-    // Tags that nobody knew.
+    assert_eq!(all(&engine).await, expected, "only this series is hidden, at once");
+    // Tags that occurred nowhere before.
     push_labels(&engine, &[&alone[..2], &[("c", "3")]].concat(), 1..5, Some(&mut expected)).await;
     push_labels(&engine, &more, 6..8, Some(&mut expected)).await;
     assert_eq!(all(&engine).await, expected);
@@ -465,12 +475,16 @@ async fn a_series_that_is_deleted_alone_takes_none_with_more_labels() {
     .await;
     assert_eq!(all(&engine).await, expected);
     let rows: u64 = engine.view().snapshot.blocks(&metrics(), TimeRange::ALL).map(|block| block.rows).sum();
-    assert_eq!(rows, expected.values().map(|samples| samples.len() as u64).sum::<u64>(), "removed for good");
+    assert_eq!(
+        rows,
+        expected.values().map(|samples| samples.len() as u64).sum::<u64>(),
+        "removed from blocks"
+    );
     engine.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn engines_of_a_bucket_answer_for_each_others_samples() {
+async fn engines_of_a_bucket_return_each_others_samples() {
     let env = Env::simulated(3, START_NS);
     let plan = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
     let bucket = FaultStore::new(env.clone(), 3, plan);
@@ -492,8 +506,8 @@ async fn engines_of_a_bucket_answer_for_each_others_samples() {
     push(&one, "a", 25..30, 9.0, &mut expected).await;
     env.sleep(Duration::from_secs(5)).await;
     assert_eq!((all(&one).await, all(&two).await), (expected.clone(), expected.clone()));
-    assert_eq!(two.view().head_totals().rows, 5 + 5, "what the other flushed has left the head");
-    // One dies; the other adopts what it had in memory.
+    assert_eq!(two.view().head_totals().rows, 5 + 5, "rows that the other engine flushed have left the head");
+    // One engine dies; the other adopts the rows that it had in memory.
     bucket.client("one").cut(true);
     drop(one);
     env.sleep(Duration::from_secs(300)).await;
@@ -504,9 +518,9 @@ async fn engines_of_a_bucket_answer_for_each_others_samples() {
     assert!(three.view().snapshot.datasets().all(|dataset| dataset.signal == Signal::Metrics));
 }
 
-/// Nothing but metadata: its memory is given back by a flush, which makes a block of it.
+/// Only metadata: a flush releases its memory and writes it to a block.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_without_samples_is_flushed_and_gives_its_memory_back() {
+async fn a_head_without_samples_is_flushed_and_releases_its_memory() {
     let directory = TempDir::new().unwrap();
     let options = EngineOptions { flush_age: Duration::from_millis(1), ..options() };
     let env = Env::system(2);
@@ -527,9 +541,9 @@ async fn a_head_without_samples_is_flushed_and_gives_its_memory_back() {
     engine.shutdown().await.unwrap();
 }
 
-/// More series than one part has, in pages that reach from one part into the next, and in heads beside them.
+/// More series than one part has, in pages that extend from one part into the next, and also in heads.
 #[tokio::test]
-async fn nothing_is_lost_between_the_parts_of_a_batch() {
+async fn no_series_is_lost_between_the_parts_of_a_batch() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -548,17 +562,17 @@ async fn nothing_is_lost_between_the_parts_of_a_batch() {
     let mut scan = engine.sources().samples.select(&context, selection).await.unwrap();
     let mut parts = Vec::new();
     while let Some(batch) = scan.next().await.unwrap() {
-        assert!(context.budget().used() > 0, "what is handed out is reserved");
+        assert!(context.budget().used() > 0, "returned batches are reserved");
         parts.push(batch.samples.len());
     }
     assert_eq!(parts.iter().sum::<usize>(), expected.len());
     assert!(parts.len() >= 4, "two threads decode: {parts:?}");
 }
 
-/// A day in which every fifth series is replaced each hour: what is flushed leaves the heads, its strings
-/// too.
+/// A day in which every fifth series is replaced each hour: flushed series leave the heads, including
+/// their strings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn series_that_come_and_go_take_no_more_memory_over_a_day() {
+async fn series_churn_does_not_grow_memory_over_a_day() {
     const SERIES: usize = 300;
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
@@ -587,7 +601,7 @@ async fn series_that_come_and_go_take_no_more_memory_over_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_series_beyond_a_limit_are_named_and_known_ones_are_not() {
+async fn only_new_series_beyond_a_limit_are_returned() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
@@ -601,10 +615,10 @@ async fn new_series_beyond_a_limit_are_named_and_known_ones_are_not() {
     }
     let beyond = |most| engine.view().series_beyond(&batch, most);
     assert_eq!(beyond(7), Vec::<u32>::new());
-    assert_eq!(beyond(4), Vec::<u32>::new(), "the same series twice is one");
-    assert_eq!(beyond(3), [2], "the first new one has a place, also where it comes again");
+    assert_eq!(beyond(4), Vec::<u32>::new(), "a repeated series counts once");
+    assert_eq!(beyond(3), [2], "the first new one is within the limit, also when it is repeated");
     assert_eq!(beyond(1), [0, 2, 4]);
     batch.tenant = TenantId::new("other").unwrap();
-    assert_eq!(engine.view().series_beyond(&batch, 3), [3], "others' series do not count");
+    assert_eq!(engine.view().series_beyond(&batch, 3), [3], "series of other tenants do not count");
     engine.shutdown().await.unwrap();
 }

@@ -1,7 +1,7 @@
-//! How many requests to the store a query waits for one after the other, from an empty cache.
+//! Counts the consecutive requests to the store that a query waits for, with an empty cache.
 //!
-//! Every request takes the same simulated time and computation takes none, so requests that are not waited
-//! for in turn begin at the same instant: the instants at which requests begin are the trips.
+//! Every request takes the same simulated time and computation takes none, so concurrent requests begin
+//! at the same instant: the number of distinct begin times is the number of round trips.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use sandur_store::{Store, StoreOptions};
 use super::*;
 use crate::samples::SAMPLE_BYTES;
 
-/// Series of the panel.
+/// Number of series of the panel.
 const SERIES: usize = 1_000;
-/// Samples of each: one each minute of a day.
+/// Number of samples of each: one per minute of a day.
 const SAMPLES: i64 = 1_440;
 /// The day's first millisecond.
 const DAY_MS: i64 = START_NS / DAY_NS * DAY_NS / 1_000_000;
-/// Trips that a panel may take.
+/// The most round trips of a panel.
 const TRIPS_MAX: usize = 4;
 
-/// Writes a day of the panel's series; beside each so many others that have a sample in each two hours.
+/// Writes a day of the panel's series, and for each of them `others` series with a sample every two hours.
 async fn write_day(engine: &Engine, others: usize) {
     for part in 0..12 {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
@@ -50,7 +50,7 @@ fn blocks(engine: &Engine) -> usize {
     engine.view().snapshot.all_blocks().filter(|block| block.dataset.signal == Signal::Metrics).count()
 }
 
-/// The instants at which a client asked for blocks.
+/// The instants at which a client requested blocks.
 fn trips(bucket: &FaultStore, client: &str) -> Vec<String> {
     let trace = bucket.trace();
     let asked = trace.iter().filter(|line| line.contains(&format!(" {client} get blocks/")));
@@ -110,16 +110,16 @@ async fn a_panel_of_a_day_takes_four_trips() {
     panels_take_few_trips(1).await;
 }
 
-/// The index of a block is too large to be part of its footer.
+/// The index of a block is too large for its footer.
 #[tokio::test(start_paused = true)]
 async fn a_panel_among_many_series_takes_four_trips() {
     panels_take_few_trips(20).await;
 }
 
-/// Hours of lines, a block each.
+/// Number of hours with lines, each a block.
 const HOURS: i64 = 8;
 
-/// Writes so many lines in each hour.
+/// Writes lines in each hour.
 async fn write_hours(writer: &Engine) {
     for hour in 0..HOURS {
         let at = START_NS - (HOURS - hour) * 3_600_000_000_000;
@@ -138,7 +138,7 @@ fn all_hours(order: Order, columns: Columns) -> Selection {
     Selection { matchers, range, order, needles, columns, counts: false, counts_by: Vec::new() }
 }
 
-/// The lines that a scan gives.
+/// The lines that a scan returns.
 async fn lines_of(
     reader: &Engine,
     context: &QueryContext,
@@ -158,7 +158,7 @@ async fn lines_of(
     Ok(lines)
 }
 
-/// Trips of a scan over all hours by a reader with an empty cache, and the lines that it gave.
+/// Round trips of a scan over all hours by a reader with an empty cache, and the number of its lines.
 async fn scan_trips(bucket: &FaultStore, env: &Env, client: &str, selection: Selection) -> (usize, usize) {
     let reader = open_at(bucket, env, client).await;
     let context = context(env);
@@ -169,7 +169,7 @@ async fn scan_trips(bucket: &FaultStore, env: &Env, client: &str, selection: Sel
 }
 
 #[tokio::test(start_paused = true)]
-async fn blocks_of_lines_are_waited_for_together() {
+async fn blocks_of_lines_are_read_concurrently() {
     let env = Env::simulated(1, START_NS);
     let bucket = distant(&env);
     let writer = open_at(&bucket, &env, "writer").await;
@@ -194,7 +194,7 @@ async fn blocks_of_lines_are_waited_for_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scan_of_lines_with_little_memory_gives_all_or_names_the_budget() {
+async fn a_scan_of_lines_with_little_memory_returns_all_or_names_the_budget() {
     let env = Env::simulated(1, START_NS);
     let bucket = distant(&env);
     let writer = open_at(&bucket, &env, "writer").await;

@@ -1,4 +1,4 @@
-//! What queries look at of a block is decoded when the block is written.
+//! The parts of a block that queries read are decoded when the block is written.
 
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{SampleScan, SampleSelection};
@@ -16,7 +16,7 @@ async fn read_all(scan: &mut dyn SampleScan) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_query_finds_a_new_block_decoded() {
+async fn the_first_query_decodes_nothing_of_a_new_block() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let mut expected = Samples::new();
