@@ -40,11 +40,15 @@ const PARTS: &[Part] = &[
 /// Tests that are ignored because they take minutes: package, target and name.
 const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
     ("sandur-catalog", &["--test", "it"], "simulation::promises_hold_under_faults_for_many_seeds"),
-    ("sandur-engine", &["--lib"], "tests::retention_seeds::rows_never_leave_before_their_period_is_over"),
+    (
+        "sandur-engine",
+        &["--lib"],
+        "tests::retention_seeds::rows_are_never_removed_before_their_period_is_over",
+    ),
     (
         "sandur-engine",
         &["--test", "flush_memory"],
-        "no_push_of_many_seeds_takes_more_memory_or_blocks_than_it_may",
+        "pushes_and_flushes_of_many_seeds_stay_within_memory_and_block_limits",
     ),
 ];
 
