@@ -1,8 +1,7 @@
-//! Decodes lines of Graphite's metrics whose names come again and again, and says how much of a processor a
-//! point takes.
+//! Decodes Graphite lines with recurring names and prints the processor time per point.
 //!
-//! `cargo run --release -p sandur-ingest --example carbon_speed -- NAMES CACHE_MIB`: the cache of series may
-//! be smaller than what the names need.
+//! `cargo run --release -p sandur-ingest --example carbon_speed -- NAMES CACHE_MIB`: the series cache may
+//! be smaller than the names need.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a measurement reads the real clock
 
@@ -11,7 +10,7 @@ use std::rc::Rc;
 use sandur_ingest::{Memory, Push, PushHeaders, SamplePush, SeriesCache, carbon};
 use sandur_model::{Limits, MetricLimits, TenantId};
 
-/// Lines that are decoded at once: what a connection may have on its way.
+/// Lines per call: the most that a connection may have in flight.
 const LINES: usize = 40_000;
 
 struct Endless;
@@ -24,7 +23,7 @@ impl Memory for Endless {
     fn give(&self, _: u64) {}
 }
 
-/// Time on a processor in nanoseconds: other work beside does not count.
+/// Returns processor time in nanoseconds, so that other load does not count.
 fn on_cpu() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()

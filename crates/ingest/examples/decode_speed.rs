@@ -1,8 +1,8 @@
-//! How fast pushes are decoded, on the packs of a generated data set.
+//! Measures the decoding speed of pushes, on the packs of a generated data set.
 //!
-//! `cargo run --release -p sandur-ingest --example decode_speed -- PACK...`, one thread, all bodies in
-//! memory. A pack is a sequence of frames: u32 length, u32 items, u64 raw bytes, i64 newest timestamp
-//! in ms, all little endian, and the body of a push (protobuf in snappy). Rates are raw line bytes.
+//! `cargo run --release -p sandur-ingest --example decode_speed -- PACK...`: one thread, all bodies in
+//! memory. A pack is a sequence of frames: u32 length, u32 items, u64 raw bytes, i64 newest timestamp in
+//! ms, all little-endian, then the body of a push (protobuf in snappy). Rates count raw line bytes.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Decodes the remote-write bodies of pack files and says how long a sample takes.
+//! Decodes the remote-write bodies of pack files and prints the time per sample.
 //!
-//! `cargo run --release -p sandur-ingest --example remote_write_speed -- PACK...`: a pack holds frames of a
-//! head of 24 bytes (payload length, items, raw bytes, newest time) and a body, as the data sets of the
-//! benchmarks do.
+//! `cargo run --release -p sandur-ingest --example remote_write_speed -- PACK...`: a pack holds frames of
+//! a header of 24 bytes (payload length, items, raw bytes, newest time) and a body, like the data sets of
+//! the benchmarks.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a measurement reads the real clock
 

@@ -1,8 +1,8 @@
-//! Where all decoders put what they read: limits are applied, metadata is brought into its normal
-//! form, levels are detected, and the streams of the batch are collected.
+//! Builds the batch of a log request from what a decoder reads: applies limits, normalizes metadata,
+//! detects levels and collects streams.
 //!
-//! A decoder calls [`BatchBuilder::begin`] for a stream, [`BatchBuilder::entry`] for each entry of
-//! it, and [`BatchBuilder::end`]. Spans that go in point into the builder's [`Text`].
+//! A decoder calls [`BatchBuilder::begin`] for a stream, [`BatchBuilder::entry`] for each of its entries,
+//! and [`BatchBuilder::end`]. The spans that it passes point into the builder's [`Text`].
 
 use std::hash::BuildHasher;
 
@@ -23,11 +23,11 @@ use crate::refused::{Cause, Reason, Refused};
 use crate::request::{Body, Decoded};
 use crate::text::Text;
 
-/// Bytes that a stream of a request takes beside its entries and its labels.
+/// Bytes that a stream of a request takes in addition to its entries and its labels.
 const STREAM_BYTES: u64 = 128;
-/// Bytes that a label takes beside its text: two boxed strings.
+/// Bytes that a label takes in addition to its text: two boxed strings.
 const LABEL_BYTES: u64 = 64;
-/// Distinct names whose place in the arena is remembered.
+/// Distinct metadata names whose span in the arena is remembered.
 const NAMES_MAX: usize = 1024;
 
 /// An entry as it was sent. The metadata is in [`BatchBuilder::pairs`].
@@ -43,9 +43,9 @@ pub(crate) struct RawEntry {
 pub(crate) struct OpenStream {
     known: KnownStream,
     accepted: Result<(), (Reason, String)>,
-    /// Place of the word of its own that a label has for the level.
+    /// Span of the value of the level label, when that value is no known level.
     other_level: Option<Span>,
-    /// Number of its first entry in the request.
+    /// Index of its first entry in the request.
     first: u32,
     refused_lines: u64,
     refused_bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) struct OpenStream {
 /// Collects the entries of one request.
 pub(crate) struct BatchBuilder<'a> {
     pub(crate) text: Text<'a>,
-    /// The metadata of the entry that is added next; of equal names the last counts.
+    /// The metadata of the entry that is added next; of pairs with equal names the last one counts.
     pub(crate) pairs: Vec<(Span, Span)>,
     limits: &'a Limits,
     memory: Meter,
@@ -62,7 +62,7 @@ pub(crate) struct BatchBuilder<'a> {
     names: HashMap<Box<[u8]>, Span>,
     entries: Vec<Entry>,
     entry_count: usize,
-    /// Entries of the request so far, refused ones too.
+    /// Entries of the request so far, including refused ones.
     seen: u32,
     labels_text: usize,
     metadata: Vec<(Span, Span)>,
@@ -71,7 +71,7 @@ pub(crate) struct BatchBuilder<'a> {
     bytes: u64,
 }
 
-/// A built batch that has let go of the body: what [`BatchBuilder::finish`] leaves.
+/// A built batch that no longer borrows the body: the result of [`BatchBuilder::finish`].
 pub(crate) struct Built {
     tail: Vec<u8>,
     memory: Meter,
@@ -82,7 +82,7 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// The decoded request over its body.
+    /// Combines the batch with its body into the decoded request.
     pub(crate) fn over(self, body: Body, tenant: &TenantId) -> Result<Decoded, Error> {
         let arena = body.into_arena(&self.tail, &self.memory)?;
         let batch =
@@ -92,7 +92,7 @@ impl Built {
 }
 
 impl<'a> BatchBuilder<'a> {
-    /// A builder over text, for a tenant's limits at a moment.
+    /// Returns a builder over `text` that applies the tenant's limits as of `now_ns`.
     pub(crate) fn new(text: Text<'a>, limits: &'a Limits, now_ns: i64, memory: &Meter) -> Self {
         Self {
             text,
@@ -117,7 +117,7 @@ impl<'a> BatchBuilder<'a> {
         self.limits
     }
 
-    /// Accounts for the text that names a stream, before it is parsed.
+    /// Counts the bytes of the text that names a stream, before it is parsed.
     pub(crate) fn count_labels_text(&mut self, bytes: usize) -> Result<(), Error> {
         self.labels_text += bytes;
         if self.labels_text > REQUEST_LABELS_TEXT_MAX {
@@ -126,7 +126,8 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// Leaves out all entries of a stream whose labels cannot be read. The cause is told once.
+    /// Refuses all entries of a stream whose labels cannot be parsed. The client reads the cause once per
+    /// stream.
     pub(crate) fn refuse_stream(
         &mut self,
         refusal: (Reason, String),
@@ -146,7 +147,7 @@ impl<'a> BatchBuilder<'a> {
         (lines, bytes): (u64, u64),
     ) {
         if lines == 0 {
-            return; // as Loki does: a stream without entries is not looked at
+            return; // like Loki, which ignores a stream without entries
         }
         let stream = StreamId(u128::from(FixedState::default().hash_one(name)));
         self.refused.count(reason, lines, bytes);
@@ -196,7 +197,7 @@ impl<'a> BatchBuilder<'a> {
         if self.entry_count > ENTRIES_MAX {
             return Err(too_many("entries", ENTRIES_MAX));
         }
-        // One more: a detected level may be added.
+        // One pair more: a detected level may be added.
         self.memory.widen(&mut self.metadata, self.pairs.len() + 1, METADATA_PAIRS_MAX)?;
         self.memory.widen(&mut self.entries, 1, ENTRIES_MAX)?;
         let metadata_start = self.metadata.len();
@@ -227,7 +228,7 @@ impl<'a> BatchBuilder<'a> {
         if !self.entries.is_empty() {
             self.memory.take(size_of_val(self.entries.as_slice()) as u64)?;
             self.memory.widen(&mut self.streams, 1, STREAMS_MAX)?;
-            // an exact copy: the scratch list keeps its room for the next stream
+            // an exact copy: the scratch list keeps its capacity for the next stream
             let entries = self.entries.as_slice().to_vec();
             self.streams.push(StreamEntries { id: stream.known.id, labels: stream.known.labels, entries });
         }
@@ -242,14 +243,14 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// Where memory is asked for.
+    /// The meter from which the builder requests memory.
     pub(crate) fn memory(&self) -> &Meter {
         &self.memory
     }
 
-    /// Lets go of the text's base.
+    /// Finishes the batch and releases the borrow of the body.
     pub(crate) fn finish(mut self) -> Built {
-        // The batch is kept for minutes: what was made ahead of need goes.
+        // The batch stays in memory for minutes: spare capacity is released.
         self.metadata.shrink_to_fit();
         self.streams.shrink_to_fit();
         Built {
@@ -262,7 +263,7 @@ impl<'a> BatchBuilder<'a> {
         }
     }
 
-    /// The place of a name of our own in the arena.
+    /// Returns the span of one of our own metadata names in the arena.
     pub(crate) fn own_name(&mut self, name: &'static str) -> Result<Span, Error> {
         if let Some(&span) = self.names.get(name.as_bytes()) {
             return Ok(span);
@@ -272,7 +273,7 @@ impl<'a> BatchBuilder<'a> {
         Ok(span)
     }
 
-    /// The normal form of `outer_inner`.
+    /// Returns the span of the normal form of `outer_inner`.
     pub(crate) fn joined_name(&mut self, outer: Span, inner: Span) -> Result<Span, Error> {
         let joined = [self.text.get(outer), b"_", self.text.get(inner)].concat();
         if let Some(&span) = self.names.get(joined.as_slice()) {
@@ -304,8 +305,8 @@ impl<'a> BatchBuilder<'a> {
         self.refused.tell(cause, || self.entry_limits.text(broken, &known.labels));
     }
 
-    /// Moves `pairs` to the batch: names normal, values UTF-8, sorted, of equal names the last. An
-    /// empty value is the same as none, for Loki as for its clients.
+    /// Moves `pairs` to the batch with normal names and UTF-8 values, sorted by name. Of pairs with equal
+    /// names the last one counts. A pair with an empty value is dropped, as in Loki.
     fn add_metadata(&mut self, start: usize) -> Result<(), Error> {
         for n in 0..self.pairs.len() {
             let (name, value) = self.pairs[n];
@@ -316,7 +317,7 @@ impl<'a> BatchBuilder<'a> {
             let name = self.normal_name(name)?;
             let bytes = self.text.get(name);
             let sorted = &self.metadata[start..];
-            // clients often sort their pairs: look from the end
+            // clients often send sorted pairs: search from the end
             let before = sorted.iter().rposition(|(other, _)| self.text.get(*other) <= bytes);
             match before {
                 Some(at) if self.text.get(sorted[at].0) == bytes => self.metadata[start + at].1 = value,
@@ -327,7 +328,7 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// The normal form of a name, where it stands or appended.
+    /// Returns the span of a name's normal form: the name itself, or appended text.
     pub(crate) fn normal_name(&mut self, name: Span) -> Result<Span, Error> {
         let bytes = self.text.get(name);
         if is_normal(bytes) {
@@ -342,7 +343,7 @@ impl<'a> BatchBuilder<'a> {
         Ok(span)
     }
 
-    /// The value without bytes that are no UTF-8.
+    /// Returns the value without its bytes that are not UTF-8.
     fn clean(&mut self, value: Span) -> Result<Span, Error> {
         let bytes = self.text.get(value);
         if bytes.is_ascii() || std::str::from_utf8(bytes).is_ok() {
@@ -371,7 +372,8 @@ impl<'a> BatchBuilder<'a> {
         }
     }
 
-    /// The level of an entry whose metadata begins at `start`: the client's own, else Loki's rules.
+    /// Returns the level of an entry whose metadata begins at `start`: the client's `detected_level`,
+    /// else by Loki's rules.
     fn level_with_metadata(
         &mut self,
         stream: &mut OpenStream,
@@ -385,7 +387,7 @@ impl<'a> BatchBuilder<'a> {
         if let Some(own) = found.own {
             let known = level_of_value(self.text.get(self.metadata[own].1));
             if known.is_some() {
-                self.metadata.remove(own); // said by the entry's level from now on
+                self.metadata.remove(own); // the entry's level holds it from now on
             }
             return Ok(known.unwrap_or(Level::None));
         }
@@ -421,7 +423,8 @@ impl<'a> BatchBuilder<'a> {
         found
     }
 
-    /// Makes a word that is no level the entry's `detected_level`, keeping the metadata sorted.
+    /// Stores a value that is no known level as the entry's `detected_level`, and keeps the metadata
+    /// sorted.
     fn add_detected(&mut self, word: Span, start: usize) -> Result<Level, Error> {
         let name = self.own_name(LogPage::DETECTED_LEVEL)?;
         let sorted = &self.metadata[start..];
@@ -442,14 +445,14 @@ impl<'a> BatchBuilder<'a> {
     }
 }
 
-/// What metadata says about the level.
+/// The metadata pairs that carry a level.
 #[derive(Default)]
 struct MetadataLevels {
-    /// Position of the client's `detected_level`.
+    /// Index of the client's `detected_level`.
     own: Option<usize>,
-    /// Value of the best name that carries a level.
+    /// Value of the pair whose name ranks highest in `LEVEL_KEYS`.
     keyed: Option<Span>,
-    /// Value of OTLP's severity number.
+    /// Value of OTLP's `severity_number`.
     severity: Option<Span>,
 }
 

@@ -1,43 +1,45 @@
 //! Streaming decompression of bodies (gzip, deflate, zstd, lz4, framed snappy) up to a byte limit.
 //!
-//! Output grows as it is produced, in steps that are taken from the decoder's memory first, and stops at the
-//! limit, so a bomb costs at most the limit. Buffers of the formats themselves are taken too.
+//! Output grows in steps, and each step is reserved from the decoder's memory first. Output stops at the
+//! limit, so a decompression bomb costs at most the limit. The buffers of the decoders are reserved too.
 
 use std::io::Read;
 
 use crate::error::Error;
 use crate::memory::Meter;
 
-/// A body may grow to this size whatever its ratio: repetitive logs compress very well.
+/// A body may grow to this size whatever its ratio is: repetitive logs compress very well.
 const RATIO_FREE: u64 = 8 << 20;
-/// Beyond that, plain bytes per compressed byte.
+/// Beyond that size, at most this number of plain bytes per compressed byte.
 const RATIO_MAX: u64 = 100;
-/// Largest zstd window that is accepted, as a power of two: 8 MiB, what the format asks of every decoder.
+/// Largest zstd window that is accepted, as a power of two: 8 MiB, which RFC 8878 requires every decoder
+/// to support.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// State of a decoder of deflate: window and tables.
+/// State of a deflate decoder: window and tables.
 const FLATE_BYTES: u64 = 64 << 10;
-/// State of a decoder of zstd beside its window: tables and a block.
+/// State of a zstd decoder in addition to its window: tables and a block.
 const ZSTD_BYTES: u64 = 320 << 10;
-/// A block of the framing format, and what it becomes.
+/// A compressed and a plain block of snappy's framing format.
 const SNAPPY_BYTES: u64 = 160 << 10;
 
-/// Plain bytes that so many compressed ones may become: 100 times as many, and 8 MiB in any case.
+/// Returns the most plain bytes that a body of `compressed` bytes may become: 100 times as many, but at
+/// least 8 MiB.
 pub fn plain_bytes_max(compressed: u64) -> u64 {
     compressed.saturating_mul(RATIO_MAX).max(RATIO_FREE)
 }
 
-/// Plain bytes that a compressed body may become.
+/// Returns the most plain bytes that a compressed body may become under the limit.
 fn allowed(compressed: usize, limit: u64) -> u64 {
     plain_bytes_max(compressed as u64).min(limit)
 }
 
-/// Opens a gzip body (all its members).
+/// Decompresses a gzip body with all its members.
 pub(crate) fn gzip(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     read("gzip", flate2::read::MultiGzDecoder::new(body), bounds(body, limit, FLATE_BYTES), memory)
 }
 
-/// Opens a deflate body: with zlib's header as HTTP has it, or without as Go clients send it.
+/// Decompresses a deflate body, with zlib's header as HTTP requires, or without it as Go clients send it.
 pub(crate) fn deflate(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     let zlib = match body {
         [first, second, ..] => first & 0x0F == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0,
@@ -54,7 +56,7 @@ pub(crate) fn deflate(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>
     read("deflate", flate2::read::DeflateDecoder::new(body), bounds(body, limit, FLATE_BYTES), memory)
 }
 
-/// Opens a zstd body.
+/// Decompresses a zstd body.
 pub(crate) fn zstd(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     let failed = |e: std::io::Error| Error::malformed("zstd", 0, e.to_string());
     let window_log = zstd_window_log(body);
@@ -67,32 +69,32 @@ pub(crate) fn zstd(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, E
     plain
 }
 
-/// Opens an lz4 frame.
+/// Decompresses an lz4 frame.
 pub(crate) fn lz4(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     read("lz4", lz4_flex::frame::FrameDecoder::new(body), bounds(body, limit, lz4_bytes(body)), memory)
 }
 
-/// Opens a stream of snappy's framing format.
+/// Decompresses a stream of snappy's framing format.
 pub(crate) fn framed_snappy(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
     read("framed snappy", snap::read::FrameDecoder::new(body), bounds(body, limit, SNAPPY_BYTES), memory)
 }
 
-/// Log of the window that a zstd frame asks for: at least a mebibyte, since frames that follow may ask for
-/// more.
+/// Returns the base-2 logarithm of the window that a zstd frame requires. At least 20 (1 MiB), since
+/// later frames may require more than the first.
 fn zstd_window_log(body: &[u8]) -> u32 {
     const SINGLE_SEGMENT: u8 = 0x20;
     let log = match body {
         [_, _, _, _, descriptor, window, ..] if descriptor & SINGLE_SEGMENT == 0 => {
-            // The mantissa adds up to seven eighths.
+            // The mantissa adds up to 7/8 of the base.
             10 + u32::from(window >> 3) + u32::from(window & 7 != 0)
         }
-        // The window is the content, which is bounded by the size of the body.
+        // A single-segment frame has its content as window, which the size of the body bounds.
         _ => body.len().saturating_mul(RATIO_MAX as usize).next_power_of_two().ilog2(),
     };
     log.clamp(20, ZSTD_WINDOW_LOG_MAX)
 }
 
-/// Buffers of an lz4 frame: a block as it came, and one or two of what it becomes.
+/// Returns the bytes of an lz4 frame's buffers: a compressed block, and one or two plain ones.
 fn lz4_bytes(body: &[u8]) -> u64 {
     let block: u64 = match body.get(5).map(|descriptor| descriptor >> 4 & 7) {
         Some(4) => 64 << 10,
@@ -104,13 +106,13 @@ fn lz4_bytes(body: &[u8]) -> u64 {
     2 * block.min((body.len() as u64).saturating_mul(255)) + block.min(body.len() as u64) + (128 << 10)
 }
 
-/// What bounds the opening of a body.
+/// The bounds of one decompression, in bytes.
 struct Bounds {
-    /// Plain bytes that are allowed.
+    /// Most plain bytes.
     allowed: u64,
-    /// Plain bytes that are likely.
+    /// Expected plain bytes.
     likely: u64,
-    /// Buffers of the format.
+    /// Buffers of the decoder.
     buffers: u64,
 }
 
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_opened_up_to_the_limit() {
+    fn bodies_are_decompressed_up_to_the_limit() {
         let plain: Vec<u8> = (0..50_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
             assert_eq!(open(&body, 1 << 20, &Meter::default()).unwrap(), plain, "{name}");
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_stopped_at_its_ratio() {
+    fn a_decompression_bomb_stops_at_the_maximum_ratio() {
         let zeros = vec![0; 40 << 20];
         for (name, open, body) in packed(&zeros) {
             let allowed = (body.len() as u64 * RATIO_MAX).max(RATIO_FREE);
@@ -203,20 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn gzip_members_are_read_one_after_the_other() {
+    fn all_members_of_a_gzip_body_are_read() {
         let bodies: Vec<u8> =
             [b"one ".as_slice(), b"two"].iter().flat_map(|p| packed(p)[2].2.clone()).collect();
         assert_eq!(gzip(&bodies, 100, &Meter::default()).unwrap(), b"one two");
     }
 
     #[test]
-    fn memory_is_taken_before_a_body_grows() {
+    fn memory_is_reserved_before_a_body_grows() {
         let plain: Vec<u8> = (0..200_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
             let purse = Purse::of(64 << 20);
             let opened = open(&body, 64 << 20, &Meter::new(purse.clone())).unwrap();
             assert_eq!(purse.held.get(), opened.capacity() as u64, "{name}");
-            // A block of lz4 is 4 MiB at most, of which three are in memory.
+            // A block of lz4 is at most 4 MiB, and three blocks are in memory.
             assert!(purse.peak.get() < 4 * plain.len() as u64 + (13 << 20), "{name}: {}", purse.peak.get());
             let purse = Purse::of(plain.len() as u64);
             let refused = open(&body, 64 << 20, &Meter::new(purse.clone()));

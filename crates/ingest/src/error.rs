@@ -1,26 +1,27 @@
-//! Why a whole request is refused. Entries that break a limit are not errors: see [`crate::Refused`].
+//! Errors that refuse a complete request. Entries that break a limit are not errors: see
+//! [`crate::Refused`].
 
 use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
 
-/// A request that cannot be decoded. Nothing of it is kept; the message is what the client reads.
+/// A request that cannot be decoded. None of its entries is kept; the client reads the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The `Content-Type` is none that the endpoint reads.
+    /// The endpoint does not read this `Content-Type`.
     #[error("content type '{got}' is not supported: send {accepted}")]
     ContentType {
         /// As the client sent it.
         got: String,
-        /// What would have been accepted.
+        /// The content types that the endpoint reads.
         accepted: &'static str,
     },
-    /// The `Content-Encoding` is none that the endpoint reads.
+    /// The endpoint does not read this `Content-Encoding`.
     #[error("content encoding '{got}' is not supported: send {accepted}")]
     ContentEncoding {
         /// As the client sent it.
         got: String,
-        /// What would have been accepted.
+        /// The encodings that the endpoint reads.
         accepted: &'static str,
     },
     /// The body as sent is larger than the tenant's limit.
@@ -33,36 +34,36 @@ pub enum Error {
         /// `Limits::max_body_size`.
         limit: u64,
     },
-    /// The body is larger than the tenant's limit once it is decompressed.
+    /// The decompressed body is larger than the tenant's limit.
     #[error(
         "request body too large: more than {limit} bytes after decompression \
          (max_decompressed_size, and at most 100 times the compressed size); send smaller batches"
     )]
     DecompressedTooLarge {
-        /// Bytes that were allowed for this body.
+        /// Most bytes that this body could decompress to.
         limit: u64,
     },
-    /// The body holds more of something than a request may hold.
+    /// The request exceeds a bound on the number of its parts.
     #[error("request body too large: more than {limit} {what} in one request; send smaller batches")]
     TooMany {
-        /// Plural of what is counted.
+        /// What is counted, in the plural.
         what: &'static str,
-        /// How many are allowed.
+        /// The bound.
         limit: u64,
     },
-    /// There is no memory for the request now.
+    /// Too little memory is free for the request now.
     #[error(
         "not enough memory to decode the request now ({} more needed); send it again later",
         ByteSize(*.asked)
     )]
     MemoryShort {
-        /// Bytes that were asked for.
+        /// Bytes that the failed reservation requested.
         asked: u64,
     },
-    /// Values are nested deeper than is read.
+    /// Values are nested deeper than the bound.
     #[error("values are nested more than {limit} levels deep")]
     TooDeep {
-        /// Levels that are read.
+        /// Most levels that are read.
         limit: u32,
     },
     /// The bytes do not follow the format that the headers name.
@@ -70,18 +71,19 @@ pub enum Error {
     Malformed {
         /// The format: `snappy`, `gzip`, `protobuf`, `JSON`, ...
         format: &'static str,
-        /// Where the decoder stopped; of the decompressed body unless the format is a compression.
+        /// Where the decoder stopped: an offset into the decompressed body, or into the body as sent if
+        /// the format is a compression.
         offset: u64,
-        /// What was wrong there.
+        /// The fault at that offset.
         what: String,
     },
-    /// The request holds no stream at all.
+    /// The request holds no stream.
     #[error("error at least one valid stream is required for ingestion")]
     NoStreams,
 }
 
 impl Error {
-    /// The kind that decides the status code: `Limit` means that the request is too large.
+    /// Returns the kind that decides the status code: `Limit` means that the request is too large.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::BodyTooLarge { .. } | Self::DecompressedTooLarge { .. } | Self::TooMany { .. } => {

@@ -1,10 +1,9 @@
-//! Streams that a thread has seen: from the bytes that name them to their labels and id.
+//! A cache per thread from the bytes that name a stream to its labels and id.
 //!
-//! Agents send the same streams in every request, so parsing, service-name discovery and hashing
-//! are done once. The cache belongs to the thread, so it needs no lock. It has two generations of
-//! at most [`GENERATION_BYTES_MAX`] each: when the young one is full it becomes the old one, and
-//! what is found in the old one moves to the young one. A wrong hit is impossible: the bytes are
-//! compared.
+//! Agents send the same streams in every request, so parsing, service-name discovery and hashing are done
+//! once. The cache belongs to the thread, so it needs no lock. It has two generations of at most
+//! [`GENERATION_BYTES_MAX`] each. When the young generation is full it becomes the old one; an entry that
+//! is found in the old one moves to the young one. A hit compares the bytes, so it is never wrong.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -21,10 +20,10 @@ use crate::service_name::has_service_name;
 const GENERATION_BYTES_MAX: usize = 4 << 20;
 /// Names longer than this are not kept.
 const NAME_BYTES_MAX: usize = 4 << 10;
-/// Memory of an entry beside its name and labels.
+/// Bytes of memory of an entry in addition to its name and labels.
 const ENTRY_OVERHEAD: usize = 160;
 
-/// A stream and what every entry needs to know about it.
+/// A stream with the properties of its labels that the checks of every entry use.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownStream {
     pub(crate) labels: Arc<Labels>,
@@ -36,7 +35,7 @@ pub(crate) struct KnownStream {
 }
 
 impl KnownStream {
-    /// The stream of a label set.
+    /// Returns the stream of a label set.
     pub(crate) fn new(labels: Labels) -> Self {
         let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
         let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
@@ -51,7 +50,7 @@ impl KnownStream {
     }
 }
 
-/// What the bytes are; part of the key, because the same bytes may mean different things.
+/// The form of the bytes; part of the key, because the same bytes may mean different labels.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Naming {
     /// `{name="value"}`.
@@ -60,7 +59,7 @@ pub(crate) enum Naming {
     Resource,
 }
 
-/// How bytes become labels: what they are, and a hash of the settings that have a say.
+/// How bytes become labels: their form, and a hash of the settings that affect the labels.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rules {
     naming: Naming,
@@ -68,7 +67,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The rules of a tenant.
+    /// Returns the rules of a tenant.
     pub(crate) fn new(naming: Naming, limits: &Limits) -> Self {
         Self {
             naming,
@@ -81,7 +80,7 @@ thread_local! {
     static CACHE: RefCell<Cache> = RefCell::default();
 }
 
-/// The stream that `name` means; `parse` is called when this thread does not know it.
+/// Returns the stream that `name` denotes. Calls `parse` when this thread does not have it.
 pub(crate) fn stream_of<E>(
     rules: Rules,
     name: &[u8],
@@ -104,7 +103,7 @@ struct Cache {
 
 #[derive(Default)]
 struct Generation {
-    /// By a hash of rules and name. Of two names with one hash, the later one is kept.
+    /// By a hash of rules and name. If two names have the same hash, the later one is kept.
     streams: HashMap<u64, Cached>,
     bytes: usize,
 }
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_parsed_once() {
+    fn a_stream_name_is_parsed_once() {
         let parse = || Labels::parse(r#"{app="a"}"#);
         let first = stream_of(rules(Naming::LabelText), b"name one", parse).unwrap();
         let again = stream_of(rules(Naming::LabelText), b"name one", || -> Result<_, ()> { unreachable!() });
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_used_stay() {
+    fn memory_is_bounded_and_used_streams_stay() {
         let mut cache = Cache::default();
         let rules = rules(Naming::LabelText);
         let stream = KnownStream::new(Labels::parse(r#"{app="a"}"#).unwrap());

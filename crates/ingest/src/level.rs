@@ -1,9 +1,9 @@
 //! Detection of an entry's level, with Loki's rules.
 //!
-//! In this order: a label of the stream with one of [`LEVEL_KEYS`]; structured metadata with such a
-//! name; OTLP's `severity_number`; a field of a JSON line; a field of a logfmt line; the first
-//! standalone level word of the line. A label or metadata value that is no known level is kept as
-//! it is and becomes `detected_level` itself; an unknown field value leads to the search for words.
+//! The first of these decides: a label of the stream with one of [`LEVEL_KEYS`]; structured metadata with
+//! such a name; OTLP's `severity_number`; a field of a JSON line; a field of a logfmt line; the first
+//! standalone level word of the line. If a label or metadata value is no known level, `detected_level`
+//! becomes that value. If the value of a field is no known level, the line is searched for words.
 
 use sandur_model::{Labels, Level};
 
@@ -13,7 +13,7 @@ use crate::{level_json, level_logfmt};
 /// Name of the metadata that carries OTLP's severity.
 pub(crate) const SEVERITY_NUMBER: &str = "severity_number";
 
-/// The level that a value names, in any case.
+/// Returns the level that a value names; case is ignored.
 pub(crate) fn level_named(value: &[u8]) -> Option<Level> {
     const NAMES: [(&str, Level); 14] = [
         ("info", Level::Info),
@@ -35,23 +35,23 @@ pub(crate) fn level_named(value: &[u8]) -> Option<Level> {
     named.map(|&(_, level)| level)
 }
 
-/// What a value of a label or of metadata says: a level, or a word of its own.
+/// Returns the level that a label or metadata value names; `None` for any other value.
 pub(crate) fn level_of_value(value: &[u8]) -> Option<Level> {
     level_named(value).or_else(|| (value == Level::Unknown.as_str().as_bytes()).then_some(Level::Unknown))
 }
 
-/// What the labels of a stream say about the level of its entries.
+/// The level that the labels of a stream give to its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelLevel {
-    /// Nothing: look at the entry.
+    /// No label names a level: the entry decides.
     Silent,
     /// All entries have this level.
     Known(Level),
-    /// The value of this label is a word of its own.
+    /// The value of this label is no known level.
     Other(&'static str),
 }
 
-/// What the labels of a stream say.
+/// Returns the level that the labels of a stream give to its entries.
 pub(crate) fn label_level(labels: &Labels) -> LabelLevel {
     let found = LEVEL_KEYS.iter().find_map(|key| Some((key, labels.get(key)?)));
     match found {
@@ -62,7 +62,7 @@ pub(crate) fn label_level(labels: &Labels) -> LabelLevel {
     }
 }
 
-/// The level of OTLP's `severity_number`, as the text that the metadata holds.
+/// Returns the level of OTLP's `severity_number`, given as decimal text.
 pub(crate) fn severity_level(number: &[u8]) -> Level {
     let number = std::str::from_utf8(number).ok().and_then(|n| n.parse::<i64>().ok());
     match number {
@@ -78,7 +78,7 @@ pub(crate) fn severity_level(number: &[u8]) -> Level {
     }
 }
 
-/// The level that a line itself shows.
+/// Returns the level that the line itself names.
 pub(crate) fn line_level(line: &[u8]) -> Level {
     let field = if level_json::looks_like_json(line) {
         level_json::level_field(line)
@@ -90,14 +90,14 @@ pub(crate) fn line_level(line: &[u8]) -> Level {
     field.and_then(level_named).unwrap_or_else(|| word_level(line))
 }
 
-/// A byte before a level word.
+/// The byte may precede a level word.
 const LEFT: u8 = 1;
-/// A byte after a level word.
+/// The byte may follow a level word.
 const RIGHT: u8 = 2;
-/// A first letter of a level word.
+/// The byte may be the first letter of a level word.
 const FIRST: u8 = 4;
 
-/// What each byte may be. A colon may follow a word (`error: ...`) but not precede one (`misc:error`).
+/// The classes of each byte. A colon may follow a word (`error: ...`) but not precede one (`misc:error`).
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let (left, right, first) = (b" \t\n[({\"'=|", b" \t\n[](){}:,!\"'=|", b"tdfcewiTDFCEWI");
@@ -119,7 +119,7 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// The level of the first standalone level word of a line.
+/// Returns the level of the first standalone level word of a line.
 fn word_level(line: &[u8]) -> Level {
     let mut before = LEFT; // the start of the line is a boundary
     for (at, &byte) in line.iter().enumerate() {
@@ -135,7 +135,7 @@ fn word_level(line: &[u8]) -> Level {
     Level::Unknown
 }
 
-/// The level word that the text begins with, if a boundary follows it.
+/// Returns the level word that the text begins with, if a boundary follows it.
 fn word_at(text: &[u8]) -> Option<Level> {
     let (word, level): (&[u8], Level) = match text[0] | 0x20 {
         b't' => (b"trace", Level::Trace),
@@ -161,7 +161,7 @@ mod tests {
     use crate::level_keys::level_key_rank;
 
     #[test]
-    fn a_line_shows_its_level() {
+    fn the_level_is_detected_from_a_line() {
         use Level::{Critical, Debug, Error, Fatal, Info, Trace, Unknown, Warn};
         for (line, level) in [
             // words
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_and_abbreviation_is_known() {
+    fn every_level_name_and_abbreviation_is_recognized() {
         for (value, level) in [
             ("trace", Level::Trace),
             ("TRC", Level::Trace),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_decide_by_rank() {
+    fn the_label_with_the_highest_rank_decides() {
         let level = |text: &str| label_level(&Labels::parse(text).unwrap());
         assert_eq!(level(r#"{app="a"}"#), LabelLevel::Silent);
         assert_eq!(level(r#"{level="ERROR"}"#), LabelLevel::Known(Level::Error));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn severity_numbers_fall_into_their_bands() {
+    fn severity_numbers_map_to_levels() {
         let bands = [(0, "unknown"), (1, "trace"), (4, "trace"), (5, "debug"), (8, "debug"), (9, "info")];
         let more = [(12, "info"), (13, "warn"), (16, "warn"), (17, "error"), (20, "error"), (21, "fatal")];
         for (number, name) in bands.into_iter().chain(more).chain([(24, "fatal"), (25, "unknown")]) {
@@ -265,7 +265,7 @@ mod tests {
         assert_eq!(severity_level(b"nonsense"), Level::Info);
     }
 
-    /// What the rules say, written without regard to speed.
+    /// A simple implementation of the rules, to compare with.
     fn word_level_plainly(line: &str) -> Level {
         let line = line.to_ascii_lowercase();
         let boundary = |byte: Option<u8>, set: &[u8]| byte.is_none_or(|b| set.contains(&b));
@@ -281,7 +281,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fast_word_search_follows_the_rules(
+        fn the_fast_word_search_agrees_with_the_simple_one(
             words in proptest::collection::vec(
                 "info|INFO|err|Error|warn|warning|debug|trace|fatal|critical|x|[ :,.=|\\[\\]()!\"'_-]{1,2}",
                 0..12,

@@ -1,24 +1,25 @@
-//! Finds the level field of a line that is a JSON object, without building anything.
+//! Finds the level field of a line that is a JSON object, without allocating.
 //!
-//! In the order of the document, the first string value of a known key decides; objects are looked
-//! into one level deep, arrays not at all. A line that turns out not to be JSON has no level field.
+//! The first string value of a known key, in document order, decides. Objects inside the line's object
+//! are searched one level deep, arrays are skipped. A line that is not valid JSON up to that value has no
+//! level field.
 
 use crate::level_keys::is_level_key;
 
-/// Objects are looked into down to this depth, the line's own being the first.
+/// Depth to which objects are searched; the line's own object has depth 1.
 const DEPTH_MAX: u32 = 2;
 
-/// Whether the first and last characters that are no space are braces.
+/// Whether the first and the last non-space characters are braces.
 pub(crate) fn looks_like_json(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.first() == Some(&b'{') && line.last() == Some(&b'}')
 }
 
-/// The raw text (escapes as they stand) of the level field.
+/// Returns the raw text of the level field, with its escapes.
 pub(crate) fn level_field(line: &[u8]) -> Option<&[u8]> {
     let mut scanner = Scanner { line, at: 0 };
     scanner.skip_space();
-    scanner.at += 1; // the brace that `looks_like_json` has seen
+    scanner.at += 1; // the opening brace, which `looks_like_json` has checked
     scanner.object(1).ok()?
 }
 
@@ -31,7 +32,7 @@ struct Scanner<'a> {
 struct Malformed;
 
 impl<'a> Scanner<'a> {
-    /// Looks for the level field in the object whose brace was just passed.
+    /// Searches for the level field in the object whose opening brace was just read.
     fn object(&mut self, depth: u32) -> Result<Option<&'a [u8]>, Malformed> {
         self.skip_space();
         if self.peek()? == b'}' {
@@ -59,7 +60,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Passes over a value; gives it back when it is the level, or the level that is in it.
+    /// Skips a value. Returns it if it is the level, or the level inside it if it is an object.
     fn value(&mut self, key: &[u8], depth: u32) -> Result<Option<&'a [u8]>, Malformed> {
         let first = self.peek()?;
         match first {
@@ -84,7 +85,7 @@ impl<'a> Scanner<'a> {
         Ok(None)
     }
 
-    /// The rest of a string whose opening quote was passed.
+    /// Returns the rest of a string whose opening quote was read.
     fn string(&mut self) -> Result<&'a [u8], Malformed> {
         let start = self.at;
         loop {

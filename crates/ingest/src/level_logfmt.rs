@@ -1,14 +1,14 @@
-//! Finds the level field of a logfmt line, without building anything.
+//! Finds the level field of a logfmt line, without allocating.
 //!
-//! Keys match in any case; `level` beats the other keys wherever it stands, then the order of
-//! [`RANKED_KEYS`] decides. Reading stops at the first thing that is not logfmt (a bare quote, a
-//! second equals sign); what was found until then counts.
+//! Keys match in any case. `level` outranks the other keys wherever it stands, then the order of
+//! [`RANKED_KEYS`] decides. Reading stops at the first syntax error (a quote inside a bare value, a
+//! second equals sign); fields before it count.
 
-/// Keys by falling rank.
+/// Keys, highest rank first.
 const RANKED_KEYS: [&[u8]; 6] =
     [b"level", b"log.level", b"severity", b"severitytext", b"lvl", b"severity_text"];
 
-/// The raw text (escapes as they stand) of the level field.
+/// Returns the raw text of the level field, with its escapes.
 pub(crate) fn level_field(line: &[u8]) -> Option<&[u8]> {
     let mut at = 0;
     let mut best: Option<(usize, &[u8])> = None;
@@ -30,7 +30,7 @@ fn rank(key: &[u8]) -> Option<usize> {
     RANKED_KEYS.iter().position(|known| key.eq_ignore_ascii_case(known))
 }
 
-/// The next key with its value (empty when it has none); `None` at the end or at an error.
+/// Returns the next key with its value (empty when it has none); `None` at the end or at an error.
 fn next_pair<'a>(line: &'a [u8], at: &mut usize) -> Option<(&'a [u8], &'a [u8])> {
     let space = line[*at..].iter().position(|&b| b > b' ')?;
     let start = *at + space;
@@ -66,7 +66,7 @@ fn bare<'a>(line: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     }
 }
 
-/// The rest of a quoted value whose opening quote was passed.
+/// Returns the rest of a quoted value whose opening quote was read.
 fn quoted<'a>(line: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let start = *at;
     loop {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_level_field_is_found() {
+    fn the_level_field_of_the_highest_rank_is_found() {
         for (line, level) in [
             ("level=info msg=x", Some("info")),
             (r#"msg="level=debug" LEVEL=warn"#, Some("warn")),

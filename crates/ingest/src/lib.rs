@@ -1,26 +1,26 @@
-//! Wire decoders: the bytes of a push request become a [`sandur_model::LogBatch`] or a
+//! Wire decoders: convert the bytes of a push request to a [`sandur_model::LogBatch`] or a
 //! [`sandur_model::SampleBatch`].
 //!
-//! **What it is.** Loki's push protocol (protobuf in a snappy block, JSON) and OTLP logs (protobuf, JSON),
-//! decoded with the semantics that Loki's users know: service-name discovery, level detection, structured
-//! metadata, limits with their texts, and partial application. Samples by remote write 1.0 and 2.0
-//! ([`remote_write`]), OTLP metrics ([`otlp_metrics`]), Prometheus text and OpenMetrics ([`import`]; scrapes
-//! read lines with [`ExpositionReader`]), carbon's protocols ([`carbon`]), with texts of Prometheus's and
-//! Mimir's. Their series are found in a [`SeriesCache`] that all threads share. OTLP points of delta
-//! temporality are decoded as they come; [`DeltaStreams`] adds them up to cumulative ones between decoding
-//! and storing. [`RateLimiter`] is the token bucket that the server asks before it passes a batch on.
+//! **What it is.** Logs are read in Loki's push protocol (protobuf in a snappy block, JSON) and as OTLP
+//! logs (protobuf, JSON). They are decoded with Loki's semantics: service-name discovery, level
+//! detection, structured metadata, limits with Loki's messages, and partial application. Samples are read
+//! in remote write 1.0 and 2.0 ([`remote_write`]), OTLP metrics ([`otlp_metrics`]), Prometheus text and
+//! OpenMetrics ([`import`]; scrapes read lines with [`ExpositionReader`]) and carbon's protocols
+//! ([`carbon`]), with the messages of Prometheus and Mimir. Their series are found in a [`SeriesCache`]
+//! that all threads share. OTLP points of delta temporality are decoded as they are; [`DeltaStreams`]
+//! adds them up to cumulative ones between decoding and storing. [`RateLimiter`] is the token bucket that
+//! the server asks before it passes a batch on.
 //!
-//! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status.
-//! No waiting: everything here is computation over bytes that are already in memory. No storage:
-//! duplicates inside a request are kept, the engine resolves them.
+//! **What it is not.** No HTTP: an [`Error`] says what is wrong and the server chooses the status. No
+//! waiting: all code here computes over bytes that are already in memory. No storage: duplicates inside a
+//! request are kept, and the engine removes them.
 //!
-//! **Life of a call.** [`loki_push`] checks the size of the body, opens its encoding with bounded
-//! memory, and walks the protobuf form once (JSON is first translated into that form). Lines are
-//! not copied: an entry's line is a span of the opened body, which becomes the batch's arena. Text
-//! that the request does not hold (a cleaned name, a formatted number) is appended to the arena.
-//! Label texts are parsed once per thread and then found in a cache, because agents repeat them.
-//! Entries that break a limit are left out and counted in [`Refused`]; the others are in
-//! [`Decoded::batch`].
+//! **Life of a call.** [`loki_push`] checks the size of the body, decompresses it in bounded memory, and
+//! walks the protobuf form once (JSON is first translated to that form). Lines are not copied: an entry's
+//! line is a span of the decompressed body, which becomes the batch's arena. Text that the request does
+//! not hold (a normalized name, a formatted number) is appended to the arena. Label texts are parsed once
+//! per thread and then found in a cache, because agents repeat them. Entries that break a limit are left
+//! out and counted in [`Refused`]; the others are in [`Decoded::batch`].
 //!
 //! ```
 //! use bytes::Bytes;
@@ -43,10 +43,11 @@
 //! assert!(decoded.refused.lines() == 1, "a line beyond the limit of age is refused alone");
 //! ```
 //!
-//! **Invariants.** Memory is bounded before it is taken, and asked of its owner ([`Memory`]): the size that a
-//! snappy block declares is checked first, streams are inflated up to a limit, and the number of streams,
-//! entries and metadata pairs of a request is limited. The metadata of an entry is sorted by name, each name
-//! occurs once, no value is empty, and names and values are UTF-8. No input makes a decoder panic.
+//! **Invariants.** Memory is bounded and reserved from its owner ([`Memory`]) before it is used: the size
+//! that a snappy block declares is checked first, streams are decompressed up to a limit, and the number
+//! of streams, entries and metadata pairs of a request is limited. The metadata of an entry is sorted by
+//! name, each name occurs once, no value is empty, and names and values are UTF-8. No input makes a
+//! decoder panic.
 
 mod batch_builder;
 mod decompress;

@@ -1,30 +1,31 @@
-//! The limits of a tenant and of a request, and the texts that name them.
+//! The limits of a tenant and of a request, and their error messages.
 //!
-//! Per stream: labels. Per entry: age, line length, structured metadata, in this order, which is
-//! Loki's; the first limit that is broken decides the reason. The texts are Loki's.
+//! Streams are checked for their labels. Entries are checked for age, line length and structured
+//! metadata, in this order, which is Loki's; the first broken limit decides the reason. The messages are
+//! Loki's.
 
 use sandur_model::{DAY_NS, Labels, Limits, SECOND_NS};
 
 use crate::labels_cache::KnownStream;
 use crate::refused::Reason;
 
-/// Streams of one request, so that memory stays in proportion to the body.
+/// Most streams of one request, so that memory stays in proportion to the body.
 pub const STREAMS_MAX: usize = 200_000;
-/// Entries of one request.
+/// Most entries of one request.
 pub const ENTRIES_MAX: usize = 2_000_000;
-/// Structured-metadata pairs of all entries of one request.
+/// Most structured-metadata pairs of all entries of one request.
 pub const METADATA_PAIRS_MAX: usize = 4_000_000;
-/// Bytes of one stream's labels as they are sent.
+/// Most bytes of one stream's label text as sent.
 pub const LABELS_TEXT_MAX: usize = 64 << 10;
-/// Bytes of all label texts of one request: label sets take about ten times their text in memory.
+/// Most bytes of all label texts of one request: a label set takes about ten times its text in memory.
 pub const REQUEST_LABELS_TEXT_MAX: usize = 16 << 20;
-/// Levels of nested values (attributes and bodies of OTLP).
+/// Most levels of nested values (attributes and bodies of OTLP).
 pub const VALUE_DEPTH_MAX: u32 = 24;
 
-/// A limit that an entry breaks: the reason and the number that its text names.
+/// A limit that an entry breaks: the reason, and the number that its message names.
 pub(crate) type Broken = (Reason, i64);
 
-/// The limits per entry, ready to be compared.
+/// The limits of one entry, converted so that each check is one comparison.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryLimits {
     oldest: i64,
@@ -35,13 +36,13 @@ pub(crate) struct EntryLimits {
     metadata_count: u64,
 }
 
-/// The first and the last time that an entry may have, whatever a tenant's limits say: the day around each of
-/// them has a beginning and an end that are times too, as all that works with windows of time needs.
+/// The first and the last time that an entry may have, whatever the tenant's limits are. Code that works
+/// with time windows needs the start and end of the surrounding day, and these must be valid times too.
 const EARLIEST_NS: i64 = i64::MIN + 2 * DAY_NS;
 const LATEST_NS: i64 = i64::MAX - 2 * DAY_NS;
 
 impl EntryLimits {
-    /// The limits at a moment.
+    /// Returns the limits as of `now_ns`.
     pub(crate) fn new(limits: &Limits, now_ns: i64) -> Self {
         let unlimited = |limit: u64| if limit == 0 { u64::MAX } else { limit };
         let oldest = match limits.reject_old_samples_max_age {
@@ -54,13 +55,13 @@ impl EntryLimits {
             line_size: unlimited(limits.max_line_size),
             truncate: limits.max_line_size_truncate,
             metadata_size: unlimited(limits.max_structured_metadata_size),
-            // one more pair must still fit a count of 16 bits: `detected_level`
+            // `detected_level` may be added: one more pair must fit a 16-bit count.
             metadata_count: unlimited(limits.max_structured_metadata_entries_count)
                 .min(u64::from(u16::MAX) - 1),
         }
     }
 
-    /// Whether an entry of this time is acceptable.
+    /// Checks the timestamp of an entry, in nanoseconds.
     #[inline]
     pub(crate) fn check_time(&self, timestamp: i64) -> Result<(), Broken> {
         if timestamp < self.oldest {
@@ -72,7 +73,7 @@ impl EntryLimits {
         Ok(())
     }
 
-    /// The bytes of a line that are kept: all, or as many as allowed when lines are cut.
+    /// Returns how many bytes of a line to keep: all, or the limit when longer lines are truncated.
     #[inline]
     pub(crate) fn check_line(&self, line: &[u8]) -> Result<usize, Broken> {
         if line.len() as u64 <= self.line_size {
@@ -82,14 +83,14 @@ impl EntryLimits {
             return Err((Reason::LineTooLong, line.len() as i64));
         }
         let mut end = self.line_size as usize;
-        // do not leave half a character behind; a character has at most three following bytes
+        // do not cut a character; it has at most three continuation bytes
         while end > 0 && self.line_size as usize - end < 3 && line[end] & 0xC0 == 0x80 {
             end -= 1;
         }
         Ok(end)
     }
 
-    /// Whether structured metadata of this many bytes and pairs is acceptable.
+    /// Checks the size in bytes and the number of pairs of structured metadata.
     #[inline]
     pub(crate) fn check_metadata(&self, bytes: u64, pairs: usize) -> Result<(), Broken> {
         if bytes > self.metadata_size {
@@ -101,7 +102,7 @@ impl EntryLimits {
         Ok(())
     }
 
-    /// The text for a broken limit.
+    /// Returns the message for a broken limit.
     pub(crate) fn text(&self, (reason, number): Broken, labels: &Labels) -> String {
         match reason {
             Reason::TooOld => format!(
@@ -133,7 +134,7 @@ impl EntryLimits {
     }
 }
 
-/// Seconds since the epoch in RFC 3339, in UTC.
+/// Formats seconds since the epoch in RFC 3339, in UTC.
 fn rfc3339(seconds: i64) -> String {
     match jiff::Timestamp::from_second(seconds) {
         Ok(time) => time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -141,7 +142,7 @@ fn rfc3339(seconds: i64) -> String {
     }
 }
 
-/// The reason and text for which a stream's labels are refused, if they are.
+/// Checks the labels of a stream. The error has the reason and the message.
 pub(crate) fn check_labels(stream: &KnownStream, limits: &Limits) -> Result<(), (Reason, String)> {
     let labels = &*stream.labels;
     if labels.is_empty() {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_name_stream_time_and_limit() {
+    fn messages_name_stream_time_and_limit() {
         let entry = EntryLimits::new(&limits(), NOON);
         let labels = Labels::parse(r#"{app="a"}"#).unwrap();
         let text = |broken: Result<(), Broken>| entry.text(broken.unwrap_err(), &labels);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_inclusive_and_can_be_switched_off() {
+    fn limits_are_inclusive_and_can_be_disabled() {
         let entry = EntryLimits::new(&limits(), NOON);
         let week = 7 * 86_400 * SECOND_NS;
         assert!(entry.check_time(NOON - week).is_ok() && entry.check_time(NOON - week - 1).is_err());
@@ -231,21 +232,21 @@ mod tests {
         assert!(entry.check_metadata(1 << 30, 65_534).is_ok() && entry.check_metadata(0, 65_535).is_err());
         let endless = Limits { creation_grace_period: i64::MAX, ..none };
         let entry = EntryLimits::new(&endless, NOON);
-        assert!(entry.check_time(i64::MAX).is_err() && entry.check_time(i64::MIN).is_err(), "edges of time");
+        assert!(entry.check_time(i64::MAX).is_err() && entry.check_time(i64::MIN).is_err(), "time bounds");
         assert!(entry.check_time(LATEST_NS).is_ok() && entry.check_time(EARLIEST_NS).is_ok());
     }
 
     #[test]
-    fn lines_are_cut_at_a_character() {
+    fn lines_are_truncated_at_a_character_boundary() {
         let entry = EntryLimits::new(&Limits { max_line_size_truncate: true, ..limits() }, NOON);
         for (line, kept) in [("12345678901234", 10), ("123456789ä", 9), ("12345678€90", 8), ("short", 5)] {
             assert_eq!(entry.check_line(line.as_bytes()), Ok(kept), "{line}");
         }
-        assert_eq!(entry.check_line(&[0x80; 20]), Ok(7)); // no text at all: cut anywhere
+        assert_eq!(entry.check_line(&[0x80; 20]), Ok(7)); // not UTF-8: the cut position does not matter
     }
 
     #[test]
-    fn labels_are_limited() {
+    fn the_number_and_lengths_of_labels_are_limited() {
         let limits = Limits {
             max_label_names_per_series: 2,
             max_label_name_length: 4,

@@ -1,10 +1,10 @@
-//! Loki's push protocol in JSON, translated to its protobuf form in one pass.
+//! Translates Loki's push protocol in JSON to its protobuf form in one pass.
 //!
-//! `{"streams":[{"stream":{"name":"value"},"values":[["<ns>","line",{"name":"value"}]]}]}`. One
-//! decoder with one set of checks then serves both forms. Strings may hold bytes that are no UTF-8.
-//! Nesting is bounded by the shape itself; unknown members are skipped without recursion.
+//! `{"streams":[{"stream":{"name":"value"},"values":[["<ns>","line",{"name":"value"}]]}]}`. One decoder
+//! with one set of checks then serves both forms. Strings may hold bytes that are not UTF-8. The shape
+//! itself bounds nesting; unknown members are skipped without recursion.
 //!
-//! **Invariant.** A stream whose members are unknown, so that it would bring no entry, is an error.
+//! **Invariant.** A stream that has unknown members and no list of entries is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,16 +17,16 @@ use crate::loki_json_legacy::LegacyEntries;
 use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
-/// Which forms of a stream are read.
+/// The forms of a stream that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
-    /// That of version 1: `stream` and `values`.
+    /// The form of version 1: `stream` and `values`.
     Version1,
-    /// Also that of before version 1: `labels` and `entries`.
+    /// Also the form from before version 1: `labels` and `entries`.
     Legacy,
 }
 
-/// The protobuf form of a JSON request.
+/// Returns the protobuf form of a JSON request.
 pub(crate) fn translate(body: &[u8], streams: Streams, memory: &Meter) -> Result<Vec<u8>, Error> {
     let mut writer = Writer::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
@@ -37,7 +37,7 @@ pub(crate) fn translate(body: &[u8], streams: Streams, memory: &Meter) -> Result
     writer.into_bytes()
 }
 
-/// The error of the JSON reader, with its place as an offset.
+/// Converts an error of the JSON reader, whose place becomes an offset.
 pub(crate) fn malformed(body: &[u8], error: &serde_json::Error) -> Error {
     let before: usize =
         body.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
@@ -46,7 +46,7 @@ pub(crate) fn malformed(body: &[u8], error: &serde_json::Error) -> Error {
     Error::malformed("JSON", before + error.column(), what)
 }
 
-/// Implements a seed over one kind of JSON value.
+/// Implements `DeserializeSeed` for one kind of JSON value.
 macro_rules! seed {
     ($name:ident, $method:ident) => {
         impl<'de> DeserializeSeed<'de> for $name<'_> {
@@ -139,15 +139,15 @@ impl<'de> Visitor<'de> for Stream<'_> {
     }
 }
 
-/// Bytes of the name of an unknown member in an error.
+/// Most bytes of an unknown member's name in an error.
 const SHOWN_MAX: usize = 40;
 
-/// The beginning of the name of an unknown member, for an error.
+/// Returns the beginning of the name of an unknown member, for an error.
 pub(crate) fn shown(name: &str) -> &str {
     &name[..name.floor_char_boundary(SHOWN_MAX)]
 }
 
-/// What is wrong with a stream without entries that has an unknown member.
+/// Returns the message for a stream that has an unknown member and no list of entries.
 fn without_entries(unknown: &str) -> String {
     let shown = shown(unknown);
     let remedy = match unknown {
@@ -160,7 +160,8 @@ fn without_entries(unknown: &str) -> String {
     format!("a stream needs \"stream\" and \"values\", this one has '{shown}'{remedy}")
 }
 
-/// Labels become the text that protobuf clients send, so that they are parsed and cached alike.
+/// Writes labels as the text that protobuf clients send, so that both forms share the parser and the
+/// cache.
 struct LabelSet<'w>(&'w mut Writer);
 seed!(LabelSet, deserialize_map);
 
@@ -232,7 +233,7 @@ impl<'de> Visitor<'de> for LabelValue<'_> {
         Ok(())
     }
 
-    /// No value: the label is dropped as an empty one.
+    /// `null`: the label is dropped like one with an empty value.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -283,7 +284,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
         Ok(())
     }
 
-    /// A hole in the list is passed over.
+    /// `null` in the list of entries is skipped.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -310,7 +311,7 @@ impl<'de> Visitor<'de> for Timestamp<'_> {
     }
 }
 
-/// A string as a field of text.
+/// Writes a string as a field of type `string`.
 pub(crate) struct Text<'w>(pub(crate) &'w mut Writer, pub(crate) u32);
 seed!(Text, deserialize_bytes);
 
@@ -327,7 +328,7 @@ impl<'de> Visitor<'de> for Text<'_> {
     }
 }
 
-/// An object of structured metadata as pairs.
+/// Writes an object of structured metadata as pairs.
 pub(crate) struct Metadata<'w>(pub(crate) &'w mut Writer);
 seed!(Metadata, deserialize_map);
 

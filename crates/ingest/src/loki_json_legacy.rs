@@ -1,10 +1,11 @@
-//! The entries of a stream in the JSON form that Loki had before version 1, translated to protobuf.
+//! Translates the entries of a stream in Loki's JSON form from before version 1 to protobuf.
 //!
-//! `{"labels":"{name=\"value\"}","entries":[{"ts":"<RFC 3339>","line":"line","structuredMetadata":{"name":
-//! "value"}}]}`. As Loki's reader of this form, member names are compared without regard to case.
+//! `{"labels":"{name=\"value\"}","entries":[{"ts":"<RFC
+//! 3339>","line":"line","structuredMetadata":{"name": "value"}}]}`. Case in member names is ignored, as
+//! in Loki's reader of this form.
 //!
-//! **Invariant.** An entry without a time or without a line is an error: a misspelt member must not become an
-//! empty line.
+//! **Invariant.** An entry without a time or without a line is an error, so that a misspelt member does
+//! not become an empty line.
 
 use std::borrow::Cow;
 use std::fmt;

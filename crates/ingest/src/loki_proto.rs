@@ -1,8 +1,8 @@
-//! Loki's push protocol in protobuf, and the entry point for both of its forms.
+//! Decodes Loki's push protocol in protobuf; the entry point for its JSON form too.
 //!
 //! `PushRequest{streams=1:{labels=1, entries=2:{timestamp=1:{seconds=1, nanos=2}, line=2,
-//! structuredMetadata=3:{name=1, value=2}, parsed=4}, hash=3}, format=2}`. Lines, names and values
-//! become spans of the opened body; `parsed`, `hash` and `format` are of no use to a writer.
+//! structuredMetadata=3:{name=1, value=2}, parsed=4}, hash=3}, format=2}`. Lines, names and values become
+//! spans of the decompressed body; `parsed`, `hash` and `format` are ignored.
 
 use std::rc::Rc;
 
@@ -21,8 +21,8 @@ use crate::request::{Decoded, Format, Push, PushHeaders, open_loki, plain_limit}
 use crate::service_name;
 use crate::text::Text;
 
-/// Decodes a request to `/loki/api/v1/push`. `now_ns` is the wall clock in nanoseconds since the
-/// epoch. Entries that break a limit are left out and reported; an error means that nothing was kept.
+/// Decodes a request to `/loki/api/v1/push`. `now_ns` is the wall clock in nanoseconds since the epoch.
+/// Entries that break a limit are left out and reported; after an error no entry is kept.
 pub fn loki_push(
     tenant: &TenantId,
     limits: &Limits,
@@ -33,12 +33,12 @@ pub fn loki_push(
     decode(Push { tenant, limits, now_ns, headers }, body, Streams::Version1, &Meter::default())
 }
 
-/// [`loki_push`] in memory that is asked for before it is taken.
+/// Like [`loki_push`], but reserves memory from `memory` before it is used.
 pub fn loki_push_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
     decode(push, body, Streams::Version1, &Meter::new(memory))
 }
 
-/// The same of a request to `/api/prom/push`, whose JSON may also have the form of before version 1.
+/// Decodes a request to `/api/prom/push`, whose JSON may also have the form from before version 1.
 pub fn loki_push_legacy_within(
     push: Push<'_>,
     body: Bytes,
@@ -115,7 +115,7 @@ fn parse_labels(name: &[u8], limits: &Limits) -> Result<Labels, (Reason, String)
     Ok(service_name::discover(labels, &limits.discover_service_name))
 }
 
-/// Entries of a stream and the bytes of their lines.
+/// Counts the entries of a stream and the bytes of their lines.
 fn measure(mut message: Reader<'_>) -> Result<(u64, u64), Error> {
     let (mut lines, mut bytes) = (0, 0);
     while let Some(key) = message.key()? {
@@ -148,7 +148,7 @@ fn entry(
     builder.entry(stream, raw)
 }
 
-/// A `google.protobuf.Timestamp` in nanoseconds, at the nearest representable instant.
+/// Converts a `google.protobuf.Timestamp` to nanoseconds, saturating at the bounds of `i64`.
 #[inline]
 fn timestamp(mut message: Reader<'_>) -> Result<i64, Error> {
     let (mut seconds, mut nanos) = (0i64, 0i64);

@@ -1,33 +1,34 @@
-//! Memory of a decoder: asked for before it is taken, so that a small body that holds much is refused before
-//! it costs anything.
+//! Memory of a decoder: reserved before it is used, so that a small body with a large content is refused
+//! before memory is allocated.
 //!
-//! What is counted: opened and translated bodies, buffers of decompression, entries, metadata, streams with
-//! their labels, text that is added. A buffer that grows counts twice while its contents move. What a decoder
-//! lets go of is given back, so that in the end its owner holds about what the batch takes.
+//! Counted are decompressed and translated bodies, buffers of decompression, entries, metadata, streams
+//! with their labels, and added text. A buffer that grows counts twice while its contents are copied. The
+//! decoder returns memory that it releases, so that in the end its owner holds about the bytes of the
+//! batch.
 
 use std::rc::Rc;
 
 use crate::error::Error;
 
-/// Who gives memory to a decoder.
+/// The owner of the memory of a decoder.
 pub trait Memory {
-    /// Takes so many bytes more; false when there are none now.
+    /// Reserves `bytes` more; false when they are not available now.
     fn take(&self, bytes: u64) -> bool;
-    /// Takes bytes back.
+    /// Returns `bytes` to the owner.
     fn give(&self, bytes: u64);
 }
 
-/// Where a decoder asks. Cheap to clone.
+/// Reserves a decoder's memory from its owner, if there is one. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Meter(Option<Rc<dyn Memory>>);
 
 impl Meter {
-    /// Asks there.
+    /// Returns a meter that reserves from `memory`.
     pub(crate) fn new(memory: Rc<dyn Memory>) -> Self {
         Self(Some(memory))
     }
 
-    /// Takes bytes, or fails.
+    /// Reserves bytes, or fails.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), Error> {
         match &self.0 {
             Some(memory) if !memory.take(bytes) => Err(Error::MemoryShort { asked: bytes }),
@@ -35,14 +36,14 @@ impl Meter {
         }
     }
 
-    /// Gives bytes back.
+    /// Returns bytes to the owner.
     pub(crate) fn give(&self, bytes: u64) {
         if let Some(memory) = &self.0 {
             memory.give(bytes);
         }
     }
 
-    /// Makes room for `more` items; `most` bounds the room that is made ahead of need.
+    /// Makes room for `more` items. `most` bounds the capacity that is reserved in advance.
     #[inline]
     pub(crate) fn widen<T>(&self, list: &mut Vec<T>, more: usize, most: usize) -> Result<(), Error> {
         if list.capacity() - list.len() >= more {
@@ -63,7 +64,7 @@ impl Meter {
     }
 }
 
-/// Items of the smallest list that grows.
+/// Smallest capacity of a list that grows, in items.
 const ROOM_MIN: usize = 64;
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Memory with a limit.
+    /// An owner with a limit in bytes.
     pub(crate) struct Purse {
         pub(crate) limit: u64,
         pub(crate) held: Cell<u64>,
@@ -101,7 +102,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_list_that_grows_is_counted_with_the_one_before() {
+    fn old_and_new_buffer_of_a_growing_list_are_both_counted() {
         let purse = Purse::of(64 * 8 * 3);
         let meter = Meter::new(Rc::clone(&purse) as Rc<dyn Memory>);
         let mut list: Vec<u64> = Vec::new();

@@ -1,11 +1,10 @@
-//! Names of structured metadata and labels in the form that LogQL can say.
+//! Converts names of structured metadata and labels to names that LogQL can express.
 //!
-//! As OpenTelemetry's translation to Prometheus names has it: every run of characters other than
-//! ASCII letters and digits becomes one `_`; a leading digit gets `key_` in front; a name between
-//! double underscores keeps them. A name of which nothing is left becomes `_`, so that its value
-//! is not lost.
+//! As in OpenTelemetry's translation to Prometheus names, every run of characters other than ASCII
+//! letters and digits becomes one `_`; a name with a leading digit gets the prefix `key_`; a name between
+//! double underscores keeps them. An empty name becomes `_`, so that its value is not lost.
 
-/// Whether a name is its own normal form.
+/// Whether a name is in normal form.
 #[inline]
 pub(crate) fn is_normal(name: &[u8]) -> bool {
     let Some(first) = name.first() else { return false };
@@ -23,7 +22,7 @@ fn is_inner_normal(inner: &[u8]) -> bool {
     !inner.is_empty() && !doubled && inner.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
 }
 
-/// What stands between the double underscores of a reserved name.
+/// Returns the part between the double underscores of a reserved name.
 fn reserved(name: &[u8]) -> Option<&[u8]> {
     name.strip_prefix(b"__")?.strip_suffix(b"__")
 }
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn names_become_sayable() {
+    fn names_are_converted_to_names_that_logql_accepts() {
         for (sent, kept) in [
             ("trace_id", "trace_id"),
             ("span.id", "span_id"),
@@ -96,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_check_agrees_with_the_rewriting(name in "[a1_.Zü]{0,8}") {
+        fn the_check_agrees_with_the_conversion(name in "[a1_.Zü]{0,8}") {
             prop_assert_eq!(is_normal(name.as_bytes()), normal(&name) == name);
             prop_assert_eq!(normal(&normal(&name)), normal(&name));
         }

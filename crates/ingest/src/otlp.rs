@@ -1,10 +1,10 @@
-//! OTLP logs in protobuf, the mapping to streams and metadata, and the entry point for both forms.
+//! Decodes OTLP logs in protobuf and maps them to streams and metadata; the entry point for both forms.
 //!
-//! `ExportLogsServiceRequest{resource_logs=1:{resource=1:{attributes=1}, scope_logs=2:{scope=1:
-//! {name=1, version=2, attributes=3, dropped=4}, log_records=2}}}`. The resource attributes of
-//! [`LABEL_ATTRIBUTES`] name the stream, dots as underscores; everything else becomes structured
-//! metadata. Of equal metadata names the record's own fields win, then its attributes, then those
-//! of the scope, then those of the resource.
+//! `ExportLogsServiceRequest{resource_logs=1:{resource=1:{attributes=1}, scope_logs=2:{scope=1: {name=1,
+//! version=2, attributes=3, dropped=4}, log_records=2}}}`. The resource attributes of
+//! [`LABEL_ATTRIBUTES`] become the labels of the stream, with dots as underscores; all other data becomes
+//! structured metadata. If metadata names are equal, the record's own fields win, then its attributes,
+//! then those of the scope, then those of the resource.
 
 use std::rc::Rc;
 
@@ -47,9 +47,9 @@ const LABEL_ATTRIBUTES: [&str; 18] = [
     "k8s.job.name",
 ];
 
-/// Decodes a request to `/otlp/v1/logs`. `now_ns` is the wall clock in nanoseconds since the epoch:
-/// the time of records that have none. Entries that break a limit are left out and reported; an
-/// error means that nothing was kept. A request without any record is an empty batch.
+/// Decodes a request to `/otlp/v1/logs`. `now_ns` is the wall clock in nanoseconds since the epoch: the
+/// time of records that have none. Entries that break a limit are left out and reported; after an error
+/// no entry is kept. A request without records is an empty batch.
 pub fn otlp_logs(
     tenant: &TenantId,
     limits: &Limits,
@@ -60,7 +60,7 @@ pub fn otlp_logs(
     decode(Push { tenant, limits, now_ns, headers }, body, &Meter::default())
 }
 
-/// [`otlp_logs`] in memory that is asked for before it is taken.
+/// Like [`otlp_logs`], but reserves memory from `memory` before it is used.
 pub fn otlp_logs_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
     decode(push, body, &Meter::new(memory))
 }
@@ -85,7 +85,7 @@ fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error>
     export.builder.finish().over(body, push.tenant)
 }
 
-/// The body of an OTLP error response: a protobuf `google.rpc.Status` with this message.
+/// Returns the body of an OTLP error response: a protobuf `google.rpc.Status` with this message.
 pub fn otlp_status(message: &str) -> Bytes {
     let mut writer = Writer::default();
     writer.bytes(2, message.as_bytes());
@@ -94,7 +94,7 @@ pub fn otlp_status(message: &str) -> Bytes {
 
 type Pairs = Vec<(Span, Span)>;
 
-/// One request being decoded.
+/// A request that is being decoded.
 struct Export<'a> {
     builder: BatchBuilder<'a>,
     rules: Rules,
@@ -106,7 +106,7 @@ struct Export<'a> {
     scope: Pairs,
 }
 
-/// Why a resource names no stream.
+/// Why the labels of a resource are unusable.
 enum Unlabelled {
     Refused((Reason, String)),
     Failed(Error),
@@ -155,7 +155,7 @@ impl Export<'_> {
         self.builder.end(stream)
     }
 
-    /// The labels that a resource names.
+    /// Returns the labels that a resource gives to its stream.
     fn labels(&mut self, mut resource: Reader<'_>) -> Result<Labels, Unlabelled> {
         let mut pairs = Pairs::new();
         while let Some(key) = resource.key()? {
@@ -185,7 +185,7 @@ impl Export<'_> {
         Ok(service_name::discover(labels, &self.builder.limits().discover_service_name))
     }
 
-    /// Fills a list of shared metadata with the attributes in a field of a message.
+    /// Fills a list of shared metadata with the wanted attributes in a field of a message.
     fn shared_attributes(
         &mut self,
         mut message: Reader<'_>,
@@ -249,7 +249,7 @@ impl Export<'_> {
     /// flags=8, trace_id=9, span_id=10, observed=11, event_name=12}`.
     fn record(&mut self, stream: &mut OpenStream, message: Reader<'_>) -> Result<(), Error> {
         self.builder.pairs.clear();
-        // of equal names the last counts
+        // Of pairs with equal names the last one counts.
         let shared = self.resource.len() + self.scope.len();
         let memory = self.builder.memory().clone();
         memory.widen(&mut self.builder.pairs, shared, usize::MAX)?;
@@ -305,7 +305,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Adds an attribute: one pair, or for a map one pair for each leaf, the names joined by `_`.
+    /// Adds an attribute: one pair, or for a map one pair per leaf with the names joined by `_`.
     fn flatten(&mut self, name: Span, value: Value<'_>, depth: u32, into: &mut Pairs) -> Result<(), Error> {
         check_depth(depth)?;
         let Value::Map(mut map) = value else {
@@ -326,7 +326,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// A value's text in the arena; strings are where they came.
+    /// Returns a value's text in the arena; a string keeps its span in the body.
     fn value_text(&mut self, value: Value<'_>) -> Result<Span, Error> {
         match value {
             Value::Empty => Ok(Span::default()),
@@ -346,7 +346,7 @@ impl Export<'_> {
         }
     }
 
-    /// A number's text in the arena; small ones, which are frequent, are written once.
+    /// Returns a number's text in the arena; frequent small numbers are written once.
     fn number(&mut self, number: u64) -> Result<Span, Error> {
         const SMALL: [&str; 25] = [
             "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17",
@@ -374,7 +374,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// A trace or span id in hexadecimal; all zeros means none.
+    /// Adds a trace or span id in hexadecimal; an id of only zeros means none.
     fn own_id(&mut self, name: &'static str, id: Span) -> Result<(), Error> {
         let bytes = id.of(self.builder.text.base());
         if bytes.iter().all(|&b| b == 0) {
@@ -389,7 +389,7 @@ fn is_label(attribute: &[u8]) -> bool {
     LABEL_ATTRIBUTES.iter().any(|known| known.as_bytes() == attribute)
 }
 
-/// Records of a resource and their bytes as they were sent.
+/// Counts the records of a resource and their bytes as sent.
 fn measure(mut resource_logs: Reader<'_>) -> Result<(u64, u64), Error> {
     let (mut lines, mut bytes) = (0, 0);
     while let Some(key) = resource_logs.key()? {

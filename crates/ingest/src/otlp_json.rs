@@ -1,11 +1,11 @@
-//! OTLP in JSON, translated to its protobuf form in one pass, and the tables of logs.
+//! Translates OTLP in JSON to its protobuf form in one pass, with the field tables of logs.
 //!
 //! OTLP/JSON is protobuf's JSON mapping with three differences: trace and span ids are hexadecimal,
-//! enumerations are numbers, and names are in lower camel case (snake case is read too, as the
-//! collector does). 64-bit numbers come as strings or as numbers. Unknown members are skipped. The
-//! tables below say which name is which field; nesting is bounded by the JSON reader.
+//! enumerations are numbers, and names are in lower camel case (snake case is read too, as by the
+//! collector). 64-bit numbers are strings or numbers. Unknown members are skipped. The tables below map
+//! names to fields; the JSON reader bounds nesting.
 //!
-//! **Invariant.** A body that holds no record because members are unknown is an error.
+//! **Invariant.** A body that has unknown members where records are expected, and no record, is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,12 +20,12 @@ use crate::loki_json::{malformed, shown};
 use crate::memory::Meter;
 use crate::protobuf_writer::Writer;
 
-/// The protobuf form of a JSON request.
+/// Returns the protobuf form of a JSON request.
 pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
     translate_as(&REQUEST, body, memory)
 }
 
-/// The protobuf form of a JSON message with these fields.
+/// Returns the protobuf form of a JSON message with these fields.
 pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
     let writer = Writer::with_capacity(body.len(), memory)?;
     let mut out = Translation { writer, records: 0, unknown: None };
@@ -43,23 +43,23 @@ pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter
     }
 }
 
-/// A message that is being translated.
+/// The state of one translation.
 struct Translation {
     writer: Writer,
-    /// Records that were met: log records, data points.
+    /// Records so far: log records or data points.
     records: u64,
-    /// What is wrong with the first unknown member that stands where records are expected.
+    /// The message about the first unknown member at a place where records are expected.
     unknown: Option<String>,
 }
 
 /// A field of a message: its name in camel and in snake case, its number, its kind.
 pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) u32, pub(crate) Kind);
 
-/// How a field is written.
+/// The encoding of a field.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Message(&'static [Field]),
-    /// Records, or messages through which records are reached.
+    /// Records, or messages that contain records.
     Records(&'static [Field]),
     Text,
     Integer,
@@ -120,7 +120,7 @@ static ANY_VALUE: [Field; 7] = [
 static LIST: [Field; 1] = [Field("values", "values", 1, Message(&ANY_VALUE))];
 static MAP: [Field; 1] = [Field("values", "values", 1, Message(&KEY_VALUE))];
 
-/// A JSON object as the fields of a message.
+/// Writes a JSON object as the fields of a message.
 struct MessageSeed<'w> {
     out: &'w mut Translation,
     fields: &'static [Field],
@@ -156,7 +156,7 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
 }
 
 impl MessageSeed<'_> {
-    /// Notes an unknown member if records are expected in this message.
+    /// Records the message about an unknown member, if records are expected in this message.
     fn note_unknown(&mut self, name: &str) {
         let Some(expected) = records_of(self.fields).filter(|_| self.out.unknown.is_none()) else { return };
         let shown = shown(name);
@@ -166,12 +166,12 @@ impl MessageSeed<'_> {
     }
 }
 
-/// The name of the member of a message in which records are.
+/// Returns the name of the member that holds the records of a message.
 fn records_of(fields: &'static [Field]) -> Option<&'static str> {
     fields.iter().find(|field| matches!(field.3, Records(_))).map(|field| field.0)
 }
 
-/// A JSON value as one field, or as a repeated one when it is a list.
+/// Writes a JSON value as one field, or a list as a repeated field.
 struct FieldSeed<'w> {
     out: &'w mut Translation,
     field: &'static Field,
@@ -181,7 +181,7 @@ impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         match self.field.3 {
-            // text may hold bytes that are no UTF-8, and may be absent
+            // text may hold bytes that are not UTF-8, and may be `null`
             Text => from.deserialize_option(self),
             _ => from.deserialize_any(self),
         }
@@ -296,14 +296,14 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         let whole = value.fract() == 0.0 && value.abs() < 2f64.powi(63);
         match self.field.3 {
             Double => self.out.writer.fixed64(self.field.2, value.to_bits()),
-            // some clients write 1.7e18 for a time
+            // Some clients write a time as 1.7e18.
             Integer | Fixed64 | SignedFixed64 | Zigzag if whole => self.number(value as i64 as u64),
             _ => return Err(E::invalid_type(Unexpected::Float(value), &self)),
         }
         Ok(())
     }
 
-    /// `null` is an absent field.
+    /// `null` means that the field is absent.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -325,7 +325,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
-/// Standard or URL-safe alphabet, padded or not.
+/// Decodes the standard or the URL-safe alphabet, padded or not.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     let text = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings_of_bytes_are_read() {
+    fn hexadecimal_and_base64_are_decoded() {
         assert_eq!(from_hex("00aBff"), Some(vec![0, 0xAB, 0xFF]));
         assert_eq!((from_hex("0"), from_hex("zz")), (None, None));
         for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob")] {

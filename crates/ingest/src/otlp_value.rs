@@ -1,5 +1,5 @@
-//! OTLP's `AnyValue` as text: strings as they are, numbers as JSON writes them, bytes in base64,
-//! lists and maps as JSON with sorted keys.
+//! Converts OTLP's `AnyValue` to text: strings unchanged, numbers as in JSON, bytes in base64, lists and
+//! maps as JSON with sorted keys.
 //!
 //! `AnyValue{string=1, bool=2, int=3, double=4, array=5:{values=1}, kvlist=6:{values=1:{key=1,
 //! value=2}}, bytes=7}`. Nesting is bounded by [`VALUE_DEPTH_MAX`], output by the caller's limit.
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
 use crate::protobuf::{Reader, Wire};
 
-/// One value, unread where it is nested.
+/// A value whose nested values are still encoded.
 #[derive(Clone, Copy)]
 pub(crate) enum Value<'a> {
     Empty,
@@ -28,10 +28,11 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// Most bytes that writing it takes: the text, twice while its buffer grows, and the sorted pairs of its
-    /// maps.
+    /// Returns the most bytes of memory that writing the value takes: the text, twice while its buffer
+    /// grows, and the sorted pairs of its maps.
     pub(crate) fn text_bytes_max(self) -> u64 {
-        // A byte becomes six at most (an escape), a pair of four bytes an entry of a list.
+        // A byte becomes at most six bytes (an escape). A pair takes at least four bytes and becomes a
+        // list entry.
         const PER_BYTE: u64 = 2 * 6 + 16;
         let sent = match self {
             Self::List(nested) | Self::Map(nested) => nested.rest().len() as u64,
@@ -76,21 +77,21 @@ pub(crate) fn key_value(mut message: Reader<'_>) -> Result<(Span, Value<'_>), Er
     Ok((key, value))
 }
 
-/// Checks that a value may be nested this deep.
+/// Fails when `depth` exceeds the bound on nesting.
 pub(crate) fn check_depth(depth: u32) -> Result<(), Error> {
     if depth > VALUE_DEPTH_MAX { Err(Error::TooDeep { limit: VALUE_DEPTH_MAX }) } else { Ok(()) }
 }
 
 /// Writes values as text of at most `limit` bytes.
 pub(crate) struct ValueWriter<'a> {
-    /// The message that spans point into.
+    /// The message that the spans point into.
     pub(crate) base: &'a [u8],
     pub(crate) into: Vec<u8>,
     pub(crate) limit: u64,
 }
 
 impl ValueWriter<'_> {
-    /// Writes a value that stands alone: text without quotes, nothing for an empty value.
+    /// Writes a top-level value: text without quotes, nothing for an empty value.
     pub(crate) fn plain(&mut self, value: Value<'_>) -> Result<(), Error> {
         match value {
             Value::Empty => {}
@@ -148,7 +149,7 @@ impl ValueWriter<'_> {
         Ok(())
     }
 
-    /// Keys are sorted and of equal keys the last counts, as when Go writes a map.
+    /// Keys are sorted, and of equal keys the last one counts, as when Go encodes a map.
     fn json_map(&mut self, mut map: Reader<'_>, depth: u32) -> Result<(), Error> {
         let mut pairs = Vec::new();
         while let Some(field) = map.key()? {
@@ -209,7 +210,7 @@ impl ValueWriter<'_> {
     }
 }
 
-/// Writes a number as JavaScript does: an exponent only below 1e-6 and from 1e21 on.
+/// Writes a number as JavaScript does: with an exponent only below 1e-6 and from 1e21 on.
 fn write_double(number: f64, into: &mut Vec<u8>) {
     let size = number.abs();
     let _ = if number.is_nan() {
@@ -227,7 +228,8 @@ fn write_double(number: f64, into: &mut Vec<u8>) {
 fn write_base64(bytes: &[u8], into: &mut Vec<u8>) {
     let start = into.len();
     into.resize(start + bytes.len().div_ceil(3) * 4, 0);
-    // The room is exact, and too little room is the only way in which encoding can fail.
+    // The buffer has exactly the needed length, and a short buffer is the only cause of an encoding
+    // error.
     let written = STANDARD.encode_slice(bytes, &mut into[start..]).unwrap_or(0);
     into.truncate(start + written);
 }

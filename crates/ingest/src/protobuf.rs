@@ -1,13 +1,13 @@
-//! A pull decoder of protobuf's wire format over a slice. Nothing is allocated.
+//! A pull decoder of protobuf's wire format over a slice. It allocates nothing.
 //!
-//! Positions are offsets into the whole message, also in a nested one, so that they can become
-//! spans of the arena. Unknown fields are skipped; groups, which no protocol here uses, are refused.
+//! Positions are offsets into the complete message, also inside a nested one, so that they can become
+//! spans of the arena. Unknown fields are skipped. Groups are refused: no protocol here uses them.
 
 use sandur_model::Span;
 
 use crate::error::Error;
 
-/// How a field's value is coded.
+/// The wire type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Varint,
@@ -24,13 +24,13 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a whole message.
+    /// Returns a reader of a complete message.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next field's number and coding; `None` at the end of the message.
-    #[inline(always)] // the caller matches on it at once: out of line it costs a tenth of a request
+    /// Returns the next field's number and wire type; `None` at the end of the message.
+    #[inline(always)] // callers match on the result at once; a call costs 10 % of the time of a request
     pub(crate) fn key(&mut self) -> Result<Option<(u32, Wire)>, Error> {
         if self.at == self.bytes.len() {
             return Ok(None);
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
             1 => Wire::Fixed64,
             2 => Wire::Bytes,
             5 => Wire::Fixed32,
-            _ => return Err(self.error("a wire type that is not used (a group?)")),
+            _ => return Err(self.error("an unsupported wire type (a group?)")),
         };
         match u32::try_from(key >> 3) {
             Ok(field) if field > 0 => Ok(Some((field, wire))),
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A variable-length integer.
+    /// Reads a variable-length integer.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u64, Error> {
         match self.bytes.get(self.at) {
@@ -70,73 +70,73 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(self.error("an integer is cut off or too long"))
+        Err(self.error("an integer is truncated or too long"))
     }
 
-    /// A length-delimited value as a span.
+    /// Reads a length-delimited value as a span.
     #[inline]
     pub(crate) fn span(&mut self) -> Result<Span, Error> {
         let len = self.varint()?;
         if len > (self.bytes.len() - self.at) as u64 {
-            return Err(self.error("more bytes are announced than are left"));
+            return Err(self.error("a length exceeds the rest of the message"));
         }
         let span = Span { start: self.at as u32, len: len as u32 };
         self.at += len as usize;
         Ok(span)
     }
 
-    /// A length-delimited value as a nested message.
+    /// Reads a length-delimited value as a nested message.
     #[inline]
     pub(crate) fn message(&mut self) -> Result<Reader<'a>, Error> {
         let span = self.span()?;
         Ok(self.nested(span))
     }
 
-    /// The nested message at `span`, which this reader has given out.
+    /// Returns a reader of the nested message at `span`, which this reader has returned.
     pub(crate) fn nested(&self, span: Span) -> Reader<'a> {
         Reader { bytes: &self.bytes[..span.end()], at: span.start as usize }
     }
 
-    /// The bytes of a span that this reader has given out.
+    /// Returns the bytes of a span that this reader has returned.
     pub(crate) fn bytes_of(&self, span: Span) -> &'a [u8] {
         &self.bytes[span.start as usize..span.end()]
     }
 
-    /// What is left of the message.
+    /// Returns the rest of the message.
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
-    /// Where the reader stands, as an offset into the whole message.
+    /// Returns the reader's position, as an offset into the complete message.
     #[inline]
     pub(crate) fn position(&self) -> u32 {
         self.at as u32
     }
 
-    /// Whether nothing is left.
+    /// Whether the reader is at the end of the message.
     #[inline]
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
-    /// Eight bytes, little endian.
+    /// Reads eight bytes, little-endian.
     pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Four bytes, little endian.
+    /// Reads four bytes, little-endian.
     pub(crate) fn fixed32(&mut self) -> Result<u32, Error> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let array = self.bytes[self.at..].first_chunk().copied();
-        let array = array.ok_or_else(|| self.error("a number is cut off"))?;
+        let array = array.ok_or_else(|| self.error("a number is truncated"))?;
         self.at += N;
         Ok(array)
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     #[inline]
     pub(crate) fn skip(&mut self, wire: Wire) -> Result<(), Error> {
         match wire {
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The first length-delimited value of a field; the reader stays where it is.
+    /// Returns the first length-delimited value of a field; the reader does not move.
     pub(crate) fn find(&self, field: u32) -> Result<Option<Span>, Error> {
         let mut reader = *self;
         while let Some((number, wire)) = reader.key()? {
@@ -191,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_impossible_is_refused() {
+    fn truncated_and_invalid_fields_are_refused() {
         let broken: [&[u8]; 8] = [
             b"\x08",                                             // no value
             b"\x08\xff",                                         // half an integer
             b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", // eleven bytes
-            b"\x0a\x05abc",                                      // five announced, three there
+            b"\x0a\x05abc",                                      // length 5, but 3 bytes follow
             b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",         // a huge length
             b"\x09\0\0\0",                                       // half a number
             b"\x0b",                                             // a group

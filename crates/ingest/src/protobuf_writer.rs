@@ -1,13 +1,13 @@
-//! Writes protobuf's wire format: what the JSON decoders translate into.
+//! Writes protobuf's wire format, which the JSON decoders translate to.
 //!
-//! A nested message is written in place: its length is left open with a padded varint of five
-//! bytes and filled in when the message is closed, so nothing is copied twice.
+//! A nested message is written in place. Its length is reserved as a padded varint of five bytes and
+//! filled in when the message is closed, so no bytes are copied twice.
 
 use crate::error::Error;
 use crate::memory::Meter;
 
-/// Appends fields to a buffer. When there is no memory for more, nothing more is written, and
-/// [`Writer::into_bytes`] says so.
+/// Appends fields to a buffer. After a failed reservation it writes nothing more, and
+/// [`Writer::into_bytes`] returns the error.
 #[derive(Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
@@ -15,18 +15,18 @@ pub(crate) struct Writer {
     short: Option<Error>,
 }
 
-/// A message whose length is not known yet.
+/// A nested message whose length is not known yet.
 #[must_use = "a message must be closed"]
 pub(crate) struct Open {
     start: usize,
     length_at: usize,
 }
 
-/// Bytes of a padded length: five groups of seven bits reach beyond 4 GiB.
+/// Bytes of a padded length: five groups of seven bits, enough for more than 4 GiB.
 const LENGTH_BYTES: usize = 5;
 
 impl Writer {
-    /// A writer with room for `capacity` bytes.
+    /// Returns a writer with room for `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize, memory: &Meter) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         memory.widen(&mut bytes, capacity, capacity)?;
@@ -54,32 +54,32 @@ impl Writer {
         self.put(&[value as u8]);
     }
 
-    /// An integer field.
+    /// Writes an integer field.
     pub(crate) fn varint(&mut self, field: u32, value: u64) {
         self.key(field, 0);
         self.raw_varint(value);
     }
 
-    /// A field of eight bytes.
+    /// Writes a field of eight bytes.
     pub(crate) fn fixed64(&mut self, field: u32, value: u64) {
         self.key(field, 1);
         self.put(&value.to_le_bytes());
     }
 
-    /// A field of four bytes.
+    /// Writes a field of four bytes.
     pub(crate) fn fixed32(&mut self, field: u32, value: u32) {
         self.key(field, 5);
         self.put(&value.to_le_bytes());
     }
 
-    /// A field of text or bytes.
+    /// Writes a field of text or bytes.
     pub(crate) fn bytes(&mut self, field: u32, value: &[u8]) {
         self.key(field, 2);
         self.raw_varint(value.len() as u64);
         self.put(value);
     }
 
-    /// Starts a nested message or a text that is written piece by piece.
+    /// Starts a nested message, or a text that is written in pieces.
     pub(crate) fn open(&mut self, field: u32) -> Open {
         let start = self.bytes.len();
         self.key(field, 2);
@@ -88,7 +88,7 @@ impl Writer {
         Open { start, length_at }
     }
 
-    /// Ends it.
+    /// Ends a nested message and fills in its length.
     pub(crate) fn close(&mut self, open: Open) {
         if self.short.is_some() {
             return;
@@ -101,17 +101,17 @@ impl Writer {
         }
     }
 
-    /// Takes the message back, with all that was written since.
+    /// Removes an open message with all that was written since.
     pub(crate) fn abandon(&mut self, open: Open) {
         self.bytes.truncate(open.start);
     }
 
-    /// Appends to the text that is open.
+    /// Appends to the open text.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.put(bytes);
     }
 
-    /// The message, if there was memory for all of it.
+    /// Returns the message, or the error if memory was short.
     pub(crate) fn into_bytes(self) -> Result<Vec<u8>, Error> {
         match self.short {
             Some(error) => Err(error),
@@ -126,7 +126,7 @@ mod tests {
     use crate::protobuf::{Reader, Wire};
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_fields_are_read_back() {
         let mut writer = Writer::default();
         writer.varint(1, u64::MAX);
         let outer = writer.open(2);

@@ -1,9 +1,9 @@
-//! The ingestion rates of each tenant: a token bucket over raw bytes (lines and their metadata), another over
+//! Ingestion rates of tenants: one token bucket over raw bytes (lines and their metadata), another over
 //! samples.
 //!
-//! A request is taken whole or refused whole. A request larger than the burst can never pass, and
-//! its text says so. Time comes in as the monotonic clock's reading; a reading that is older than
-//! the last one adds nothing. Full buckets are the same as no buckets, so idle tenants are forgotten.
+//! A request is accepted or refused as a unit. A request larger than the burst can never pass, and the
+//! message says so. Time is the reading of the monotonic clock; a reading older than the last one adds no
+//! tokens. A full bucket is equivalent to none, so idle tenants are forgotten.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,22 +12,22 @@ use foldhash::{HashMap, HashMapExt};
 use sandur_base::ErrorKind;
 use sandur_model::{Limits, MetricLimits, TenantId};
 
-/// Tenants with a bucket, above which full buckets are dropped. When all are in use, a tenant beyond
-/// the number is only held to its burst.
+/// Most tenants with a bucket; at this number full buckets are dropped. If all are in use, a further
+/// tenant is limited only by its burst.
 const BUCKETS_MAX: usize = 10_000;
 
-/// A request above the tenant's rate. Nothing of it was kept; it may be sent again later.
+/// A request above the tenant's rate. None of it was kept; the client may send it again later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "ingestion rate limit exceeded for user {tenant} (limit: {limit} bytes/sec, burst: {burst} bytes) while \
      attempting to ingest '{lines}' lines totaling '{bytes}' bytes, {remedy}"
 )]
 pub struct RateLimited {
-    /// Whose limit it is.
+    /// The tenant whose limit is exceeded.
     pub tenant: TenantId,
     /// `ingestion_rate` in bytes per second.
     pub limit: u64,
-    /// Bytes that may be sent at once.
+    /// Most bytes that may be sent at once.
     pub burst: u64,
     /// Lines of the request.
     pub lines: u64,
@@ -37,14 +37,14 @@ pub struct RateLimited {
 }
 
 impl RateLimited {
-    /// The kind that decides the status code: the same request may pass later.
+    /// Returns the kind that decides the status code: the same request may pass later.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::RateLimited
     }
 }
 
-/// A request with more samples than the tenant's rate allows. Nothing of it was kept; it may be sent again
-/// later.
+/// A request with more samples than the tenant's rate allows. None of it was kept; the client may send it
+/// again later.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the request has been rejected because the tenant exceeded the ingestion rate limit, set to {limit} \
@@ -56,14 +56,14 @@ impl RateLimited {
 pub struct SamplesRateLimited {
     /// `ingestion_rate` in samples per second.
     pub limit: u64,
-    /// Samples that may be sent at once.
+    /// Most samples that may be sent at once.
     pub burst: u64,
     /// Samples, histograms, exemplars and metadata of the request.
     pub items: u64,
 }
 
 impl SamplesRateLimited {
-    /// The kind that decides the status code: the same request may pass later.
+    /// Returns the kind that decides the status code: the same request may pass later.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::RateLimited
     }
@@ -80,9 +80,9 @@ type Buckets = HashMap<TenantId, Bucket>;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    /// Bytes or samples that may be taken now.
+    /// Bytes or samples that are available at time `at`.
     tokens: f64,
-    /// When `tokens` was right.
+    /// Monotonic time of the last update of `tokens`.
     at: Duration,
 }
 
@@ -93,8 +93,8 @@ impl Default for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Takes the lines and raw bytes of a request from the tenant's bucket, or refuses them.
-    /// `now` is the monotonic clock.
+    /// Takes the raw bytes of a request from the tenant's bucket, or refuses the request. `now` is the
+    /// monotonic time.
     pub fn take(
         &self,
         tenant: &TenantId,
@@ -115,7 +115,8 @@ impl RateLimiter {
         Err(RateLimited { tenant: tenant.clone(), limit, burst, lines, bytes, remedy })
     }
 
-    /// Takes the samples of a request, and what else it counts, from the tenant's bucket, or refuses them.
+    /// Takes the samples, exemplars and metadata of a request from the tenant's bucket, or refuses the
+    /// request.
     pub fn take_samples(
         &self,
         tenant: &TenantId,
@@ -132,12 +133,12 @@ impl RateLimiter {
     }
 }
 
-/// The burst; what a second allows when it is not set.
+/// Returns the burst; when it is 0, one second's worth of the limit.
 fn or_second(burst: u64, limit: u64) -> u64 {
     if burst == 0 { limit } else { burst }
 }
 
-/// Whether the tenant's bucket has so much; if so it is taken.
+/// Takes `amount` tokens from the tenant's bucket if it has as many, and returns whether it did.
 fn grant(
     buckets: &Mutex<Buckets>,
     tenant: &TenantId,
@@ -180,23 +181,23 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_empties_and_fills_with_time() {
+    fn a_bucket_is_emptied_and_refilled_over_time() {
         let limiter = RateLimiter::default();
         let limits = Limits { ingestion_rate: 100, ingestion_burst: 150, ..Limits::default() };
         let take = |at: Duration, bytes| limiter.take(&tenant("a"), &limits, at, (1, bytes));
         assert!(take(SECOND, 150).is_ok());
         assert!(take(SECOND, 1).is_err());
-        assert!(take(SECOND * 2, 101).is_err()); // refused whole: nothing is taken
+        assert!(take(SECOND * 2, 101).is_err()); // refused as a unit: nothing is taken
         assert!(take(SECOND * 2, 100).is_ok());
         assert!(take(SECOND, 1).is_err()); // an older clock adds nothing
         assert!(take(SECOND * 60, 150).is_ok()); // never more than the burst
         assert!(take(SECOND * 60, 1).is_err());
-        assert!(limiter.take(&tenant("b"), &limits, SECOND, (1, 150)).is_ok()); // tenants are apart
+        assert!(limiter.take(&tenant("b"), &limits, SECOND, (1, 150)).is_ok()); // buckets are per tenant
         assert!(limiter.take(&tenant("a"), &Limits::default(), SECOND, (1, u64::MAX)).is_ok());
     }
 
     #[test]
-    fn the_text_names_limit_and_remedy() {
+    fn the_message_names_limit_and_remedy() {
         let limiter = RateLimiter::default();
         let limits = Limits { ingestion_rate: 100, ..Limits::default() };
         let error = limiter.take(&tenant("a"), &limits, SECOND, (3, 101)).unwrap_err();

@@ -1,34 +1,34 @@
-//! What was left out of a batch and why: counts for metrics, and the text that the client reads.
+//! The refused entries of a request and why: counts for metrics, and the text that the client reads.
 //!
-//! The reasons carry the names of Loki's and Mimir's `discarded_samples_total`, and the text is written as
-//! Loki writes it: equal messages are counted. At most [`TEXTS_MAX`] different messages are kept, each of at
-//! most [`TEXT_LENGTH_MAX`] bytes; the rest is counted.
+//! The reasons have the names in Loki's and Mimir's `discarded_samples_total`. The text has Loki's form:
+//! equal messages are written once with a count. At most [`TEXTS_MAX`] different messages are kept, each
+//! of at most [`TEXT_LENGTH_MAX`] bytes; further ones are only counted.
 //!
-//! Which entries were refused is kept too, in runs of neighbours: at most [`RUNS_MAX`], which take less
-//! memory than the entries would have taken had they been accepted.
+//! The positions of refused entries are kept too, as runs of neighbours: at most [`RUNS_MAX`]. A run
+//! takes less memory than its entries would have taken if they had been accepted.
 
 use std::fmt::Write;
 
 use sandur_model::StreamId;
 
-/// Different messages that are kept.
+/// Most different messages that are kept.
 const TEXTS_MAX: usize = 10;
-/// Bytes of one message: a stream's labels may be long.
+/// Most bytes of one message: a stream's labels may be long.
 const TEXT_LENGTH_MAX: usize = 2 << 10;
-/// Runs of refused entries that are kept.
+/// Most runs of refused entries that are kept.
 pub const RUNS_MAX: usize = 10_000;
 
 /// Why an entry, or all entries of a stream, were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The label text cannot be read.
+    /// The label text cannot be parsed.
     InvalidLabels,
     /// The stream has no label.
     MissingLabels,
     /// The stream has more labels than allowed.
     TooManyLabels,
-    /// The path of Graphite's has more nodes than allowed.
+    /// The Graphite path has more nodes than allowed.
     TooManyNodes,
     /// A label's name is too long.
     LabelNameTooLong,
@@ -50,36 +50,36 @@ pub enum Reason {
     SampleTooOld,
     /// The series has no metric name.
     MissingMetricName,
-    /// The metric's name is no name.
+    /// The metric name is invalid.
     MetricNameInvalid,
-    /// A label's value is no UTF-8.
+    /// A label's value is not UTF-8.
     LabelValueInvalid,
-    /// The parts of a native histogram do not fit each other.
+    /// The parts of a native histogram contradict each other.
     InvalidHistogram,
     /// The native histogram has more buckets than allowed.
     TooManyBuckets,
-    /// The labels of an exemplar are missing, too long or no UTF-8.
+    /// The labels of an exemplar are missing, too long or not UTF-8.
     InvalidExemplar,
     /// The tenant has as many series in memory as allowed.
     TooManySeries,
-    /// The sample cannot be read.
+    /// The sample cannot be parsed.
     InvalidSample,
     /// The data point is of a kind or temporality that is not accepted.
     UnsupportedPoint,
     /// The point of delta temporality is not newer than its series.
     DeltaOutOfOrder,
-    /// The point of delta temporality began to count before its series.
+    /// The point of delta temporality has a start before that of its series.
     DeltaOlderStart,
-    /// As many series of delta temporality are added up as allowed.
+    /// The tenant has reached its limit of series of delta temporality, or there is no memory.
     TooManyDeltaStreams,
-    /// The series has another value for the same instant.
+    /// The series has another value for the same timestamp.
     DuplicateSample,
     /// The timestamp cannot be stored, whatever the limits are.
     TimestampOutOfRange,
 }
 
 impl Reason {
-    /// Every reason, in the order of its number.
+    /// Every reason, in the order of its discriminant.
     pub const EVERY: [Self; 27] = [
         Self::InvalidLabels,
         Self::MissingLabels,
@@ -110,7 +110,7 @@ impl Reason {
         Self::TimestampOutOfRange,
     ];
 
-    /// The name for metrics, as Loki has it.
+    /// Returns the reason's name in metrics, which is Loki's.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidLabels => "invalid_labels",
@@ -144,14 +144,14 @@ impl Reason {
     }
 }
 
-/// How much was refused.
+/// Refused lines and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     lines: u64,
     bytes: u64,
 }
 
-/// One message and how often it came up.
+/// One message and how often it occurred.
 #[derive(Clone, Debug)]
 struct Told {
     cause: Cause,
@@ -159,61 +159,61 @@ struct Told {
     times: u64,
 }
 
-/// What decides whether two messages are equal, so that repeated ones need not be written.
+/// Decides whether two messages are equal, so that repeated ones need not be formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     pub(crate) reason: Reason,
-    /// The stream, or a hash of what it was sent as.
+    /// The stream's id, or a hash of its name as sent.
     pub(crate) stream: StreamId,
-    /// The number in the message: seconds, bytes, pairs.
+    /// The number in the message: seconds, bytes or pairs.
     pub(crate) number: i64,
 }
 
 /// Neighbouring entries of a request that were refused for the same reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first, counted from 0 through all streams of the request.
+    /// Position of the first entry, counted from 0 across all streams of the request.
     pub first: u32,
-    /// How many.
+    /// Number of entries.
     pub count: u32,
-    /// Why.
+    /// The common reason.
     pub reason: Reason,
 }
 
-/// The refused part of a request. Empty when everything was accepted.
+/// The refused part of a request. Empty when all entries were accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Refused {
     counts: [Count; Reason::EVERY.len()],
     told: Vec<Told>,
     untold: u64,
     runs: Vec<Run>,
-    /// Whether there were more runs than are kept.
+    /// Whether entries were refused that no run names.
     has_more_runs: bool,
 }
 
 impl Refused {
-    /// Whether everything was accepted.
+    /// Whether all entries were accepted.
     pub fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
 
-    /// Refused lines.
+    /// Returns the number of refused lines.
     pub fn lines(&self) -> u64 {
         self.counts.iter().map(|c| c.lines).sum()
     }
 
-    /// Refused lines and their bytes (line and structured metadata) by reason, without zeros.
+    /// Returns refused lines and their bytes (line and structured metadata) by reason, without zeros.
     pub fn by_reason(&self) -> impl Iterator<Item = (Reason, u64, u64)> {
         let counted = Reason::EVERY.into_iter().zip(self.counts);
         counted.filter(|(_, c)| *c != Count::default()).map(|(reason, c)| (reason, c.lines, c.bytes))
     }
 
-    /// Which entries were refused; `None` when they are scattered over more than [`RUNS_MAX`] runs.
+    /// Returns the positions of the refused entries; `None` when they form more than [`RUNS_MAX`] runs.
     pub fn runs(&self) -> Option<&[Run]> {
         (!self.has_more_runs).then_some(&self.runs)
     }
 
-    /// The plain-text body that tells the client; `None` when everything was accepted.
+    /// Returns the plain-text body for the client; `None` when all entries were accepted.
     pub fn text(&self) -> Option<String> {
         if self.told.is_empty() {
             return None;
@@ -234,14 +234,14 @@ impl Refused {
         Some(all)
     }
 
-    /// Counts lines and bytes that are left out for a reason.
+    /// Counts refused lines and bytes.
     pub(crate) fn count(&mut self, reason: Reason, lines: u64, bytes: u64) {
         let count = &mut self.counts[reason as usize];
         count.lines += lines;
         count.bytes += bytes;
     }
 
-    /// Adds what was refused of another part of the request, whose entries are counted as those of this one.
+    /// Adds the refusals of another part of the same request; positions of both count across the request.
     pub fn add(&mut self, other: Self) {
         for Run { first, count, reason } in other.runs {
             self.note(reason, first, count);
@@ -262,7 +262,7 @@ impl Refused {
         }
     }
 
-    /// Notes which entries are left out; the bytes that this took.
+    /// Records the positions of refused entries, and returns the bytes of memory that this took.
     pub(crate) fn note(&mut self, reason: Reason, first: u32, count: u32) -> u64 {
         if count == 0 {
             return 0;
@@ -279,8 +279,8 @@ impl Refused {
         0
     }
 
-    /// Notes entries that are left out after all others were noted; positions rise. An entry that was noted
-    /// before keeps its first reason.
+    /// Records entries that are refused after all others were recorded; `positions` ascend. An entry that
+    /// was recorded before keeps its first reason.
     pub(crate) fn note_later(&mut self, reason: Reason, positions: impl Iterator<Item = u32>) {
         self.runs.sort_unstable_by_key(|run| run.first);
         let known = self.runs.clone();
@@ -295,17 +295,17 @@ impl Refused {
         self.runs.sort_unstable_by_key(|run| run.first);
     }
 
-    /// Says that it is not known of all entries which were refused.
+    /// Marks that the positions of some refused entries are not known.
     pub(crate) fn note_unnamed(&mut self) {
         self.has_more_runs = true;
     }
 
-    /// Counts refusals that the client is not told about one by one.
+    /// Counts refusals for which the client reads no message of their own.
     pub(crate) fn tell_others(&mut self, times: u64) {
         self.untold += times;
     }
 
-    /// Tells the client about one refusal; `text` is called only for a message that is kept.
+    /// Adds one refusal to the client's text; calls `text` only for a message that is kept.
     pub(crate) fn tell(&mut self, cause: Cause, text: impl FnOnce() -> String) {
         if let Some(told) = self.told.iter_mut().find(|t| t.cause == cause) {
             told.times += 1;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_stands_alone_and_many_are_grouped() {
+    fn a_single_message_has_no_count_and_equal_ones_are_grouped() {
         let mut refused = Refused::default();
         assert_eq!((refused.is_empty(), refused.text()), (true, None));
         refused.tell(cause(Reason::LineTooLong, 5), || "too long".to_owned());
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_entries_are_known_by_runs_up_to_a_bound() {
+    fn positions_of_refused_entries_are_kept_up_to_a_bound() {
         let mut refused = Refused::default();
         refused.note(Reason::TooOld, 3, 1);
         refused.note(Reason::TooOld, 4, 2);
@@ -368,12 +368,12 @@ mod tests {
         for n in 0..RUNS_MAX as u32 {
             refused.note(Reason::TooOld, 10 + 2 * n, 1);
         }
-        assert_eq!(refused.runs(), None, "half of the truth would pass for all of it");
+        assert_eq!(refused.runs(), None, "incomplete runs are not returned");
         assert_eq!(refused.runs.len(), RUNS_MAX);
     }
 
     #[test]
-    fn entries_that_are_refused_later_are_named_once_and_in_order() {
+    fn later_refusals_are_recorded_once_and_in_order() {
         let mut refused = Refused::default();
         refused.note(Reason::TooOld, 3, 2);
         refused.note(Reason::TooOld, 8, 1);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_parts_are_joined_and_none_of_them_is_forgotten() {
+    fn runs_of_all_parts_of_a_request_are_kept() {
         let (mut all, mut part) = (Refused::default(), Refused::default());
         all.note(Reason::TooOld, 3, 1);
         part.note(Reason::TooOld, 4, 1);

@@ -1,4 +1,4 @@
-//! The outside of a request: headers, size, encoding; and what a decoded request is.
+//! Headers, size and encoding of a request, and the decoded request.
 
 use bytes::Bytes;
 use sandur_model::{Arena, ArenaCodec, Limits, LogBatch, TenantId};
@@ -9,7 +9,7 @@ use crate::refused::Refused;
 use crate::text::ADDRESSABLE_MAX;
 use crate::{decompress, snappy};
 
-/// The headers that say how a body is to be read.
+/// The headers that determine how a body is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PushHeaders<'a> {
     /// `Content-Type`, parameters included; absent means protobuf.
@@ -18,25 +18,25 @@ pub struct PushHeaders<'a> {
     pub content_encoding: Option<&'a str>,
 }
 
-/// A request as it came, beside its body.
+/// A request without its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Push<'a> {
-    /// Whose it is.
+    /// The tenant that the request writes to.
     pub tenant: &'a TenantId,
     /// The tenant's limits.
     pub limits: &'a Limits,
     /// The wall clock in nanoseconds since the epoch.
     pub now_ns: i64,
-    /// How the body is to be read.
+    /// The headers of the body.
     pub headers: PushHeaders<'a>,
 }
 
-/// What a request held.
+/// The contents of a request.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     /// The accepted entries.
     pub batch: LogBatch,
-    /// What was left out.
+    /// The refused entries.
     pub refused: Refused,
     /// Accepted lines.
     pub lines: u64,
@@ -44,18 +44,18 @@ pub struct Decoded {
     pub bytes: u64,
 }
 
-/// The serialisation of a request.
+/// The serialization of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Protobuf,
     Json,
 }
 
-/// What the endpoints read, for messages.
+/// The accepted content types, for messages.
 const ACCEPTED_TYPES: &str = "application/x-protobuf or application/json";
 
 impl PushHeaders<'_> {
-    /// The serialisation that the content type names.
+    /// Returns the serialization that the content type names.
     pub(crate) fn format(&self) -> Result<Format, Error> {
         let sent = self.content_type.unwrap_or("").trim();
         let essence = sent.split(';').next().unwrap_or("").trim();
@@ -70,7 +70,7 @@ impl PushHeaders<'_> {
         }
     }
 
-    /// The encoding in lower case; empty for none.
+    /// Returns the encoding in lower case; empty for none.
     fn encoding(&self) -> String {
         let encoding = self.content_encoding.unwrap_or("").trim().to_ascii_lowercase();
         if encoding == "identity" { String::new() } else { encoding }
@@ -82,19 +82,19 @@ impl PushHeaders<'_> {
     }
 }
 
-/// An opened body: what the decoders read and what the arena will be made of.
+/// A decompressed body: the decoders' input, from which the arena is made.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// The body as it came.
+    /// The body as received.
     Plain(Bytes),
     /// The body after decompression or translation.
     Opened(Vec<u8>),
-    /// The body after decompression, and the snappy block that it came in.
+    /// The body after decompression, and the snappy block that held it.
     Snappy { plain: Vec<u8>, block: Bytes },
 }
 
 impl Body {
-    /// The bytes to decode.
+    /// Returns the bytes to decode.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Plain(bytes) => bytes,
@@ -102,7 +102,7 @@ impl Body {
         }
     }
 
-    /// The arena of the body followed by the text that was added while decoding.
+    /// Returns the arena: the body followed by the text that was added while decoding.
     pub(crate) fn into_arena(self, tail: &[u8], memory: &Meter) -> Result<Arena, Error> {
         Ok(match self {
             Self::Plain(bytes) if tail.is_empty() => Arena { bytes, compressed: None },
@@ -126,7 +126,7 @@ impl Body {
         })
     }
 
-    /// The body in its protobuf form.
+    /// Returns the body in its protobuf form.
     pub(crate) fn translated(
         self,
         translate: impl FnOnce(&[u8], &Meter) -> Result<Vec<u8>, Error>,
@@ -140,7 +140,8 @@ impl Body {
     }
 }
 
-/// Appends exactly: a body that doubles its room for a short tail would be held so in the head.
+/// Appends with exact capacity: the head keeps the buffer, so doubling it for a short tail would waste
+/// memory.
 fn append(plain: &mut Vec<u8>, tail: &[u8], memory: &Meter) -> Result<(), Error> {
     let most = plain.len() + tail.len();
     memory.widen(plain, tail.len(), most)?;
@@ -148,7 +149,7 @@ fn append(plain: &mut Vec<u8>, tail: &[u8], memory: &Meter) -> Result<(), Error>
     Ok(())
 }
 
-/// Plain bytes that a body of the tenant may have.
+/// Returns the most plain bytes that a body of the tenant may have.
 pub(crate) fn plain_limit(limits: &Limits) -> u64 {
     match limits.max_decompressed_size {
         0 => ADDRESSABLE_MAX,
@@ -156,7 +157,7 @@ pub(crate) fn plain_limit(limits: &Limits) -> u64 {
     }
 }
 
-/// Fails when a body is larger than the tenant's limits.
+/// Fails when a body is larger than the tenant's limit.
 pub(crate) fn check_size(limits: &Limits, body: &[u8]) -> Result<(), Error> {
     let (size, limit) = (body.len() as u64, limits.max_body_size);
     if limit > 0 && size > limit {
@@ -168,7 +169,8 @@ pub(crate) fn check_size(limits: &Limits, body: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens the body of a Loki push: protobuf is a snappy block, whatever encoding is around it.
+/// Decompresses the body of a Loki push. A protobuf body is a snappy block, whichever encoding encloses
+/// it.
 pub(crate) fn open_loki(
     headers: PushHeaders<'_>,
     limits: &Limits,
@@ -197,10 +199,10 @@ pub(crate) fn open_loki(
 }
 
 const OTLP_ENCODINGS: &str = "gzip, zstd, deflate, zlib, lz4, snappy, x-snappy-framed or none";
-/// What a stream of snappy's framing format begins with.
+/// The first bytes of a stream of snappy's framing format.
 const SNAPPY_STREAM: &[u8] = b"\xff\x06\0\0sNaPpY";
 
-/// Opens the body of an OTLP request: what collectors' exporters can be set to send.
+/// Decompresses the body of an OTLP request, in any encoding that the collectors' exporters can send.
 pub(crate) fn open_otlp(
     headers: PushHeaders<'_>,
     limits: &Limits,
@@ -211,7 +213,7 @@ pub(crate) fn open_otlp(
     Ok((format, open_text(headers, limits, body, memory)?))
 }
 
-/// Opens a body that may be compressed in any of these ways, whatever its format is.
+/// Decompresses a body in any of these encodings, whatever its format is.
 pub(crate) fn open_text(
     headers: PushHeaders<'_>,
     limits: &Limits,
@@ -226,7 +228,7 @@ pub(crate) fn open_text(
         "deflate" | "zlib" => Body::Opened(decompress::deflate(&body, limit, memory)?),
         "zstd" => Body::Opened(decompress::zstd(&body, limit, memory)?),
         "lz4" => Body::Opened(decompress::lz4(&body, limit, memory)?),
-        // collectors of before 2025 send the framing format under the block format's name
+        // Collectors from before 2025 send the framing format under the block format's name.
         "snappy" | "x-snappy-framed" if body.starts_with(SNAPPY_STREAM) => {
             Body::Opened(decompress::framed_snappy(&body, limit, memory)?)
         }
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_encodings_are_checked_first() {
+    fn the_size_and_the_encoding_are_checked() {
         let limits = Limits { max_body_size: 4, max_decompressed_size: 8, ..Limits::default() };
         let body = Bytes::from_static(b"12345");
         let error =
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_of_snappy_are_told_apart() {
+    fn both_snappy_formats_are_recognized() {
         let block = snap::raw::Encoder::new().compress_vec(b"body").unwrap();
         let mut framed = snap::write::FrameEncoder::new(Vec::new());
         std::io::Write::write_all(&mut framed, b"body").unwrap();
@@ -292,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arena_is_the_body_and_the_tail() {
+    fn the_arena_is_the_body_followed_by_the_tail() {
         let block: Bytes = snap::raw::Encoder::new().compress_vec(b"body").unwrap().into();
         let arena = Body::Snappy { plain: b"body".to_vec(), block: block.clone() }
             .into_arena(b"", &Meter::default())

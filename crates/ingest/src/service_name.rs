@@ -1,16 +1,16 @@
-//! Discovery of `service_name`, the label that Grafana's log browser is built around.
+//! Discovers `service_name`, the label on which Grafana's log browser is based.
 //!
-//! A stream without it gets the value of the first label of the tenant's list that it has, else
-//! `unknown_service`. The label becomes part of the stream's identity. An empty list adds nothing.
+//! A stream without this label gets the value of the first label in the tenant's list that it has, or
+//! else `unknown_service`. The label becomes part of the stream's identity. An empty list adds nothing.
 
 use sandur_model::Labels;
 
 /// The discovered label.
 pub(crate) const SERVICE_NAME: &str = "service_name";
-/// Its value when no label of the list is there.
+/// The value when the stream has no label of the list.
 pub(crate) const UNKNOWN_SERVICE: &str = "unknown_service";
 
-/// The labels with `service_name`, found by the tenant's list.
+/// Returns the labels with `service_name`, discovered by the tenant's list.
 pub(crate) fn discover(labels: Labels, list: &[String]) -> Labels {
     if list.is_empty() || labels.get(SERVICE_NAME).is_some() {
         return labels;
@@ -20,7 +20,8 @@ pub(crate) fn discover(labels: Labels, list: &[String]) -> Labels {
     Labels::from_pairs(labels.iter().chain(added))
 }
 
-/// Whether the labels hold the label that is often added and therefore not counted.
+/// Whether the labels hold `service_name`, which is often added and therefore does not count toward the
+/// limit.
 pub(crate) fn has_service_name(labels: &Labels) -> bool {
     labels.get(SERVICE_NAME).is_some()
 }
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_label_of_the_list_decides() {
+    fn the_first_label_of_the_list_becomes_the_service_name() {
         let list = ["service".to_owned(), "app".to_owned(), "job".to_owned()];
         for (sent, kept) in [
             (r#"{job="j", app="a"}"#, r#"{app="a", job="j", service_name="a"}"#),

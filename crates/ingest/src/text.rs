@@ -1,17 +1,18 @@
-//! The text of a batch while it is built: the opened request and what is appended to it.
+//! The text of a batch that is being built: the decompressed request (base) and the text appended to it
+//! (tail).
 //!
-//! Spans are offsets into the base followed by the tail, which is what the arena will be. A span
-//! never crosses from one to the other. Base and tail together never exceed the limit.
+//! Spans are offsets into the base followed by the tail, which together become the arena. A span never
+//! crosses from one to the other. Base and tail together never exceed the limit.
 
 use sandur_model::Span;
 
 use crate::error::Error;
 use crate::memory::Meter;
 
-/// Bytes that a span can reach.
+/// Most bytes that spans can address.
 pub(crate) const ADDRESSABLE_MAX: u64 = u32::MAX as u64;
 
-/// The opened request, borrowed, and the text that is added to it.
+/// The decompressed request, borrowed, and the text that is appended.
 pub(crate) struct Text<'a> {
     base: &'a [u8],
     memory: Meter,
@@ -20,7 +21,7 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Text over `base`, which may grow to `limit` bytes in all.
+    /// Returns a text over `base` that may grow to `limit` bytes in total.
     pub(crate) fn new(base: &'a [u8], limit: u64, memory: &Meter) -> Result<Self, Error> {
         if base.len() as u64 > ADDRESSABLE_MAX {
             return Err(Error::DecompressedTooLarge { limit: ADDRESSABLE_MAX });
@@ -29,12 +30,12 @@ impl<'a> Text<'a> {
         Ok(Self { base, memory: memory.clone(), tail: Vec::new(), limit })
     }
 
-    /// The request's own bytes.
+    /// Returns the bytes of the request.
     pub(crate) fn base(&self) -> &'a [u8] {
         self.base
     }
 
-    /// The bytes of a span.
+    /// Returns the bytes of a span.
     pub(crate) fn get(&self, span: Span) -> &[u8] {
         let (start, len) = (span.start as usize, span.len as usize);
         match start.checked_sub(self.base.len()) {
@@ -43,14 +44,14 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Adds bytes and says where they are.
+    /// Appends bytes and returns their span.
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<Span, Error> {
         self.memory.widen(&mut self.tail, bytes.len(), usize::MAX)?;
         self.append_with(|tail| tail.extend_from_slice(bytes))
     }
 
-    /// Adds what `write` appends. A single write, which is small, is bounded by its caller, the sum is
-    /// bounded here.
+    /// Appends what `write` writes and returns its span. The caller bounds a single write, which is
+    /// small; this function bounds the sum.
     pub(crate) fn append_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Span, Error> {
         let (from, room) = (self.tail.len(), self.tail.capacity());
         write(&mut self.tail);
@@ -62,7 +63,7 @@ impl<'a> Text<'a> {
         Ok(Span { start: (self.base.len() + from) as u32, len: (self.tail.len() - from) as u32 })
     }
 
-    /// What was added.
+    /// Returns the appended text.
     pub(crate) fn into_tail(self) -> Vec<u8> {
         self.tail
     }
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_reach_base_and_tail_and_the_sum_is_bounded() {
+    fn spans_address_base_and_tail_and_their_sum_is_bounded() {
         let mut text = Text::new(b"base", 10, &Meter::default()).unwrap();
         let tail = text.append(b"tail").unwrap();
         assert_eq!(text.get(Span { start: 1, len: 3 }), b"ase");

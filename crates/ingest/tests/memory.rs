@@ -1,9 +1,9 @@
-//! Goal: a decoder asks for all memory before it takes it, whatever the body holds and however it is packed.
+//! Goal: a decoder reserves all memory before it uses it, for any content and encoding of the body.
 //!
-//! Method: bodies that are small and hold much, of every protocol and encoding, decoded under a counting
-//! allocator and in memory that counts what was asked for: what was used at any moment never exceeds it by
-//! more than a slack. Then with too little memory: the request is refused, and little more than that was
-//! used.
+//! Method: small bodies with a large content, in every protocol and encoding, are decoded under a
+//! counting allocator with an owner of memory that counts reservations. The memory in use never exceeds
+//! the reservations by more than a slack. Then the owner has too little memory: the request is refused,
+//! and the memory in use exceeds the limit by no more than the slack.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ use wire::{NOON, tenant};
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
 
-/// What is used and not asked for: caches of the thread, texts of refusals, state of decoders.
+/// Memory that is used without a reservation: caches of the thread, texts of refusals, state of decoders.
 const SLACK: u64 = 3 << 20;
 
 struct Purse {
@@ -48,11 +48,11 @@ impl Memory for Purse {
     }
 
     fn give(&self, bytes: u64) {
-        self.held.set(self.held.get().checked_sub(bytes).expect("no more is given than was taken"));
+        self.held.set(self.held.get().checked_sub(bytes).expect("a decoder returns no more than it took"));
     }
 }
 
-/// Bytes of the batch.
+/// Returns the bytes of the batch.
 type Decoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<u64, Error>;
 
 struct Case {
@@ -62,7 +62,7 @@ struct Case {
     body: Bytes,
 }
 
-/// The outcome, the most that was asked for, what is asked for in the end, and the most that was used.
+/// Returns the outcome, the most bytes reserved, the bytes reserved at the end, and the most bytes used.
 fn decode(case: &Case, limit: u64) -> (Result<u64, Error>, u64, u64, u64) {
     let purse = Rc::new(Purse { limit, held: Cell::new(0), peak: Cell::new(0) });
     let metrics = MetricLimits { creation_grace_period: 0, ..MetricLimits::default() };
@@ -128,7 +128,7 @@ fn cases() -> Vec<Case> {
             field(1, &[field(1, name.as_bytes()), field(2, &field(2, b"l"))].concat())
         })
         .collect();
-    // Not so alike that the ratio of a bomb is reached.
+    // Different enough that the body stays below the maximum ratio of decompression.
     let stamp = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
     let entries: String =
         (0..300_000).map(|n| format!(r#"["1700000000000000000","a line of JSON {}"],"#, stamp(n))).collect();
@@ -181,7 +181,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// So little that what it keeps is within the slack.
+/// Small enough that the memory of its entries is within the slack.
 fn cache() -> SeriesCache {
     SeriesCache::new(64 << 10, 7)
 }
@@ -263,7 +263,7 @@ fn cases_of_samples() -> Vec<Case> {
 }
 
 #[test]
-fn no_decoder_uses_more_than_it_asked_for() {
+fn no_decoder_uses_more_memory_than_it_reserved() {
     for case in cases().into_iter().chain(cases_of_samples()) {
         let (outcome, asked, held, used) = decode(&case, u64::MAX);
         let batch = outcome.unwrap_or_else(|error| panic!("{}: {error}", case.name));
@@ -275,7 +275,7 @@ fn no_decoder_uses_more_than_it_asked_for() {
 }
 
 #[test]
-fn a_decoder_that_gets_no_memory_stops() {
+fn a_decoder_stops_when_a_reservation_fails() {
     for case in cases().into_iter().chain(cases_of_samples()) {
         let (_, asked, ..) = decode(&case, u64::MAX);
         let limit = asked / 4;

@@ -1,4 +1,5 @@
-//! A batch between adding up and its acknowledgement: the states that its series will have.
+//! A batch whose differences have become totals, until its outcome is known: it holds the new states of
+//! its series.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +16,22 @@ use crate::refused::{Cause, Reason};
 use crate::samples::labels_check::ShownSeries;
 use crate::samples::{DecodedSamples, DeltaSeries};
 
-/// The states that the series of a batch have once it is stored. Dropping it leaves them as they were, unless
-/// storing has begun.
+/// Holds the states that the series of a batch have once the batch is stored. Dropping it leaves the
+/// states unchanged, unless storing has begun.
 pub struct Added {
     tenant: Arc<Tenant>,
     work: HashMap<StreamId, Work>,
-    /// New series that count against the tenant's limit.
+    /// New series, which count against the tenant's limit.
     new: u64,
-    /// For what the states take beyond what is kept already.
+    /// Memory that the new states need beyond what the kept ones hold.
     memory: Reservation,
     now: Duration,
     outcome: Outcome,
-    /// Ends the turn when all else is done.
+    /// Released last, which ends this batch's turn.
     _place: Place,
 }
 
-/// What became of the batch.
+/// The outcome of the batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     NotStored,
@@ -38,12 +39,13 @@ enum Outcome {
     Stored,
 }
 
-/// A series of the batch.
+/// The states of one series before and after the batch.
 struct Work {
     before: Option<Stream>,
-    /// The state after the points so far; `None` while there is none, `Some(None)` when the series ended.
+    /// The state after the points so far; `None` before the first point, `Some(None)` when the series has
+    /// ended.
     after: Option<Option<Stream>>,
-    /// Whether there is no room for it.
+    /// Whether the limit or the memory leaves no room for it.
     is_refused: bool,
 }
 
@@ -53,17 +55,18 @@ impl Added {
         Self { tenant, work, new: 0, memory, now, outcome, _place: place }
     }
 
-    /// The batch is about to be stored: from now on nobody knows whether it is.
+    /// The batch is about to be stored: until [`Added::stored`] or [`Added::not_stored`] its outcome is
+    /// unknown.
     pub fn storing(&mut self) {
         self.outcome = Outcome::Unknown;
     }
 
-    /// It was not stored, and will not be.
+    /// The batch was not stored and will not be.
     pub fn not_stored(mut self) {
         self.outcome = Outcome::NotStored;
     }
 
-    /// It was stored.
+    /// The batch was stored.
     pub fn stored(mut self) {
         self.outcome = Outcome::Stored;
     }
@@ -117,7 +120,7 @@ impl Added {
         let Some(point) = point(batch, delta) else { return Ok(()) };
         let id = batch.series[delta.series as usize].id;
         let Some(work) = self.work.get_mut(&id) else { return Ok(()) };
-        // An end of what is not counted ends nothing, and needs no room.
+        // The end of a series that is not kept changes nothing and needs no room.
         if work.is_refused && point.difference.is_some() {
             return Err(Refused::NoRoom);
         }
@@ -135,7 +138,7 @@ impl Added {
         Ok(())
     }
 
-    /// Puts the states where they are kept.
+    /// Writes the new states to the tenant's table, according to the outcome.
     fn settle(&mut self) {
         let tenant = Arc::clone(&self.tenant);
         let mut table = tenant.table();
@@ -152,7 +155,7 @@ impl Added {
                     Some(Entry { stream, seen: self.now, before: Some(Box::new(work.before)) })
                 }
                 (None, true) => None,
-                // The series goes on as if it had not ended: its total is the same.
+                // The series continues as if it had not ended: its total is the same.
                 (None, false) => continue,
             };
             table.put(id, entry, &mut self.memory);
@@ -166,15 +169,15 @@ impl Drop for Added {
     }
 }
 
-/// Why a point is left out.
+/// Why a point is refused.
 enum Refused {
-    /// The reason, and the time of the point.
+    /// The reason, and the time of the point in milliseconds.
     Rejected(Rejected, i64),
-    /// The tenant has as many series as allowed, or there is no memory.
+    /// The tenant has reached its limit of series, or there is no memory.
     NoRoom,
 }
 
-/// The point of a series of a batch, if it has one.
+/// Returns the point of a series of the batch, if it has one.
 fn point(batch: &SampleBatch, delta: DeltaSeries) -> Option<Point<'_>> {
     let series = batch.series.get(delta.series as usize)?;
     let shape = delta.shape;
@@ -189,7 +192,7 @@ fn point(batch: &SampleBatch, delta: DeltaSeries) -> Option<Point<'_>> {
     Some(Point { start_ms, time_ms, shape, difference })
 }
 
-/// Puts a total in the place of its last point.
+/// Replaces the difference in the batch with the total.
 fn show(batch: &mut SampleBatch, delta: DeltaSeries, stream: &Stream) {
     let Some(series) = batch.series.get(delta.series as usize) else { return };
     match &stream.total {
@@ -212,7 +215,7 @@ fn show(batch: &mut SampleBatch, delta: DeltaSeries, stream: &Stream) {
     }
 }
 
-/// Counts a point that is left out, and says why.
+/// Counts a refused point and records the message for the client.
 fn tell(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limits: &MetricLimits) {
     let DecodedSamples { batch, refused: told, .. } = decoded;
     let Some(series) = batch.series.get(delta.series as usize) else { return };
@@ -236,14 +239,14 @@ fn tell(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limi
                  which began at {start_ms}: do several processes send the same series? series: '{shown}'"
             ),
             Refused::Rejected(Rejected::TooManyBuckets, time_ms) => format!(
-                "the histogram that a point of delta temporality with timestamp {time_ms} adds up to has \
+                "with the point of delta temporality with timestamp {time_ms} the histogram has \
                  too many buckets in every schema (limits.metrics.max_native_histogram_buckets: {}), \
                  series: '{shown}'",
                 limits.max_native_histogram_buckets
             ),
             Refused::NoRoom => format!(
-                "as many series of delta temporality are added up as there may be \
-                 (limits.metrics.otlp_delta_max_streams: {}) or as there is memory for (--memory-limit), \
+                "too many series of delta temporality: the tenant has reached its limit \
+                 (limits.metrics.otlp_delta_max_streams: {}) or memory is short (--memory-limit), \
                  series: '{shown}'",
                 limits.otlp_delta_max_streams
             ),

@@ -1,17 +1,17 @@
-//! One series of delta temporality: what its points add up to, and which points follow it.
+//! One series of delta temporality: its total, and which points may follow.
 //!
-//! The rules are those of the OpenTelemetry collector's processor: a point has to be newer than the last one,
-//! and to have begun no earlier than the series. A gap before it, or an overlap with the last one, changes
-//! nothing: what was counted is counted.
+//! The rules are those of the OpenTelemetry collector's processor: a point must be newer than the last
+//! one, and its start must not be before that of the series. A gap before the point, or an overlap with
+//! the last one, is ignored.
 
 use super::total::{Difference, Total};
 
 /// The state of a series.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
-    /// When counting began: the start of the first point. 0 when it is not known.
+    /// The start of the first point, in milliseconds; 0 when it is not known.
     pub(super) start_ms: i64,
-    /// The time of the last point.
+    /// The time of the last point, in milliseconds.
     pub(super) last_ms: i64,
     pub(super) shape: u32,
     pub(super) total: Total,
@@ -21,25 +21,26 @@ pub(super) struct Stream {
 pub(super) struct Point<'p> {
     pub(super) start_ms: i64,
     pub(super) time_ms: i64,
-    /// Points of another shape cannot be added.
+    /// A hash of the explicit bounds of a classic histogram, 0 for other kinds; points of different
+    /// shapes cannot be added.
     pub(super) shape: u32,
-    /// What is to be added; `None` when the point says that the series has ended.
+    /// The difference to add; `None` when the point ends the series.
     pub(super) difference: Option<Difference<'p>>,
 }
 
-/// Why a point is not counted.
+/// Why a point is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejected {
-    /// It is no newer than the series, which is at this time.
+    /// Its time is not after that of the series' last point, `last_ms`.
     OutOfOrder { last_ms: i64 },
-    /// It began to count before the series, which began at this time.
+    /// Its start is before that of the series, `start_ms`.
     OlderStart { start_ms: i64 },
-    /// The sum would have more buckets than allowed.
+    /// The sum has more buckets than allowed, even in the coarsest schema.
     TooManyBuckets,
 }
 
 impl Stream {
-    /// The state after a point, of which `state` is the one before; `None` when the series has ended.
+    /// Returns the state after a point that follows `state`; `None` when the point ends the series.
     pub(super) fn after(
         state: Option<&Self>,
         point: &Point<'_>,
@@ -70,7 +71,8 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// `start time value`s one after the other; what they add up to with its start, or why not.
+    /// Adds points of (start, time, value) one after the other, and returns each total with its start, or
+    /// why the point was refused.
     fn series(points: &[(i64, i64, f64)]) -> Vec<Result<(i64, f64), Rejected>> {
         let mut state: Option<Stream> = None;
         let mut shown = Vec::new();
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_is_late_or_began_before_the_series_is_not_counted() {
+    fn a_late_point_or_one_with_an_older_start_is_refused() {
         let late = [(10, 20, 1.0), (10, 20, 1.0), (10, 15, 1.0), (5, 30, 1.0), (20, 30, 1.0)];
         assert_eq!(
             series(&late),
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn another_shape_begins_anew_and_an_end_ends() {
+    fn another_shape_starts_a_new_total_and_an_end_removes_it() {
         let number = |shape, start_ms, time_ms| Point {
             start_ms,
             time_ms,

@@ -1,4 +1,4 @@
-//! The series of delta temporality of all tenants, and what each adds up to so far.
+//! The totals of all series of delta temporality, by tenant.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,17 @@ use super::added::Added;
 use super::{DELTA_STALE_AFTER, Stream};
 use crate::samples::DecodedSamples;
 
-/// Tables of a tenant: one that grows is in memory twice.
+/// Tables of a tenant: a table that grows is in memory twice, so each is kept small.
 const TABLES: usize = 64;
-/// How often a full table looks for stale series, at most: it looks at all.
+/// Shortest interval between searches for stale series in a full table: such a search visits every
+/// series.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-/// Memory of a tenant without series.
+/// Memory of a tenant without series, in bytes.
 const TENANT_BYTES: u64 = 8 << 10;
-/// Memory of a series in a table that has just doubled, which is filled to 7/16.
+/// Bytes of a series in a table that has just doubled, which is filled to 7/16.
 pub(super) const STREAM_BYTES: u64 = (size_of::<(StreamId, Entry)>() as u64 + 1) * 16 / 7;
 
-/// What series of delta temporality add up to, in memory.
+/// The totals of all series of delta temporality, in memory.
 pub struct DeltaStreams {
     turns: KeyedTurns,
     budget: MemoryBudget,
@@ -31,58 +32,58 @@ pub struct DeltaStreams {
 /// The series of one tenant.
 pub(super) struct Tenant(Mutex<Table>);
 
-/// Series by id, and the memory that they take.
+/// The series of a tenant by id, and their memory.
 pub(super) struct Table {
     tables: Vec<HashMap<StreamId, Entry>>,
     /// Series in the tables.
     series: u64,
-    /// Series of batches that are being stored, which are not in the tables yet.
+    /// New series of batches that are being stored, which are not in the tables yet.
     coming: u64,
     memory: Reservation,
-    /// When stale series were looked for last.
+    /// Monotonic time of the last search for stale series.
     swept: Duration,
 }
 
-/// What is kept of a series.
+/// The stored state of a series.
 pub(super) struct Entry {
     pub(super) stream: Stream,
-    /// When its last point came, by the monotonic clock.
+    /// Monotonic time at which its last point arrived.
     pub(super) seen: Duration,
-    /// The state before a batch of which nobody knows whether it was stored.
+    /// The state before a batch whose outcome is unknown.
     pub(super) before: Option<Box<Option<Stream>>>,
 }
 
 /// The state of a series for a new batch.
 pub(super) enum Loaded {
     Known(Stream),
-    /// It counts against the limit from now on; [`Table::forgo`] gives that back.
+    /// A new series. It counts against the limit until [`Table::forgo`] is called.
     New,
     /// There is no room for it.
     Full,
 }
 
 impl DeltaStreams {
-    /// No series yet, and the memory for all that will come.
+    /// Returns an empty set whose memory comes from `budget`.
     pub fn new(budget: MemoryBudget) -> Self {
         Self { turns: KeyedTurns::default(), budget, tenants: Mutex::default() }
     }
 
-    /// Whether a batch has points that have to be added up.
+    /// Whether a batch has points of delta temporality.
     pub fn concern(decoded: &DecodedSamples) -> bool {
         !decoded.deltas.is_empty()
     }
 
-    /// Takes a place among those who bring points of the same series.
+    /// Queues a batch after those with points of the same series.
     pub fn queue(&self, decoded: &DecodedSamples) -> Place {
         let batch = &decoded.batch;
-        // Two series of one key merely wait for each other.
+        // If two series have one key, their batches only wait for each other.
         let tenant = xxh3_64(batch.tenant.as_str().as_bytes());
         let ids = decoded.deltas.iter().filter_map(|delta| batch.series.get(delta.series as usize));
         self.turns.queue(ids.map(|series| series.id.0 as u64 ^ tenant))
     }
 
-    /// Puts totals in the place of differences in a batch whose turn it is. Points that cannot be counted
-    /// are left out. `now` is the monotonic time.
+    /// Replaces differences with totals in a batch whose turn has come. Leaves out points that cannot be
+    /// added. `now` is the monotonic time.
     pub fn add_up(
         &self,
         place: Place,
@@ -106,12 +107,12 @@ impl DeltaStreams {
         });
     }
 
-    /// Series that are kept.
+    /// Returns the number of series that are kept.
     pub fn series(&self) -> u64 {
         self.tenants().values().map(|tenant| tenant.table().series).sum()
     }
 
-    /// Where memory comes from.
+    /// The budget that the totals are reserved from.
     pub fn budget(&self) -> &MemoryBudget {
         &self.budget
     }
@@ -141,8 +142,8 @@ impl Tenant {
 }
 
 impl Table {
-    /// The state that a point of this time is added to. `most` are the series that the tenant may have, and
-    /// `memory` pays for a new one.
+    /// Returns the state that a point with this time is added to. `most` is the tenant's limit of series
+    /// (0 for none), and `memory` pays for a new series.
     pub(super) fn load(
         &mut self,
         id: StreamId,
@@ -153,7 +154,7 @@ impl Table {
         if let Some(entry) = self.table_of(id).get_mut(&id)
             && !entry.is_stale(now)
         {
-            entry.seen = now; // it stays while the batch is being stored
+            entry.seen = now; // keeps it from becoming stale while the batch is stored
             return entry.state_for(time_ms).cloned().map_or(Loaded::New, Loaded::Known).counted(self);
         }
         let is_full = |table: &Self| most > 0 && table.series + table.coming >= most;
@@ -166,13 +167,13 @@ impl Table {
         Loaded::New.counted(self)
     }
 
-    /// Gives back what [`Loaded::New`] counted.
+    /// Uncounts `new` series that [`Loaded::New`] counted.
     pub(super) fn forgo(&mut self, new: u64) {
         self.coming = self.coming.saturating_sub(new);
     }
 
-    /// Keeps a state, or none, in the place of what is kept. Memory comes from `memory`, then from its
-    /// budget; without any the series is forgotten.
+    /// Replaces the kept state of a series with `entry`, or removes it. Memory is reserved from `memory`,
+    /// then from its budget; if both are short the series is forgotten.
     pub(super) fn put(&mut self, id: StreamId, entry: Option<Entry>, memory: &mut Reservation) {
         let old = self.table_of(id).remove(&id);
         self.series -= u64::from(old.is_some());
@@ -220,7 +221,7 @@ impl Table {
 }
 
 impl Loaded {
-    /// Counts a new series.
+    /// Counts the series if it is new.
     fn counted(self, table: &mut Table) -> Self {
         table.coming += u64::from(matches!(self, Self::New));
         self
@@ -239,7 +240,8 @@ impl Entry {
         now.saturating_sub(self.seen) > DELTA_STALE_AFTER
     }
 
-    /// The state that a point is added to: that before a batch of unknown outcome when the point was in it.
+    /// Returns the state that a point is added to: the one before a batch of unknown outcome if the point
+    /// may be part of that batch.
     fn state_for(&self, time_ms: i64) -> Option<&Stream> {
         match self.before.as_deref() {
             Some(before)

@@ -1,13 +1,13 @@
-//! What the points of a series add up to.
+//! The total of the points of a series.
 
 use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{CounterReset, SCHEMA_MIN};
 
-/// Buckets above and below zero that a total has each, at most: what the SDKs of OpenTelemetry have.
+/// Most buckets of a total on each side of zero: the default of OpenTelemetry's SDKs.
 const SIDE_BUCKETS_MAX: usize = 160;
-/// Observations from which a count in a `f64` would lose some: counting begins anew.
+/// Observations from which a count in an `f64` loses increments of one: a new total starts.
 const COUNT_MAX: f64 = (1u64 << 53) as f64;
 
 /// The sum of all points of a series.
@@ -17,16 +17,16 @@ pub(super) enum Total {
     Native(Arc<FloatHistogram>),
 }
 
-/// A point.
+/// A point of delta temporality.
 pub(super) enum Difference<'p> {
     Number(f64),
     Native(&'p Arc<FloatHistogram>),
 }
 
-/// A histogram that has too many buckets however coarse they are made.
+/// A histogram has too many buckets even in the coarsest schema.
 pub(super) struct TooManyBuckets;
 
-/// A sum of numbers, with what its rounding lost: whole numbers stay exact up to 2^106.
+/// A sum of numbers with its rounding error: integers stay exact up to 2^106.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
     sum: f64,
@@ -56,7 +56,7 @@ impl Sum {
 }
 
 impl Total {
-    /// The total of one point.
+    /// Returns the total of one point.
     pub(super) fn of(point: &Difference<'_>, buckets_max: u64) -> Result<Self, TooManyBuckets> {
         match point {
             Difference::Number(value) => Ok(Self::Number(Sum::of(*value))),
@@ -64,7 +64,7 @@ impl Total {
         }
     }
 
-    /// The total with one more point; `None` when they cannot be added.
+    /// Returns the total with one more point; `None` when they cannot be added.
     pub(super) fn plus(
         &self,
         point: &Difference<'_>,
@@ -83,7 +83,7 @@ impl Total {
         }
     }
 
-    /// Bytes beside its own.
+    /// Bytes on the heap.
     pub(super) fn held_bytes(&self) -> u64 {
         match self {
             Self::Number(_) => 0,
@@ -100,8 +100,8 @@ fn can_add(total: &FloatHistogram, point: &FloatHistogram) -> bool {
         && total.count + point.count < COUNT_MAX
 }
 
-/// The histogram, in the finest schema in which it has no more buckets than allowed. Custom buckets stay: a
-/// sum has no more than the bounds that its points have in common.
+/// Returns the histogram in the finest schema in which it has no more buckets than allowed. Custom
+/// buckets are not changed: a sum has only the bounds that its points have in common.
 fn within(histogram: Arc<FloatHistogram>, buckets_max: u64) -> Result<Arc<FloatHistogram>, TooManyBuckets> {
     let fits = |histogram: &FloatHistogram| {
         let (positive, negative) = (histogram.positive.len(), histogram.negative.len());
@@ -151,14 +151,14 @@ mod tests {
         #[test]
         fn whole_numbers_add_up_exactly(values in prop::collection::vec(any::<i64>(), 1..200)) {
             let total = values.iter().fold(Sum::of(0.0), |sum, value| sum.plus(*value as f64));
-            // A number that is sent has a value as f64; what they add up to is exact.
+            // A number that is sent has a value as `f64`; the sum of these values is exact.
             let exact: i128 = values.iter().map(|value| (*value as f64) as i128).sum();
             prop_assert_eq!(total.value(), exact as f64);
         }
     }
 
     #[test]
-    fn a_large_sum_still_counts_ones() {
+    fn a_large_sum_does_not_lose_increments_of_one() {
         let large = (1u64 << 60) as f64;
         let total = (0..1_000).fold(Sum::of(large), |sum, _| sum.plus(1.0));
         assert_eq!(total.value(), ((1u64 << 60) + 1_000) as f64);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zero_bucket_is_as_wide_as_the_widest_one() {
+    fn the_total_has_the_widest_zero_bucket_of_its_points() {
         let mut wide = FloatHistogram::clone(&exponential(0, [5]));
         (wide.zero_threshold, wide.zero_count, wide.count) = (2.0, 3.0, 4.0);
         let total = sum(&[exponential(0, [0, 1, 5]), Arc::new(wide)], 0).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_total_with_too_many_buckets_gets_coarser_ones() {
+    fn a_total_with_too_many_buckets_changes_to_a_coarser_schema() {
         let total = sum(&[exponential(8, 0..160), exponential(8, 160..320)], 0).unwrap();
         assert_eq!((total.schema, total.count), (6, 320.0));
         assert!(total.positive.len() <= SIDE_BUCKETS_MAX);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn custom_buckets_add_up_within_the_same_bounds_only() {
+    fn custom_buckets_are_added_only_if_their_bounds_are_equal() {
         let custom = |bounds: &[f64]| {
             let positive = Buckets { indices: vec![0, 1], counts: vec![1.0, 2.0] };
             let bounds = Arc::from(bounds);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_begins_anew_before_it_loses_observations() {
+    fn a_new_total_starts_before_a_count_loses_observations() {
         let many = |count: f64| {
             let positive = Buckets { indices: vec![1], counts: vec![count] };
             Arc::new(FloatHistogram { count, positive, ..FloatHistogram::default() })

@@ -1,4 +1,5 @@
-//! Builds a batch of samples: limits, what is refused, and memory. Decoders of all protocols end here.
+//! Builds a batch of samples for the decoders of all protocols: applies limits, records refusals and
+//! reserves memory.
 
 use std::sync::Arc;
 
@@ -20,40 +21,39 @@ use crate::memory::Meter;
 use crate::refused::{Cause, RUNS_MAX, Reason, Refused, Run};
 use crate::request::{Body, Push};
 
-/// Series of one request, so that memory stays in proportion to the body.
+/// Most series of one request, so that memory stays in proportion to the body.
 pub const SERIES_MAX: usize = 1_000_000;
-/// Samples of one request.
+/// Most samples of one request.
 pub const SAMPLES_MAX: usize = 10_000_000;
-/// Bytes of the labels of one series as they are sent.
+/// Most bytes of the labels of one series as sent.
 pub const SERIES_LABELS_MAX: usize = 64 << 10;
-/// Bytes of labels that are read for one request: a symbol, an attribute of a resource or the labels of a
-/// histogram are sent once and are part of many series.
+/// Most bytes of labels that are read for one request. A symbol, an attribute of a resource or the labels
+/// of a histogram are sent once and become part of many series.
 const NAMED_BYTES_MAX: u64 = 2 << 30;
-/// Labels of one series or exemplar, whatever a tenant's limits say.
+/// Most labels of one series or exemplar, whatever the tenant's limits are.
 pub(crate) const LABELS_MAX: usize = 16_384;
-/// Memory that a label set takes for each byte of its text, at most: a label of two bytes is two boxed
-/// strings.
+/// Most bytes of memory of a label set per byte of its text: a label of two bytes is two boxed strings.
 const LABELS_EXPANSION: u64 = 32;
 
-/// A request that brings samples, beside its body.
+/// A request with samples, without its body.
 #[derive(Clone, Copy)]
 pub struct SamplePush<'a> {
-    /// Whose it is, its limits, the time, and how its body is to be read.
+    /// The tenant, its limits, the time, and the headers of the body.
     pub push: Push<'a>,
-    /// Series that were seen before.
+    /// The cache of known series.
     pub series: &'a SeriesCache,
-    /// Which items of the body are read.
+    /// The items of the body to read.
     pub items: Items<'a>,
 }
 
-/// A series or an exemplar with more labels than are read.
+/// The error for a series or an exemplar with more than [`LABELS_MAX`] labels.
 #[cold]
 pub(crate) fn too_many_labels() -> Error {
     Error::TooMany { what: "labels of one series", limit: LABELS_MAX as u64 }
 }
 
 impl<'a> SamplePush<'a> {
-    /// One of which everything is read.
+    /// Returns a push whose items are all read.
     pub fn new(push: Push<'a>, series: &'a SeriesCache) -> Self {
         Self { push, series, items: Items::ALL }
     }
@@ -70,23 +70,23 @@ pub(crate) struct SampleBuilder<'a> {
     deltas: Vec<DeltaSeries>,
     oldest_ms: i64,
     newest_ms: i64,
-    /// Whether all labels and values stand in the body, so that it may be kept as the batch's arena.
+    /// Whether all labels and values are in the body, so that it may become the batch's arena.
     body_tells_all: bool,
-    /// Where a zero stands that the body leaves out: behind it.
+    /// Offset of a zero for values that the body omits: directly after the body.
     zero_at: u32,
     has_zero: bool,
-    /// Bytes of labels that were read, whether they were new or not.
+    /// Bytes of the labels that were read, of new and of known series.
     named: u64,
-    /// Items of the body that were met.
+    /// Items of the body so far.
     met: u64,
-    /// The line of a text that is being read, from 0, until something of it is refused. Only where it is
-    /// asked which lines are refused.
+    /// The current line of the text, from 0; `None` once a part of it is refused. Used only if the caller
+    /// requests the refused lines.
     line: Option<u32>,
-    /// The line of each series, where that is asked.
+    /// The line of each series, if the caller requests the refused lines.
     lines: Vec<u32>,
 }
 
-/// A native histogram as a decoder read it.
+/// A native histogram as decoded.
 pub(crate) struct NewHistogram {
     pub(crate) time_ms: i64,
     pub(crate) start_ms: i64,
@@ -94,21 +94,22 @@ pub(crate) struct NewHistogram {
     pub(crate) histogram: FloatHistogram,
 }
 
-/// Bytes of a body for each float sample in it, up to which the body is kept: beyond, its columns alone are
-/// smaller.
+/// Most bytes of body per float sample for which the body is kept. Above this the columns alone take less
+/// memory.
 const BODY_BYTES_PER_SAMPLE: usize = 1 << 10;
-/// The finest schema that senders may use; finer ones than are stored are made coarser.
+/// The finest schema that senders may use. Schemas finer than the stored ones are converted to coarser
+/// ones.
 const SCHEMA_FINEST: i32 = 52;
-/// Characters of the labels of an exemplar.
+/// Most characters of the labels of an exemplar.
 const EXEMPLAR_LABELS_MAX: usize = 128;
 
-/// The first and the last time that a sample may have, whatever a tenant's limits say: the days around them
-/// have a beginning and an end that are times too.
+/// The first and the last time that a sample may have, whatever the tenant's limits are: the start and
+/// end of the surrounding days must be valid times too.
 const EARLIEST_MS: i64 = (i64::MIN + 2 * DAY_NS) / MILLISECOND_NS;
 const LATEST_MS: i64 = (i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
 
 impl<'a> SampleBuilder<'a> {
-    /// An empty batch of a body of so many bytes that may become the batch's arena.
+    /// Returns an empty batch for a body of `body_bytes` bytes that may become the batch's arena.
     pub(crate) fn new(push: SamplePush<'a>, body_bytes: usize, memory: &Meter) -> Self {
         let (limits, now_ns) = (&push.push.limits.metrics, push.push.now_ns);
         let newest_ms = match limits.creation_grace_period {
@@ -139,17 +140,17 @@ impl<'a> SampleBuilder<'a> {
         }
     }
 
-    /// Takes the memory for noting which lines are refused.
+    /// Reserves memory for recording the refused lines.
     pub(crate) fn reserve_notes(&self) -> Result<(), Error> {
         self.memory.take((RUNS_MAX * size_of::<Run>()) as u64)
     }
 
-    /// Begins a line of a text, from 0, which is noted when something of it is refused.
+    /// Begins a line of a text, counted from 0. The line is recorded when a part of it is refused.
     pub(crate) fn begin_line(&mut self, line: u32) {
         self.line = Some(line);
     }
 
-    /// Ends a line that was begun: it brought one series at most.
+    /// Ends the current line, which held at most one series.
     pub(crate) fn end_line(&mut self, line: u32) -> Result<(), Error> {
         self.line = None;
         if self.lines.len() < self.batch.series.len() {
@@ -159,24 +160,24 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Notes that something of the open line is refused; once, for the first reason.
+    /// Records that a part of the current line is refused; only the first reason of a line counts.
     fn note_line(&mut self, reason: Reason) {
         if let Some(line) = self.line.take() {
             self.refused.note(reason, line, 1);
         }
     }
 
-    /// The tenant's limits.
+    /// Returns the tenant's limits.
     pub(crate) fn limits(&self) -> &'a Limits {
         self.push.push.limits
     }
 
-    /// Series that were seen before.
+    /// Returns the cache of known series.
     pub(crate) fn cache(&self) -> &'a SeriesCache {
         self.series.cache()
     }
 
-    /// Whether the next item of the body is one of those that are read.
+    /// Whether the next item of the body is to be read. Counts the item.
     #[inline]
     pub(crate) fn takes_next(&mut self) -> bool {
         let at = self.met;
@@ -184,18 +185,18 @@ impl<'a> SampleBuilder<'a> {
         self.push.items.takes(at)
     }
 
-    /// Whether all items of the body are read at once.
+    /// Whether all items of the body are read in one call.
     pub(crate) fn reads_all(&self) -> bool {
         self.push.items.are_all()
     }
 
-    /// Where memory comes from.
+    /// Returns the meter from which memory is reserved.
     pub(crate) fn memory(&self) -> &Meter {
         &self.memory
     }
 
-    /// The series of a key; `pairs` gives its labels when it is not known. `size` is that of the labels as
-    /// they were sent.
+    /// Returns the series of a key. Calls `pairs` for its labels when it is not known. `size` is the
+    /// number of bytes of the labels as sent.
     #[inline]
     pub(crate) fn series<'p>(
         &mut self,
@@ -213,7 +214,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
-    /// Counts bytes of labels that are read.
+    /// Counts bytes of labels that are read, and fails above [`NAMED_BYTES_MAX`].
     fn name_bytes(&mut self, bytes: usize) -> Result<(), Error> {
         self.named += bytes as u64;
         match self.named > NAMED_BYTES_MAX {
@@ -247,19 +248,19 @@ impl<'a> SampleBuilder<'a> {
         Ok(known)
     }
 
-    /// The series of a key, if it was seen before.
+    /// Returns the series of a key if it is known.
     pub(crate) fn known(&mut self, key: SeriesKey) -> Option<Result<KnownSeries, Refusal>> {
         let known = self.series.get(key)?;
         Some(check_limits(&known, &self.limits().metrics).map(|()| known))
     }
 
-    /// Keeps what is known of names of Graphite's.
+    /// Adds Graphite names to the cache.
     pub(crate) fn keep_known_names(&mut self, names: &[(SeriesKey, KnownName)]) {
         self.series.keep_names(names);
     }
 
-    /// The series of a name of Graphite's whose labels are ready, when it is not known. `size` is that of the
-    /// name that they were made of.
+    /// Returns the series of a Graphite name that is not known, from its parsed labels. `size` is the
+    /// number of bytes of the name.
     pub(crate) fn series_of_labels(&mut self, size: usize, labels: Labels) -> Result<KnownSeries, Error> {
         self.name_bytes(size)?;
         let known = KnownSeries::new(labels);
@@ -267,7 +268,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(known)
     }
 
-    /// The series of these labels, in the order in which they were sent.
+    /// Returns the series of these labels, which are in the order in which they were sent.
     pub(crate) fn series_of_pairs(
         &mut self,
         pairs: Vec<(&[u8], &[u8])>,
@@ -288,7 +289,7 @@ impl<'a> SampleBuilder<'a> {
         found
     }
 
-    /// Leaves a series out; `samples` are how many it has.
+    /// Refuses a series with this number of samples.
     pub(crate) fn refuse_series(&mut self, (reason, text): Refusal, samples: u64) {
         self.refused.count(reason, samples.max(1), 0);
         self.note_line(reason);
@@ -297,13 +298,13 @@ impl<'a> SampleBuilder<'a> {
         self.refused.tell(cause, || text);
     }
 
-    /// Begins a series, whose samples follow. `text` is where its labels stand in the body.
+    /// Begins a series, whose samples follow. `text` is the span of its labels in the body.
     #[inline]
     pub(crate) fn begin(&mut self, series: KnownSeries, text: Option<Span>) -> Result<(), Error> {
         self.begin_labels(series.id, SeriesLabels::ready(series.labels, series.label_count), text)
     }
 
-    /// Begins a series of a known name of Graphite's, which stands in the arena, if the batch has one.
+    /// Begins a series of a known Graphite name, whose span is in the arena if the batch has one.
     #[inline]
     pub(crate) fn begin_name(
         &mut self,
@@ -311,7 +312,7 @@ impl<'a> SampleBuilder<'a> {
         name: &str,
         (text, time_ms): (Option<Span>, i64),
     ) -> Result<(), Error> {
-        // Who looks at the labels before there is an arena needs the name.
+        // A reader of the labels needs the name until the arena is set.
         let labels = match text.is_some() && (self.oldest_ms..=self.newest_ms).contains(&time_ms) {
             true => SeriesLabels::unnamed(known.label_count),
             false => SeriesLabels::of_name(name, known.label_count),
@@ -331,7 +332,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Says that the series that was begun last is of delta temporality.
+    /// Marks the last series as one of delta temporality.
     pub(crate) fn is_delta(&mut self, shape: u32) -> Result<(), Error> {
         self.memory.widen(&mut self.deltas, 1, SERIES_MAX)?;
         self.memory.take(crate::delta::WORK_BYTES)?;
@@ -340,13 +341,13 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Leaves out a line of a text.
+    /// Refuses a line of a text.
     pub(crate) fn refuse_line(&mut self, reason: Reason, text: String) {
         self.refuse_series((reason, text), 1);
     }
 
-    /// Adds a sample to the open series, unless its time is out of bounds. `offset` is where its value stands
-    /// in the body, if it does.
+    /// Adds a sample to the open series, unless its time is out of bounds, and returns whether it was
+    /// added. `offset` is the offset of its value in the body, if the body holds it.
     #[inline]
     pub(crate) fn sample(&mut self, time_ms: i64, bits: u64, offset: Option<u32>) -> Result<bool, Error> {
         if !self.is_in_time(time_ms) {
@@ -374,7 +375,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(true)
     }
 
-    /// Says when counting began for the sample that was added last.
+    /// Sets the start time of the last sample.
     pub(crate) fn start(&mut self, start_ms: i64) -> Result<(), Error> {
         if start_ms != 0 && self.batch.starts.is_empty() {
             let samples = self.batch.timestamps.capacity();
@@ -384,7 +385,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Adds a native histogram to the open series, unless its time is out of bounds or its parts do not fit.
+    /// Adds a native histogram to the open series, unless its time is out of bounds or it is invalid.
     pub(crate) fn histogram(&mut self, new: NewHistogram) -> Result<(), Error> {
         let NewHistogram { time_ms, start_ms, integer, mut histogram } = new;
         if !self.is_in_time(time_ms) {
@@ -418,14 +419,14 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Leaves out a native histogram of the open series.
+    /// Refuses a native histogram of the open series.
     pub(crate) fn refuse_histogram(&mut self, why: &str) {
         let text = format!("{why} for series {}", self.shown());
         self.refuse_one(Reason::InvalidHistogram, text);
     }
 
-    /// Adds an exemplar to the open series. One that cannot be kept is counted; it is no failure of the
-    /// request.
+    /// Adds an exemplar to the open series. An exemplar that cannot be kept is counted; the client reads
+    /// no message about it.
     pub(crate) fn exemplar(
         &mut self,
         pairs: &[(&[u8], &[u8])],
@@ -452,7 +453,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Adds what is told of a metric family, once.
+    /// Adds the description of a metric family.
     pub(crate) fn metadata(&mut self, metadata: MetricMetadata) -> Result<(), Error> {
         if metadata.family.is_empty() {
             return Ok(());
@@ -463,7 +464,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// Whether a sample's time is within the limits; counts and tells when it is not.
+    /// Whether a sample's time is within the limits. Records a refusal when it is not.
     #[inline]
     fn is_in_time(&mut self, time_ms: i64) -> bool {
         let in_time = (self.oldest_ms..=self.newest_ms).contains(&time_ms);
@@ -473,12 +474,12 @@ impl<'a> SampleBuilder<'a> {
         in_time
     }
 
-    /// The open series, for texts.
+    /// Formats the open series for messages.
     fn shown(&self) -> String {
         self.batch.series.last().map_or_else(String::new, |series| ShownSeries(&series.labels).to_string())
     }
 
-    /// Leaves out one sample of the open series.
+    /// Refuses one sample of the open series.
     pub(crate) fn refuse_one(&mut self, reason: Reason, text: String) {
         self.refused.count(reason, 1, 0);
         self.note_line(reason);
@@ -519,7 +520,7 @@ impl<'a> SampleBuilder<'a> {
         });
     }
 
-    /// Ends the open series, which is forgotten when nothing of it was accepted.
+    /// Ends the open series, and removes it when none of its data was accepted.
     #[inline]
     pub(crate) fn end(&mut self) {
         let Some(series) = self.batch.series.last() else { return };
@@ -539,7 +540,7 @@ impl<'a> SampleBuilder<'a> {
         }
     }
 
-    /// The batch without the body, and what was left out of it.
+    /// Returns the batch without the body, and the refusals.
     pub(crate) fn finish(mut self) -> DecodedSamples {
         self.memory.give((self.batch.value_offsets.capacity() * size_of::<u32>()) as u64);
         self.batch.value_offsets = Vec::new();
@@ -548,7 +549,7 @@ impl<'a> SampleBuilder<'a> {
         DecodedSamples { batch, refused, written, deltas, lines }
     }
 
-    /// Gives the series that were begun until now names of their own, of a text that goes.
+    /// Copies names from `text`, which will be released, into the series that were begun so far.
     pub(crate) fn keep_names(&mut self, text: &[u8]) -> Result<(), Error> {
         for series in self.batch.series.iter_mut() {
             let name = std::str::from_utf8(series.text.of(text)).unwrap_or_default();
@@ -561,7 +562,7 @@ impl<'a> SampleBuilder<'a> {
         Ok(())
     }
 
-    /// The batch with an arena of names, each with the value of its sample behind it.
+    /// Returns the batch with an arena of names, each followed by the value of its sample.
     pub(crate) fn finish_with_names(mut self, arena: Vec<u8>) -> DecodedSamples {
         let arena = Bytes::from(arena);
         let text = Arc::new(arena.clone());
@@ -572,8 +573,8 @@ impl<'a> SampleBuilder<'a> {
         DecodedSamples { batch, refused, written, deltas, lines }
     }
 
-    /// The batch with the body that was read, if it tells all of it in less bytes than its columns would
-    /// take.
+    /// Returns the batch. Keeps the body as its arena if the body holds all labels and values and is not
+    /// larger than [`BODY_BYTES_PER_SAMPLE`] per sample.
     pub(crate) fn finish_over(
         mut self,
         plain: Vec<u8>,

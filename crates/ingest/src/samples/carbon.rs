@@ -1,13 +1,13 @@
-//! Points of Graphite's, by any of carbon's protocols.
+//! Decodes Graphite points in any of carbon's protocols.
 //!
-//! A batch's arena is made here: the name of each point as it was sent, with its value behind. A name that
-//! was seen before is found in the series cache, so that its labels are made once; the WAL stores names.
-//! Points are put together until there are [`TOGETHER`], because looking names up one after the other takes
+//! This module builds the batch's arena: the name of each point as sent, followed by its value. A known
+//! name is found in the series cache, so that its labels are parsed only once; the WAL stores names.
+//! Points are gathered until there are [`TOGETHER`] of them, because looking names up one at a time takes
 //! several times as long.
 //!
-//! One call reads what one connection sent, which may be of several tenants. **Invariants.** What is refused
-//! is counted by its reason, once for each message or point, and at most [`CARBON_SAMPLES_MAX`] of them are
-//! shown. Nothing that is refused stops what comes behind it.
+//! One call reads the data of one connection, which may belong to several tenants. **Invariants.**
+//! Refusals are counted by reason, once for each message or point, and at most [`CARBON_SAMPLES_MAX`] of
+//! them are shown. A refusal does not stop the decoding of later data.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -26,45 +26,45 @@ use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::request::open_text;
 
-/// Refused messages that a call shows.
+/// Most refused messages that one call shows.
 pub const CARBON_SAMPLES_MAX: usize = 16;
-/// Bytes of a refused message that are shown.
+/// Most bytes of a refused message that are shown.
 const SHOWN_BYTES: usize = 256;
-/// Bytes of the names and values of a batch. A pickle may name one path many times; beyond this the WAL names
-/// each once.
+/// Most bytes of the names and values of a batch. A pickle may repeat a path many times; above this bound
+/// the WAL stores each name once.
 const ARENA_MAX: usize = 16 << 20;
 /// Bytes of a value.
 const VALUE_BYTES: usize = size_of::<f64>();
-/// Points whose names are looked up at once.
+/// Points whose names are looked up together.
 const TOGETHER: usize = 256;
-/// How names that cannot be stored are counted.
+/// The reason under which names that cannot be stored are counted.
 const PATH: &str = "path";
-/// How points are counted whose tenant gets no batch.
+/// The reason under which points without a batch for their tenant are counted.
 const TENANTS: &str = "tenants";
 const SECOND_NS: i64 = 1_000 * MILLISECOND_NS;
 
-/// A message or point that was left out.
+/// A refused message or point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedMessage {
-    /// Why, as it is counted.
+    /// The reason's name in metrics.
     pub reason: &'static str,
-    /// Why, for people.
+    /// The reason in words.
     pub text: String,
-    /// The beginning of what was sent.
+    /// The beginning of the message.
     pub message: String,
 }
 
-/// What was left out before any limit of a tenant was asked.
+/// Refusals that do not depend on any tenant's limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarbonRejected {
-    /// How many, by reason.
+    /// Number of refusals by reason.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Some of them.
+    /// The first [`CARBON_SAMPLES_MAX`] refusals.
     pub shown: Vec<RejectedMessage>,
 }
 
 impl CarbonRejected {
-    /// Counts a message, and shows it if there is room.
+    /// Counts a refused message, and shows it if fewer than [`CARBON_SAMPLES_MAX`] are shown.
     pub fn add(&mut self, reason: &'static str, text: impl FnOnce() -> String, message: &[u8]) {
         *self.counts.entry(reason).or_default() += 1;
         if self.shown.len() < CARBON_SAMPLES_MAX {
@@ -74,17 +74,18 @@ impl CarbonRejected {
     }
 }
 
-/// What a connection sent.
+/// The decoded data of one connection.
 #[derive(Clone, Debug)]
 pub struct CarbonBatches {
-    /// A batch for each tenant, in the order of the pushes.
+    /// One batch per tenant, in the order of the pushes.
     pub batches: Vec<DecodedSamples>,
-    /// What could not be read.
+    /// Messages and points that could not be read.
     pub rejected: CarbonRejected,
 }
 
-/// Decodes whole messages of a connection, or with `alone` one datagram or body. There is a push for each
-/// tenant, and `tenant_of` says whose a name is; it is not asked when there is one.
+/// Decodes complete messages of a connection, or, with `alone`, one datagram or body. `pushes` has one
+/// element per tenant, and `tenant_of` returns the index of a name's tenant; it is not called when there
+/// is only one.
 pub fn carbon(
     pushes: &[SamplePush<'_>],
     tenant_of: &dyn Fn(&str) -> usize,
@@ -117,18 +118,19 @@ pub fn carbon_body(
     carbon(&[push], &|_| 0, (protocol, true), body.bytes(), memory)
 }
 
-/// The batch of a tenant, and the names and values in it.
+/// The batch of one tenant, and its names and values.
 struct Names<'a> {
     builder: SampleBuilder<'a>,
-    /// Names, each with its value behind: of all points, or once these would be too large of those that wait.
+    /// Names, each followed by its value: of all points while this is the arena, later of the waiting
+    /// points only.
     text: Vec<u8>,
     is_arena: bool,
-    /// Points whose names are not looked up yet.
+    /// Points whose names were not looked up yet.
     waiting: Vec<Waiting>,
     known: Vec<Option<KnownName>>,
 }
 
-/// A point whose name stands in the text.
+/// A point whose name is in the text.
 struct Waiting {
     key: SeriesKey,
     name: Span,
@@ -140,7 +142,7 @@ struct Points<'a> {
     tenants: Vec<Names<'a>>,
     tenant_of: &'a dyn Fn(&str) -> usize,
     rejected: CarbonRejected,
-    /// Why reading ended.
+    /// The error that ended reading.
     failed: Option<Error>,
 }
 
@@ -148,7 +150,7 @@ impl Sink for Points<'_> {
     fn point(&mut self, point: Point<'_>) -> ControlFlow<()> {
         let tenant = if self.tenants.len() > 1 { (self.tenant_of)(point.name) } else { 0 };
         let Some(names) = self.tenants.get_mut(tenant) else {
-            let text = || "too many tenants at once; send fewer in one go".to_owned();
+            let text = || "too many tenants at once; send points of fewer tenants".to_owned();
             self.rejected.add(TENANTS, text, point.name.as_bytes());
             return ControlFlow::Continue(());
         };
@@ -192,7 +194,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Gives up the arena: the names of points behind stand in no text that is kept.
+    /// Stops building the arena: later points have no name in text that is kept.
     fn end_arena(&mut self) -> Result<(), Error> {
         if self.is_arena {
             self.is_arena = false;
@@ -203,13 +205,13 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Takes the points that wait into the batch.
+    /// Looks up the names of the waiting points and adds the points to the batch.
     fn settle(&mut self, rejected: &mut CarbonRejected) -> Result<(), Error> {
         let Self { builder, text, is_arena, waiting, known } = self;
         builder.cache().names(waiting.iter().map(|point| point.key), known);
         let mut fresh = Vec::new();
         for (point, known) in waiting.drain(..).zip(known.drain(..)) {
-            // Names come as text, from readers that have looked at it.
+            // Readers pass names only after validating them as UTF-8.
             let name = std::str::from_utf8(point.name.of(text)).unwrap_or_default();
             let span = is_arena.then_some(point.name);
             let limits = &builder.limits().metrics;
@@ -282,9 +284,9 @@ mod tests {
         of_series.collect()
     }
 
-    /// Known and new names, twice in one go, in another order, and refused ones between them.
+    /// Known and new names, repeated in one call, in another order, with refused ones between them.
     #[test]
-    fn points_keep_their_names_and_their_order_whatever_is_known() {
+    fn points_keep_name_and_order_with_known_and_new_names() {
         let cache = SeriesCache::new(4 << 20, 7);
         for turn in 0..4 {
             let number = |n: usize| if turn % 2 == 0 { n } else { n * 7 % 1_000 };
@@ -307,9 +309,9 @@ mod tests {
         assert!(cache.bytes() > 0);
     }
 
-    /// What is longer than an arena may be has names of its own.
+    /// Points whose names exceed the bound of an arena have names of their own.
     #[test]
-    fn names_that_are_too_long_together_are_kept_without_an_arena() {
+    fn names_beyond_the_bound_of_an_arena_are_kept_without_it() {
         let cache = SeriesCache::new(4 << 20, 7);
         let name = |n: usize| format!("{}.n{}", "x".repeat(200), n % 50);
         let count = ARENA_MAX / 200 + 1_000;

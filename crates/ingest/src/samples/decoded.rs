@@ -1,4 +1,4 @@
-//! What a request with samples held: the batch, what was left out, and how much was accepted.
+//! A decoded request with samples: the batch, the refusals, and the accepted counts.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use sandur_model::{SampleBatch, SampleConflicts, TenantId};
 
 use crate::refused::{Cause, Reason, Refused};
 
-/// How much of a request was accepted.
+/// The accepted parts of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Float samples.
@@ -15,12 +15,12 @@ pub struct Written {
     pub histograms: u64,
     /// Exemplars.
     pub exemplars: u64,
-    /// Descriptions of metrics.
+    /// Descriptions of metric families.
     pub metadata: u64,
 }
 
 impl Written {
-    /// Adds what was accepted of another part of the request.
+    /// Adds the counts of another part of the request.
     pub fn add(&mut self, more: Self) {
         self.samples += more.samples;
         self.histograms += more.histograms;
@@ -28,48 +28,49 @@ impl Written {
         self.metadata += more.metadata;
     }
 
-    /// Everything that rates count.
+    /// Returns the number of items that the ingestion rate counts.
     pub fn items(&self) -> u64 {
         self.samples + self.histograms + self.exemplars + self.metadata
     }
 }
 
-/// What a request held.
+/// A decoded request.
 #[derive(Clone, Debug)]
 pub struct DecodedSamples {
     /// The accepted samples.
     pub batch: SampleBatch,
-    /// What was left out.
+    /// The refused parts.
     pub refused: Refused,
-    /// What was accepted.
+    /// The counts of the accepted parts.
     pub written: Written,
-    /// Which series of the batch are differences that have to be added up before the batch is stored.
+    /// The series of the batch that are differences, to be added up before the batch is stored.
     pub(crate) deltas: Vec<DeltaSeries>,
-    /// The line of each series as it was decoded, where it was asked which lines are refused.
+    /// The line of each decoded series, if the caller requested the refused lines.
     pub(crate) lines: Vec<u32>,
 }
 
-/// What is known of a request whose batch is stored.
+/// What remains of a request after its batch is stored: refusals and counts.
 #[derive(Clone, Debug, Default)]
 pub struct Accepted {
-    /// What was left out.
+    /// The refused parts.
     pub refused: Refused,
-    /// What was accepted.
+    /// The counts of the accepted parts.
     pub written: Written,
     lines: Vec<u32>,
 }
 
-/// A series of a batch that is of delta temporality, with one point at most.
+/// A series of a batch that is of delta temporality and has at most one point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeltaSeries {
-    /// Position in the batch; positions rise.
+    /// Index in the batch; the indexes ascend.
     pub(crate) series: u32,
-    /// Differs for points that cannot be added: a hash of the bounds of a histogram.
+    /// A hash of the bounds of a histogram: points with different values cannot be added.
     pub(crate) shape: u32,
 }
 
 impl Accepted {
-    /// Counts samples that were not stored for another value of their instant as refused.
+    /// Counts samples as refused that were not stored because their series has another value for the same
+    /// timestamp.
     pub fn refuse_conflicts(&mut self, conflicts: &SampleConflicts) {
         if conflicts.is_empty() {
             return;
@@ -95,13 +96,14 @@ impl Accepted {
 }
 
 impl DecodedSamples {
-    /// The batch, which is to be stored, and what the client is told of the request.
+    /// Returns the batch to store, and what the client's response needs.
     pub fn into_batch(self) -> (SampleBatch, Accepted) {
         let Self { batch, refused, written, lines, .. } = self;
         (batch, Accepted { refused, written, lines })
     }
 
-    /// Leaves out the series at these positions of the batch, which rise: the tenant has as many as allowed.
+    /// Refuses the series at these ascending indexes of the batch, because the tenant has reached its
+    /// limit of series.
     pub fn refuse_series(&mut self, positions: &[u32], limit: u64) {
         let Some(series) = positions.first().and_then(|first| self.batch.series.get(*first as usize)) else {
             return;
@@ -123,12 +125,13 @@ impl DecodedSamples {
         positions.iter().for_each(|_| self.refused.tell(cause(id), text));
     }
 
-    /// Memory that adding up its points of delta temporality takes.
+    /// Returns the bytes of memory for adding up the points of delta temporality.
     pub fn adding_bytes(&self) -> u64 {
         self.deltas.len() as u64 * crate::delta::WORK_BYTES
     }
 
-    /// Takes the series at these positions, which rise, out of the batch; how many samples they had.
+    /// Removes the series at these ascending indexes from the batch, and returns how many samples they
+    /// had.
     pub(crate) fn leave_out(&mut self, positions: &[u32]) -> u64 {
         let batch = std::mem::replace(&mut self.batch, SampleBatch::new(TenantId::default_tenant()));
         let before = batch.rows() as u64;
@@ -152,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_stay_with_their_series_when_others_are_left_out() {
+    fn lines_stay_with_their_series_when_others_are_removed() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for name in ["a", "b", "c", "d"] {
             batch.push(Arc::new(Labels::from_pairs([("__name__", name)])), [(1, 1.0)]);
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn conflicts_are_no_longer_written_and_name_their_lines() {
+    fn conflicts_are_counted_as_refused_with_their_lines() {
         let mut accepted = Accepted {
             written: Written { samples: 20, histograms: 1, exemplars: 3, metadata: 0 },
             lines: (0..25).map(|line| line * 2).collect(),

@@ -1,35 +1,36 @@
-//! Items of a body, for one that is read in parts.
+//! Selects items of a body that is read in parts.
 //!
-//! A body whose samples and labels take more memory than one request may have is read several times, some
-//! items each time. An item is what is read or left out as a whole: a series or a description of remote
-//! write, a point or a description of OTLP, a line of a text. **Invariants.** Items are met in the same order
-//! each time, and what is told of refusals is told by the item that is refused, so that parts tell it once.
+//! If the samples and labels of a body take more memory than one request may have, the body is read
+//! several times, and each time a part of its items is decoded. An item is the unit that is read or
+//! skipped: a series or a description of remote write, a point or a description of OTLP, a line of a
+//! text. **Invariants.** Items have the same order each time. Refusals are reported while the refused
+//! item is read, so the parts together report each refusal once.
 
 use std::cell::Cell;
 
-/// Which items of a body are read.
+/// A range of the items of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
-    /// Items that are left out in front.
+    /// Number of items to skip at the beginning.
     pub first: u64,
-    /// Items that are read, at most.
+    /// Most items to read.
     pub most: u64,
-    /// Where it is told how many items were met, those that are left out too.
+    /// Receives the number of items in the body, including skipped ones.
     pub met: Option<&'a Cell<u64>>,
 }
 
 impl Items<'static> {
-    /// All of them.
+    /// All items.
     pub const ALL: Self = Self { first: 0, most: u64::MAX, met: None };
 }
 
 impl Items<'_> {
-    /// Whether no item is left out.
+    /// Whether no item is skipped.
     pub(crate) fn are_all(&self) -> bool {
         self.first == 0 && self.most == u64::MAX
     }
 
-    /// Whether the item of this number is read; it is met.
+    /// Whether to read the item of this number. Counts the item in `met`.
     #[inline]
     pub(crate) fn takes(&self, number: u64) -> bool {
         if let Some(met) = self.met {

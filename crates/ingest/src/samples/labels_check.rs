@@ -1,4 +1,5 @@
-//! What labels of series must be, and the limits on them. The texts are Mimir's, with our options' names.
+//! Checks that labels of series are valid and within the limits. The messages are Mimir's, with the names
+//! of our options.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,16 +10,17 @@ use super::name_cache::KnownName;
 use super::series_cache::KnownSeries;
 use crate::refused::Reason;
 
-/// Why a series is refused: the reason, and the text for the client.
+/// Why a series is refused: the reason, and the message for the client.
 pub(crate) type Refusal = (Reason, String);
 
-/// Bytes of a name, value or series in a text.
+/// Most bytes of a name, value or series in a message.
 const SHOWN_MAX: usize = 200;
 
-/// The name of the metric among labels.
+/// The label that holds the metric name.
 pub(crate) const METRIC_NAME: &str = "__name__";
 
-/// Labels of the pairs as they were sent: UTF-8, no empty name, no name twice, a metric's name.
+/// Converts pairs as sent to labels. Names and values must be UTF-8, names neither empty nor repeated,
+/// and one must be the metric name.
 pub(crate) fn labels_of(pairs: &mut Vec<(&[u8], &[u8])>) -> Result<Labels, Refusal> {
     let mut valid: Vec<(&str, &str)> = Vec::with_capacity(pairs.len());
     for &(name, value) in pairs.iter() {
@@ -33,7 +35,7 @@ pub(crate) fn labels_of(pairs: &mut Vec<(&[u8], &[u8])>) -> Result<Labels, Refus
             }
             (Ok(name), Err(_)) => {
                 let text = format!(
-                    "received a series with invalid value in label '{}': it is no UTF-8, series: '{}' \
+                    "received a series with invalid value in label '{}': it is not UTF-8, series: '{}' \
                      (err-mimir-label-value-invalid)",
                     Shown(name.as_bytes()),
                     ShownPairs(pairs)
@@ -75,7 +77,7 @@ fn invalid_label(name: &[u8], pairs: &[(&[u8], &[u8])]) -> Refusal {
     (Reason::InvalidLabels, text)
 }
 
-/// The reason and text for which the labels of a series are beyond the tenant's limits, if they are.
+/// Checks the labels of a series against the tenant's limits.
 #[inline]
 pub(crate) fn check_limits(series: &KnownSeries, limits: &MetricLimits) -> Result<(), Refusal> {
     match is_within(&KnownName::from(series), limits) {
@@ -164,7 +166,7 @@ impl fmt::Display for ShownPairs<'_> {
     }
 }
 
-/// A series as PromQL writes it, cut where it is long.
+/// A series in PromQL's syntax, truncated if it is long.
 pub(crate) struct ShownSeries<'a>(pub(crate) &'a Labels);
 
 impl fmt::Display for ShownSeries<'_> {
@@ -204,9 +206,9 @@ mod tests {
 
     use super::*;
 
-    /// Paths of more than 29 nodes were refused for their number of labels.
+    /// Regression: paths of more than 29 nodes were refused for their number of labels.
     #[test]
-    fn nodes_of_paths_have_a_limit_of_their_own() {
+    fn path_nodes_have_a_separate_limit() {
         let path =
             |nodes: usize| KnownSeries::new(graphite_path_labels(&vec!["n"; nodes].join(".")).unwrap());
         let limits = MetricLimits::default();
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(reason, Reason::TooManyNodes);
         assert!(text.contains("4 nodes, more than the limit of 3: 'n.n.n.n'"), "{text}");
         assert!(text.contains("limits.metrics.max_graphite_path_nodes"), "{text}");
-        // Tags are labels as others are.
+        // Tags count as ordinary labels.
         let tags: Vec<(String, &str)> = (0..40).map(|n| (format!("t{n}"), "x")).collect();
         let tagged = graphite_tagged_labels("a", tags.iter().map(|(tag, value)| (tag.as_str(), *value)));
         let (reason, _) = check_limits(&KnownSeries::new(tagged.unwrap()), &limits).unwrap_err();

@@ -1,9 +1,8 @@
-//! Samples: the bytes of a request become a [`sandur_model::SampleBatch`].
+//! Decodes the bytes of a request to a [`sandur_model::SampleBatch`].
 //!
-//! A decoder walks its protocol and hands series and samples to the [`builder`], which knows the limits. What
-//! the bytes of a series' labels mean is found in the [`series_cache`], which all threads share: most
-//! requests bring series that were there a few seconds ago, so that labels are read once and not once per
-//! sample.
+//! A decoder walks its protocol and passes series and samples to the [`builder`], which applies the
+//! limits. The bytes of a series' labels are looked up in the [`series_cache`], which all threads share:
+//! most requests repeat series from a few seconds ago, so labels are parsed once and not once per sample.
 
 pub(crate) mod builder;
 mod carbon;

@@ -1,7 +1,7 @@
-//! Names of Graphite's that were seen: from a hash of a name to what is stored of its series.
+//! A cache of Graphite names: from the hash of a name to the stored properties of its series.
 //!
-//! Of a known name nobody looks at the labels, so they are not kept: they are made of the name for who does.
-//! Names are looked up many at once, in the order in which a sender writes them ([`super::seen`]).
+//! The labels of a known name are rarely read, so they are not kept; a reader creates them from the name.
+//! Many names are looked up together, in the order in which a sender writes them ([`super::seen`]).
 
 use sandur_model::{Labels, StreamId, graphite_level};
 
@@ -9,7 +9,7 @@ use super::seen::{Found, Seen, Weighed};
 use super::series_cache::KnownSeries;
 use super::series_key::SeriesKey;
 
-/// What is kept of a name.
+/// The stored properties of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownName {
     pub(crate) id: StreamId,
@@ -20,7 +20,7 @@ pub(crate) struct KnownName {
 }
 
 impl KnownName {
-    /// What is known of a series by its labels.
+    /// Returns the properties of a series with these labels.
     pub(crate) fn of(id: StreamId, labels: &Labels) -> Self {
         let longest_name = labels.iter().map(|(name, _)| name.len()).max().unwrap_or(0) as u32;
         let longest_value = labels.iter().map(|(_, value)| value.len()).max().unwrap_or(0) as u32;
@@ -43,7 +43,7 @@ impl Weighed for KnownName {
     }
 }
 
-/// Names that were seen.
+/// The names of all senders.
 pub(super) struct NameCache(Seen<KnownName>);
 
 impl NameCache {
@@ -51,7 +51,7 @@ impl NameCache {
         Self(Seen::new(generation_bytes_max))
     }
 
-    /// What is known of names, one for each key.
+    /// Looks up one name per key and writes the results to `known`.
     pub(super) fn get(&self, keys: impl Iterator<Item = SeriesKey>, known: &mut Vec<Option<KnownName>>) {
         known.clear();
         let mut moved: Vec<(SeriesKey, KnownName)> = Vec::new();
@@ -70,17 +70,17 @@ impl NameCache {
         }
     }
 
-    /// Keeps names.
+    /// Adds names.
     pub(super) fn keep(&self, names: &[(SeriesKey, KnownName)]) {
         self.0.keep(names.iter().copied());
     }
 
-    /// Lets the old generation go.
+    /// Drops the old generation.
     pub(super) fn forget_old(&self) {
         self.0.forget_old();
     }
 
-    /// Bytes of all entries.
+    /// Returns the bytes of all entries.
     pub(super) fn bytes(&self) -> u64 {
         self.0.bytes()
     }
@@ -108,14 +108,14 @@ mod tests {
         let mut known = Vec::new();
         cache.names(numbers.clone().map(|number| key(cache, number)), &mut known);
         let right = |(number, known): (u64, Option<KnownName>)| match known {
-            Some(known) => (known == named(number)).then_some(1).expect("it is another name"),
+            Some(known) => (known == named(number)).then_some(1).expect("the requested name"),
             None => 0,
         };
         numbers.zip(known).map(right).sum()
     }
 
     #[test]
-    fn names_are_found_in_every_order() {
+    fn names_are_found_in_any_order() {
         let cache = SeriesCache::new(4 << 20, 7);
         let all: Vec<_> = (0..10_000).map(|number| (key(&cache, number), named(number))).collect();
         all.chunks(700).for_each(|some| cache.reader().keep_names(some));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_used_stay_and_all_of_it_is_bounded() {
+    fn used_names_stay_and_memory_is_bounded() {
         let limit = 1 << 20;
         let cache = SeriesCache::new(limit, 7);
         cache.reader().keep_names(&[(key(&cache, 0), named(0))]);

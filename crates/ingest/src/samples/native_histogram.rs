@@ -1,10 +1,10 @@
-//! Native histograms of remote write, whose message both versions share.
+//! Decodes native histograms of remote write, whose message is the same in both versions.
 //!
 //! `Histogram{count_int=1, count_float=2, sum=3, schema=4, zero_threshold=5, zero_count_int=6,
 //! zero_count_float=7, negative_spans=8, negative_deltas=9, negative_counts=10, positive_spans=11,
 //! positive_deltas=12, positive_counts=13, reset_hint=14, timestamp=15, custom_values=16,
-//! start_timestamp=17}`. With integer counts a bucket is the difference to the one before. Counts are kept as
-//! floats, which hold integers up to 2^53 exactly.
+//! start_timestamp=17}`. With integer counts a bucket is the difference from the one before it. Counts
+//! are kept as floats, which hold integers up to 2^53 exactly.
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, HistogramError, Span};
@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::memory::Meter;
 use crate::protobuf::{Reader, Wire};
 
-/// Bytes of memory for each byte of the message, at most: a delta of one byte becomes eight bytes twice, each
-/// in a list that doubles, and an index.
+/// Most bytes of memory per byte of the message: a delta of one byte becomes eight bytes twice, each in a
+/// list that doubles, and an index.
 const EXPANSION: u64 = 40;
 
-/// Reads a histogram and adds it to the open series.
+/// Decodes a histogram and adds it to the open series.
 pub(crate) fn read(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
     let most = message.rest().len() as u64 * EXPANSION;
     let memory: Meter = builder.memory().clone();
@@ -49,7 +49,7 @@ struct Parts {
     bounds: Vec<f64>,
 }
 
-/// A count that is an integer or a float; integers of histograms of integers are checked.
+/// A count that is an integer or a float. Integer counts of a histogram are checked against its buckets.
 #[derive(Clone, Copy)]
 enum Number {
     Integer(u64),
@@ -106,7 +106,7 @@ fn parts(mut message: Reader<'_>) -> Result<Parts, Error> {
 }
 
 impl Parts {
-    /// The histogram, or why there is none.
+    /// Returns the histogram, or the message why it is invalid.
     fn build(self) -> Result<NewHistogram, String> {
         let integer = matches!(self.count, Number::Integer(_));
         let told = |error: HistogramError| error.to_string();
@@ -133,7 +133,8 @@ impl Parts {
     }
 }
 
-/// Histograms of integers have as many observations as their buckets, or more when some were NaN.
+/// Checks that a histogram of integers has the same count as its buckets together, or a larger one if
+/// some observations were NaN.
 pub(super) fn check_count(histogram: &FloatHistogram) -> Result<(), String> {
     let buckets = histogram.positive.counts.iter().chain(&histogram.negative.counts);
     let found = buckets.sum::<f64>() + histogram.zero_count;
@@ -179,12 +180,12 @@ fn span(mut message: Reader<'_>) -> Result<Span, Error> {
     Ok(span)
 }
 
-/// A signed number as protobuf writes it.
+/// Decodes a signed integer from protobuf's zigzag encoding.
 pub(super) fn zigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Signed integers, packed or one by one.
+/// Reads signed integers, packed or single.
 fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result<(), Error> {
     match wire {
         Wire::Varint => into.push(zigzag(message.varint()?)),
@@ -199,7 +200,7 @@ fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result
     Ok(())
 }
 
-/// Floats, packed or one by one.
+/// Reads floats, packed or single.
 pub(super) fn doubles(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<f64>) -> Result<(), Error> {
     match wire {
         Wire::Fixed64 => into.push(f64::from_bits(message.fixed64()?)),

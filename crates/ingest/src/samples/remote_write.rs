@@ -1,6 +1,8 @@
-//! Remote write, both versions: headers, compression, and the decoder that the content type names.
+//! Decodes remote write of both versions: headers, compression, and the decoder that the content type
+//! names.
 //!
-//! What is no snappy and no protobuf is refused with the texts of Prometheus, for which the status is 415.
+//! Bodies that are not snappy or not protobuf are refused with Prometheus's messages, for which the
+//! status is 415.
 
 use std::rc::Rc;
 
@@ -15,7 +17,7 @@ use crate::memory::{Memory, Meter};
 use crate::request::{PushHeaders, check_size, plain_limit};
 use crate::snappy;
 
-/// Which message a body holds.
+/// The message type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteWriteVersion {
     /// `prometheus.WriteRequest`.
@@ -26,8 +28,8 @@ pub enum RemoteWriteVersion {
 
 const PROTOBUF: &str = "application/x-protobuf";
 
-/// The version that the content type names. Without one it is the first, as clients of old send it. Fails
-/// when the body is in another format, or in another encoding than snappy.
+/// Returns the version that the content type names; without a content type version 1, which old clients
+/// send. Fails when the body is in another format or in another encoding than snappy.
 pub fn remote_write_version(headers: PushHeaders<'_>) -> Result<RemoteWriteVersion, Error> {
     let encoding = headers.content_encoding.unwrap_or("").trim();
     if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("snappy")) {
@@ -56,7 +58,7 @@ fn unsupported(sent: &str) -> Error {
     Error::ContentType { got: sent.to_owned(), accepted }
 }
 
-/// Decodes a request of remote write in memory that is asked for before it is taken.
+/// Decodes a request of remote write; reserves memory before it is used.
 pub fn remote_write(
     push: SamplePush<'_>,
     body: Bytes,

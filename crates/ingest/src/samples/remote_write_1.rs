@@ -1,9 +1,9 @@
-//! Remote write 1.0.
+//! Decodes remote write 1.0.
 //!
 //! `WriteRequest{timeseries=1:{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}, exemplars=3:
 //! {labels=1, value=2, timestamp=3}, histograms=4}, metadata=3:{type=1, metric_family_name=2, help=4,
-//! unit=5}}`. The labels of a series stand at its beginning, and their bytes are the same in every request of
-//! a sender, so that a known series is found by a hash of them without looking into them.
+//! unit=5}}`. The labels are at the beginning of a series, and a sender repeats the same bytes in every
+//! request. So a known series is found by a hash of these bytes, without parsing them.
 
 use sandur_model::{MetricKind, MetricMetadata, Span};
 
@@ -15,7 +15,7 @@ use super::series_key::SeriesNaming;
 use crate::error::Error;
 use crate::protobuf::{Reader, Wire};
 
-/// Reads a whole request.
+/// Reads a complete request.
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(), Error> {
     let mut request = Reader::new(plain);
     let (mut is_own, mut is_other) = (false, false);
@@ -37,10 +37,10 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(
     }
 }
 
-/// A body without anything of the version that the content type names, and with fields of the other one.
+/// The error for a body that has only fields of the version that the content type does not name.
 #[cold]
 pub(super) fn other_version(version: &str, parameter: &str) -> Error {
-    let what = format!("it is of remote write {version}: send the content type with {parameter}");
+    let what = format!("the body is of remote write {version}: send the content type with {parameter}");
     Error::malformed("protobuf", 0, what)
 }
 
@@ -67,7 +67,7 @@ fn series(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Er
     Ok(())
 }
 
-/// A series, and where its labels stand in the body.
+/// A series, and the span of its labels in the body.
 type Found = (Result<KnownSeries, Refusal>, Option<Span>);
 
 #[inline]
@@ -85,7 +85,7 @@ fn known_series(
     Ok((builder.series(key, bytes.len(), || pairs_of(message))?, Some(block)))
 }
 
-/// A series whose labels do not stand together: found by its pairs.
+/// Finds a series whose labels are not contiguous, by its pairs.
 #[cold]
 fn scattered(
     builder: &mut SampleBuilder<'_>,
@@ -95,7 +95,7 @@ fn scattered(
     builder.series_of_pairs(pairs)
 }
 
-/// Where the labels at the beginning of a series are; the reader stands behind them.
+/// Returns the span of the labels at the beginning of a series, and moves the reader after them.
 #[inline]
 fn label_block(message: &mut Reader<'_>) -> Result<Span, Error> {
     let start = message.position();
@@ -117,7 +117,7 @@ fn has_labels(mut rest: Reader<'_>) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// Names and values of all labels of a series.
+/// Reads the names and values of all labels of a series.
 fn pairs_of(mut message: Reader<'_>) -> Result<Vec<(&[u8], &[u8])>, Error> {
     let mut pairs = Vec::new();
     while let Some(key) = message.key()? {
@@ -191,7 +191,7 @@ fn metadata(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<
     builder.metadata(metadata)
 }
 
-/// Samples and histograms of a series.
+/// Counts the samples and histograms of a series.
 fn count_samples(mut message: Reader<'_>) -> Result<u64, Error> {
     let mut count = 0;
     while let Some((field, wire)) = message.key()? {

@@ -1,9 +1,9 @@
-//! Remote write 2.0.
+//! Decodes remote write 2.0.
 //!
 //! `Request{symbols=4, timeseries=5:{labels_refs=1, samples=2:{value=1, timestamp=2, start_timestamp=3},
 //! histograms=3, exemplars=4:{labels_refs=1, value=2, timestamp=3}, metadata=5:{type=1, help_ref=3,
-//! unit_ref=4}, created_timestamp=6}}`. Labels are numbers of symbols, which differ from request to request:
-//! each symbol is hashed once, and a series is found by the hashes of its symbols.
+//! unit_ref=4}, created_timestamp=6}}`. Labels are indexes of symbols, which differ between requests.
+//! Each symbol is hashed once, and a series is found by the hashes of its symbols.
 
 use foldhash::{HashSet, HashSetExt};
 use sandur_model::{MetricKind, MetricMetadata, Span};
@@ -19,12 +19,12 @@ use crate::memory::Meter;
 use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
 
-/// Symbols of one request.
+/// Most symbols of one request.
 const SYMBOLS_MAX: usize = 4_000_000;
-/// Bytes of a hash of a symbol in the name of a series.
+/// Bytes of a symbol's hash in the key of a series.
 const HASH_BYTES: usize = 16;
 
-/// Reads a whole request; where its symbols are.
+/// Reads a complete request, and returns the spans of its symbols.
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<Vec<Span>, Error> {
     let memory = builder.memory().clone();
     let mut decoder = Decoder {
@@ -55,7 +55,7 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<V
 struct Symbols<'a> {
     plain: &'a [u8],
     spans: Vec<Span>,
-    /// Empty where memory is short: then a symbol is hashed each time that it is named.
+    /// Empty when the body is read in parts: then a symbol is hashed at each reference.
     hashes: Vec<u128>,
 }
 
@@ -93,23 +93,23 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// One request being read.
+/// A request that is being read.
 struct Decoder<'a> {
     symbols: Symbols<'a>,
-    /// References of the labels of the open series.
+    /// Symbol references of the labels of the open series.
     references: Vec<u32>,
-    /// Hashes of the symbols that they name.
+    /// Hashes of the symbols that they refer to.
     name: Vec<u8>,
-    /// Metadata that was told already: every series of a family repeats it.
+    /// Metadata that was already added: every series of a family repeats it.
     told: HashSet<(Box<str>, u64, u32, u32)>,
 }
 
-/// What stands in a series beside its samples.
+/// The fields of a series other than its samples.
 #[derive(Default)]
 struct Head<'a> {
-    /// The labels, where they are packed in one piece.
+    /// The labels' references, if they are one packed field.
     packed: Option<Span>,
-    /// Whether their pieces are scattered, so that no span of the body tells them.
+    /// Whether the references are in several fields, so that no span of the body holds all of them.
     scattered: bool,
     samples: u64,
     metadata: Option<Reader<'a>>,
@@ -146,7 +146,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads what stands beside the samples, and the references of the labels.
+    /// Reads the fields other than the samples, and the references of the labels.
     fn head(&mut self, mut message: Reader<'a>) -> Result<Head<'a>, Error> {
         let mut head = Head::default();
         self.references.clear();
@@ -280,7 +280,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The family of a series of this kind: histograms and summaries have several series.
+/// Returns the metric family of a series: histograms and summaries have several series per family.
 pub(crate) fn family_of(name: &str, kind: MetricKind) -> &str {
     let suffixes: &[&str] = match kind {
         MetricKind::Histogram | MetricKind::GaugeHistogram => &["_bucket", "_count", "_sum"],
@@ -310,10 +310,10 @@ fn sample(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>, created_ms: 
     Ok(())
 }
 
-/// References, packed or one by one; where they stand if they are packed.
+/// Reads references, packed or single, and returns their span if they are packed.
 #[inline]
 fn references(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<u32>) -> Result<Option<Span>, Error> {
-    // What is beyond 32 bits names no symbol.
+    // A reference above 32 bits names no symbol.
     let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     match wire {
         Wire::Bytes => {
@@ -335,7 +335,7 @@ fn references(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<u32>) -> Resu
     }
 }
 
-/// The first references, for texts.
+/// The first references, for messages.
 struct Shown<'a>(&'a [u32]);
 
 impl std::fmt::Display for Shown<'_> {

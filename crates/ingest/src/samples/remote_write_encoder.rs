@@ -1,4 +1,4 @@
-//! Writes requests of remote write 2.0, as commands send them: series of floats alone.
+//! Encodes requests of remote write 2.0 for commands: series of floats only.
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_model::Labels;
@@ -16,7 +16,7 @@ const SAMPLE: u8 = 2 << 3 | 2;
 const VALUE: u8 = 1 << 3 | 1;
 const TIME: u8 = 2 << 3;
 
-/// A request that is being written. Its owner bounds it by [`RemoteWriteEncoder::samples`].
+/// A request that is being written. The caller bounds its size by [`RemoteWriteEncoder::samples`].
 #[derive(Default)]
 pub struct RemoteWriteEncoder {
     symbols: HashMap<Box<str>, u32>,
@@ -27,14 +27,14 @@ pub struct RemoteWriteEncoder {
 }
 
 impl RemoteWriteEncoder {
-    /// An empty request.
+    /// Returns an empty request.
     pub fn new() -> Self {
         let mut encoder = Self { symbols: HashMap::new(), ..Self::default() };
         encoder.symbol("");
         encoder
     }
 
-    /// How many samples it has.
+    /// Returns the number of samples.
     pub fn samples(&self) -> u64 {
         self.samples
     }
@@ -62,17 +62,18 @@ impl RemoteWriteEncoder {
         block(&mut self.request, SERIES, &self.series);
     }
 
-    /// The request in a snappy block; the encoder is empty then.
+    /// Returns the request in a snappy block, and empties the encoder.
     ///
     /// # Errors
-    /// When it is larger than snappy can hold.
+    /// When the request is larger than snappy can hold.
     pub fn finish(&mut self) -> Result<Vec<u8>, Error> {
         let request = std::mem::replace(self, Self::new()).request;
         let refused = |_| Error::TooMany { what: "bytes of a request", limit: u64::from(u32::MAX) };
         snap::raw::Encoder::new().compress_vec(&request).map_err(refused)
     }
 
-    /// The number of a text. Symbols may stand among series: readers gather them first.
+    /// Returns the index of a symbol, and adds it if it is new. Symbols may stand between series: readers
+    /// gather them first.
     fn symbol(&mut self, text: &str) -> u32 {
         if let Some(known) = self.symbols.get(text) {
             return *known;
@@ -96,7 +97,7 @@ fn varint(bytes: &mut Vec<u8>, value: u64) {
     bytes.extend_from_slice(&coded[..length]);
 }
 
-/// How many of the bytes are the number.
+/// Encodes a varint and returns its length in bytes.
 #[inline]
 fn varint_into(bytes: &mut [u8; 10], mut value: u64) -> usize {
     let mut length = 0;

@@ -1,12 +1,12 @@
-//! What was seen, found by the hash of its name, in the order in which it came.
+//! Entries of known series, found by the hash of the series' name, and stored in arrival order.
 //!
-//! A sender names its series in each request, and in the same order each time. The entry behind the one that
-//! was found before is looked at first: what is met in order is read in order, and many series take no walk
-//! through memory for each sample. Others are found by a table of parts of hashes and places.
+//! A sender repeats its series in every request, in the same order. So a lookup first tries the entry
+//! after the one that was found last. Series in the same order are then read sequentially, without a
+//! random memory access per sample. Others are found by a table of partial hashes and positions.
 //!
-//! **Invariants.** There are two generations: when the young one is full it becomes the old one, and what is
-//! found in the old one is added to the young one. The entries of each take at most half of the bytes, by
-//! what [`Weighed`] says. What goes is dropped when nobody waits for it.
+//! **Invariants.** There are two generations. When the young one is full it becomes the old one, and an
+//! entry that is found in the old one is added to the young one. The entries of each take at most half of
+//! the bytes, as counted by [`Weighed`]. A dropped generation is freed after the lock is released.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,12 +17,12 @@ use super::series_key::{SeriesKey, hash_of_part};
 
 /// Entries that are allocated together.
 const SEGMENT: usize = 512;
-/// Bytes of a place in a table that has just grown.
+/// Bytes of a position in a table that has just grown.
 const PLACE_BYTES: u64 = 24;
 
-/// What is kept of a series.
+/// The value of an entry.
 pub(super) trait Weighed: Clone {
-    /// Bytes that it takes beside its entry.
+    /// Bytes that it takes in addition to its entry.
     fn bytes_beside(&self) -> u64;
 }
 
@@ -31,29 +31,29 @@ struct Entry<V> {
     known: V,
 }
 
-/// Bytes of an entry and its place.
+/// Returns the bytes of an entry and its position in the table.
 pub(super) const fn entry_bytes<V>() -> u64 {
     size_of::<Entry<V>>() as u64 + PLACE_BYTES
 }
 
-/// Entries in the order in which they came.
+/// Entries in arrival order.
 struct Ordered<V> {
     segments: Vec<Vec<Entry<V>>>,
-    /// Parts of hashes, and places.
+    /// Partial hashes and positions of entries.
     places: HashTable<(u32, u32)>,
     bytes: u64,
 }
 
-/// What is found now.
+/// The two generations of entries.
 pub(super) struct Generations<V> {
     young: Ordered<V>,
     old: Ordered<V>,
 }
 
-/// Where a series was found.
+/// The generation in which a series was found.
 pub(super) enum Found<'a, V> {
     Young(&'a V),
-    /// It is to be kept again.
+    /// The caller must keep it again, in the young generation.
     Old(&'a V),
 }
 
@@ -86,7 +86,7 @@ impl<V> Ordered<V> {
         Some((place, &self.at(place)?.known))
     }
 
-    /// Adds an entry of so many bytes that is not there.
+    /// Adds an entry of this size for a key that is not present.
     fn add(&mut self, key: SeriesKey, known: V, bytes: u64) {
         let place = self.places.len() as u32;
         if self.segments.last().is_none_or(|last| last.len() == SEGMENT) {
@@ -95,13 +95,14 @@ impl<V> Ordered<V> {
         let Some(last) = self.segments.last_mut() else { return };
         last.push(Entry { key, known });
         self.bytes += bytes;
-        // A part of a hash has the bits by which places are found.
+        // The partial hash determines the full hash that the table uses.
         self.places.insert_unique(key.hash(), (key.part(), place), |(part, _)| hash_of_part(*part));
     }
 }
 
 impl<V> Generations<V> {
-    /// What is known of a key. `next` is where it is expected, and then where the one behind it is.
+    /// Finds the value of a key. `next` is the expected position; after a hit in the young generation it
+    /// is the position after the found one.
     #[inline]
     pub(super) fn get(&self, key: SeriesKey, next: &mut u32) -> Option<Found<'_, V>> {
         let expected = self.young.at(*next).filter(|entry| entry.key == key);
@@ -122,13 +123,14 @@ impl<V> Generations<V> {
 }
 
 impl<V: Weighed> Seen<V> {
-    /// One that takes at most twice so many bytes.
+    /// Returns an empty set that takes at most twice `generation_bytes_max`.
     pub(super) fn new(generation_bytes_max: u64) -> Self {
         let generations = RwLock::new(Generations { young: Ordered::default(), old: Ordered::default() });
         Self { generation_bytes_max, generations, bytes: AtomicU64::new(0) }
     }
 
-    /// What is found now. While it is held nothing is kept, and its holder keeps nothing.
+    /// Locks the generations for reading. Until the lock is released, no thread can keep entries, and its
+    /// holder must not try to.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Generations<V>> {
         self.generations.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +139,7 @@ impl<V: Weighed> Seen<V> {
         self.generations.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what the young generation does not have.
+    /// Adds those entries that the young generation does not have.
     pub(super) fn keep(&self, entries: impl IntoIterator<Item = (SeriesKey, V)>) {
         let mut gone: Vec<Ordered<V>> = Vec::new();
         let mut generations = self.write();
@@ -157,7 +159,7 @@ impl<V: Weighed> Seen<V> {
         drop(gone);
     }
 
-    /// Lets the old generation go.
+    /// Drops the old generation.
     pub(super) fn forget_old(&self) {
         let mut generations = self.write();
         let gone = std::mem::take(&mut generations.old);
@@ -166,7 +168,7 @@ impl<V: Weighed> Seen<V> {
         drop(gone);
     }
 
-    /// Bytes of all entries.
+    /// Returns the bytes of all entries.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -1,17 +1,18 @@
-//! Series that were seen: from a hash of the bytes that name them to their labels and id.
+//! A cache of known series: from a hash of the bytes that name a series to its labels and id.
 //!
-//! Agents send the same series in every request, and in the same order, so labels are read, checked and
-//! hashed once, and what is known of a series stands behind what is known of the one before it
-//! ([`super::seen`]). All threads share the cache. A request looks series up by a [`SeriesReader`], which
-//! locks the cache once for many of them, and keeps new ones when it unlocks it.
+//! Agents send the same series in every request, and in the same order. So labels are parsed, checked and
+//! hashed once, and the entries of a sender's series are adjacent ([`super::seen`]). All threads share
+//! the cache. A request looks series up with a [`SeriesReader`], which locks the cache once for many
+//! lookups and adds new series when it unlocks it.
 //!
-//! Names of Graphite's stand apart ([`super::name_cache`]), without their labels: they are made of the name
-//! for whoever looks at them, which of a known series nobody does.
+//! Graphite names are stored separately ([`super::name_cache`]), without labels: the labels of a known
+//! name are rarely read, and a reader creates them from the name.
 //!
-//! Both parts share the bytes of the cache: each may fill it, and old generations go where both want it.
+//! Both parts share the bytes of the cache. Each may use all of them; when both need room, old
+//! generations are dropped.
 //!
-//! Entries are found by 128 bits of a hash with a seed that nobody outside knows, and the bytes are not kept:
-//! two names with one hash are as unlikely as two series with one [`StreamId`].
+//! Entries are found by a 128-bit hash with a secret seed, and the bytes are not kept: a collision is as
+//! unlikely as two series with one [`StreamId`].
 
 use std::sync::{Arc, RwLockReadGuard};
 
@@ -22,11 +23,12 @@ use super::name_cache::{KnownName, NameCache};
 use super::seen::{Found, Generations, Seen, Weighed, entry_bytes};
 use super::series_key::{SeriesKey, SeriesNaming};
 
-/// Series that are looked up while the cache is locked: as many new ones wait until they are kept.
+/// Lookups per lock of the cache, which is also the most new series that wait to be added.
 const TOGETHER: u32 = 256;
-/// Bytes of labels beside their text and ends: the header of an `Arc`, and what allocations round up.
+/// Bytes of a label set in addition to its text and ends: the header of an `Arc`, and rounding of
+/// allocations.
 const SHARED_BYTES: u64 = 72;
-/// Bytes of a label beside its text: where its name and its value end.
+/// Bytes of a label in addition to its text: the ends of its name and its value.
 const LABEL_BYTES: u64 = 8;
 
 /// Finds series by the bytes that name them.
@@ -37,27 +39,27 @@ pub struct SeriesCache {
     names: NameCache,
 }
 
-/// A series and what its limits are compared with.
+/// A series, and the properties that its limits are compared with.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownSeries {
     pub(crate) labels: Arc<Labels>,
     pub(crate) id: StreamId,
     pub(crate) label_count: u32,
-    /// Those of the labels that are nodes of a path of Graphite's.
+    /// Number of labels that are nodes of a Graphite path.
     pub(crate) path_nodes: u32,
     pub(crate) longest_name: u32,
     pub(crate) longest_value: u32,
 }
 
 impl KnownSeries {
-    /// The series of a label set.
+    /// Returns the series of a label set.
     pub(crate) fn new(labels: Labels) -> Self {
         let KnownName { id, label_count, path_nodes, longest_name, longest_value } =
             KnownName::of(labels.stream_id(), &labels);
         Self { labels: Arc::new(labels), id, label_count, path_nodes, longest_name, longest_value }
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes of the series in the cache.
     pub(crate) fn bytes(&self) -> u64 {
         entry_bytes::<Self>() + self.bytes_beside()
     }
@@ -71,39 +73,39 @@ impl Weighed for KnownSeries {
 }
 
 impl SeriesCache {
-    /// A cache of at most so many bytes. The seed is a random number.
+    /// Returns an empty cache of at most `bytes_max` bytes. `seed` must be random and secret.
     pub fn new(bytes_max: u64, seed: u64) -> Self {
         Self { seed, bytes_max, series: Seen::new(bytes_max / 2), names: NameCache::new(bytes_max / 2) }
     }
 
-    /// The key of a series that these bytes name.
+    /// Returns the key of a series that these bytes name.
     #[inline]
     pub(crate) fn key(&self, naming: SeriesNaming, name: &[u8]) -> SeriesKey {
         SeriesKey::of(self.seed, naming, name)
     }
 
-    /// The hash of a symbol, of which names of series are made.
+    /// Returns the hash of a symbol, from which the names of series are built.
     #[inline]
     pub(crate) fn symbol(&self, symbol: &[u8]) -> u128 {
         xxh3_128_with_seed(symbol, self.seed)
     }
 
-    /// Looks series up for one request.
+    /// Returns a reader to look series up for one request.
     pub(crate) fn reader(&self) -> SeriesReader<'_> {
         SeriesReader { cache: self, locked: None, looks_left: 0, next: 0, fresh: Vec::new() }
     }
 
-    /// What is known of names of Graphite's, one for each key.
+    /// Looks up one Graphite name per key and writes the results to `known`.
     pub(crate) fn names(&self, keys: impl Iterator<Item = SeriesKey>, known: &mut Vec<Option<KnownName>>) {
         self.names.get(keys, known);
     }
 
-    /// Bytes of all entries.
+    /// Returns the bytes of all entries.
     pub fn bytes(&self) -> u64 {
         self.series.bytes() + self.names.bytes()
     }
 
-    /// Lets old generations go while there is more than there may be.
+    /// Drops old generations while the cache exceeds its bound.
     fn make_room(&self) {
         if self.bytes() > self.bytes_max {
             self.names.forget_old();
@@ -114,27 +116,27 @@ impl SeriesCache {
     }
 }
 
-/// Looks series up in the order in which a request names them. A thread that looks up by two in turn must not
-/// keep by either: what keeps waits until all others have unlocked.
+/// Looks series up in the order of a request. A thread that uses two readers alternately must not add
+/// series with either: adding waits until all other readers have unlocked the cache.
 pub(crate) struct SeriesReader<'a> {
     cache: &'a SeriesCache,
-    /// While it is there, nothing may be kept.
+    /// While this lock is held, no series can be added.
     locked: Option<RwLockReadGuard<'a, Generations<KnownSeries>>>,
-    /// How many series may be looked up before others get their turn to keep some.
+    /// Number of lookups before the lock is released, so that other threads can add series.
     looks_left: u32,
-    /// Where the next series is expected.
+    /// The expected position of the next series.
     next: u32,
-    /// What is to be kept.
+    /// Series to add when the lock is released.
     fresh: Vec<(SeriesKey, KnownSeries)>,
 }
 
 impl<'a> SeriesReader<'a> {
-    /// The cache, for keys and names.
+    /// Returns the cache, for keys and names.
     pub(crate) fn cache(&self) -> &'a SeriesCache {
         self.cache
     }
 
-    /// The series, if it is known.
+    /// Returns the series if it is known.
     #[inline]
     pub(crate) fn get(&mut self, key: SeriesKey) -> Option<KnownSeries> {
         if self.looks_left == 0 {
@@ -152,12 +154,12 @@ impl<'a> SeriesReader<'a> {
         }
     }
 
-    /// Keeps a series that was not known.
+    /// Adds a series that was not known.
     pub(crate) fn insert(&mut self, key: SeriesKey, series: &KnownSeries) {
         self.fresh.push((key, series.clone()));
     }
 
-    /// Keeps names of Graphite's.
+    /// Adds Graphite names.
     pub(crate) fn keep_names(&mut self, names: &[(SeriesKey, KnownName)]) {
         self.unlock();
         self.cache.names.keep(names);
@@ -187,23 +189,23 @@ mod tests {
         KnownSeries::new(Labels::from_pairs([("__name__", "m".to_owned()), ("n", n.to_string())]))
     }
 
-    /// Keeps a series.
+    /// Adds a series.
     fn insert(cache: &SeriesCache, key: SeriesKey, series: &KnownSeries) {
         cache.reader().insert(key, series);
     }
 
     #[test]
-    fn the_same_bytes_of_another_protocol_are_another_name() {
+    fn equal_bytes_of_another_protocol_have_another_key() {
         let cache = SeriesCache::new(1 << 20, 7);
         let (a, b) = (cache.key(SeriesNaming::LabelMessages, b"x"), cache.key(SeriesNaming::Pairs, b"x"));
         insert(&cache, a, &series(1));
         assert_eq!(cache.reader().get(a).unwrap().id, series(1).id);
         assert!(cache.reader().get(b).is_none());
-        assert_ne!(SeriesCache::new(1 << 20, 8).key(SeriesNaming::Pairs, b"x"), b, "the seed has a say");
+        assert_ne!(SeriesCache::new(1 << 20, 8).key(SeriesNaming::Pairs, b"x"), b, "the seed matters");
     }
 
     #[test]
-    fn memory_is_bounded_and_the_used_stay() {
+    fn memory_is_bounded_and_used_series_stay() {
         let limit = 4 << 20;
         let cache = SeriesCache::new(limit, 7);
         let used = cache.key(SeriesNaming::Pairs, b"used");
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_found_in_every_order_and_new_ones_when_the_reader_is_gone() {
+    fn series_are_found_in_any_order_once_their_reader_is_dropped() {
         let cache = SeriesCache::new(16 << 20, 7);
         let key = |n: u64| cache.key(SeriesNaming::Pairs, &n.to_le_bytes());
         let mut reader = cache.reader();
@@ -233,11 +235,11 @@ mod tests {
                 assert_eq!(reader.get(key(n)).map(|known| known.id), Some(series(n).id));
             }
         }
-        assert_eq!(cache.bytes(), (0..2_000).map(|n| series(n).bytes()).sum::<u64>(), "each is there once");
+        assert_eq!(cache.bytes(), (0..2_000).map(|n| series(n).bytes()).sum::<u64>(), "stored once each");
     }
 
     #[test]
-    fn who_looks_up_much_lets_others_keep() {
+    fn a_busy_reader_lets_other_threads_add_series() {
         let cache = SeriesCache::new(1 << 20, 7);
         let key = |n: u64| cache.key(SeriesNaming::Pairs, &n.to_le_bytes());
         let mut reader = cache.reader();

@@ -1,4 +1,4 @@
-//! Samples that came by no push: what a scrape found is under the same limits as what is sent.
+//! Applies the tenant's limits to samples that no push sent, such as those of a scrape.
 
 use sandur_model::{Labels, MetricLimits, SampleBatch};
 
@@ -9,7 +9,7 @@ use super::series_cache::KnownSeries;
 use crate::refused::{Cause, Refused};
 
 impl DecodedSamples {
-    /// The series of a batch whose labels are within the tenant's limits; the others are refused.
+    /// Returns the series of a batch whose labels are within the tenant's limits; the others are refused.
     pub fn within(batch: SampleBatch, limits: &MetricLimits) -> Self {
         let written = Written {
             samples: batch.timestamps.len() as u64,
@@ -21,7 +21,7 @@ impl DecodedSamples {
         let mut refused = Refused::default();
         for (position, series) in (0u32..).zip(&batch.series) {
             let labels = series.labels.shared();
-            // Counting is cheap, and nearly all series pass.
+            // Reading the counts is cheap, and nearly all series pass.
             if is_within(&KnownName::of(series.id, labels), limits) {
                 continue;
             }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_beyond_the_limits_are_left_out_and_told() {
+    fn series_beyond_the_limits_are_refused_and_reported() {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         let many: Vec<(String, String)> = (0..9).map(|n| (format!("l{n}"), "v".to_owned())).collect();
         let name = ("__name__".to_owned(), "a".to_owned());

@@ -1,5 +1,5 @@
-//! Requests that are meant to hurt: cut off, lying about lengths, bombs, endless sets, random bytes.
-//! Each is answered with an error or with refusals that name the limit, and none panics.
+//! Hostile requests: truncated ones, false lengths, decompression bombs, very large sets, random bytes.
+//! Each ends in an error or in refusals that name the limit, and none panics.
 
 use std::io::Write;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ fn request() -> Vec<u8> {
 }
 
 #[test]
-fn cut_off_requests_are_refused() {
+fn truncated_requests_are_refused() {
     let plain = request();
     for end in 1..plain.len() {
-        // a cut between two fields is a shorter valid message: neither may panic
+        // A cut between two fields is a shorter valid message: neither may panic.
         if let Ok(decoded) = push(&Limits::default(), &[plain[..end].to_vec()]) {
             rows(&decoded);
         }
@@ -47,11 +47,11 @@ fn push_legacy(json: &[u8]) -> Result<Decoded, Error> {
 }
 
 #[test]
-fn lengths_that_lie_cost_nothing() {
+fn false_lengths_allocate_no_memory() {
     let huge = [varint(10), varint(u64::MAX / 2)].concat();
     let error = push(&Limits::default(), &[huge]).unwrap_err();
     assert!(matches!(error, Error::Malformed { format: "protobuf", .. }), "{error}");
-    // a stream that announces more than the request, an entry that announces more than its stream
+    // A stream longer than the rest of the request, and an entry longer than its stream.
     let inner = [bytes(1, r#"{a="b"}"#), [varint(18), varint(100)].concat()].concat();
     assert!(push(&Limits::default(), &[bytes(1, inner)]).is_err());
     // a snappy block that declares 4 GiB
@@ -61,7 +61,7 @@ fn lengths_that_lie_cost_nothing() {
 }
 
 #[test]
-fn bombs_are_stopped_at_the_limit() {
+fn decompression_bombs_stop_at_the_limit() {
     let limits = Limits { max_decompressed_size: 1 << 20, ..Limits::default() };
     let line = vec![b'x'; 2 << 20];
     let error = push(&limits, &[stream(r#"{a="b"}"#, &[entry(NOON, &line, &[])])]).unwrap_err();
@@ -116,7 +116,7 @@ fn a_million_metadata_pairs_are_refused() {
 }
 
 #[test]
-fn entries_and_streams_are_counted() {
+fn entries_and_streams_of_a_request_are_limited() {
     let tiny = entry(NOON, "", &[]);
     let error = push(&Limits::default(), &[stream(r#"{a="b"}"#, &[tiny.repeat(2_000_001)])]).unwrap_err();
     assert!(error.to_string().contains("2000000 entries"), "{error}");
@@ -126,7 +126,7 @@ fn entries_and_streams_are_counted() {
 }
 
 #[test]
-fn text_that_grows_is_bounded() {
+fn text_that_expands_is_bounded() {
     // names joined along nested maps: every leaf repeats the long prefix
     let limits =
         Limits { max_decompressed_size: 1 << 20, max_structured_metadata_size: 0, ..Limits::default() };
@@ -144,7 +144,7 @@ fn text_that_grows_is_bounded() {
 }
 
 #[test]
-fn unknown_json_may_nest_without_end() {
+fn unknown_json_members_may_be_nested_deeply() {
     let nested = format!(r#"{{"x":{}{},"streams":[]}}"#, "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(push_json(&Limits::default(), nested).unwrap_err(), Error::NoStreams);
 }

@@ -20,7 +20,7 @@ fn imported(cache: &SeriesCache, options: &ImportOptions, content_type: &str, te
 }
 
 #[test]
-fn samples_without_a_time_get_the_requests() {
+fn samples_without_a_time_get_the_time_of_the_request() {
     let text = "# HELP up Is it.\n# TYPE up gauge\nup{a=\"b\"} 1\nup{a=\"b\"} 2 1795176000001\n";
     let cache = cache();
     for options in [ImportOptions::default(), ImportOptions { time_ms: Some(5), ..ImportOptions::default() }]
@@ -38,7 +38,7 @@ fn samples_without_a_time_get_the_requests() {
 }
 
 #[test]
-fn extra_labels_replace_those_of_the_text() {
+fn extra_labels_replace_labels_of_the_text() {
     let extra_labels = vec![("a".to_owned(), "x".to_owned()), ("job".to_owned(), "j".to_owned())];
     let options = ImportOptions { extra_labels, ..ImportOptions::default() };
     let cache = cache();
@@ -52,7 +52,7 @@ fn extra_labels_replace_those_of_the_text() {
 }
 
 #[test]
-fn bad_lines_are_refused_alone() {
+fn bad_lines_are_refused_and_the_others_kept() {
     let text = "up 1\nup one\nup{a} 1\nup{a=\"1\",a=\"2\"} 1\n{a=\"1\"} 1\ndown 0";
     let decoded = imported(&cache(), &ImportOptions::default(), "", text);
     assert_eq!((decoded.written.samples, decoded.refused.lines()), (2, 4));
@@ -63,7 +63,7 @@ fn bad_lines_are_refused_alone() {
 }
 
 #[test]
-fn refused_lines_are_told_by_their_place_when_that_is_asked() {
+fn numbers_of_refused_lines_are_returned_on_request() {
     let text = "up 1\n\n# HELP up x\nup one\nup two\nup{a} 1\nup 5 99999999999999\ndown 0";
     let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
     let decoded = imported(&cache(), &options, "", text);
@@ -79,7 +79,7 @@ fn refused_lines_are_told_by_their_place_when_that_is_asked() {
 }
 
 #[test]
-fn series_beyond_the_limit_are_told_by_their_lines() {
+fn lines_of_series_beyond_the_limit_are_returned() {
     let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
     let mut decoded = imported(&cache(), &options, "", "a 1\nb x\n# c\nc 1 1\nc 1 2\nd 1");
     assert_eq!(decoded.batch.series.len(), 4);
@@ -89,7 +89,7 @@ fn series_beyond_the_limit_are_told_by_their_lines() {
 }
 
 #[test]
-fn open_metrics_brings_exemplars_and_seconds() {
+fn open_metrics_has_exemplars_and_times_in_seconds() {
     let text = "# TYPE r counter\nr_total 5 1795176000.5 # {trace_id=\"x\"} 0.5\n# EOF\n";
     let decoded =
         imported(&cache(), &ImportOptions::default(), "application/openmetrics-text; version=1.0.0", text);

@@ -1,4 +1,4 @@
-//! Goal: parts of a body hold together what the body holds, each item once, whatever the size of parts.
+//! Goal: the parts of a body together hold each item of the body once, for any size of the parts.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -63,7 +63,7 @@ fn same_in_parts(decode: Decode, headers: PushHeaders<'_>, body: &Bytes, items: 
 fn series_of_remote_write_are_read_in_parts() {
     let series = |n: u64| {
         let name = label("__name__", format!("m{n}"));
-        // Every third one is too new.
+        // Every third sample is too new.
         let time_ms = if n % 3 == 2 { NOON_MS + 1_000_000 } else { NOON_MS + n as i64 };
         time_series(&[name, sample(n as f64, time_ms)])
     };

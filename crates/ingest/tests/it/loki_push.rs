@@ -1,4 +1,4 @@
-//! The push protocol end to end: requests made by an independent encoder, in both forms.
+//! Loki's push protocol through the crate's interface: requests by an independent encoder, in both forms.
 
 use std::io::Write;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ fn a_request_becomes_a_batch_without_copying_lines() {
     );
     assert!(decoded.refused.is_empty());
     assert_eq!((decoded.lines, decoded.bytes), (3, 5 + 6 + 10 + 1 + 15));
-    // the arena is the opened body and keeps the block as it came
+    // The arena is the decompressed body and keeps the block as received.
     assert_eq!(decoded.batch.arena.bytes, streams.concat());
     assert_eq!(decoded.batch.arena.compressed, Some((ArenaCodec::Snappy, block)));
     assert_eq!(decoded.batch.tenant, tenant());
@@ -66,7 +66,7 @@ fn json_gives_the_same_entries_as_protobuf() {
 }
 
 #[test]
-fn json_that_is_not_a_push_is_refused_with_its_place() {
+fn json_that_is_not_a_push_is_refused_with_an_offset() {
     let limits = Limits::default();
     for (json, told) in [
         (
@@ -175,7 +175,7 @@ fn a_stream_of_misspelt_members_was_accepted_and_stored_nowhere() {
 }
 
 #[test]
-fn compressed_json_is_opened() {
+fn compressed_json_is_decompressed() {
     let json = br#"{"streams":[{"stream":{"a":"b"},"values":[["1795176000000000000","x"]]}]}"#;
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(json).unwrap();
@@ -192,7 +192,7 @@ fn compressed_json_is_opened() {
 }
 
 #[test]
-fn valid_entries_are_kept_beside_refused_ones() {
+fn valid_entries_are_kept_when_others_are_refused() {
     let limits = Limits { max_line_size: 10, ..plain_limits() };
     let week = 7 * 86_400 * 1_000_000_000;
     let decoded = push(
@@ -259,7 +259,7 @@ fn a_request_of_refused_entries_only_is_an_empty_batch() {
 }
 
 #[test]
-fn lines_are_cut_when_the_tenant_wants_it() {
+fn lines_are_truncated_if_the_limits_say_so() {
     let limits = Limits { max_line_size: 5, max_line_size_truncate: true, ..plain_limits() };
     let decoded = push(&limits, &[stream(r#"{a="b"}"#, &[entry(NOON, "1234567", &[])])]).unwrap();
     assert_eq!(rows(&decoded)[0].2, "12345");
@@ -267,7 +267,7 @@ fn lines_are_cut_when_the_tenant_wants_it() {
 }
 
 #[test]
-fn metadata_is_brought_into_its_normal_form() {
+fn metadata_is_normalized() {
     let limits = plain_limits();
     let sent = [
         ("z", "1"),
@@ -284,7 +284,7 @@ fn metadata_is_brought_into_its_normal_form() {
         pairs(&[("a", "2"), ("key_9lives", "3"), ("span_id", "later"), ("z", "later")])
     );
     check_arena(&decoded);
-    // bytes that are no text are left out of values, and kept in lines
+    // Bytes that are not UTF-8 are removed from values, and kept in lines.
     let value = [bytes(1, "k"), bytes(2, b"a\xff\xfeb")].concat();
     let fields =
         [message(1, &[number(1, (NOON / 1_000_000_000) as u64)]), bytes(2, b"\xff line"), bytes(3, value)];
@@ -296,9 +296,10 @@ fn metadata_is_brought_into_its_normal_form() {
     check_arena(&decoded);
 }
 
-/// Level by sender: label, then metadata, then severity number, then line; and words of their own.
+/// The source of the level: label, then metadata, then severity number, then line; values that are no
+/// known level.
 #[test]
-fn levels_come_from_where_loki_takes_them() {
+fn the_level_has_the_same_source_as_in_loki() {
     type Pairs = &'static [(&'static str, &'static str)];
     let cases: [(&str, &str, Pairs, &str, Pairs); 14] = [
         (r#"{a="b"}"#, "plain", &[], "unknown", &[]),
@@ -321,10 +322,10 @@ fn levels_come_from_where_loki_takes_them() {
             &[("level", "trace"), ("severity_number", "5")],
         ),
         (r#"{a="b"}"#, "an error", &[("severity_number", "")], "error", &[]),
-        // the client's own: known ones are kept as the entry's level, others as they are
+        // The client's own: a known level becomes the entry's level, other values are kept.
         (r#"{a="b", level="info"}"#, "x", &[("detected_level", "WaRn"), ("z", "1")], "warn", &[("z", "1")]),
         (r#"{a="b", level="info"}"#, "x", &[("detected_level", "odd")], "", &[("detected_level", "odd")]),
-        // words that are no level
+        // Values that are no known level.
         (r#"{a="b", level="notice"}"#, "an error", &[], "", &[("detected_level", "notice")]),
         (r#"{a="b", level="notice"}"#, "x", &[("z", "1")], "", &[("detected_level", "notice"), ("z", "1")]),
         (
@@ -374,7 +375,7 @@ fn field_order_and_unknown_fields_do_not_matter() {
 }
 
 #[test]
-fn a_missing_content_type_means_protobuf_and_others_are_named() {
+fn a_missing_content_type_means_protobuf_and_unknown_ones_are_refused() {
     let body = snappy(&stream(r#"{a="b"}"#, &[entry(NOON, "x", &[])]));
     assert!(loki_push(&tenant(), &plain_limits(), NOON, PushHeaders::default(), body.clone()).is_ok());
     let headers = PushHeaders { content_type: Some("application/x-www-form-urlencoded"), ..PROTOBUF };
@@ -397,9 +398,9 @@ fn requests() -> impl Strategy<Value = Sent> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Random requests: what was sent is what the batch holds, in both forms.
+    /// Random requests: the batch holds the sent entries, in both forms.
     #[test]
-    fn what_is_encoded_is_decoded(sent in requests()) {
+    fn encoded_requests_are_decoded(sent in requests()) {
         let limits = Limits { discover_log_levels: false, ..plain_limits() };
         let mut streams = Vec::new();
         let mut json = Vec::new();
@@ -415,7 +416,7 @@ proptest! {
             let pairs = labels.iter().map(|(n, v)| (n.to_owned(), v.into()));
             let object: serde_json::Map<_, _> = pairs.collect();
             let values: Vec<serde_json::Value> = entries.iter().map(|(t, line, metadata)| {
-                // a JSON object keeps one of equal names: compare without repetitions
+                // A JSON object keeps only one pair of equal names: compare without repetitions.
                 let pairs = metadata.iter().map(|(n, v)| (n.clone(), v.as_str().into()));
                 let metadata: serde_json::Map<_, _> = pairs.collect();
                 serde_json::json!([(NOON + t).to_string(), line, metadata])

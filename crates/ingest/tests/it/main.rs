@@ -1,6 +1,6 @@
 //! Tests of the decoders through their interface.
 //!
-//! One binary: each more would be linked with everything once more.
+//! One binary, because every further one is linked with all crates again.
 
 mod hostile_input;
 mod import_text;

@@ -1,4 +1,4 @@
-//! OTLP logs end to end: requests made by an independent encoder, in both forms.
+//! OTLP logs through the crate's interface: requests by an independent encoder, in both forms.
 
 use std::io::Write;
 
@@ -144,7 +144,7 @@ fn json_gives_the_same_entries_as_protobuf() {
 }
 
 #[test]
-fn times_and_bodies_have_their_fallbacks() {
+fn times_and_bodies_have_fallbacks() {
     let record = |fields: &[Vec<u8>]| fields.concat();
     let records = [
         record(&[fixed64(1, NOON as u64 - 2), bytes(5, number(3, 42))]),
@@ -182,7 +182,7 @@ fn severity_decides_the_level() {
 }
 
 #[test]
-fn precedence_is_record_scope_resource() {
+fn precedence_of_attributes_is_record_scope_resource() {
     let resource = [attribute(1, "k", text("resource")), attribute(1, "r", text("resource"))];
     let scope = [attribute(3, "k", text("scope")), attribute(3, "r", text("scope"))];
     let record = [bytes(5, text("x")), attribute(6, "k", text("record"))].concat();
@@ -204,7 +204,7 @@ fn resources_without_labels_are_refused_when_none_is_added() {
 }
 
 #[test]
-fn encodings_and_errors_are_named() {
+fn encodings_are_read_and_unknown_ones_refused() {
     let body = request(&[attribute(1, "service.name", text("a"))], &[], &[bytes(5, text("x"))]);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&body).unwrap();

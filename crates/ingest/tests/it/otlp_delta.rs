@@ -1,4 +1,4 @@
-//! Points of delta temporality through the crate's interface: they are stored as what they add up to.
+//! Points of delta temporality through the crate's interface: their totals are stored.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -14,7 +14,7 @@ use sandur_model::{Limits, MetricKind, MetricLimits, STALE_BITS};
 use crate::remote_write::{Endless, NOON_MS, cache};
 use crate::wire::*;
 
-/// One tenant's pushes, with a clock.
+/// The pushes of one tenant, with a clock.
 struct Site {
     streams: DeltaStreams,
     metrics: MetricLimits,
@@ -48,7 +48,7 @@ impl Site {
         Pending { decoded, added }
     }
 
-    /// Pushes, and the values that were stored.
+    /// Pushes a metric and returns the stored values.
     fn push(&self, metric: &str) -> Vec<f64> {
         self.add_up(metric).stored()
     }
@@ -70,7 +70,7 @@ impl Pending {
     }
 }
 
-/// A sum of points at seconds after noon.
+/// A sum with points of (seconds after noon, value).
 fn sum(points: &[(i64, f64)]) -> String {
     let points = points.iter().map(|(second, value)| {
         let time = NOON + second * 1_000_000_000;
@@ -119,7 +119,7 @@ fn a_batch_that_is_not_stored_leaves_no_trace() {
     drop(site.add_up(&sum(&[(10, 4.0)])));
     assert_eq!(site.push(&sum(&[(10, 4.0)])), [7.0], "counted once");
     drop(site.add_up(&histogram(0, "[1]", r#"["1","2"]"#)));
-    assert_eq!(site.streams.series(), 1, "a new series neither");
+    assert_eq!(site.streams.series(), 1, "a new series of it is not kept either");
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn native_histograms_add_up_with_a_start_and_no_hint() {
 }
 
 #[test]
-fn a_series_that_is_silent_or_has_ended_begins_anew() {
+fn a_series_that_is_stale_or_has_ended_starts_a_new_total() {
     let mut site = Site::new();
     site.push(&sum(&[(0, 3.0)]));
     site.now = DELTA_STALE_AFTER;
     assert_eq!(site.push(&sum(&[(300, 3.0)])), [6.0]);
     site.now += DELTA_STALE_AFTER + Duration::from_secs(1);
     let anew = site.add_up(&sum(&[(401, 3.0)]));
-    assert_eq!(anew.decoded.batch.starts, [NOON_MS + 391_000], "its start says so");
+    assert_eq!(anew.decoded.batch.starts, [NOON_MS + 391_000], "it has a new start");
     assert_eq!(anew.stored(), [3.0]);
     let end = sum(&[(410, 1.0)]).replace(r#""asDouble":1"#, r#""flags":1"#);
     assert_eq!(site.push(&end)[0].to_bits(), STALE_BITS);
@@ -218,7 +218,7 @@ fn a_series_that_is_silent_or_has_ended_begins_anew() {
 }
 
 #[test]
-fn series_beyond_the_limit_or_the_memory_are_refused_and_the_others_go_on() {
+fn series_beyond_the_limit_or_the_memory_are_refused_alone() {
     let mut site = Site::new();
     site.metrics.otlp_delta_max_streams = 1;
     site.push(&sum(&[(0, 3.0)]));
@@ -244,7 +244,7 @@ fn series_beyond_the_limit_or_the_memory_are_refused_and_the_others_go_on() {
 }
 
 #[test]
-fn series_that_the_tenant_has_no_room_for_are_not_counted() {
+fn series_that_are_refused_later_are_not_counted() {
     let site = Site::new();
     let metrics = [sum(&[(0, 1.0)]), sum(&[(0, 2.0)]).replace(r#""io""#, r#""other""#)].join(",");
     let mut decoded = site.decode(&metrics);

@@ -1,4 +1,4 @@
-//! OTLP metrics through the crate's interface, mapped as Prometheus maps them.
+//! OTLP metrics through the crate's interface, mapped as by Prometheus.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -159,7 +159,7 @@ fn exponential_histograms_become_native_ones() {
 }
 
 #[test]
-fn summaries_and_ends_of_series_are_stored() {
+fn summaries_and_stale_markers_are_stored() {
     let metric = format!(
         r#"{{"name":"s","summary":{{"dataPoints":[{}]}}}}"#,
         point(r#""count":"2","sum":3,"quantileValues":[{"quantile":0.99,"value":2.5}]"#)
@@ -175,7 +175,7 @@ fn summaries_and_ends_of_series_are_stored() {
 }
 
 #[test]
-fn delta_temporality_is_refused_unless_it_is_wanted() {
+fn delta_temporality_is_refused_unless_enabled() {
     let sum = format!(
         r#"{{"name":"io","sum":{{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{}]}}}}"#,
         point(r#""asInt":"3""#)
@@ -188,9 +188,9 @@ fn delta_temporality_is_refused_unless_it_is_wanted() {
     assert_eq!((kept.written.samples, kept.refused.text()), (2, None));
 }
 
-/// An attribute of a resource is part of each of its series: a small body would be read as an endless one.
+/// An attribute of a resource is part of each of its series, so a small body can expand without bound.
 #[test]
-fn labels_that_multiply_are_bounded() {
+fn labels_repeated_in_many_series_are_bounded() {
     let attribute = message(1, &[bytes(1, "service.name"), message(2, &[bytes(1, vec![b'x'; 60 << 10])])]);
     let resource = message(1, &[attribute]);
     let points: Vec<u8> = (0..50_000).flat_map(|_| message(1, &[fixed64(3, NOON as u64)])).collect();
@@ -205,7 +205,7 @@ const PROTOBUF_OTLP: PushHeaders<'static> =
     PushHeaders { content_type: Some("application/x-protobuf"), content_encoding: None };
 
 #[test]
-fn cut_requests_never_panic() {
+fn truncated_requests_never_panic() {
     let point = message(1, &[fixed64(3, NOON as u64), fixed64(4, 1), message(7, &[bytes(1, "k")])]);
     let metric = message(2, &[bytes(1, "m"), message(5, &[point])]);
     let body = message(1, &[message(1, &[]), message(2, &[metric])]);

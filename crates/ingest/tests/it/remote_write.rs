@@ -1,4 +1,4 @@
-//! Remote write through the crate's interface: what is stored, what is refused and in which words.
+//! Remote write through the crate's interface: the stored samples, the refusals and their messages.
 
 use std::rc::Rc;
 
@@ -52,7 +52,7 @@ pub fn time_series(fields: &[Vec<u8>]) -> Vec<u8> {
     message(1, fields)
 }
 
-/// Series in PromQL's words with their samples, by bits.
+/// Series in PromQL's syntax with their samples, values as bits.
 pub fn stored(decoded: &DecodedSamples) -> Vec<(String, Vec<(i64, u64)>)> {
     let series = decoded.batch.series.iter().map(|series| {
         let samples = decoded.batch.samples_of(series).map(|(time, value)| (time, value.to_bits()));
@@ -92,7 +92,7 @@ fn series_and_samples_are_stored_as_they_are_sent() {
 }
 
 #[test]
-fn what_breaks_a_limit_is_named_and_the_rest_is_stored() {
+fn series_that_break_a_limit_are_named_and_the_others_stored() {
     let metrics = MetricLimits {
         max_label_names_per_series: 3,
         max_label_name_length: 8,
@@ -165,7 +165,7 @@ fn times_that_cannot_be_stored_were_refused_by_limits_that_are_not_set() {
 fn a_body_of_the_other_version_was_accepted_and_stored_nowhere() {
     let first = time_series(&[label("__name__", "m"), sample(1.0, NOON_MS)]);
     let refused = write_to(&cache(), &Limits::default(), V2, &first).unwrap_err().to_string();
-    assert!(refused.contains("it is of remote write 1.0: send the content type with proto="), "{refused}");
+    assert!(refused.contains("of remote write 1.0: send the content type with proto="), "{refused}");
     let second = [bytes(4, ""), bytes(4, "__name__"), message(5, &[bytes(1, [0, 0])])].concat();
     let refused = write_to(&cache(), &Limits::default(), V1, &second).unwrap_err().to_string();
     assert!(refused.contains("proto=io.prometheus.write.v2.Request"), "{refused}");
@@ -196,7 +196,7 @@ fn other_encodings_and_types_are_refused() {
 }
 
 #[test]
-fn cut_requests_store_nothing_and_never_panic() {
+fn truncated_requests_store_nothing_and_never_panic() {
     let plain = time_series(&[label("__name__", "m"), label("a", "b"), sample(1.0, NOON_MS)]);
     for end in 1..plain.len() {
         assert!(write_to(&cache(), &Limits::default(), V1, &plain[..end]).is_err(), "{end}");
@@ -212,7 +212,7 @@ fn cut_requests_store_nothing_and_never_panic() {
 }
 
 #[test]
-fn series_beyond_the_limit_are_left_out_in_mimirs_words() {
+fn series_beyond_the_limit_are_refused_with_mimirs_message() {
     let plain: Vec<u8> = ["a", "b", "c"]
         .iter()
         .flat_map(|name| {

@@ -1,4 +1,5 @@
-//! Remote write 2.0 and what both versions bring beside floats: histograms, exemplars, metadata, start times.
+//! Remote write 2.0, and the parts of both versions other than floats: histograms, exemplars, metadata,
+//! start times.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -30,7 +31,7 @@ fn write(cache: &SeriesCache, plain: &[u8]) -> DecodedSamples {
     write_to(cache, &Limits::default(), V2, plain).unwrap()
 }
 
-/// `sint64` as it is written.
+/// Encodes a `sint64`.
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
@@ -44,7 +45,7 @@ fn spans(field: u64, spans: &[(i64, u64)]) -> Vec<u8> {
 }
 
 #[test]
-fn series_are_found_whatever_their_symbols_numbers_are() {
+fn series_are_found_for_any_numbering_of_symbols() {
     let cache = cache();
     let start = NOON_MS - 60_000;
     let first = [
@@ -66,9 +67,9 @@ fn series_are_found_whatever_their_symbols_numbers_are() {
     );
 }
 
-/// The WAL may store the body instead of the columns, so both must say the same.
+/// The WAL may store the body instead of the columns, so both must hold the same samples.
 #[test]
-fn the_arena_tells_what_the_columns_tell() {
+fn the_arena_and_the_columns_hold_the_same_samples() {
     let v1 = [
         time_series(&[label("__name__", "up"), label("a", "b"), sample(1.5, NOON_MS), sample(0.0, NOON_MS)]),
         time_series(&[label("__name__", "down"), message(2, &[number(2, NOON_MS as u64)])]),
@@ -110,7 +111,7 @@ fn the_arena_tells_what_the_columns_tell() {
 }
 
 #[test]
-fn a_body_that_does_not_tell_all_is_not_kept() {
+fn a_body_that_lacks_labels_or_values_is_not_kept() {
     let scattered = time_series(&[label("__name__", "up"), sample(1.0, NOON_MS), label("a", "b")]);
     let batch = write_to(&cache(), &Limits::default(), V1, &scattered).unwrap().batch;
     assert_eq!(
@@ -175,7 +176,7 @@ fn native_histograms_of_both_kinds_are_read() {
 }
 
 #[test]
-fn histograms_that_do_not_fit_are_refused_alone() {
+fn invalid_histograms_are_refused_alone() {
     let of = |fields: &[Vec<u8>]| message(3, &[fields.concat(), number(15, NOON_MS as u64)]);
     let cases = [
         (of(&[number(1, 3), spans(11, &[(0, 2)]), packed(12, &[1])]), "different number of buckets"),
@@ -201,7 +202,7 @@ fn histograms_that_do_not_fit_are_refused_alone() {
 }
 
 #[test]
-fn finer_schemas_than_are_stored_become_coarser() {
+fn schemas_finer_than_the_stored_ones_become_coarser() {
     let fine = message(
         3,
         &[
@@ -247,15 +248,15 @@ fn exemplars_and_metadata_belong_to_their_series() {
         decoded.refused.by_reason().map(|(reason, n, _)| (reason.name(), n)).collect::<Vec<_>>(),
         [("exemplar_labels_invalid", 1)]
     );
-    assert_eq!(decoded.refused.text(), None, "an exemplar that is too long is no failure");
+    assert_eq!(decoded.refused.text(), None, "an exemplar that is too long does not fail the request");
     assert_eq!(decoded.batch.exemplars[0].exemplar.labels.to_string(), r#"{trace_id="abc"}"#);
-    let [metadata] = &decoded.batch.metadata[..] else { panic!("told twice: {:?}", decoded.batch.metadata) };
+    let [metadata] = &decoded.batch.metadata[..] else { panic!("not once: {:?}", decoded.batch.metadata) };
     assert_eq!((&*metadata.family, metadata.kind), ("requests_total", MetricKind::Counter));
     assert_eq!((&*metadata.help, &*metadata.unit), ("requests", "requests"));
 }
 
 #[test]
-fn references_that_name_nothing_are_refused_alone() {
+fn invalid_symbol_references_are_refused_alone() {
     let good = series(&[references(&[1, 2]), sample(1.0, NOON_MS)]);
     let cases = [
         (series(&[references(&[1, 9]), sample(1.0, NOON_MS)]), "outside of the symbols table"),
@@ -275,7 +276,7 @@ fn references_that_name_nothing_are_refused_alone() {
 }
 
 #[test]
-fn endless_lists_are_refused() {
+fn very_long_lists_are_refused() {
     let many = vec![0u64; 40_000];
     let request = [symbols(&[""]), series(&[references(&many), sample(1.0, NOON_MS)])].concat();
     let error = write_to(&cache(), &Limits::default(), V2, &request).unwrap_err();
@@ -287,7 +288,7 @@ fn endless_lists_are_refused() {
 }
 
 #[test]
-fn what_commands_write_is_read_back() {
+fn encoded_requests_are_read_back() {
     let mut encoder = RemoteWriteEncoder::new();
     let labels = |name: &str| Labels::from_pairs([("__name__", name), ("__g0__", name)]);
     encoder.series(&labels("a"), [(NOON_MS, 1.5), (NOON_MS + 1, 0.0), (0, f64::INFINITY)]);

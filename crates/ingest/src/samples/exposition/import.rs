@@ -1,8 +1,9 @@
-//! A request with a text of samples: what VictoriaMetrics's `/api/v1/import/prometheus` and a Pushgateway
-//! take.
+//! Decodes a request with a text of samples, as VictoriaMetrics's `/api/v1/import/prometheus` and a
+//! Pushgateway accept it.
 //!
-//! A line that cannot be read is refused alone. Samples without a time get that of the request. A Pushgateway
-//! refuses more ([`Gateway`]): samples with a time, and what contradicts an earlier line.
+//! A line that cannot be read is refused, and the other lines are kept. Samples without a time get the
+//! time of the request. For a Pushgateway more lines are refused ([`Gateway`]): samples with a time, and
+//! lines that contradict an earlier one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,25 +26,25 @@ use crate::samples::labels_check::{METRIC_NAME, Refusal};
 use crate::samples::series_cache::KnownSeries;
 use crate::samples::series_key::SeriesNaming;
 
-/// What a request says beside its body.
+/// Parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Labels that every series gets, in place of its own of these names.
+    /// Labels that every series gets; they replace the series' own labels of these names.
     pub extra_labels: Vec<(String, String)>,
-    /// Milliseconds since the epoch of samples without a time; by default now.
+    /// Time of samples without one, in milliseconds since the epoch; by default now.
     pub time_ms: Option<i64>,
-    /// Whether lines are refused that a Pushgateway refuses: samples with a time, series that come twice, and
-    /// a second description of a family.
+    /// Whether to refuse lines that a Pushgateway refuses: samples with a time, repeated series, and a
+    /// second description of a family.
     pub is_for_gateway: bool,
-    /// Whether [`Refused::runs`](crate::Refused::runs) shall tell which lines are refused, from 0. The text
-    /// then says nothing of their numbers.
+    /// Whether [`Refused::runs`](crate::Refused::runs) names the refused lines, counted from 0. The text
+    /// then does not contain line numbers.
     pub tell_lines: bool,
 }
 
-/// Metric families whose descriptions are kept of one request.
+/// Most metric families of one request whose descriptions are kept.
 const FAMILIES_MAX: usize = 100_000;
 
-/// Decodes a text of samples in memory that is asked for before it is taken.
+/// Decodes a text of samples; reserves memory before it is used.
 pub fn import(
     push: SamplePush<'_>,
     options: &ImportOptions,
@@ -73,13 +74,13 @@ struct Import<'a> {
     builder: SampleBuilder<'a>,
     options: &'a ImportOptions,
     now_ms: i64,
-    /// What names the open series in the cache.
+    /// The bytes that name the open series in the cache.
     name: Vec<u8>,
     families: BTreeMap<Box<str>, MetricMetadata>,
     gateway: Option<Gateway>,
 }
 
-/// What was met of a text for a Pushgateway, which refuses contradictions.
+/// The series and descriptions so far of a text for a Pushgateway, which refuses contradictions.
 #[derive(Default)]
 struct Gateway {
     series: HashSet<StreamId>,
@@ -89,11 +90,11 @@ struct Gateway {
     helped: HashSet<u64>,
 }
 
-/// Bytes of a hash or an id in a set, with the room of its table.
+/// Bytes of a hash or an id in a set, including spare capacity of its table.
 const MET_BYTES: u64 = 2 * size_of::<StreamId>() as u64;
 
 impl Gateway {
-    /// Whether the type of a family may be told: once, and before its samples.
+    /// Checks that the type of a family is given once, and before its samples.
     fn takes_type(&mut self, family: &str) -> Result<(), String> {
         let refused =
             || format!("second TYPE line for metric name \"{family}\", or TYPE reported after samples");
@@ -169,7 +170,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Whether a Pushgateway takes the open line; it is refused if not.
+    /// Whether a Pushgateway accepts the current line; refuses the line if not.
     fn is_taken(&mut self, takes: impl FnOnce(&mut Gateway) -> Result<(), String>) -> Result<bool, Error> {
         let Some(gateway) = &mut self.gateway else { return Ok(true) };
         self.builder.memory().take(2 * MET_BYTES)?;
@@ -220,7 +221,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// The series that a text names, with the extra labels of the request.
+    /// Returns the series that a text names, with the extra labels of the request.
     fn series(&mut self, text: &str) -> Result<Result<KnownSeries, Refusal>, Error> {
         self.name.clear();
         self.name.extend_from_slice(text.as_bytes());

@@ -1,7 +1,7 @@
-//! Prometheus's text format and OpenMetrics: what scrapes read, and what is posted by hand.
+//! Prometheus's text format and OpenMetrics, as read by scrapes and by imports.
 //!
-//! [`ExpositionReader`] reads one line after the other and keeps nothing; [`import`] makes a batch of a
-//! request.
+//! [`ExpositionReader`] reads one line at a time and keeps nothing; [`import`] converts a request to a
+//! batch.
 
 mod import;
 mod number;

@@ -1,18 +1,18 @@
-//! Numbers of the text formats: those that Go's `ParseFloat` reads, but none with `_` or in hexadecimal.
+//! Numbers of the text formats: those that Go's `ParseFloat` accepts, without `_` and hexadecimal.
 
-/// The NaN of values: every way to write it means the same bits, which are not those of a stale marker.
+/// The bits of every NaN, however it is written; they differ from those of a stale marker.
 const NAN_BITS: u64 = 0x7ff8_0000_0000_0001;
 
-/// A value.
+/// Parses a value.
 pub(super) fn value(text: &str) -> Option<f64> {
     let value: f64 = text.parse().ok()?;
     Some(if value.is_nan() { f64::from_bits(NAN_BITS) } else { value })
 }
 
-/// Seconds with a fraction, in milliseconds.
+/// Converts seconds with a fraction to milliseconds.
 pub(super) fn seconds_in_ms(text: &str) -> Option<i64> {
     let ms = text.parse::<f64>().ok()? * 1_000.0;
-    // What does not fit would be cut to the ends of the range.
+    // A number out of range would saturate.
     (ms.is_finite() && ms.abs() < 9e18).then_some(ms as i64)
 }
 
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_prometheus_reads_them() {
+    fn numbers_are_parsed_as_by_prometheus() {
         for (text, expected) in [("1", 1.0), ("-1.5e3", -1500.0), ("+Inf", f64::INFINITY), (".5", 0.5)] {
             assert_eq!(value(text), Some(expected), "{text}");
         }

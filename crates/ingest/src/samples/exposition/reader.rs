@@ -1,14 +1,15 @@
 //! Reads the lines of an exposition: descriptions of metrics and samples.
 //!
-//! Prometheus's text format 0.0.4 has times in milliseconds, OpenMetrics 1.0 in seconds, exemplars and a last
-//! line `# EOF`. The text of a series is handed out as it stands: a caller who knows it needs not read it.
+//! Prometheus's text format 0.0.4 has times in milliseconds. OpenMetrics 1.0 has times in seconds,
+//! exemplars and a last line `# EOF`. The text of a series is returned unparsed: a caller that knows it
+//! need not parse it.
 
 use sandur_model::MetricKind;
 
 use super::number::{seconds_in_ms, value};
 use super::series_text::{end_of_series, unescape};
 
-/// Which of the two formats a text is in.
+/// The two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpositionFormat {
     /// Prometheus's text format.
@@ -18,7 +19,7 @@ pub enum ExpositionFormat {
 }
 
 impl ExpositionFormat {
-    /// The format that a content type names.
+    /// Returns the format that a content type names.
     pub fn of(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or("").trim();
         if essence.eq_ignore_ascii_case("application/openmetrics-text") {
@@ -29,40 +30,40 @@ impl ExpositionFormat {
     }
 }
 
-/// One line.
+/// A line with content.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpositionLine<'a> {
     /// A sample.
     Sample(ExpositionSample<'a>),
     /// The type of a metric family.
     Kind(&'a str, MetricKind),
-    /// What a metric family is for.
+    /// The help text of a metric family.
     Help(&'a str, String),
     /// The unit of a metric family.
     Unit(&'a str, &'a str),
 }
 
-/// A sample of a line.
+/// A sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpositionSample<'a> {
-    /// Name and labels as they stand there.
+    /// Name and labels as in the text.
     pub series: &'a str,
-    /// The value.
+    /// The value, with one NaN for every way to write it.
     pub value: f64,
-    /// Milliseconds since the epoch, if the line says.
+    /// The time in milliseconds since the epoch, if the line has one.
     pub time_ms: Option<i64>,
     /// The exemplar of the line.
     pub exemplar: Option<LineExemplar<'a>>,
 }
 
-/// An exemplar behind a sample.
+/// An exemplar after a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineExemplar<'a> {
-    /// Its labels with their braces, as they stand there.
+    /// The labels in braces, as in the text.
     pub labels: &'a str,
     /// The observed value.
     pub value: f64,
-    /// Milliseconds since the epoch, if the line says.
+    /// The time in milliseconds since the epoch, if the exemplar has one.
     pub time_ms: Option<i64>,
 }
 
@@ -70,18 +71,18 @@ pub struct LineExemplar<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}: '{shown}'")]
 pub struct ExpositionError {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// What is wrong.
+    /// The fault.
     pub what: &'static str,
-    /// Its beginning.
+    /// The beginning of the line.
     pub shown: String,
 }
 
-/// Bytes of a line in an error.
+/// Most bytes of a line in an error.
 const SHOWN_MAX: usize = 120;
 
-/// Reads one line after the other. After an error it goes on with the next line.
+/// Reads one line at a time. After an error it continues with the next line.
 pub struct ExpositionReader<'a> {
     rest: &'a str,
     format: ExpositionFormat,
@@ -90,12 +91,12 @@ pub struct ExpositionReader<'a> {
 }
 
 impl<'a> ExpositionReader<'a> {
-    /// A reader of a whole text.
+    /// Returns a reader of a complete text.
     pub fn new(text: &'a str, format: ExpositionFormat) -> Self {
         Self { rest: text, format, line: 0, ended: false }
     }
 
-    /// The number of the line that was read last, from 1.
+    /// Returns the number of the last line that was read, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
@@ -122,7 +123,7 @@ impl<'a> ExpositionReader<'a> {
         let (word, rest) = next_word(comment);
         if word == "EOF" && self.format == ExpositionFormat::OpenMetrics {
             self.ended = true;
-            return if self.rest.trim().is_empty() { Ok(None) } else { Err("something follows # EOF") };
+            return if self.rest.trim().is_empty() { Ok(None) } else { Err("unexpected data after # EOF") };
         }
         if !matches!(word, "TYPE" | "HELP" | "UNIT") {
             return Ok(None);
@@ -150,7 +151,7 @@ impl<'a> ExpositionReader<'a> {
         let value = value(number).ok_or("expected a value")?;
         let (time, rest) = next_word(rest);
         if !rest.trim_matches([' ', '\t']).is_empty() {
-            return Err("something follows the timestamp");
+            return Err("unexpected data after the timestamp");
         }
         let time_ms = match (time, self.format) {
             ("", _) => None,
@@ -189,14 +190,14 @@ fn next_word(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// The name of a family, quoted where it needs to be, and what follows.
+/// Returns the name of a family, without its quotes if it is quoted, and the rest of the text.
 fn family_name(text: &str) -> Result<(&str, &str), &'static str> {
     let text = text.trim_start_matches([' ', '\t']);
     let Some(inner) = text.strip_prefix('"') else {
         let (name, rest) = next_word(text);
         return if name.is_empty() { Err("expected a metric name") } else { Ok((name, rest)) };
     };
-    inner.split_once('"').ok_or("a metric name does not end")
+    inner.split_once('"').ok_or("a metric name has no closing quote")
 }
 
 fn kind(text: &str) -> Result<MetricKind, &'static str> {
@@ -216,7 +217,7 @@ fn line_exemplar(text: &str) -> Result<LineExemplar<'_>, &'static str> {
     let value = value(number).ok_or("expected the value of an exemplar")?;
     let (time, rest) = next_word(rest);
     if !rest.trim_matches([' ', '\t']).is_empty() {
-        return Err("something follows an exemplar");
+        return Err("unexpected data after an exemplar");
     }
     let time_ms = match time {
         "" => None,
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_has_seconds_exemplars_and_an_end() {
+    fn open_metrics_has_times_in_seconds_exemplars_and_an_end() {
         let text = "# TYPE h histogram\n# UNIT h seconds\nh_bucket{le=\"#\"} 3 1.5 # \
                     {trace_id=\"a b\"} 0.5 1.25\n\
                     # EOF\n";
@@ -260,12 +261,12 @@ mod tests {
             (exemplar.labels, exemplar.value, exemplar.time_ms),
             (r#"{trace_id="a b"}"#, 0.5, Some(1_250))
         );
-        assert!(read("x 1\n", ExpositionFormat::OpenMetrics)[1].is_err(), "no end");
-        assert!(read("x 1\n# EOF\ny 2\n", ExpositionFormat::OpenMetrics)[1].is_err(), "more behind the end");
+        assert!(read("x 1\n", ExpositionFormat::OpenMetrics)[1].is_err(), "without # EOF");
+        assert!(read("x 1\n# EOF\ny 2\n", ExpositionFormat::OpenMetrics)[1].is_err(), "data after # EOF");
     }
 
     #[test]
-    fn a_bad_line_is_named_and_the_next_one_is_read() {
+    fn a_bad_line_is_reported_and_the_next_one_is_read() {
         let lines =
             read("up one\nup 1 x\nup 1 2 3\n{ 1\nup 1\n# TYPE up what\n", ExpositionFormat::Prometheus);
         let told: Vec<String> =
@@ -275,7 +276,7 @@ mod tests {
             [
                 "line 1: expected a value: 'up one'",
                 "line 2: expected a timestamp: 'up 1 x'",
-                "line 3: something follows the timestamp: 'up 1 2 3'",
+                "line 3: unexpected data after the timestamp: 'up 1 2 3'",
                 "line 4: expected \"}\": '{ 1'",
                 "line 6: an unknown metric type: '# TYPE up what'",
             ]

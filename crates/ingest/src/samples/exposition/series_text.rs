@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::super::labels_check::METRIC_NAME;
 
-/// Where the text of a series ends that begins the line; an error says what is wrong.
+/// Returns the length of the series text at the beginning of the line. An error is the message.
 pub(super) fn end_of_series(line: &str) -> Result<usize, &'static str> {
     let bytes = line.as_bytes();
     let name_end = bytes.iter().position(|b| !is_name_byte(*b)).unwrap_or(bytes.len());
@@ -33,7 +33,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// The labels that the text of a series names, the metric's name as `__name__`; an error says what is wrong.
+/// Parses the text of a series to its labels, with the metric name as `__name__`. An error is the
+/// message.
 pub fn series_pairs(text: &str) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, &'static str> {
     let mut pairs = Vec::new();
     let name_end = text.bytes().position(|b| !is_name_byte(b)).unwrap_or(text.len());
@@ -53,7 +54,7 @@ pub fn series_pairs(text: &str) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, &'s
     Ok(pairs)
 }
 
-/// Labels between braces.
+/// Parses the labels between braces.
 pub(super) fn labels<'a>(
     inner: &'a str,
     pairs: &mut Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -89,7 +90,7 @@ fn plain_name(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     }
 }
 
-/// A text in double quotes, and what follows it.
+/// Returns a text in double quotes, and the rest.
 fn quoted(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
     let inner = text.strip_prefix('"').ok_or("expected a label value in double quotes")?;
     let mut bytes = inner.bytes().enumerate();
@@ -108,10 +109,10 @@ fn quoted(text: &str) -> Result<(Cow<'_, str>, &str), &'static str> {
             _ => {}
         }
     }
-    Err("a label value does not end")
+    Err("a label value has no closing quote")
 }
 
-/// `\\`, `\"` and `\n` mean what they mean; other escapes stay as they are.
+/// Replaces `\\`, `\"` and `\n`; other escapes are kept unchanged.
 pub(super) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_read_in_every_form() {
+    fn every_form_of_a_series_is_parsed() {
         for (text, expected) in [
             ("up", r#"__name__="up""#),
             ("a:b_c{}", r#"__name__="a:b_c""#),

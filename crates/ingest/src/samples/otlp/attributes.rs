@@ -1,6 +1,6 @@
-//! Attributes as labels.
+//! Converts attributes to labels.
 //!
-//! Attributes are sorted by key. Where two keys become the same label, their values are joined by `;`.
+//! Attributes are sorted by key. If several keys become the same label, their values are joined by `;`.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ pub(super) type Label = (String, String);
 /// Values by name.
 pub(super) type LabelMap = BTreeMap<String, String>;
 
-/// Attributes of a message, sorted by key, of equal keys the last.
+/// Attributes of a message, sorted by key; of equal keys the last one counts.
 pub(super) struct Attributes {
     pub(super) pairs: Vec<Label>,
 }
 
 impl<'a> Export<'a> {
-    /// The attributes in a field of a message.
+    /// Reads the attributes in a field of a message.
     pub(super) fn read_attributes(
         &mut self,
         mut message: Reader<'a>,
@@ -59,7 +59,8 @@ impl<'a> Export<'a> {
         Ok(Attributes { pairs })
     }
 
-    /// Labels of a point of the metric `name`: its attributes, those that the resource and the scope give.
+    /// Returns the labels of a point of the metric `name`: its attributes and the labels of the resource
+    /// and the scope.
     pub(super) fn labels(&self, name: &str, attributes: &Attributes) -> LabelMap {
         let strategy = self.builder.limits().metrics.otlp_translation_strategy;
         let mut labels = LabelMap::new();
@@ -79,7 +80,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Adds a label; a value that is there is joined with the new one.
+/// Adds a label, or appends the value to an existing one after `;`.
 pub(super) fn join(labels: &mut LabelMap, label: String, value: &str) {
     let joined = labels.entry(label).or_default();
     if !joined.is_empty() {

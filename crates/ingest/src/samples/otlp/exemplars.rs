@@ -1,6 +1,7 @@
-//! Exemplars of points: `{time=2, as_double=3, span_id=4, trace_id=5, as_int=6, filtered_attributes=7}`.
+//! Decodes exemplars of points: `{time=2, as_double=3, span_id=4, trace_id=5, as_int=6,
+//! filtered_attributes=7}`.
 //!
-//! Attributes are left out where the labels would have more than 128 characters with them.
+//! An attribute is left out if the labels would have more than 128 characters with it.
 
 use super::Export;
 use super::attributes::Label;
@@ -8,10 +9,10 @@ use super::metric::time;
 use crate::error::Error;
 use crate::protobuf::{Reader, Wire};
 
-/// Characters of the labels of an exemplar.
+/// Most characters of the labels of an exemplar.
 const CHARACTERS_MAX: usize = 128;
 
-/// Memory of an exemplar beside its text.
+/// Bytes of memory of an exemplar in addition to its text.
 const EXEMPLAR_BYTES: u64 = 256;
 
 /// An exemplar of a point.
@@ -30,7 +31,7 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// The exemplars in a field of a point, in the order in which they were sent.
+    /// Reads the exemplars in a field of a point, in the order in which they were sent.
     pub(super) fn read_exemplars(
         &mut self,
         mut point: Reader<'a>,
@@ -81,7 +82,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// A trace or span id in hexadecimal; none when it is all zeros, or no id.
+/// Returns a trace or span id in hexadecimal; `None` when it is all zeros or too long for an id.
 fn id(name: &str, bytes: &[u8]) -> Option<Label> {
     let is_id = bytes.len() <= 16 && bytes.iter().any(|byte| *byte != 0);
     is_id.then(|| (name.to_owned(), bytes.iter().map(|byte| format!("{byte:02x}")).collect()))

@@ -1,9 +1,9 @@
-//! Points of exponential histograms: `{attributes=1, start_time=2, time=3, count=4, sum=5, scale=6,
-//! zero_count=7, positive=8:{offset=1, bucket_counts=2}, negative=9, flags=10, exemplars=11}` become native
-//! histograms.
+//! Converts points of exponential histograms to native histograms: `{attributes=1, start_time=2, time=3,
+//! count=4, sum=5, scale=6, zero_count=7, positive=8:{offset=1, bucket_counts=2}, negative=9, flags=10,
+//! exemplars=11}`.
 //!
-//! Bucket 0 here ends at the base, there it begins at 1: indices differ by one. Scales above the finest
-//! schema are made coarser by merging buckets.
+//! Bucket 0 of a native histogram ends at 1, that of an exponential histogram begins at 1, so the indices
+//! differ by one. Scales finer than the finest schema are made coarser by merging buckets.
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CounterReset, SCHEMA_MAX, SCHEMA_MIN};
@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::protobuf::{Reader, Wire};
 use crate::samples::native_histogram::zigzag;
 
-/// Bytes of memory for each byte of a point, at most: a count of one byte is eight bytes in a list that
-/// doubles, and a bucket of twelve in lists that double.
+/// Most bytes of memory per byte of a point: a count of one byte is eight bytes in a list that doubles,
+/// and a bucket of twelve bytes in lists that double.
 const EXPANSION: u64 = 40;
 /// Observations closer to zero than this are in the zero bucket, as Prometheus assumes.
 const ZERO_THRESHOLD: f64 = 1e-128;
@@ -68,7 +68,7 @@ impl Point {
             ));
         }
         let schema = self.scale.min(i64::from(SCHEMA_MAX));
-        // Indices have 32 bits: beyond, all of one sign are in one bucket.
+        // Indices have 32 bits: after 32 merges all buckets of one sign are one.
         let merged = (self.scale - schema).min(32) as u32;
         Ok(FloatHistogram {
             reset: if delta { CounterReset::Gauge } else { CounterReset::Unknown },

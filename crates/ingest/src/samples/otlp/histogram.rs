@@ -1,6 +1,6 @@
-//! Points of histograms with explicit bounds: `{start_time=2, time=3, count=4, sum=5, bucket_counts=6,
-//! explicit_bounds=7, exemplars=8, attributes=9, flags=10}` become `_sum`, `_count` and a `_bucket` for each
-//! bound, or one native histogram with custom buckets.
+//! Converts points of histograms with explicit bounds, `{start_time=2, time=3, count=4, sum=5,
+//! bucket_counts=6, explicit_bounds=7, exemplars=8, attributes=9, flags=10}`, to `_sum`, `_count` and a
+//! `_bucket` for each bound, or to one native histogram with custom buckets.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::samples::builder::NewHistogram;
 use crate::samples::labels_check::METRIC_NAME;
 use crate::samples::native_histogram::{check_count, doubles};
 
-/// Bytes of memory for each byte of a point, at most: eight bytes in a list that doubles, and a bucket.
+/// Most bytes of memory per byte of a point: eight bytes in a list that doubles, and a bucket.
 const EXPANSION: u64 = 4;
 
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// A hash of the bounds: buckets between others hold other observations.
+/// Returns a hash of the bounds: buckets with different bounds cannot be added.
 fn shape(bounds: &[f64]) -> u32 {
     let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
     bounds.iter().for_each(|bound| hasher.update(&bound.to_bits().to_le_bytes()));

@@ -1,4 +1,4 @@
-//! OTLP metrics in JSON: the tables of its messages, which are translated to protobuf.
+//! OTLP metrics in JSON: the field tables for their translation to protobuf.
 
 use crate::error::Error;
 use crate::memory::Meter;
@@ -7,7 +7,7 @@ use crate::otlp_json::Kind::{
 };
 use crate::otlp_json::{Field, KEY_VALUE, RESOURCE, SCOPE, translate_as};
 
-/// The protobuf form of a JSON request.
+/// Returns the protobuf form of a JSON request.
 pub(super) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
     translate_as(&REQUEST, body, memory)
 }

@@ -1,7 +1,7 @@
-//! One metric: its name, its description, and the points of its kind.
+//! Decodes one metric: its name, its description, and the points of its kind.
 //!
 //! `Metric{name=1, description=2, unit=3, gauge=5, sum=7, histogram=9, exponential_histogram=10,
-//! summary=11}`; the kinds are `{data_points=1, aggregation_temporality=2, is_monotonic=3}`.
+//! summary=11}`; each kind is `{data_points=1, aggregation_temporality=2, is_monotonic=3}`.
 
 use sandur_model::{MetricKind, MetricMetadata, STALE_BITS};
 
@@ -14,10 +14,10 @@ use crate::refused::Reason;
 
 const DELTA: u64 = 1;
 const CUMULATIVE: u64 = 2;
-/// The flag of a point that says that there is no value: the series ends.
+/// The flag of a point without a value, which ends the series.
 const NO_RECORDED_VALUE: u64 = 1;
 
-/// The kinds of metrics, by the number of their field.
+/// The kinds of metrics; a discriminant is the number of the kind's field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Gauge = 5,
@@ -27,16 +27,16 @@ enum Kind {
     Summary = 11,
 }
 
-/// What the points of a metric share.
+/// The properties that all points of a metric share.
 pub(super) struct Family {
     pub(super) name: String,
-    /// Whether values are those since the last point, and are stored so.
+    /// Whether values are differences from the last point and are stored unchanged.
     pub(super) delta: bool,
-    /// Whether values are those since the last point, and have to be added up.
+    /// Whether values are differences from the last point and are added up before they are stored.
     pub(super) to_add_up: bool,
 }
 
-/// What every point has.
+/// The fields that every kind of point has.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PointHead {
     pub(super) time_ms: i64,
@@ -45,12 +45,12 @@ pub(super) struct PointHead {
 }
 
 impl PointHead {
-    /// A value of the point by its bits: the stale marker when there is none.
+    /// Returns the bits of the point's value: those of the stale marker when it has none.
     pub(super) fn bits(self, value: f64) -> u64 {
         if self.is_stale() { STALE_BITS } else { value.to_bits() }
     }
 
-    /// Whether the point says that there is no value.
+    /// Whether the point has no recorded value.
     pub(super) fn is_stale(self) -> bool {
         self.flags & NO_RECORDED_VALUE != 0
     }
@@ -143,8 +143,8 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Begins a series of a point; false when it is refused. Points of one series can be added up while
-    /// their shape is the same.
+    /// Begins a series of a point; false when it is refused. Points of a series are added up only while
+    /// `shape` is the same.
     pub(super) fn begin_point(
         &mut self,
         family: &Family,
@@ -158,7 +158,7 @@ impl<'a> Export<'a> {
         Ok(begun)
     }
 
-    /// Notes the time of a point, for `target_info`.
+    /// Extends the time range of the resource's points, for `target_info`.
     pub(super) fn note_time(&mut self, time_ms: i64) {
         let (first, last) = self.times.unwrap_or((time_ms, time_ms));
         self.times = Some((first.min(time_ms), last.max(time_ms)));
@@ -190,12 +190,12 @@ fn text(message: Reader<'_>) -> String {
     String::from_utf8_lossy(message.rest()).into_owned()
 }
 
-/// A time of a point in milliseconds.
+/// Reads a time of a point and converts it to milliseconds.
 pub(super) fn time(message: &mut Reader<'_>) -> Result<i64, Error> {
     Ok(milliseconds(message.fixed64()?))
 }
 
-/// A number as the value of a label, without an exponent.
+/// Formats a number as the value of a label, without an exponent.
 pub(super) fn decimal(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "+Inf" } else { "-Inf" }.to_owned();

@@ -1,9 +1,9 @@
-//! OTLP metrics, in protobuf and JSON, mapped to series as Prometheus maps them.
+//! Decodes OTLP metrics, in protobuf and JSON, and maps them to series as Prometheus does.
 //!
 //! `ExportMetricsServiceRequest{resource_metrics=1:{resource=1:{attributes=1}, scope_metrics=2:{scope=1,
-//! metrics=2, schema_url=3}}}`. A resource's service names become `job` and `instance`, its other attributes
-//! labels of `target_info` ([`resource`]); names are translated by the tenant's strategy ([`names`]); each
-//! kind of metric is a file.
+//! metrics=2, schema_url=3}}}`. A resource's service names become `job` and `instance`, its other
+//! attributes become labels of `target_info` ([`resource`]). Names are translated by the tenant's
+//! strategy ([`names`]). Each kind of metric has its own file.
 
 mod attributes;
 mod exemplars;
@@ -29,7 +29,7 @@ use crate::request::{Format, open_otlp, plain_limit};
 use attributes::Label;
 use resource::Resource;
 
-/// Decodes a request to `/otlp/v1/metrics` in memory that is asked for before it is taken.
+/// Decodes a request to `/otlp/v1/metrics`; reserves memory before it is used.
 pub fn otlp_metrics(
     push: SamplePush<'_>,
     body: Bytes,
@@ -53,10 +53,10 @@ pub fn otlp_metrics(
     Ok(export.builder.finish())
 }
 
-/// One request being decoded.
+/// A request that is being decoded.
 struct Export<'a> {
     builder: SampleBuilder<'a>,
-    /// The message that spans point into.
+    /// The message that the spans point into.
     base: &'a [u8],
     limit: u64,
     resource: Resource,
@@ -105,7 +105,7 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// `Scope{name=1, version=2, attributes=3}` and the schema's URL beside it.
+    /// Reads `Scope{name=1, version=2, attributes=3}` and the schema URL next to it.
     fn read_scope(&mut self, message: Reader<'a>) -> Result<(), Error> {
         let scope = message.find(1)?.map_or(Reader::new(b""), |span| message.nested(span));
         let attributes = self.read_attributes(scope, 3)?;
@@ -126,7 +126,7 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Nanoseconds as a point has them, in milliseconds.
+/// Converts nanoseconds to milliseconds.
 fn milliseconds(nanoseconds: u64) -> i64 {
     (nanoseconds / 1_000_000) as i64
 }

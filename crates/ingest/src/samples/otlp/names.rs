@@ -1,9 +1,9 @@
-//! Names of OTLP as names of metrics and labels, by the rules of OpenTelemetry's compatibility specification
-//! as Prometheus applies them.
+//! Converts OTLP names to names of metrics and labels, by the rules of OpenTelemetry's compatibility
+//! specification as Prometheus applies them.
 
 use sandur_model::TranslationStrategy;
 
-/// What a metric is, as far as its name depends on it.
+/// The kind of a metric, as far as its name depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
     Gauge,
@@ -11,7 +11,7 @@ pub(super) enum Naming {
     Other,
 }
 
-/// Units in words.
+/// Words for units.
 const UNITS: [(&str, &str); 26] = [
     ("d", "days"),
     ("h", "hours"),
@@ -40,7 +40,7 @@ const UNITS: [(&str, &str); 26] = [
     ("1", ""),
     ("%", "percent"),
 ];
-/// Units after a slash in words.
+/// Words for units after a slash.
 const PER_UNITS: [(&str, &str); 7] = [
     ("s", "second"),
     ("m", "minute"),
@@ -51,7 +51,7 @@ const PER_UNITS: [(&str, &str); 7] = [
     ("y", "year"),
 ];
 
-/// The name of a metric; none when nothing is left of it.
+/// Returns the name of a metric; `None` when the translation leaves no character.
 pub(super) fn metric_name(
     name: &str,
     unit: &str,
@@ -71,7 +71,7 @@ pub(super) fn metric_name(
     (!built.is_empty() && means_something).then_some(built)
 }
 
-/// The name of a label; none when nothing is left of it.
+/// Returns the name of a label; `None` when the translation leaves no character.
 pub(super) fn label_name(key: &str, strategy: TranslationStrategy) -> Option<String> {
     let name = match strategy.escapes() {
         false => key.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn label_name(key: &str, strategy: TranslationStrategy) -> Option<Str
     name.chars().any(|c| c != '_').then_some(name)
 }
 
-/// The unit in words, for the description of a metric.
+/// Returns the unit in words, for the description of a metric.
 pub(super) fn unit_name(unit: &str) -> String {
     let (main, per) = unit_suffixes(unit);
     let (main, per) = (cleaned(&main), cleaned(&per));
@@ -102,7 +102,7 @@ fn is_metric_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == ':'
 }
 
-/// A name does not begin with a digit.
+/// Puts `_` in front of a name that begins with a digit.
 fn guarded(name: String) -> String {
     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
 }
@@ -154,7 +154,7 @@ fn with_suffixes(name: &str, unit: &str, naming: Naming) -> String {
     name
 }
 
-/// The name without a suffix and the character before it.
+/// Removes a suffix and the separator before it from a name.
 fn without<'n>(name: &'n str, suffix: &str) -> &'n str {
     if suffix.is_empty() || name.len() <= suffix.len() + 1 {
         return name;
@@ -164,7 +164,8 @@ fn without<'n>(name: &'n str, suffix: &str) -> &'n str {
     cut.unwrap_or(name)
 }
 
-/// The words for a unit: for what is before the slash, and for what is behind it with `per_`.
+/// Returns the words for a unit: those for the part before the slash, and those for the part after it
+/// with `per_`.
 fn unit_suffixes(unit: &str) -> (String, String) {
     let (main, per) = unit.split_once('/').unwrap_or((unit, ""));
     let words = |unit: &str, table: &[(&str, &str)]| {
@@ -180,7 +181,7 @@ fn unit_suffixes(unit: &str) -> (String, String) {
     (words(main, &UNITS), per)
 }
 
-/// A unit of characters of names: others become `_`, of which several become one, and none stands first.
+/// Replaces runs of characters that are invalid in names by one `_` each, and drops a leading one.
 fn cleaned(unit: &str) -> String {
     let mut clean = String::with_capacity(unit.len());
     for c in unit.chars() {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn units_have_words() {
+    fn units_are_translated_to_words() {
         for (unit, expected) in
             [("s", "seconds"), ("By/s", "bytes_per_second"), ("1", ""), ("{x}/s", "per_second"), ("°F", "F")]
         {

@@ -1,5 +1,5 @@
-//! Points of gauges and sums: `{start_time=2, time=3, as_double=4, exemplars=5, as_int=6, attributes=7,
-//! flags=8}`.
+//! Decodes points of gauges and sums: `{start_time=2, time=3, as_double=4, exemplars=5, as_int=6,
+//! attributes=7, flags=8}`.
 
 use super::Export;
 use super::metric::{Family, PointHead, time};

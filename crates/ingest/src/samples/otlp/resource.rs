@@ -1,5 +1,5 @@
-//! A resource: `job` and `instance` from its service names, labels that it gives its series, and
-//! `target_info`, which has its other attributes.
+//! Decodes a resource: `job` and `instance` from its service names, the labels that it gives to its
+//! series, and `target_info` with its other attributes.
 
 use sandur_model::{MetricKind, MetricMetadata};
 
@@ -15,15 +15,15 @@ const SERVICE_INSTANCE: &str = "service.instance.id";
 const IDENTIFYING: [&str; 3] = [SERVICE_NAMESPACE, SERVICE_NAME, SERVICE_INSTANCE];
 const TARGET_INFO: &str = "target_info";
 
-/// Distance of samples of `target_info`: half of the time over which queries look back.
+/// Interval of the samples of `target_info`: half of the look-back time of queries.
 const TARGET_INFO_EVERY_MS: i64 = 150_000;
-/// Samples of `target_info` of one resource of a request: points of an hour ask for 25.
+/// Most samples of `target_info` of one resource in a request; points over one hour need 25.
 const TARGET_INFO_MAX: i64 = 1_000;
 
-/// What all series of a resource share.
+/// The properties that all series of a resource share.
 #[derive(Default)]
 pub(super) struct Resource {
-    /// Its attributes, sorted by key.
+    /// The attributes, sorted by key.
     attributes: Vec<Label>,
     /// `job` and `instance`.
     pub(super) identity: Vec<Label>,
@@ -66,7 +66,7 @@ impl<'a> Export<'a> {
         Ok(())
     }
 
-    /// Samples of `target_info` over the times of the resource's points.
+    /// Adds samples of `target_info` over the time range of the resource's points.
     pub(super) fn target_info(&mut self) -> Result<(), Error> {
         let Some((first, last)) = self.times else { return Ok(()) };
         let limits = &self.builder.limits().metrics;

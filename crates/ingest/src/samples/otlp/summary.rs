@@ -1,5 +1,5 @@
-//! Points of summaries: `{start_time=2, time=3, count=4, sum=5, quantile_values=6:{quantile=1, value=2},
-//! attributes=7, flags=8}` become `_sum`, `_count` and a series for each quantile.
+//! Converts points of summaries, `{start_time=2, time=3, count=4, sum=5, quantile_values=6:{quantile=1,
+//! value=2}, attributes=7, flags=8}`, to `_sum`, `_count` and a series for each quantile.
 
 use super::Export;
 use super::metric::{Family, PointHead, decimal, time};

@@ -1,4 +1,4 @@
-//! A tiny encoder of push requests, written apart from the crate's own code, and shortcuts for tests.
+//! A small encoder of push requests, independent of the crate's code, and shortcuts for tests.
 
 #![allow(dead_code, clippy::unwrap_used)] // each test binary uses a part; all of it is test code
 
@@ -89,7 +89,7 @@ pub fn otlp_json(limits: &Limits, json: impl Into<Vec<u8>>) -> Result<Decoded, E
 /// A decoded entry as text: labels, nanoseconds after noon, line, level, metadata.
 pub type Row = (String, i64, String, &'static str, Vec<(String, String)>);
 
-/// All entries of a batch, checked for the promises that the crate makes.
+/// Returns all entries of a batch, after checking the invariants of the crate.
 pub fn rows(decoded: &Decoded) -> Vec<Row> {
     let batch = &decoded.batch;
     assert_eq!(decoded.lines, batch.rows() as u64);
@@ -118,7 +118,7 @@ pub fn pairs(metadata: &[(&str, &str)]) -> Vec<(String, String)> {
     metadata.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
 }
 
-/// The arena's compressed form, when there is one, holds the same bytes.
+/// Checks that the arena's compressed form, if present, holds the same bytes.
 pub fn check_arena(decoded: &Decoded) {
     if let Some((_, block)) = &decoded.batch.arena.compressed {
         let plain = snap::raw::Decoder::new().decompress_vec(block).unwrap();
