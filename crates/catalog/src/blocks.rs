@@ -1,8 +1,8 @@
 //! A persistent set of blocks: cloning it is cheap, and a clone never changes.
 //!
-//! Blocks are kept per dataset and day of their window, ordered by the window's start and the id;
-//! besides there is an index by id. Everything hangs on `Arc`s: a change copies the one day and
-//! the one index shard that it touches, and only if a clone still holds them.
+//! Blocks are stored per dataset and day of their window, ordered by the window's start and the id; an
+//! index finds them by id. All parts are shared by `Arc`s: a change copies the one day and the one index
+//! shard that it modifies, and only if a clone still uses them.
 //!
 //! Invariants: the days and the index hold the same blocks; no day and no dataset is empty.
 
@@ -13,13 +13,13 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, TimeRange};
 
-/// At a million blocks a shard holds a thousand, which are copied in tens of microseconds; copying
-/// the list of shards takes about as long as copying one of them.
+/// At a million blocks a shard holds a thousand, which are copied in tens of microseconds. Copying the
+/// list of shards takes about as long as copying one shard.
 const SHARDS: usize = 1024;
 
 type Shard = BTreeMap<Id, Arc<BlockMeta>>;
 
-/// All blocks that exist.
+/// All existing blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockSet {
     datasets: Arc<BTreeMap<Dataset, Arc<DatasetBlocks>>>,
@@ -60,31 +60,31 @@ impl BlockSet {
         self.datasets.keys()
     }
 
-    /// Every block, by dataset, window and id.
+    /// Returns all blocks, by dataset, window and id.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
         let datasets = self.datasets.values();
         datasets.flat_map(|d| d.days.values()).flat_map(|d| d.blocks.iter())
     }
 
-    /// The blocks of a dataset that hold an instant of `range`, by window and id.
+    /// Returns the blocks of a dataset whose times overlap `range`, by window and id.
     pub fn of(
         &self,
         dataset: &Dataset,
         range: TimeRange,
     ) -> impl DoubleEndedIterator<Item = &Arc<BlockMeta>> {
-        // Days are few; a block may be longer than a day or lie outside its window, so each day
-        // is asked for the times that it really holds.
+        // There are few days. A block may be longer than a day or lie outside its window, so each day is
+        // compared by the times of its blocks.
         let days = self.datasets.get(dataset).into_iter().flat_map(|d| d.days.values());
         days.filter(move |d| range.touches(d.min_ts, d.max_ts))
             .flat_map(|d| d.blocks.iter())
             .filter(move |b| range.touches(b.min_ts, b.max_ts))
     }
 
-    /// Adds a block that is not there.
+    /// Adds a block that is not in the set.
     pub fn insert(&mut self, mut meta: BlockMeta) {
         let datasets = Arc::make_mut(&mut self.datasets);
         if let Some((known, _)) = datasets.get_key_value(&meta.dataset) {
-            // One copy of the name per tenant, not per block.
+            // Blocks of a dataset share one copy of its name.
             meta.dataset = known.clone();
         }
         let dataset = Arc::make_mut(datasets.entry(meta.dataset.clone()).or_default());
@@ -102,8 +102,8 @@ impl BlockSet {
         self.count += 1;
     }
 
-    /// Notes that a block holds no lines of deletes that were started by entries up to `through`; nothing
-    /// when it is not there or that is known.
+    /// Records that a block holds no lines of deletes that were started by entries up to `through`. Does
+    /// nothing if the block does not exist or this is already recorded.
     pub fn mark_clean(&mut self, id: Id, through: u64) {
         let Some(block) = self.get(id).filter(|block| block.deletes_through < through) else { return };
         let meta = BlockMeta { deletes_through: through, ..BlockMeta::clone(block) };
@@ -111,7 +111,7 @@ impl BlockSet {
         self.insert(meta);
     }
 
-    /// Takes a block out; `None` when it is not there.
+    /// Removes a block and returns it; `None` when it is not in the set.
     pub fn remove(&mut self, id: Id) -> Option<Arc<BlockMeta>> {
         self.get(id)?;
         let shards = Arc::make_mut(&mut self.index);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_of_a_tenant_are_apart() {
+    fn signals_of_a_tenant_are_separate() {
         let mut set = BlockSet::default();
         let metrics = Dataset::metrics(TenantId::new("a").unwrap());
         set.insert(block(1, "a", 5));

@@ -1,8 +1,8 @@
-//! The boundary object: catalog numbers up to it may be gone.
+//! The boundary object: catalog entries up to its number may be deleted.
 //!
-//! It is advanced before any number is deleted, and read, never from a cache, after every create
-//! and after every read of the log. It only grows, also when a process that slept advances it:
-//! the store replaces it only if it is still what that process saw.
+//! It is advanced before any entry is deleted. It is read after every create and after every read of the
+//! log, and never from a cache. It only grows, even when a process that was suspended advances it: the
+//! store replaces the object only if it is unchanged since that process read it.
 
 use bytes::Bytes;
 use sandur_format::catalog_entry::{Boundary, LogPosition};
@@ -13,18 +13,18 @@ use crate::names;
 use crate::shared::Shared;
 
 impl Shared {
-    /// The boundary now; 0 when nothing was ever truncated.
+    /// Reads the boundary; 0 when the log was never truncated.
     pub(crate) async fn read_boundary(&self) -> Result<u64, Error> {
         let number = match self.store.get(names::BOUNDARY, Intent::catalog()).await {
             Ok(bytes) => decode(&bytes)?,
             Err(error) if error.is_not_found() => 0,
             Err(error) => return Err(error.into()),
         };
-        // One that was lost since does not make numbers come back.
+        // If the boundary object was lost since, deleted numbers still do not come back.
         Ok(self.note_boundary(number))
     }
 
-    /// Makes the boundary at least `at`; returns the number that it has then.
+    /// Advances the boundary to at least `at`, and returns its number.
     pub(crate) async fn advance_boundary(&self, at: LogPosition) -> Result<u64, Error> {
         let number = at.number;
         let bytes = Bytes::from(Boundary { at }.encode());
@@ -47,7 +47,8 @@ impl Shared {
                     self.note_boundary(number);
                     return Ok(number);
                 }
-                // Every round means that another process has advanced it, so this ends.
+                // Each further round means that another process has advanced the boundary, so the loop
+                // ends.
                 Attempt::Changed(now) => seen = now,
             }
         }
@@ -76,7 +77,7 @@ impl Shared {
 
 enum Attempt {
     Done,
-    /// Another process was faster; what it left.
+    /// Another process was faster; the boundary that it wrote.
     Changed(Option<(u64, Version)>),
 }
 

@@ -1,4 +1,4 @@
-//! The handle: open, look, refresh, commit, keep house.
+//! The handle of an open catalog: open, read, refresh, commit, housekeeping.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,8 +17,8 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::witness::Witness;
 
-/// The open catalog of a store. Cheap to clone: a handle. Waiting commits end with
-/// [`CommitError::Uncertain`] when the last handle is dropped.
+/// The open catalog of a store. Cheap to clone: a handle. When the last handle is dropped, waiting
+/// commits end with [`CommitError::Uncertain`].
 #[derive(Clone)]
 pub struct Catalog {
     shared: Arc<Shared>,
@@ -26,34 +26,34 @@ pub struct Catalog {
     _committer: Arc<Task<()>>,
 }
 
-/// What a process says of itself when it registers.
+/// The data with which a process registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// Id of the process start.
     pub incarnation: Id,
-    /// Where it answers peers; empty when nowhere.
+    /// Address at which it serves peers; empty when it serves none.
     pub address: String,
-    /// Host name, for people.
+    /// Host name, for display.
     pub host: String,
-    /// Where its WAL is.
+    /// Kind of storage of its WAL.
     pub wal: WalKind,
 }
 
-/// What one call of [`Catalog::keep_house`] did.
+/// The result of one call of [`Catalog::keep_house`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Housekeeping {
     /// Whether a checkpoint was written.
     pub checkpoint: bool,
-    /// The boundary afterwards, if it was looked at.
+    /// The boundary afterwards, if it was read.
     pub boundary: Option<u64>,
     /// Objects that were deleted.
     pub deleted: usize,
 }
 
 impl Catalog {
-    /// Opens the catalog of a store: reads the newest checkpoint and the log after it. Writes
-    /// nothing; a store without a catalog has an empty one. Refuses a log that is shorter than others
-    /// have seen it, one with a gap, and an empty one beside data.
+    /// Opens the catalog of a store: reads the newest checkpoint and the log after it. Writes nothing; a
+    /// store without a catalog has an empty one. Fails if the log has a gap, if it is shorter than
+    /// another process has seen it, or if it is empty although the store holds data.
     pub async fn open(store: Store, env: Env, options: CatalogOptions) -> Result<Self, Error> {
         let queue = options.queue_length_max.max(1);
         let shared = Arc::new(Shared::new(store, env, options));
@@ -67,32 +67,32 @@ impl Catalog {
         Ok(Self { shared, requests, _committer: Arc::new(task) })
     }
 
-    /// The newest state that this process knows, without asking the store.
+    /// Returns the newest state that this process knows, without a request to the store.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shared.current()
     }
 
-    /// Sees every newer snapshot as soon as this process learns of it.
+    /// Returns a receiver of every newer snapshot, from the moment at which this process has it.
     pub fn watch(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.shared.watch()
     }
 
-    /// How long the snapshot may have been incomplete, by this process's clock: since the last read of the
-    /// log's end that succeeded began; in a local directory, which has no other writers, since the first that
-    /// failed.
+    /// Returns for how long the snapshot may have been incomplete, by this process's clock: since the
+    /// start of the last successful read of the log's end. In a local directory, which has no other
+    /// writers, since the start of the first failed read.
     pub fn age(&self) -> Duration {
         self.shared.age()
     }
 
-    /// Reads the log to its end. The snapshot contains everything that any process committed
-    /// before this call. Costs two small reads when there is nothing new.
+    /// Reads the log to its end. The returned snapshot contains everything that any process committed
+    /// before this call. Costs two small reads when the log has not grown.
     pub async fn refresh(&self) -> Result<Arc<Snapshot>, Error> {
         self.shared.refresh().await
     }
 
-    /// Makes the edits, all or none, if the preconditions hold at that moment, on behalf of the
-    /// incarnation `author`. The snapshot contains them. Commits of one process that wait at the
-    /// same time share an entry; each keeps its own outcome. Dropping the future does not undo it.
+    /// Applies all edits or none, if the preconditions hold at that moment, on behalf of the incarnation
+    /// `author`. Returns a snapshot that contains the edits. Commits of one process that wait at the same
+    /// time share an entry; each has its own outcome. Dropping the future does not undo the commit.
     pub async fn commit(
         &self,
         author: Id,
@@ -107,7 +107,7 @@ impl Catalog {
         answer.await.unwrap_or(Err(lost))
     }
 
-    /// Registers a process. Nothing of it may be acknowledged before this returns.
+    /// Registers a process. It must not acknowledge any push before this returns.
     pub async fn register(&self, registration: Registration) -> Result<Arc<Snapshot>, CommitError> {
         let Registration { incarnation, address, host, wal } = registration;
         let started_ms = self.shared.env.now_ns() / 1_000_000;
@@ -115,8 +115,8 @@ impl Catalog {
         self.commit(incarnation, vec![edit], Vec::new()).await
     }
 
-    /// Seals a writer whose fence object was created at `fence`; further edits (blocks with its
-    /// rows, its floor) happen in the same transaction. Rejected if it was sealed meanwhile.
+    /// Seals a writer whose fence object was created at `fence`. The further edits (blocks with its rows,
+    /// its floor) are applied in the same transaction. Rejected if the writer was sealed before.
     pub async fn seal(
         &self,
         author: Id,
@@ -129,8 +129,8 @@ impl Catalog {
         self.commit(author, edits, vec![Precondition::Live { incarnation }]).await
     }
 
-    /// Writes a checkpoint when one is due, then advances the boundary and deletes what lies below
-    /// it. Call it every few seconds from one task; while nothing is due it asks the store nothing.
+    /// Writes a checkpoint when one is due, then advances the boundary and deletes entries below it. Call
+    /// it every few seconds from one task; it makes no request while nothing is due.
     pub async fn keep_house(&self) -> Result<Housekeeping, Error> {
         if !self.shared.checkpoint_is_due() {
             return Ok(Housekeeping::default());
@@ -144,14 +144,14 @@ impl Catalog {
         Ok(done)
     }
 
-    /// Writes a checkpoint of the current snapshot now; `false` when there is one already.
+    /// Writes a checkpoint of the current snapshot now; `false` if one exists already.
     pub async fn checkpoint(&self) -> Result<bool, Error> {
         self.shared.look_for_checkpoints().await?;
         self.shared.write_checkpoint().await
     }
 
     /// Advances the boundary to the older of the two newest checkpoints and deletes entries and
-    /// checkpoints that are not needed any more. A dry run only counts them.
+    /// checkpoints that are no longer needed. A dry run only counts them.
     pub async fn truncate(&self, dry_run: bool) -> Result<Housekeeping, Error> {
         let boundary = match dry_run {
             true => self.shared.read_boundary().await?,
@@ -165,60 +165,61 @@ impl Catalog {
         Ok(Housekeeping { checkpoint: false, boundary: Some(boundary), deleted })
     }
 
-    /// Why the log cannot be followed any more: it was emptied, cut, swapped or replaced under this
-    /// process. Once this is so every commit and every refresh fails, until the catalog is opened again.
+    /// Returns why the log can no longer be followed: it was emptied, truncated, swapped or replaced
+    /// while this process used it. From then on every commit and every refresh fails, until the catalog
+    /// is opened again.
     pub fn lost(&self) -> Option<Error> {
         self.shared.lost.borrow().clone()
     }
 
-    /// Tells when [`Catalog::lost`] becomes so.
+    /// Returns a receiver that changes when [`Catalog::lost`] becomes an error.
     pub fn watch_lost(&self) -> watch::Receiver<Option<Error>> {
         self.shared.lost.subscribe()
     }
 
-    /// Writes down beside the log how long it is: in a bucket that happens with checkpoints and
-    /// heartbeats, and has to happen before the last heartbeat is taken away.
+    /// Records the log's length outside of the log. In a bucket this happens with checkpoints and
+    /// heartbeats, and must happen before the last heartbeat is deleted.
     pub async fn bear_witness(&self) {
         self.shared.bear_witness(&self.snapshot()).await;
     }
 
-    /// Entry `number` of the log as it is stored, for people; `None` when it is absent.
+    /// Returns entry `number` of the log as it is stored, for display; `None` when it is absent.
     pub async fn entry(&self, number: u64) -> Result<Option<Entry>, Error> {
         Ok(self.shared.read_entry(number).await?.map(|stored| stored.entry))
     }
 
-    /// Counters, to be registered with the process's registry.
+    /// Returns the counters, to be registered with the process's registry.
     pub fn metrics(&self) -> &CatalogMetrics {
         &self.shared.metrics
     }
 
-    /// The store that the catalog is in.
+    /// Returns the store that holds the catalog.
     pub fn store(&self) -> &Store {
         &self.shared.store
     }
 
-    /// Whether the store is a directory that this process alone holds.
+    /// Whether the store is a directory that only this process uses.
     pub fn is_local(&self) -> bool {
         self.shared.is_local()
     }
 
-    /// The boundary and the newest checkpoint that this process knows of.
+    /// Returns the boundary and the number of the newest checkpoint, as far as this process knows.
     pub(crate) fn known_truncation(&self) -> (u64, u64) {
         let boundary = self.shared.boundary_seen.load(Ordering::Relaxed);
         (boundary, self.shared.checkpointed().number)
     }
 
-    /// Ends all commits when one of these, heard just now, has seen a log that is not this one.
+    /// Fails, and ends all commits, if one of these witnesses has seen a log that differs from this one.
     pub(crate) async fn confront(&self, witnesses: &[Witness]) -> Result<(), Error> {
         if self.shared.confront(&self.snapshot(), witnesses).is_ok() {
             return Ok(());
         }
-        // Whatever they have seen is in the log by now.
+        // The log contains all that they have seen, because they were read before this refresh.
         let snapshot = self.refresh().await?;
         self.shared.confront(&snapshot, witnesses).map_err(|error| self.lose(error))
     }
 
-    /// Asks every source that says how long the log is.
+    /// Reads all witnesses of the log's length.
     pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
         self.shared.hear_witnesses().await
     }

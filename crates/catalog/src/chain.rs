@@ -1,13 +1,13 @@
-//! The chain of entries: each names the one before by the checksum of its bytes.
+//! The chain of entries: each entry holds the checksum of the entry before it.
 //!
-//! The author of entry `n` has verified entry `n - 1` before it creates `n`, and numbers are never
-//! rewritten while the boundary is below them. So of every two neighbours that a verified reader meets the
-//! later names the earlier; where it does not, one of them was lost, swapped, edited, or restored from
-//! another time. That is damage and not a rejection: nothing that follows can be trusted.
+//! The author of entry `n` has verified entry `n - 1` before it creates `n`, and an entry above the
+//! boundary is never rewritten. So if an entry that a verified reader reads does not hold the checksum of
+//! the one before it, one of the two was lost, swapped, edited, or restored from another time. That is
+//! damage and not a rejection: no later entry can be trusted.
 //!
-//! A state remembers the checksums of its last entries, so that what others say of the log (the witnesses of
-//! `witness.rs`, the footers of blocks) can be compared with it: they must have seen the same log, and not
-//! more of it.
+//! A snapshot keeps the checksums of its last entries, so that it can be compared with witnesses
+//! (`witness.rs`) and with the footers of blocks: these must have seen the same log, and no more of it
+//! than exists.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use sandur_format::catalog_entry::{CHAIN_LENGTH_MAX, LogChain, LogPosition};
 
 use crate::snapshot::Snapshot;
 
-/// The end of the chain up to a snapshot's number. Cheap to clone.
+/// The end of the chain at a snapshot's number. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain(Arc<LogChain>);
 
-/// How what a process has seen of a log fits a snapshot of it.
+/// The result of comparing a snapshot with a place in the log that a process has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Testimony {
-    /// The snapshot contains what was seen.
+    /// The snapshot contains that place.
     Confirmed,
-    /// The snapshot is as long, but does not remember that place.
+    /// The snapshot reaches that place, but no longer has its checksum.
     Unknown,
-    /// More was seen than the snapshot contains.
+    /// That place is after the snapshot's end.
     Longer,
-    /// Another log was seen: at that place it had another entry.
+    /// At that place the snapshot's log has another entry: the logs differ.
     Other,
 }
 
@@ -41,18 +41,19 @@ impl Chain {
         &self.0
     }
 
-    /// The checksum of the last entry; 0 when it is not known, or there is none.
+    /// Returns the checksum of the last entry; 0 when it is not known or there is no entry.
     pub fn last(&self) -> u64 {
         self.0.checksums.back().copied().unwrap_or(0)
     }
 
-    /// Goes on to the entry with this checksum, which says that the one before has `before`; false when
-    /// that is not so. `number` is that of the entry before.
+    /// Appends the entry with the checksum `checksum`, which holds `before` as the checksum of the entry
+    /// before it. Returns false, and changes nothing, if that does not match. `number` is the number of
+    /// the entry before.
     pub fn follow(&mut self, number: u64, before: Option<u64>, checksum: u64) -> bool {
         let known = self.last();
         let is_next = match before {
-            // Authors that cannot know the entry before are those of before the chain, and those who had
-            // nothing but their checkpoint.
+            // Two kinds of authors cannot know the entry before: programs from before the chain, and
+            // processes that had loaded only a checkpoint.
             None | Some(0) => !self.0.linked,
             Some(found) => found == known || (known == 0 && number > 0),
         };
@@ -69,12 +70,12 @@ impl Chain {
 }
 
 impl Snapshot {
-    /// The place in the log that the snapshot is the state after.
+    /// Returns the position of the snapshot in the log.
     pub fn position(&self) -> LogPosition {
         LogPosition { number: self.number, checksum: self.chain.last() }
     }
 
-    /// The checksum of an entry, if the snapshot remembers it.
+    /// Returns the checksum of an entry, if the snapshot still has it.
     pub(crate) fn checksum_at(&self, number: u64) -> Option<u64> {
         let checksums = &self.chain.get().checksums;
         let back = self.number.checked_sub(number)?;
@@ -82,7 +83,7 @@ impl Snapshot {
         checksums.get(at as usize).copied()
     }
 
-    /// Compares what a process has seen of the log with the snapshot.
+    /// Compares the snapshot with a place in the log that a process has seen.
     pub fn compare(&self, seen: LogPosition) -> Testimony {
         if seen.number > self.number {
             return Testimony::Longer;
@@ -100,24 +101,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chain_begins_after_an_old_tail_and_then_has_no_gap() {
+    fn the_chain_begins_after_old_entries_and_has_no_gap() {
         let mut chain = Chain::default();
         assert!(chain.follow(0, None, 11), "an entry of version 1");
         assert!(chain.follow(1, None, 12));
         assert!(!chain.clone().follow(2, Some(99), 13), "it names another one");
-        assert!(chain.clone().follow(2, Some(0), 13), "its author had only a checkpoint");
+        assert!(chain.clone().follow(2, Some(0), 13), "its author knew only a checkpoint");
         assert!(chain.follow(2, Some(12), 13));
         for (before, what) in [(None, "version 1 again"), (Some(0), "no name"), (Some(11), "a swapped one")] {
             assert!(!chain.clone().follow(3, before, 14), "{what}");
         }
         assert!(chain.follow(3, Some(13), 14));
-        // From a checkpoint of before the chain, whose last checksum was not written down.
+        // From a checkpoint older than the chain, which does not hold the last checksum.
         assert!(Chain::default().follow(500, Some(77), 78));
         assert!(!Chain::default().follow(0, Some(77), 78), "nothing is before the first entry");
     }
 
     #[test]
-    fn testimonies_are_compared_with_what_is_remembered() {
+    fn positions_are_compared_with_the_remembered_checksums() {
         let checksums = (100..100 + CHAIN_LENGTH_MAX as u64).collect();
         let chain = Chain::new(LogChain { linked: true, checksums });
         let mut state = Snapshot { number: 10_000, chain, ..Snapshot::default() };
@@ -138,6 +139,6 @@ mod tests {
             assert_eq!(state.compare(seen), expected, "{seen:?}");
         }
         assert!(state.chain.follow(10_000, Some(last), 5));
-        assert_eq!(state.chain.get().checksums.len(), CHAIN_LENGTH_MAX, "no more is kept");
+        assert_eq!(state.chain.get().checksums.len(), CHAIN_LENGTH_MAX, "older checksums are dropped");
     }
 }

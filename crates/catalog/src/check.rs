@@ -1,10 +1,12 @@
-//! Verifying a store's catalog and every reference in it, without changing anything.
+//! Verifies a store's catalog and every reference in it, without changing anything.
 //!
-//! Reads every entry and checkpoint and follows the log through all damage (`survey.rs`), then compares the
-//! state with what is listed: blocks with their sizes, and every frame of the WAL of writers whose rows are
-//! not all in blocks (`check_wal.rs`). What blocks contain is for [`check_block`](crate::check_block).
+//! The check reads every entry and checkpoint and follows the log past all damage (`survey.rs`). Then it
+//! compares the state with the listing of the store: blocks with their sizes, and every frame of the WAL
+//! of writers whose rows are not all in blocks (`check_wal.rs`). [`check_block`](crate::check_block)
+//! verifies the contents of blocks.
 //!
-//! Three things are kept apart: what is damaged, what is sound, and what nothing in the store can tell.
+//! The report distinguishes damaged objects, sound ones, and those about which the store holds no
+//! evidence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +26,12 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::survey::Survey;
 
-/// Verifies the catalog of a store and its WAL. An error means that the store could not be read; everything
-/// else is a finding. Processes that write meanwhile can cause findings that a second run has not.
+/// Verifies the catalog of a store and its WAL. An error means that the store could not be read; all
+/// problems are findings. Processes that write at the same time can cause findings that a second run does
+/// not have.
 pub async fn check(store: &Store, env: &Env) -> Result<CheckReport, Error> {
-    // Listed before the log is read: whatever the makers of these blocks had seen is in the log by then.
+    // Listed before the log is read, so that the log contains all that the makers of these blocks had
+    // seen.
     let listed = list_blocks(store).await?;
     let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
     let survey = shared.survey().await?;
@@ -47,7 +51,7 @@ pub async fn check(store: &Store, env: &Env) -> Result<CheckReport, Error> {
     Ok(report)
 }
 
-/// Every object below `blocks/`.
+/// Lists every object below `blocks/`.
 pub(crate) async fn list_blocks(store: &Store) -> Result<Vec<ObjectInfo>, Error> {
     let mut listed = Vec::new();
     for tenant in store.list_prefixes(names::BLOCKS, Intent::gc()).await? {
@@ -71,7 +75,7 @@ async fn check_blocks(
             }
             Some(_) => {}
             None => {
-                let unknown = "is not a block's name, so nothing tells what it holds";
+                let unknown = "is not a block's name, so its contents are unknown";
                 report.add(Severity::Unknown, object.path.clone(), unknown);
             }
         }
@@ -81,7 +85,7 @@ async fn check_blocks(
         let path = block.path();
         let size = match sizes.get(&path) {
             Some(size) => Some(*size),
-            // It may be newer than the listing.
+            // The block may be newer than the listing.
             None => store.head(&path, Intent::gc()).await?.map(|object| object.size),
         };
         match size {
@@ -98,7 +102,7 @@ async fn check_blocks(
     Ok(())
 }
 
-/// A block that the catalog does not mention: does it belong to entries that are lost?
+/// Checks whether a block that the catalog does not name belongs to entries that are lost.
 async fn check_unreferenced(
     store: &Store,
     snapshot: &Snapshot,
@@ -106,7 +110,7 @@ async fn check_unreferenced(
     report: &mut CheckReport,
 ) -> Result<(), Error> {
     let path = object.path.as_str();
-    let unknown = "is not in the catalog: cannot tell whether it is left from a write that was not finished, \
+    let unknown = "is not in the catalog: cannot tell whether it is left over from an unfinished write, \
                    or the catalog has lost it";
     match read_footer(store, path, object.size).await? {
         Err(problem) => report.add(Severity::Unknown, path, format!("{unknown} ({problem})")),
@@ -116,13 +120,12 @@ async fn check_unreferenced(
                 Some((seen, Testimony::Longer)) => {
                     report.catalog_is_damaged = true;
                     let number = seen.number;
-                    report
-                        .damage(path, format!("was written after entry {number}, which the catalog has not"));
+                    report.damage(path, format!("was written after entry {number}, which the catalog lacks"));
                 }
                 Some((seen, Testimony::Other)) => {
                     report.catalog_is_damaged = true;
                     let number = seen.number;
-                    report.damage(path, format!("was written when entry {number} was another one"));
+                    report.damage(path, format!("was written when entry {number} had other contents"));
                 }
                 Some((_, Testimony::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
             }

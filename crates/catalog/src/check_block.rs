@@ -1,4 +1,4 @@
-//! Verifying what a block of either signal contains: header, footer, every page, every filter.
+//! Verifies the contents of a block of either signal: header, footer, every page, every filter.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use sandur_store::{Intent, Store};
 
 use crate::check_index::IndexCheck;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: u64 = 8 << 20;
 
-/// Verifies header, footer, every piece and every page of a block; the number of pieces, or what is wrong.
+/// Verifies header, footer, every piece and every page of a block. Returns the number of pieces, or the
+/// fault.
 pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String> {
     let object = Object { store, path: meta.path(), size: meta.size };
     let footer = object.read(meta.footer_offset..meta.size).await?;
@@ -38,7 +39,7 @@ pub async fn check_block(store: &Store, meta: &BlockMeta) -> Result<u64, String>
 async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u64, String> {
     let (mut wide, mut narrow) = (Window::of(object), Window::of(object));
     let mut count = 0;
-    // Lines and narrow columns lie in two rows beside each other: each is read through a window of its own.
+    // Lines and narrow columns are stored in two separate sequences: each is read through its own window.
     for page in footer.pages() {
         let bytes = narrow.read(page.narrow).await?;
         let columns = page.decode_narrow(&bytes, Wanted { metadata: true }).map_err(|e| e.to_string())?;
@@ -57,8 +58,8 @@ async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u
     Ok(count)
 }
 
-/// Reads every page, and compares what the index says of each series with the samples that there are:
-/// queries believe it.
+/// Reads every page, and compares the samples with what the index says of each series, because queries
+/// trust the index.
 async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Result<u64, String> {
     let (mut window, mut times_window) = (Window::of(object), Window::of(object));
     let mut series = vec![SeriesSpan::default(); footer.series_count()];
@@ -86,7 +87,7 @@ async fn check_samples(object: &Object<'_>, footer: &sample_block::Footer) -> Re
     Ok((footer.page_count() + footer.time_pages().len()) as u64 + parts)
 }
 
-/// The lists of times that the last group needed: the next one mostly needs the same.
+/// The lists of times of the last group; the next group needs mostly the same ones.
 #[derive(Default)]
 struct KnownTimes(Vec<(u32, Arc<TimeLists>)>);
 
@@ -121,12 +122,12 @@ fn count_samples(
     newest: &mut BTreeMap<u32, i64>,
 ) -> Result<(), String> {
     for run in &page.runs {
-        let span = series.get_mut(run.series as usize).ok_or("it names a series that the block has not")?;
+        let span = series.get_mut(run.series as usize).ok_or("it names a series that is not in the block")?;
         let (Some(first), Some(last)) = (run.times.first(), run.times.last()) else { continue };
         let (first, last) = (*first, *last);
-        // A series may go on from the page before.
+        // A series may continue from the page before.
         if newest.insert(run.series, last).is_some_and(|newest| newest >= first) {
-            return Err("the times of a series do not rise from one page to the next".to_owned());
+            return Err("the times of a series do not ascend from one page to the next".to_owned());
         }
         span.min_ms = span.min_ms.min(first);
         span.max_ms = span.max_ms.max(last);
@@ -147,7 +148,7 @@ impl Object<'_> {
     }
 }
 
-/// Reads an object in large steps while pieces are asked for in rising order.
+/// Reads an object in large steps; pieces must be requested in ascending order.
 pub(crate) struct Window<'a> {
     object: &'a Object<'a>,
     start: u64,

@@ -1,7 +1,7 @@
-//! Verifying the index of a sample block: queries believe it.
+//! Verifies the index of a sample block, because queries trust it.
 //!
-//! What it says of each series is compared with the samples that there are, the lists of series with the
-//! columns, and the texts of one order with those of the other.
+//! Compares the index's entry of each series with the samples, the lists of series with the columns, and
+//! the texts of one order with those of the other.
 
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
@@ -9,7 +9,7 @@ use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Pa
 
 use crate::check_block::Window;
 
-/// Reads the parts of an index, most of which come by rising places.
+/// Reads the parts of an index; most of them have ascending offsets.
 pub(crate) struct IndexCheck<'a, 'b> {
     index: &'a Index,
     window: Window<'b>,
@@ -20,7 +20,7 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
         Self { index, window }
     }
 
-    /// Verifies all of it against what was found of each series; the number of parts.
+    /// Verifies the index against the spans found in the pages, and returns the number of parts.
     pub(crate) async fn run(mut self, found: &[SeriesSpan]) -> Result<u64, String> {
         let index = self.index;
         for (number, page) in (0..).zip(index.pages()) {
@@ -44,7 +44,7 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
             let is_full = of_page.iter().all(|span| span.rows > 0);
             let has_none = first > last;
             if page.is_full != is_full || (!has_none && (page.min_ms, page.max_ms) != (first, last)) {
-                return Err(format!("its footer says other times of page {number} of series than its index"));
+                return Err(format!("its footer and its index differ in the times of series page {number}"));
             }
         }
         for label in index.labels() {
@@ -65,7 +65,7 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
         let index = self.index;
         let problem = |what: &str| format!("the index is malformed: {what} of label '{}'", label.name());
         let damaged = |error: FormatError| error.to_string();
-        // Series with each value; with the label first.
+        // Number of series with each value; index 0 counts all series that have the label.
         let mut counts = vec![0u32; label.values() as usize + 1];
         for (page, column) in label.columns() {
             let series = index.series_of(*page).len();
@@ -87,19 +87,19 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
             let lists = index.lists(page, &self.part(&page.part).await?).map_err(damaged)?;
             let first = page.first as usize;
             if lists.counts() != &counts[first..first + page.count as usize] {
-                return Err(problem("a list has other series than the columns"));
+                return Err(problem("a list and the columns differ in their series"));
             }
             for at in 0..page.count as usize {
                 lists.add(at, index.series(), &mut members).map_err(damaged)?;
             }
         }
         if members.len() != u64::from(counts[0]) {
-            return Err(problem("the lists have other series than the columns"));
+            return Err(problem("the lists and the columns differ in their series"));
         }
         self.texts(label, problem).await
     }
 
-    /// Both orders have the same texts with the same numbers; one of them is sorted.
+    /// Checks that both orders have the same texts with the same numbers, and that one of them is sorted.
     async fn texts(&mut self, label: &Label, problem: impl Fn(&str) -> String) -> Result<(), String> {
         let index = self.index;
         let damaged = |error: FormatError| error.to_string();
@@ -127,7 +127,7 @@ impl<'a, 'b> IndexCheck<'a, 'b> {
             }
             let first = texts.iter().next().unwrap_or_default();
             if label.sorted_page_of(first) != Some(at) {
-                return Err(problem("the first texts of pages are not those of the footer"));
+                return Err(problem("the first texts of pages differ from the footer"));
             }
         }
         match by_number == by_text {

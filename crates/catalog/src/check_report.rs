@@ -1,68 +1,68 @@
-//! What a check of a store finds, and how bad it is.
+//! The findings of a check, and their severity.
 
 use std::sync::Arc;
 
 use crate::snapshot::Snapshot;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing is lost; it is worth knowing.
+    /// Nothing is lost; for information.
     Note,
-    /// Nothing in the store can tell whether something is lost.
+    /// The store holds no evidence whether something is lost.
     Unknown,
     /// Data or its description is missing or damaged.
     Damage,
 }
 
-/// Something that is not as it should be.
+/// A deviation that a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The object's name in the store.
     pub object: String,
-    /// What is wrong with it.
+    /// The fault of the object.
     pub problem: String,
 }
 
-/// What [`check`](crate::check()) saw.
+/// The result of [`check`](crate::check()).
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Entries that were read.
     pub entries: u64,
     /// Checkpoints that were read.
     pub checkpoints: u64,
-    /// Blocks that the catalog mentions and that are there with the right size.
+    /// Blocks in the catalog whose objects exist with the right size.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub block_bytes: u64,
-    /// Block objects that the catalog does not mention: left by a crash, or being written now.
+    /// Block objects that the catalog does not name: left by a crash, or being written now.
     pub unreferenced: u64,
     /// WAL frames that were verified.
     pub frames: u64,
-    /// Rows in them.
+    /// Rows in these frames.
     pub wal_rows: u64,
-    /// What is wrong, or cannot be told.
+    /// Faults, and objects that could not be judged.
     pub findings: Vec<Finding>,
-    /// Whether the catalog itself is damaged: `sandur repair` deals with that.
+    /// Whether the catalog itself is damaged; `sandur repair` rebuilds it.
     pub catalog_is_damaged: bool,
-    /// The farthest state that can be followed to.
+    /// The last state to which the log can be followed.
     pub snapshot: Arc<Snapshot>,
 }
 
 impl CheckReport {
-    /// Whether everything could be verified, and nothing is damaged.
+    /// Whether all objects could be verified and none is damaged.
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|f| f.severity < Severity::Unknown)
     }
 
-    /// Whether nothing is known to be damaged.
+    /// Whether no object is known to be damaged.
     pub fn is_undamaged(&self) -> bool {
         self.findings.iter().all(|f| f.severity < Severity::Damage)
     }
 
-    /// How many findings are that bad.
+    /// Returns the number of findings of this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|f| f.severity == severity).count()
     }

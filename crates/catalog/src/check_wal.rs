@@ -1,9 +1,9 @@
-//! Verifying the WAL: every frame of writers whose rows are not all in blocks, and what is missing.
+//! Verifies the WAL: every frame of writers whose rows are not all in blocks, and missing frames.
 //!
-//! What can be known: a sealed writer's WAL ends at its fence, so everything from its floor to there must
-//! exist; frames are numbered, so a hole is seen. What cannot: how far a writer had come that was not stopped
-//! in good order. Its last frames, or all of them, may have been deleted, or cut off where a frame ends, and
-//! nothing would tell. Where that is so the report says so and claims no more.
+//! Known: a sealed writer's WAL ends at its fence, so every frame from its floor to the fence must exist;
+//! frames are numbered, so a gap is visible. Unknown: the last frame of a writer that did not stop
+//! cleanly. Its last frames, or all of them, may have been deleted, or a file truncated at the end of a
+//! frame, without a trace. In this case the report says that it cannot tell.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::names;
 use crate::snapshot::Snapshot;
 
-/// Findings after which a damaged number is not worth counting on.
+/// Findings after which the check stops: damaged numbers could produce any number of them.
 const FINDINGS_MAX: usize = 10_000;
 
 pub(crate) async fn check_wal(
@@ -33,13 +33,13 @@ pub(crate) async fn check_wal(
         }
         check_numbers(writer, &frames, report);
         if report.findings.len() > FINDINGS_MAX {
-            report.damage(names::WAL, "there are more findings than can be listed");
+            report.damage(names::WAL, "there are too many findings to list");
             return Ok(());
         }
     }
     for name in store.list_prefixes(names::WAL, Intent::wal()).await? {
         let Ok(incarnation) = name.parse::<Id>() else {
-            let unknown = "is not the WAL of a writer, so nothing tells what it holds";
+            let unknown = "is not the WAL of a writer, so its contents are unknown";
             report.add(Severity::Unknown, format!("{}/{name}", names::WAL), unknown);
             continue;
         };
@@ -57,7 +57,7 @@ struct Frames {
     fence: Option<u64>,
 }
 
-/// Every frame of one object; a torn end is normal in the file that was being written.
+/// Verifies every frame of one object. In the file that was being written, a torn end is normal.
 async fn check_object(
     store: &Store,
     object: &ObjectInfo,
@@ -67,12 +67,12 @@ async fn check_object(
 ) -> Result<(), Error> {
     let bytes = match store.get(&object.path, Intent::wal()).await {
         Ok(bytes) => bytes,
-        // Flushed and deleted meanwhile.
+        // The object was flushed and deleted since it was listed.
         Err(error) if error.is_not_found() => return Ok(()),
         Err(error) => return Err(error.into()),
     };
     let (size, mut reader) = (bytes.len(), FrameReader::new(bytes));
-    // In a bucket the name says which frame it is, whatever became of its bytes.
+    // In a bucket the object's name gives the frame's number, even if its bytes are damaged.
     let in_bucket = writer.is_some_and(|writer| writer.wal == WalKind::Bucket);
     let named = names::wal_sequence(&object.path).filter(|_| in_bucket);
     found.present.extend(named);
@@ -111,38 +111,38 @@ async fn check_object(
         };
         let live = match writer.is_some_and(|writer| writer.is_sealed()) {
             true => "",
-            false => "; its writer may live, check again",
+            false => "; its writer may be running, check again",
         };
         report.damage(&object.path, format!("{problem}{live}"));
         return Ok(());
     }
 }
 
-/// What is known of the end of a file that is no whole frame.
+/// Describes the end of a file that is not a complete frame.
 fn torn(reader: &FrameReader, size: usize, at: u64) -> String {
     match reader.ends_within_frame() {
         true => format!(
             "ends at byte {size} in the middle of a frame that begins at byte {at}: cannot tell whether that \
-             frame was being written when the writer stopped, so that nobody was told that it is safe, or \
+             frame was being written when the writer stopped, and so was never acknowledged, or \
              whether the file was cut later"
         ),
         false => format!(
             "its last frame, from byte {at} to byte {size}, is not what was written: cannot tell whether \
-             power was lost while it was written, so that nobody was told that it is safe, or whether it was \
+             power was lost while it was written, so that it was never acknowledged, or whether it was \
              damaged later"
         ),
     }
 }
 
-/// Why a whole frame does not count where it lies: it is another writer's, or another frame than the object's
-/// name says. Readers of the WAL leave it out.
+/// Returns why a complete frame is in the wrong place: it belongs to another writer, or its number
+/// differs from the object's name. Readers of the WAL skip such a frame.
 fn misplaced(header: &FrameHeader, incarnation: Id, named: Option<u64>) -> Option<String> {
     let FrameId { incarnation: found, sequence } = header.id;
     let is_here = found == incarnation && named.is_none_or(|named| named == sequence);
-    (!is_here).then(|| format!("holds frame {sequence} of writer {found}, whose place is elsewhere"))
+    (!is_here).then(|| format!("holds frame {sequence} of writer {found}, which belongs elsewhere"))
 }
 
-/// Which frames should be there and are not.
+/// Reports frames that are missing from the sequence.
 fn check_numbers(writer: &Writer, frames: &Frames, report: &mut CheckReport) {
     let Writer { incarnation, floor, fence, wal, .. } = *writer;
     let directory = names::wal_of(incarnation);
@@ -159,7 +159,7 @@ fn check_numbers(writer: &Writer, frames: &Frames, report: &mut CheckReport) {
                 report.damage(names::wal_object(incarnation, next), format!("{missing}: {rows}"));
             } else {
                 let problem = format!(
-                    "{missing}: cannot tell whether nobody was told that they are safe, as after a failed \
+                    "{missing}: cannot tell whether they were never acknowledged, as after a failed \
                      write, or whether they were deleted and their rows are lost"
                 );
                 report.add(Severity::Unknown, names::wal_object(incarnation, next), problem);
@@ -170,17 +170,17 @@ fn check_numbers(writer: &Writer, frames: &Frames, report: &mut CheckReport) {
     if fence.is_none() {
         let last = match frames.present.last() {
             Some(last) => format!("more than frame {last}"),
-            None => format!("anything from frame {floor} on, of which there is no object"),
+            None => format!("frames from {floor} on, none of which exists"),
         };
         let problem = format!(
-            "cannot tell whether this writer acknowledged {last}: it lives or was not stopped in good order, \
+            "cannot tell whether this writer acknowledged {last}: it is running or did not stop cleanly, \
              and nothing else says where its WAL ends"
         );
         report.add(Severity::Unknown, directory, problem);
     }
 }
 
-/// WAL of a writer that the catalog does not know.
+/// Reports the WAL of a writer that the catalog does not know.
 async fn check_stranger(store: &Store, incarnation: Id, report: &mut CheckReport) -> Result<(), Error> {
     let objects = store.list(&names::wal_of(incarnation), Intent::wal()).await?;
     let mut frames = Frames::default();
@@ -192,7 +192,7 @@ async fn check_stranger(store: &Store, incarnation: Id, report: &mut CheckReport
     if count > 0 {
         let problem = format!(
             "the catalog does not know this writer, of which {count} frames exist: cannot tell whether they \
-             came too late to count, or the catalog has lost it"
+             were written too late to be acknowledged, or the catalog has lost the writer"
         );
         report.add(Severity::Unknown, names::wal_of(incarnation), problem);
     }

@@ -1,13 +1,14 @@
-//! Checkpoints: the whole state at one number, so that the log need not be read from its start.
+//! Checkpoints: the complete state at one number, so that the log need not be read from its start.
 //!
-//! A checkpoint is written by anyone for whom it is due: its parts first, under names of its own,
-//! then the root by conditional create. A root therefore means a complete checkpoint; parts
-//! without a root are never read and are deleted with their number. Nothing is shared between
-//! checkpoints, so that deleting one can never damage another.
+//! Any process for which a checkpoint is due writes it: first its parts, under unique names, then the
+//! root by conditional create. So a root implies a complete checkpoint; parts without a root are never
+//! read and are deleted with their number. Checkpoints share no objects, so deleting one never damages
+//! another.
 //!
-//! How often: so that reading the log on top of a checkpoint stays short, but not so often that
-//! writing the state costs more than writing the log: every 64 entries up to 32,000 blocks, in
-//! proportion beyond that, 1,024 at most; and after 10 minutes if there is any entry.
+//! Frequency: reading the log after a checkpoint should be fast, but writing the state should not cost
+//! more than writing the log. A checkpoint is due after 64 entries up to 32,000 blocks, after
+//! proportionally more entries beyond that, at most 1,024; and after 10 minutes if there is any new
+//! entry.
 
 use std::sync::Arc;
 
@@ -25,10 +26,10 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::tail::Tail;
 
-/// How often loading is tried while others truncate the log.
+/// Most attempts to load while other processes truncate the log.
 const LOADS_MAX: u32 = 12;
-/// Blocks per entry between checkpoints: a block takes about 150 bytes in a checkpoint, so this
-/// writes at most 75 KB of checkpoint per entry.
+/// Blocks per entry between checkpoints: a block takes about 150 bytes in a checkpoint, so at most 75 KB
+/// of checkpoint are written per entry.
 const BLOCKS_PER_ENTRY: u64 = 500;
 /// Most entries between checkpoints: reading them takes a few seconds.
 const ENTRIES_MAX: u64 = 1024;
@@ -45,8 +46,8 @@ impl Shared {
             if let Tail::Verified(snapshot) = self.tail(&base).await? {
                 return Ok(snapshot);
             }
-            // The listing was old, or the log was truncated meanwhile. The checkpoint at the
-            // boundary is complete as long as the boundary stays there.
+            // The listing was out of date, or the log was truncated since. The checkpoint at the boundary
+            // is complete as long as the boundary does not move.
             boundary = self.read_boundary().await?;
             let Some(base) = self.read_checkpoint(boundary).await? else {
                 continue;
@@ -58,14 +59,14 @@ impl Shared {
         Err(Error::Unloadable { attempts: LOADS_MAX, boundary })
     }
 
-    /// Loads the newest state, and fails when it is not all that there was.
+    /// Loads the newest state, and fails when witnesses show that it is incomplete.
     pub(crate) async fn load_whole(&self) -> Result<Arc<Snapshot>, Error> {
         let witnesses = self.hear_witnesses().await?;
         let mut loaded = self.load().await?;
         if loaded.number() == 0
             && let Err(error) = self.expect_no_data().await
         {
-            // Another checkpoint may have begun meanwhile.
+            // Another process may have written the first entry since.
             loaded = self.load().await?;
             if loaded.number() == 0 {
                 return Err(error);
@@ -75,7 +76,7 @@ impl Shared {
         Ok(loaded)
     }
 
-    /// The newest checkpoint that can be read, or the empty state.
+    /// Returns the newest checkpoint that can be read, or the empty state.
     async fn newest_checkpoint(&self) -> Result<Arc<Snapshot>, Error> {
         let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
         for number in roots(&listed).into_iter().rev() {
@@ -87,7 +88,7 @@ impl Shared {
         Ok(Arc::default())
     }
 
-    /// The checkpoint at `number`; `None` when it is absent, being deleted, or damaged.
+    /// Reads the checkpoint at `number`; `None` when it is absent, being deleted, or damaged.
     async fn read_checkpoint(&self, number: u64) -> Result<Option<Snapshot>, Error> {
         match self.try_read_checkpoint(number).await {
             Ok(snapshot) => Ok(Some(snapshot)),
@@ -136,7 +137,7 @@ impl Shared {
         entries >= every.max(self.options.checkpoint_entries) || (entries > 0 && old)
     }
 
-    /// Learns which checkpoints others have written.
+    /// Lists the checkpoints to find those of other processes.
     pub(crate) async fn look_for_checkpoints(&self) -> Result<(), Error> {
         let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
         if let Some(&newest) = roots(&listed).last() {
@@ -145,8 +146,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a checkpoint of the current snapshot; `false` when there is one at this number or a
-    /// later one.
+    /// Writes a checkpoint of the current snapshot; `false` when one exists at this number or a later
+    /// one.
     pub(crate) async fn write_checkpoint(&self) -> Result<bool, Error> {
         let snapshot = self.current();
         if self.checkpointed().number >= snapshot.number() {
@@ -173,7 +174,7 @@ impl Shared {
         Ok(created == Created::New)
     }
 
-    /// Advances the boundary to the older of the two newest complete checkpoints; returns the
+    /// Advances the boundary to the older of the two newest complete checkpoints, and returns the
     /// boundary.
     pub(crate) async fn advance_to_older_checkpoint(&self) -> Result<u64, Error> {
         let boundary = self.read_boundary().await?;
@@ -188,7 +189,8 @@ impl Shared {
         Ok(boundary)
     }
 
-    /// The end of a checkpoint, if its root can be read and all of its parts are listed with their sizes.
+    /// Returns the end of a checkpoint, if its root can be read and all of its parts are listed with
+    /// their sizes.
     async fn complete(&self, number: u64, listed: &[ObjectInfo]) -> Result<Option<LogPosition>, Error> {
         let root = match self.read_root(number).await {
             Ok(root) => root,
@@ -208,7 +210,7 @@ impl Shared {
         Ok(root.parts.iter().enumerate().all(is_there).then_some(LogPosition { number, checksum }))
     }
 
-    /// Deletes entries up to the boundary and checkpoints below it; returns how many objects.
+    /// Deletes entries up to the boundary and checkpoints below it, and returns how many objects.
     pub(crate) async fn delete_below_boundary(&self, dry_run: bool) -> Result<usize, Error> {
         let boundary = self.read_boundary().await?;
         let mut deleted = 0;
@@ -233,7 +235,7 @@ impl Shared {
     }
 }
 
-/// Numbers of the roots in a listing, ascending.
+/// Returns the numbers of the roots in a listing, in ascending order.
 pub(crate) fn roots(listed: &[ObjectInfo]) -> Vec<u64> {
     let root = |object: &ObjectInfo| match CatalogObject::parse(&object.path) {
         Some(CatalogObject::Root { number }) => Some(number),

@@ -1,22 +1,23 @@
-//! Committing: one task per open catalog writes the transactions of all callers, one entry at a time.
+//! Commits: one task per open catalog writes the transactions of all callers, one entry at a time.
 //!
 //! Life of a commit:
 //!
-//! 1. Waiting transactions are gathered into one entry (each stays all or nothing for itself) and
-//!    applied in memory to a clone of the verified snapshot. One that the state does not allow is
-//!    answered "rejected" once the snapshot is known to be current, and is never written.
-//! 2. The last entry is looked for, so that nothing is written into a gap, and the new one, which names
-//!    it, is created at the next number. An unclear answer is tried again with the same
-//!    bytes until the number is known to hold them or another process's.
-//! 3. Another process's: the log is followed to its end, and it starts over at 1 with the same
-//!    sequence numbers.
-//! 4. Ours: the boundary is read. If it has reached the verified snapshot, the number may have been
-//!    deleted before we created it, and our entry there is never read; or it was applied
-//!    and deleted since. The state is loaded anew and says which, because it remembers sessions.
+//! 1. Waiting transactions are gathered into one entry and applied in memory to a clone of the verified
+//!    snapshot. Each transaction remains all or nothing. One that the state does not allow is rejected
+//!    once the snapshot is known to be current, and is never written.
+//! 2. The last entry is read, so that nothing is written after a gap. Then the new entry, which holds the
+//!    last one's checksum, is created at the next number. An unclear result is retried with the same
+//!    bytes until the number is known to hold them or another process's entry.
+//! 3. If another process has the number, the log is followed to its end, and the commit restarts at step
+//!    1 with the same sequence numbers.
+//! 4. If the entry was created, the boundary is read. If the boundary is above the verified snapshot,
+//!    there are two possibilities: the number was deleted before the create, so the new entry is never
+//!    read; or the entry was applied and deleted since. The state is loaded again and decides, because it
+//!    remembers sessions.
 //!
-//! Invariants: an entry is written only while no earlier one of this session is undecided in this
-//! loop; after a deadline its number may still receive it, which the next entry will find out,
-//! because it tries the same number. So sequence numbers are decided in their order.
+//! Invariants: an entry is written only if no earlier entry of this session is undecided in this loop.
+//! After a deadline the entry may still be created at its number; the next entry finds this out, because
+//! it is created at the same number. So sequence numbers are decided in order.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,14 +37,14 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::state::{Outcome, SESSION_ENTRIES};
 
-/// Room for the frame and the fields of an entry around its transactions.
+/// Bytes for the frame and the fields of an entry around its transactions.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 type Answer = Result<Arc<Snapshot>, CommitError>;
 
-/// One caller's transaction and where its answer goes.
+/// One caller's transaction, and the channel for its result.
 pub(crate) struct Request {
-    /// Its sequence number is given to it when its turn comes.
+    /// Its sequence number is assigned when it is gathered.
     transaction: Transaction,
     /// Most bytes that it takes in an entry.
     length: usize,
@@ -51,13 +52,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A request and where its answer comes from; an error when no entry could ever hold it.
+    /// Returns a request and the receiver of its result; an error if the transaction is larger than an
+    /// entry.
     pub fn new(
         author: Id,
         edits: Vec<Edit>,
         preconditions: Vec<Precondition>,
     ) -> Result<(Self, oneshot::Receiver<Answer>), FormatError> {
-        // The largest sequence number, so that the length is the most that it can take.
+        // With the largest sequence number the encoded length is an upper bound.
         let transaction = Transaction { sequence: u64::MAX, author, preconditions, edits };
         let (length, limit) = (transaction.encoded_len()?, ENTRY_BYTES_MAX - ENTRY_OVERHEAD_BYTES);
         if length > limit {
@@ -69,14 +71,14 @@ impl Request {
     }
 }
 
-/// The task that commits for one open catalog. Between commits it holds nothing of the catalog, so
-/// that dropping the last handle lets go of the store at once.
+/// The task that commits for one open catalog. Between commits it holds no reference to the catalog, so
+/// that dropping the last handle releases the store at once.
 pub(crate) struct Committer {
     shared: Weak<Shared>,
     session: Id,
     next_sequence: u64,
     requests: mpsc::Receiver<Request>,
-    /// A request that did not fit the entry before.
+    /// A request that did not fit into the last entry.
     left_over: Option<Request>,
 }
 
@@ -89,13 +91,13 @@ struct Round {
 /// Transactions that are being committed together.
 struct Batch {
     waiting: Vec<Waiting>,
-    /// The verified number when it was first tried.
+    /// The verified number at the first attempt.
     base: u64,
     began: Duration,
     conflicts: u32,
     /// The number at which it may have been written, until that is decided.
     placed: Option<u64>,
-    /// Whether the snapshot is known to be as new as the call: only then may anything be rejected.
+    /// Whether the snapshot is at least as new as the call; only then may a transaction be rejected.
     current: bool,
 }
 
@@ -104,11 +106,11 @@ struct Waiting {
     answer: oneshot::Sender<Answer>,
 }
 
-/// What became of an attempt to write an entry at its number.
+/// The result of an attempt to write an entry at its number.
 enum Placed {
     Ours,
     Taken,
-    /// No clear answer before the deadline.
+    /// No definite result before the deadline.
     Unclear(String),
 }
 
@@ -118,7 +120,7 @@ impl Committer {
         Self { shared: Arc::downgrade(shared), session, next_sequence: 1, requests, left_over: None }
     }
 
-    /// Commits until every handle of the catalog is gone.
+    /// Commits until every handle of the catalog is dropped.
     pub async fn run(mut self) {
         loop {
             let first = match self.left_over.take() {
@@ -134,7 +136,7 @@ impl Committer {
         }
     }
 
-    /// The first request and all others that wait already, as far as they fit one entry.
+    /// Gathers the first request and the waiting ones, as far as they fit into one entry.
     fn gather(&mut self, shared: &Shared, first: Request) -> Batch {
         let mut batch = Batch {
             waiting: Vec::new(),
@@ -173,7 +175,7 @@ impl Round {
                 Err(error) if !error.kind().is_retryable() => return self.give_up(batch, error),
                 Err(error) => error,
             };
-            tracing::warn!(error = %failed, "catalog commit is retried");
+            tracing::warn!(error = %failed, "retrying a catalog commit");
             let waited = self.waited(&batch);
             if waited >= self.shared.options.commit_deadline {
                 return self.give_up(batch, failed);
@@ -183,7 +185,7 @@ impl Round {
         }
     }
 
-    /// One round; an error means that nothing more is known about the batch than before.
+    /// Makes one attempt. After an error the outcome of the batch is as unknown as before.
     async fn step(&self, batch: &mut Batch) -> Result<(), Error> {
         self.shared.expect_not_lost()?;
         let snapshot = self.shared.current();
@@ -205,7 +207,7 @@ impl Round {
         let bytes = Bytes::from(entry.encode()?);
         next.chain.follow(snapshot.number(), entry.before, entry_checksum(&bytes));
         if batch.placed.is_none() {
-            // Never into a gap.
+            // Nothing is written after a gap.
             self.shared.verify_end(&snapshot).await?;
         }
         match self.place(batch, &entry, bytes).await? {
@@ -230,7 +232,7 @@ impl Round {
         Entry { number, session: self.session, base: batch.base, before, transactions }
     }
 
-    /// Creates the entry at its number, and does not let go before it knows who has the number.
+    /// Creates the entry at its number, and retries until it is known whose entry has the number.
     async fn place(&self, batch: &mut Batch, entry: &Entry, bytes: Bytes) -> Result<Placed, Error> {
         let path = names::entry(entry.number);
         for retry in 0.. {
@@ -245,14 +247,14 @@ impl Round {
                     return Ok(if ours { Placed::Ours } else { Placed::Taken });
                 }
                 Some(Err(error)) if !error.kind().is_retryable() => return Err(error.into()),
-                // Space does not come back by waiting, and a start on a full disk must not wait for it.
+                // Waiting does not free space, and a start on a full disk must not block on it.
                 Some(Err(error @ sandur_store::Error::Full { .. })) => {
                     return Ok(Placed::Unclear(error.to_string()));
                 }
                 Some(Err(error)) => error.to_string(),
                 None => return Ok(Placed::Unclear(format!("no answer to the creation of '{path}'"))),
             };
-            tracing::warn!(number = entry.number, reason = %failure, "catalog entry is written again");
+            tracing::warn!(number = entry.number, reason = %failure, "retrying a catalog entry");
             if self.waited(batch) >= self.shared.options.commit_deadline {
                 return Ok(Placed::Unclear(failure));
             }
@@ -261,7 +263,7 @@ impl Round {
         unreachable!("the loop above has no end")
     }
 
-    /// Our entry is at its number. Did it happen?
+    /// Our entry is at its number: checks whether it is part of the log.
     async fn confirm(&self, batch: &mut Batch, verified: &Snapshot, next: Snapshot) -> Result<(), Error> {
         let boundary = loop {
             match self.shared.read_boundary().await {
@@ -272,7 +274,7 @@ impl Round {
             }
         };
         if boundary > verified.number() {
-            tracing::warn!(number = next.number(), boundary, "catalog number was gone before it was written");
+            tracing::warn!(number = next.number(), boundary, "an entry was created at a deleted number");
             let loaded = self.shared.reload().await?;
             self.shared.publish(loaded);
             batch.current = true;
@@ -289,7 +291,7 @@ impl Round {
         Ok(())
     }
 
-    /// Finds out what became of the last attempt; `false` when the batch is answered.
+    /// Determines the outcome of the last attempt; `false` when the batch is answered.
     fn resolve(&self, batch: &mut Batch, snapshot: &Arc<Snapshot>) -> bool {
         let since = snapshot.number().saturating_sub(batch.base);
         if let Some(number) = batch.placed {
@@ -297,11 +299,11 @@ impl Round {
                 return false;
             }
             if since > SESSION_ENTRIES {
-                self.fail_all(batch, "so many entries followed that its record may be forgotten");
+                self.fail_all(batch, "its outcome may be forgotten after too many entries");
                 return false;
             }
             if snapshot.number() >= number {
-                // The log has passed the number without it: it is another process's.
+                // The log has passed the number without it: the number belongs to another process.
                 batch.placed = None;
             }
         }
@@ -315,7 +317,7 @@ impl Round {
         true
     }
 
-    /// Answers a batch that the published state has decided already; `false` when it has not.
+    /// Answers a batch that the published state has already decided; `false` when it has not.
     fn settle(&self, batch: &mut Batch, snapshot: &Arc<Snapshot>) -> bool {
         let first = batch.waiting[0].transaction.sequence;
         if !snapshot.is_decided(self.session, first) {
@@ -335,7 +337,7 @@ impl Round {
             };
             let result = result.map_err(|why| match why {
                 Some(why) => CommitError::Rejected { why: Box::new(why) },
-                None => CommitError::Uncertain { waited, reason: "its record was forgotten".into() },
+                None => CommitError::Uncertain { waited, reason: "its outcome was forgotten".into() },
             });
             self.answer(waiting, result);
         }
@@ -346,7 +348,8 @@ impl Round {
         self.shared.env.monotonic().saturating_sub(batch.began)
     }
 
-    /// Ends a batch without knowing more: unknown if any of it was written, else it did not happen.
+    /// Ends a batch without an outcome: uncertain if an entry may have been written, else it did not
+    /// happen.
     fn fail_all(&self, batch: &mut Batch, reason: &str) {
         let (waited, conflicts) = (self.waited(batch), batch.conflicts);
         for waiting in batch.waiting.drain(..) {
@@ -382,7 +385,7 @@ impl Round {
 
     fn answer(&self, waiting: Waiting, answer: Answer) {
         self.shared.metrics.count_commit(&answer);
-        // A caller who went away does not want to know.
+        // The caller may have dropped its future.
         let _ = waiting.answer.send(answer);
     }
 }

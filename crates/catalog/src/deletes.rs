@@ -1,9 +1,9 @@
-//! Delete requests in the replicated state: which there are, how far they have come, what is left to do.
+//! Delete requests in the replicated state: the requests, their progress, and the remaining work.
 //!
 //! A request hides its lines from the entry that creates it. The entry that starts it is a mark: a block
-//! made from a later snapshot, by a maker that left out the lines of all started requests, says so in
-//! [`BlockMeta::deletes_through`]. Which blocks still hold lines is therefore a comparison of numbers, and
-//! finishing a request is refused as long as there is one: no clock and no message decides.
+//! that was made from a later snapshot, without the lines of all started requests, records this in
+//! [`BlockMeta::deletes_through`]. So comparing numbers shows which blocks may still hold lines, and a
+//! request cannot be finished while there is one. No clock and no message is involved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,40 +17,40 @@ use sandur_model::Dataset;
 use crate::error::EditFault;
 use crate::snapshot::Snapshot;
 
-/// Open delete requests of one dataset at most: each costs at every read of what it names.
+/// Most open delete requests of one dataset: each costs time at every read of the data that it covers.
 pub const OPEN_DELETES_MAX: usize = 1_000;
-/// Processed delete requests of one dataset that are remembered, the latest by id.
+/// Most processed delete requests of one dataset that are kept: those with the highest ids.
 const PROCESSED_DELETES_KEPT: usize = 1_000;
-/// Bytes that the queries of a dataset's open requests take together at most, and so those of the remembered
-/// ones: they are part of every checkpoint's root.
+/// Most bytes of the queries of a dataset's open requests together, and so of the kept ones: they are
+/// part of every checkpoint's root.
 pub const DELETE_QUERIES_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) type Deletes = BTreeMap<Dataset, Arc<TenantDeletes>>;
 
 impl Snapshot {
-    /// The delete requests of a dataset by id, processed ones too.
+    /// Returns the delete requests of a dataset by id, including processed ones.
     pub fn deletes(&self, dataset: &Dataset) -> impl DoubleEndedIterator<Item = &DeleteRecord> {
         self.deletes.get(dataset).into_iter().flat_map(|of| of.requests.values())
     }
 
-    /// A delete request.
+    /// Returns a delete request.
     pub fn delete(&self, dataset: &Dataset, id: Id) -> Option<&DeleteRecord> {
         self.deletes.get(dataset)?.requests.get(&id)
     }
 
-    /// Datasets that have or had delete requests.
+    /// Returns the datasets that have or had delete requests.
     pub fn datasets_with_deletes(&self) -> impl Iterator<Item = &Dataset> {
         self.deletes.keys()
     }
 
-    /// A number that grows whenever the lines that are hidden from queries of the dataset may have changed;
-    /// 0 for a dataset that never had a delete request. Answers that are kept for later belong to the
-    /// generation under which they were made: with another one they must not be used.
+    /// Returns a number that grows whenever the lines hidden from queries of the dataset may have
+    /// changed; 0 for a dataset that never had a delete request. A cached answer belongs to the
+    /// generation under which it was made, and must not be used under another one.
     pub fn delete_generation(&self, dataset: &Dataset) -> u64 {
         self.deletes.get(dataset).map_or(0, |of| of.generation)
     }
 
-    /// The blocks that may hold lines of a started request; none before it is started.
+    /// Returns the blocks that may hold lines of a started request; none before it is started.
     pub fn unclean_blocks<'a>(
         &'a self,
         record: &'a DeleteRecord,
@@ -60,7 +60,7 @@ impl Snapshot {
         blocks.filter(move |block| started.is_some_and(|at| block.deletes_through < at))
     }
 
-    /// How much of a started request is done, in percent; 0 before it is started, 100 once it is processed.
+    /// Returns the progress of a request in percent: 0 before it is started, 100 once it is processed.
     pub fn delete_percent(&self, record: &DeleteRecord) -> u8 {
         match record.progress {
             DeleteProgress::Received => 0,
@@ -68,13 +68,14 @@ impl Snapshot {
             DeleteProgress::Started { blocks, .. } => {
                 let left = (self.unclean_blocks(record).count() as u64).min(blocks);
                 let done = (blocks - left) * 100;
-                // Nothing left is not yet the end: rows in memory may have to become blocks first.
+                // With no block left the request may still be unfinished: rows in memory may have to
+                // become blocks first.
                 done.checked_div(blocks).unwrap_or(99).min(99) as u8
             }
         }
     }
 
-    /// Whether an edit that concerns deletes is allowed.
+    /// Checks whether an edit that concerns deletes is allowed.
     pub(crate) fn check_delete(&self, edit: &Edit) -> Result<(), EditFault> {
         let find = |dataset, id| self.delete(dataset, id).ok_or(EditFault::NoDelete);
         match edit {
@@ -108,7 +109,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether the dataset may have one more open request.
+    /// Checks whether the dataset may have one more open request.
     fn check_room(&self, request: &DeleteRequest) -> Result<(), EditFault> {
         let open = || self.deletes(&request.dataset).filter(|record| record.is_open());
         if open().count() >= OPEN_DELETES_MAX {
@@ -121,7 +122,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Performs an edit that concerns deletes and was checked.
+    /// Applies an edit that concerns deletes and was checked.
     pub(crate) fn perform_delete(&mut self, edit: &Edit) {
         match edit {
             Edit::CreateDelete(request) if self.delete(&request.dataset, request.id).is_none() => {

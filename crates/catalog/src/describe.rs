@@ -1,4 +1,4 @@
-//! The catalog as a person wants to see it: for `sandur inspect catalog`.
+//! A readable description of the catalog, for `sandur inspect catalog`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub struct Description {
     pub number: u64,
     /// The boundary as last read; entries up to it may be gone.
     pub boundary: u64,
-    /// The newest checkpoint that this process knows of; 0 for none.
+    /// The newest checkpoint that this process has seen; 0 for none.
     pub checkpoint: u64,
     /// Sums per dataset and level of compaction.
     pub datasets: BTreeMap<Dataset, BTreeMap<u8, BlockSums>>,
@@ -25,16 +25,16 @@ pub struct Description {
     pub removed: BlockSums,
     /// Registered incarnations.
     pub writers: Vec<Writer>,
-    /// Sessions that are remembered.
+    /// Number of remembered sessions.
     pub sessions: usize,
 }
 
 /// Sums over blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockSums {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Entries.
+    /// Number of log entries or samples.
     pub rows: u64,
     /// Bytes before compression.
     pub raw_bytes: u64,
@@ -57,7 +57,7 @@ impl BlockSums {
 }
 
 impl Catalog {
-    /// A summary of the newest snapshot.
+    /// Returns a summary of the newest snapshot.
     pub fn describe(&self) -> Description {
         let (boundary, checkpoint) = self.known_truncation();
         Description { boundary, checkpoint, ..Description::of(&self.snapshot()) }
@@ -65,7 +65,7 @@ impl Catalog {
 }
 
 impl Description {
-    /// A summary of a snapshot; boundary and checkpoint are not part of it and are 0.
+    /// Returns a summary of a snapshot; boundary and checkpoint are not part of it and are 0.
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut datasets: BTreeMap<Dataset, BTreeMap<u8, BlockSums>> = BTreeMap::new();
         for block in snapshot.all_blocks() {

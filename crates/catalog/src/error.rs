@@ -1,7 +1,7 @@
-//! What can go wrong, with the object and the remedy.
+//! Errors of the catalog, with the object and the remedy.
 //!
-//! [`CommitError`] keeps two things apart that callers must not mix up: a commit that certainly
-//! did not happen, and one that is not known ([`CommitError::Uncertain`]).
+//! [`CommitError`] distinguishes two cases that callers must not confuse: a commit that certainly did not
+//! happen, and one whose outcome is unknown ([`CommitError::Uncertain`]).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use sandur_format::catalog_entry::{Edit, Precondition};
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store failed or refused.
+    /// The store failed or refused the request.
     #[error("catalog: {0}")]
     Store(#[from] sandur_store::Error),
     /// An object of the catalog cannot be read.
@@ -24,11 +24,11 @@ pub enum Error {
     Corrupt {
         /// The object.
         path: String,
-        /// What is wrong with it.
+        /// Why it cannot be decoded.
         #[source]
         reason: FormatError,
     },
-    /// An object holds another number than its name says.
+    /// An object holds another number than its name.
     #[error(
         "catalog object '{path}' holds number {found}: it was copied or renamed; `sandur check` shows all \
          damage, `sandur repair --dry-run` what can be done"
@@ -36,10 +36,10 @@ pub enum Error {
     Misplaced {
         /// The object.
         path: String,
-        /// The number inside.
+        /// The number in the object.
         found: u64,
     },
-    /// An entry does not name the one before it.
+    /// An entry does not hold the checksum of the entry before it.
     #[error(
         "catalog object '{path}' does not follow '{before}': it names {found:016x} as the checksum of the \
          entry before, which has {expected:016x}: one of them was swapped, edited or restored from another \
@@ -52,17 +52,17 @@ pub enum Error {
         before: String,
         /// The checksum of the earlier one.
         expected: u64,
-        /// What the later one says of it.
+        /// The checksum that the later one holds.
         found: u64,
     },
-    /// The log is not all that there was.
+    /// The log is incomplete.
     #[error(
-        "the catalog of this store is not whole: {evidence}. Nothing was changed. Restore the missing \
+        "the catalog of this store is incomplete: {evidence}. Nothing was changed. Restore the missing \
          objects of 'catalog/' from a backup, or run `sandur repair --store URL --dry-run` to see what can \
          be rebuilt from blocks and WAL"
     )]
     Lost {
-        /// What shows it.
+        /// The evidence.
         evidence: String,
     },
     /// The log was truncated faster than it could be read, or its checkpoints are gone.
@@ -72,7 +72,7 @@ pub enum Error {
          `sandur repair --dry-run` what can be done"
     )]
     Unloadable {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
         /// The boundary at the last attempt.
         boundary: u64,
@@ -86,7 +86,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kind of failure, for statuses and retries.
+    /// Returns the kind of failure, for statuses and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => error.kind(),
@@ -105,54 +105,55 @@ impl From<CommitError> for Error {
     }
 }
 
-/// Why a commit is not known to have happened.
+/// Why a commit has no successful outcome.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
-    /// The state does not allow it. It did not happen and never will.
+    /// The state does not allow the commit. It did not happen and never will.
     #[error("commit rejected: {why}")]
     Rejected {
-        /// Which condition did not hold.
+        /// The condition that does not hold.
         why: Box<Rejection>,
     },
-    /// It may or may not have happened, and may still happen. Commit again only under a
-    /// precondition that the first one would have made false.
+    /// The commit may have happened, or may still happen. Retry only under a precondition that the first
+    /// commit would have made false.
     #[error(
-        "outcome of the commit is unknown after {waited:?}: {reason}; it is safe to try again under \
+        "outcome of the commit is unknown after {waited:?}: {reason}; it is safe to retry under \
          the same preconditions"
     )]
     Uncertain {
-        /// How long it was tried.
+        /// How long the commit was tried.
         waited: Duration,
         /// The last failure.
         reason: String,
     },
-    /// It did not happen: there was no number free, or no answer, within the deadline.
-    #[error("commit did not happen within {waited:?} ({conflicts} numbers were taken by others); try again")]
+    /// The commit did not happen: every number was taken by others, or there was no answer, within the
+    /// deadline.
+    #[error("commit did not happen within {waited:?} ({conflicts} numbers were taken by others); retry")]
     Deadline {
-        /// How long it was tried.
+        /// How long the commit was tried.
         waited: Duration,
-        /// How many numbers others had taken.
+        /// How many numbers other processes had taken.
         conflicts: u32,
     },
-    /// It did not happen: the catalog could not be read or written.
+    /// The commit did not happen: the catalog could not be read or written.
     #[error("commit did not happen: {0}")]
     Failed(#[from] Error),
-    /// It did not happen: the transaction is larger than an entry may be.
+    /// The commit did not happen: the transaction is larger than an entry.
     #[error("commit did not happen: {0}: split it")]
     TooLarge(FormatError),
-    /// It did not happen: the catalog is being closed.
+    /// The commit did not happen: the catalog is being closed.
     #[error("commit did not happen: the catalog is closed")]
     Closed,
 }
 
 impl CommitError {
-    /// Whether the commit may have happened after all.
+    /// Whether the commit may have happened despite the error.
     pub fn outcome_unknown(&self) -> bool {
         matches!(self, Self::Uncertain { .. })
     }
 
-    /// The kind of failure, for statuses and retries.
+    /// Returns the kind of failure, for statuses and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Rejected { .. } => ErrorKind::Invalid,
@@ -165,7 +166,7 @@ impl CommitError {
     }
 }
 
-/// Which part of a transaction the state does not allow.
+/// The part of a transaction that the state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// A precondition does not hold.
@@ -176,7 +177,7 @@ pub enum Rejection {
     Edit {
         /// The edit.
         edit: Edit,
-        /// What it contradicts.
+        /// The contradiction.
         fault: EditFault,
     },
 }
@@ -196,7 +197,7 @@ pub enum EditFault {
     /// The incarnation is still live, or not all of its WAL is in blocks.
     #[error("the incarnation is not sealed and drained")]
     NotDrained,
-    /// `from` is not the floor, or `to` is below it or behind the fence.
+    /// `from` is not the current floor, or `to` is below `from` or above the fence.
     #[error("the floor does not follow from the current one")]
     Floor,
     /// The fence would be below the floor.
@@ -214,31 +215,31 @@ pub enum EditFault {
     /// There is no such delete request.
     #[error("there is no such delete request")]
     NoDelete,
-    /// Blocks are being rewritten already.
+    /// Blocks are already being rewritten.
     #[error("the delete request is being processed")]
     DeleteStarted,
-    /// Nothing is left to do or to cancel.
+    /// The request has nothing left to do or to cancel.
     #[error("the delete request was processed")]
     DeleteProcessed,
-    /// It may still be cancelled.
+    /// The request can still be cancelled.
     #[error("the delete request was not started")]
     DeleteNotStarted,
-    /// A block may hold lines of it.
+    /// A block may hold lines of the request.
     #[error("blocks may hold lines of the delete request")]
     DeleteUnfinished,
-    /// The tenant may have no more open delete requests.
+    /// The tenant has reached the limit of open delete requests.
     #[error("the tenant has {max} open delete requests, the most it may have", max = crate::OPEN_DELETES_MAX)]
     DeletesFull,
-    /// The tenant's open delete requests may have no longer queries.
+    /// The tenant's open delete requests have reached the limit on the size of their queries.
     #[error(
-        "queries of the tenant's open delete requests would take more than {max} bytes, the most they may",
+        "queries of the tenant's open delete requests would take more than the maximum of {max} bytes",
         max = crate::DELETE_QUERIES_BYTES_MAX
     )]
     DeleteQueriesFull,
-    /// Something is claimed about entries that do not exist yet.
+    /// The edit refers to entries that do not exist yet.
     #[error("the number is above that of the last entry")]
     Future,
-    /// The rejection was read back from the log, which does not keep the reason.
+    /// The rejection was read from the log, which does not keep the reason.
     #[error("the edit contradicts the state")]
     Recorded,
 }

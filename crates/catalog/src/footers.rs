@@ -1,4 +1,4 @@
-//! The footers of blocks: what a block says of itself, without the catalog.
+//! Reads the footers of blocks, which describe a block without the catalog.
 
 use sandur_format::BlockFooter;
 use sandur_format::block::TRAILER_LEN;
@@ -6,7 +6,7 @@ use sandur_store::{Intent, Store};
 
 use crate::error::Error;
 
-/// Reads the footer of a block object of any signal; a text says why it is none.
+/// Reads the footer of a block object of any signal. The inner error says why the footer is unusable.
 pub(crate) async fn read_footer(
     store: &Store,
     path: &str,

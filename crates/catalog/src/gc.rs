@@ -1,18 +1,17 @@
-//! Garbage collection of data: what was announced in the log is deleted, nothing else.
+//! Garbage collection of data: deletes only what was announced in the log.
 //!
-//! * **Blocks.** `RemoveBlock` announces; after a grace period the log is read again, and if the
-//!   block is still removed its object is deleted and `Deleted` is committed. A crash in between
-//!   deletes it once more, which is harmless: names are never used twice.
-//! * **WAL.** Objects below a writer's floor are in blocks. Of a sealed writer also those behind
-//!   its fence are void. They go one run after the floor was seen, so that a query with a snapshot
-//!   of a moment ago still finds them; one with an older snapshot refreshes and looks again. The
-//!   fence itself is never deleted: it is what stops a writer that slept.
-//! * **Writers** that are sealed and whose rows are all in blocks are forgotten, with their
-//!   heartbeat.
+//! * **Blocks.** `RemoveBlock` announces. After a grace period the log is read again; if the block is
+//!   still removed, its object is deleted and `Deleted` is committed. After a crash in between the object
+//!   is deleted once more, which is harmless: names are never used twice.
+//! * **WAL.** The rows of objects below a writer's floor are in blocks. Objects above a sealed writer's
+//!   fence are void. Both are deleted one run after the floor was seen, so that a query with a recent
+//!   snapshot still finds them; a query with an older snapshot refreshes and looks again. The fence
+//!   itself is never deleted: it stops a writer that was suspended.
+//! * **Writers** that are sealed and whose rows are all in blocks are forgotten, with their heartbeat.
 //!
-//! The grace period is for queries that began before the removal. It is measured by this
-//! process's own monotonic clock from the moment it saw the removal; no clocks are compared. A
-//! local directory is read by this process alone, so what was removed before it started is due.
+//! The grace period protects queries that began before the removal. It starts when this process sees the
+//! removal, and is measured by its own monotonic clock; clocks of machines are never compared. Only this
+//! process reads a local directory, so blocks removed before it started are due at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,16 +26,16 @@ use crate::error::{CommitError, Error};
 use crate::names;
 use crate::snapshot::Snapshot;
 
-/// Deletes that are under way at once.
+/// Most concurrent deletions.
 const DELETES_IN_FLIGHT: usize = 8;
 
-/// How garbage collection behaves.
+/// Options of garbage collection.
 #[derive(Clone, Debug)]
 pub struct GcOptions {
-    /// How long a removed block stays readable, and an unreferenced one is watched before it is deleted. At
-    /// least as long as the longest query. Default: 1 h.
+    /// How long a removed block stays readable, and how long an unreferenced one is observed before it is
+    /// deleted. At least as long as the longest query. Default: 1 h.
     pub grace: Duration,
-    /// Objects of each kind that one run deletes at most. Default: 1,000.
+    /// Most objects of each kind that one run deletes. Default: 1,000.
     pub deletes_max: usize,
     /// Whether to only count and report. Default: no.
     pub dry_run: bool,
@@ -51,45 +50,45 @@ impl Default for GcOptions {
 /// An unreferenced block that was seen before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighted {
-    /// When for the first time, by the monotonic clock.
+    /// When it was first seen, in monotonic time.
     pub since: Duration,
-    /// How far its maker had read the log.
+    /// The position in the log that its maker had read.
     pub seen: Option<LogPosition>,
 }
 
-/// What one run of [`Collector::collect`] did, or would do in a dry run.
+/// The result of one run of [`Collector::collect`]; in a dry run, what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcReport {
     /// Block objects that were deleted.
     pub blocks: usize,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub block_bytes: u64,
-    /// Removed blocks that are not due yet, or were beyond the run's limit.
+    /// Removed blocks that are not due yet, or exceed the run's limit.
     pub blocks_waiting: usize,
     /// WAL objects that were deleted.
     pub wal_objects: usize,
     /// Sealed writers that were forgotten.
     pub writers: usize,
-    /// Deletions that failed; they are tried again by the next run.
+    /// Deletions that failed; the next run retries them.
     pub failed: usize,
 }
 
-/// Deletes data that the catalog does not need any more. Make one per process, when it starts.
+/// Deletes data that the catalog no longer needs. Create one per process, at its start.
 pub struct Collector {
     pub(crate) catalog: Catalog,
     pub(crate) options: GcOptions,
-    /// When the object of a removed block may go, by the monotonic clock.
+    /// When the object of a removed block may be deleted, in monotonic time.
     due: BTreeMap<Id, Duration>,
-    /// Writers as the run before saw them.
+    /// Writers as of the previous run.
     before: BTreeMap<Id, Writer>,
-    /// Unreferenced blocks that the run before saw.
+    /// Unreferenced blocks that the previous run saw.
     pub(crate) sighted: BTreeMap<Id, Sighted>,
-    /// Floors and fences up to which a writer's WAL is clean.
+    /// Floor and fence of each writer up to which its WAL is cleaned.
     clean: BTreeMap<Id, (u64, Option<u64>)>,
 }
 
 impl Collector {
-    /// A collector that has seen no removals yet.
+    /// Returns a collector that has seen no removals yet.
     pub fn new(catalog: Catalog, options: GcOptions) -> Self {
         let mut due = BTreeMap::new();
         if catalog.is_local() {
@@ -106,7 +105,7 @@ impl Collector {
         }
     }
 
-    /// Deletes what is due, on behalf of the incarnation `author`.
+    /// Deletes all objects that are due, on behalf of the incarnation `author`.
     pub async fn collect(&mut self, author: Id) -> Result<GcReport, Error> {
         let mut report = GcReport::default();
         self.collect_blocks(author, &mut report).await?;
@@ -164,7 +163,7 @@ impl Collector {
     ) -> Result<(), Error> {
         let incarnation = writer.incarnation;
         let drained = writer.is_drained();
-        // A local writer appends frames to few files and knows best which of them are done.
+        // A local writer appends frames to few files, and deletes those that it has finished with.
         let nothing_to_do = match writer.wal {
             WalKind::Local => !drained,
             WalKind::Bucket => self.clean.get(&incarnation) == Some(&(writer.floor, writer.fence)),
@@ -212,7 +211,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Deletes objects and returns the ids of those that are gone. A failure does not stop the rest.
+    /// Deletes objects and returns the ids of the deleted ones. A failure does not stop the others.
     pub(crate) async fn delete(&self, objects: Vec<(Id, String)>, report: &mut GcReport) -> Vec<Id> {
         if self.options.dry_run {
             for (_, path) in &objects {
@@ -236,7 +235,7 @@ impl Collector {
                 }
                 Err(error) => {
                     report.failed += 1;
-                    tracing::warn!(path, %error, "could not be deleted, the next run tries again");
+                    tracing::warn!(path, %error, "could not be deleted; the next run retries");
                 }
             }
         }
@@ -244,10 +243,10 @@ impl Collector {
     }
 }
 
-/// Whether the writer of a block can still add it, in this state or a later one.
+/// Whether no process can add this block any more, in this state or a later one.
 pub(crate) fn is_void(snapshot: &Snapshot, writer: Id, block: Id) -> bool {
     match snapshot.writer(writer) {
-        // Incarnations register before they make blocks, and are never registered twice.
+        // Incarnations register before they make blocks, and never register twice.
         None => true,
         Some(writer) => writer.orphan_floor.is_some_and(|floor| block <= floor),
     }

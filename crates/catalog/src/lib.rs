@@ -1,38 +1,39 @@
-//! The catalog: which blocks and writers exist, agreed on by any number of processes that share
-//! nothing but a store.
+//! The catalog: a shared record of which blocks and writers exist, for any number of processes that share
+//! only a store.
 //!
-//! **What it is.** A log of numbered, immutable entries (`catalog/<n>`), each made by conditional
-//! create, each naming the one before, replayed by every process as one deterministic state machine. A
-//! [`Snapshot`] is the state after one entry. Entries carry their preconditions, so an entry that lands late
-//! has the same effect, mostly none, for every reader. Checkpoints save reading the log from its start, the
-//! boundary object makes it safe to delete entries, and garbage collection announces through the
-//! log before it deletes data. `docs/decisions/0001-catalog-log.md` says why it is like this;
-//! `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.
+//! **What it is.** A log of numbered, immutable entries (`catalog/<n>`). Each entry is written by
+//! conditional create and holds the checksum of the entry before. Every process replays the log as a
+//! deterministic state machine. A [`Snapshot`] is the state after one entry. Entries carry their
+//! preconditions, so an entry that is written late has the same effect (mostly none) for every reader.
+//! Checkpoints avoid reading the log from its start, the boundary object makes it safe to delete entries,
+//! and garbage collection announces deletions in the log before it deletes data.
+//! `docs/decisions/0001-catalog-log.md` gives the reasons; `docs/formats/catalog-entry.md` and
+//! `docs/formats/checkpoint.md` describe the bytes.
 //!
-//! **What it is not.** It decides nothing by time: clocks and membership only say when to try
-//! something. It holds no rows, opens no blocks, and holds no election.
+//! **What it is not.** It decides nothing by time: clocks and membership only determine when to try
+//! something. It holds no rows, opens no blocks, and has no leader.
 //!
-//! **Life of a commit.** [`Catalog::commit`] queues a transaction; one task per process gathers
-//! what waits into an entry, applies it in memory, creates the next number (`commit.rs`), then
-//! reads the boundary to be sure that the number was not created before and deleted. If another process
-//! has the number, the log is followed to its end (`tail.rs`) and it starts over.
-//! [`Catalog::refresh`] follows the log in the same way. [`Catalog::keep_house`] writes
-//! checkpoints and truncates the log (`checkpoint.rs`); [`Collector`] deletes data that is not
-//! needed (`gc.rs`, `orphans.rs`); [`Members`] tells who is silent (`members.rs`); [`check`]
-//! verifies everything. `deletes.rs` says how requests to delete lines are kept and finished.
+//! **Life of a commit.** [`Catalog::commit`] queues a transaction. One task per process gathers waiting
+//! transactions into an entry, applies it in memory, and creates the next number (`commit.rs`). Then it
+//! reads the boundary, to be sure that the number was not created before and deleted. If another process
+//! has the number, the task follows the log to its end (`tail.rs`) and starts over. [`Catalog::refresh`]
+//! follows the log in the same way. [`Catalog::keep_house`] writes checkpoints and truncates the log
+//! (`checkpoint.rs`); [`Collector`] deletes data that is no longer needed (`gc.rs`, `orphans.rs`);
+//! [`Members`] measures which processes are silent (`members.rs`); [`check`] verifies a store.
+//! `deletes.rs` keeps requests to delete lines.
 //!
 //! **Invariants.**
-//! * A published snapshot is a prefix of the one log; its number never goes back.
-//! * A commit that was reported `Ok` is in every later snapshot of every process; one that was
-//!   reported `Rejected` is in none.
+//! * A published snapshot is a prefix of the one log; its number never decreases.
+//! * A commit that was reported `Ok` is in every later snapshot of every process; one that was reported
+//!   `Rejected` is in none.
 //! * A transaction is applied at most once, however often it was written.
 //! * The boundary is advanced before a number is deleted, and read after a number was created.
 //! * No object that a snapshot references is deleted before its removal was announced in the log.
-//! * Entries form a chain (`chain.rs`), and what lies outside the log bears witness of its length
-//!   (`witness.rs`): a log that was cut, emptied, swapped or restored from yesterday is not followed,
-//!   nothing is written to it, and nothing is deleted because of it.
+//! * Entries form a hash chain (`chain.rs`), and objects outside of the log record its length
+//!   (`witness.rs`). If the log was truncated, emptied, swapped or restored from an old copy, no process
+//!   follows it, writes to it, or deletes anything because of it.
 //!
-//! Two processes that share a store and nothing else:
+//! Two processes that share only a store:
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,15 +1,14 @@
-//! Members: who seems to be alive. Makes adoption fast; never decides anything about data.
+//! Members: which processes seem to be alive. Makes adoption fast; never decides anything about data.
 //!
-//! Every process rewrites `members/<incarnation>` with a growing counter. An observer notes, by
-//! its own monotonic clock, when a counter last grew; silence is the time from then to its latest
-//! successful look. Clocks of different machines are never compared, a store that cannot be read
-//! makes no member silent, and an observer that slept looks again before it says anything.
+//! Every process rewrites `members/<incarnation>` with a growing counter. An observer records, by its own
+//! monotonic clock, when a counter last grew; silence is the time from then to the observer's latest
+//! successful read. Clocks of different machines are never compared, and a store that cannot be read
+//! makes no member silent. An observer that was suspended reads again before it reports silence.
 //!
-//! A heartbeat also says how far its author has read the catalog's log: one that has seen more than there is,
-//! or another log, ends the commits of its observers.
+//! A heartbeat also holds the position in the catalog's log that its author has read. If that position is
+//! after the log's end, or in another log, the observers stop committing.
 //!
-//! On a local directory this process holds the lock, so every other writer that is not sealed is
-//! dead by definition.
+//! In a local directory this process holds the lock, so every other writer that is not sealed is dead.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +26,10 @@ use crate::error::Error;
 use crate::names;
 use crate::witness::Witness;
 
-/// How often to look and when to worry.
+/// Intervals of heartbeats and of silence.
 #[derive(Clone, Debug)]
 pub struct MembersOptions {
-    /// Time between two heartbeats and between two looks. Default: 10 s.
+    /// Time between two heartbeats, and between two reads of the others' heartbeats. Default: 10 s.
     pub beat: Duration,
     /// Silence after which a writer is presumed dead. Default: 30 s.
     pub silent_after: Duration,
@@ -42,13 +41,13 @@ impl Default for MembersOptions {
     }
 }
 
-/// Looks without a change that must have happened, besides the time, before a writer is presumed
-/// dead: one look could be the first after a long sleep of the observer.
+/// Reads without a change that must have happened, in addition to the time, before a writer is presumed
+/// dead: a single read could be the first one after the observer was suspended.
 const LOOKS_MIN: u32 = 3;
-/// A heartbeat that failed is repeated after this part of the time between two.
+/// A heartbeat that failed is repeated after this fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
 
-/// The own heartbeat and what is known of the others'. Cheap to clone: a handle.
+/// The own heartbeat, and the observed state of the others'. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct Members(Arc<Inner>);
 
@@ -57,31 +56,31 @@ struct Inner {
     own: Registration,
     options: MembersOptions,
     counter: AtomicU64,
-    /// By the monotonic clock: when the first of the latest heartbeats began that were not written.
+    /// Monotonic start of the first failed heartbeat since the last successful one.
     unwritten_since: Mutex<Option<Duration>>,
     seen: Mutex<BTreeMap<Id, Seen>>,
 }
 
 #[derive(Clone, Copy)]
 struct Seen {
-    /// The largest counter; `None` while there was no heartbeat.
+    /// The largest counter; `None` if there was no heartbeat yet.
     counter: Option<u64>,
-    /// When it was first seen, or the writer first looked for.
+    /// When this counter was first seen, or the writer was first read.
     since: Duration,
-    /// The latest successful look.
+    /// The latest successful read.
     looked: Duration,
-    /// Looks since then that saw no growth.
+    /// Reads since then that saw no growth.
     looks: u32,
 }
 
 impl Members {
-    /// The heartbeat of the process that registered as `own`. Nothing is written yet.
+    /// Returns the members as seen by the process that registered as `own`. Writes nothing yet.
     pub fn new(catalog: Catalog, own: Registration, options: MembersOptions) -> Self {
         let (counter, unwritten_since, seen) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
         Self(Arc::new(Inner { catalog, own, options, counter, unwritten_since, seen }))
     }
 
-    /// Beats and looks until the task is dropped. Failures are logged and tried again.
+    /// Writes and reads heartbeats until the task is dropped. Failures are logged and retried.
     pub fn start(&self) -> Task<()> {
         let members = self.clone();
         self.0.catalog.env().spawn("catalog-members", async move {
@@ -105,8 +104,8 @@ impl Members {
         Ok(())
     }
 
-    /// Since when no heartbeat was written although one was begun, by the monotonic clock; nothing when the
-    /// latest one was written. A process that pushes nothing notices so that the store takes no writes.
+    /// Returns the monotonic time since which heartbeats have failed; `None` when the latest one was
+    /// written. With this a process that pushes nothing notices that the store accepts no writes.
     pub fn unwritten_since(&self) -> Option<Duration> {
         *self.unwritten()
     }
@@ -125,7 +124,7 @@ impl Members {
         Ok(())
     }
 
-    /// Looks once at the heartbeats of all other writers that are not sealed.
+    /// Reads the heartbeats of all other unsealed writers once.
     pub async fn observe(&self) -> Result<(), Error> {
         let snapshot = self.0.catalog.snapshot();
         let others = snapshot.writers().values().filter(|w| !w.is_sealed());
@@ -151,7 +150,7 @@ impl Members {
         failure.map_or(Ok(()), Err)
     }
 
-    /// A writer's heartbeat; `None` when there is none that can be read.
+    /// Reads a writer's heartbeat; `None` when there is none or it is damaged.
     async fn look(&self, incarnation: Id) -> Result<Option<Member>, Error> {
         match self.0.catalog.store().get(&names::member(incarnation), Intent::member()).await {
             Ok(bytes) => Ok(Member::decode(&bytes).ok()),
@@ -172,16 +171,16 @@ impl Members {
         }
     }
 
-    /// For how long a writer has certainly not written a heartbeat; `None` for one that was not
-    /// looked for yet, is sealed, or is this process.
+    /// Returns for how long a writer has certainly not written a heartbeat; `None` for one that was not
+    /// read yet, is sealed, or is this process.
     pub fn silent_for(&self, incarnation: Id) -> Option<Duration> {
         let table = self.lock();
         let seen = table.get(&incarnation)?;
         Some(seen.looked.saturating_sub(seen.since))
     }
 
-    /// Whether to adopt a writer: it was silent for long enough, or it cannot be alive. Being
-    /// wrong costs the writer a restart, never a row: adoption fences first.
+    /// Whether to adopt a writer: it was silent for long enough, or it cannot be alive. A wrong answer
+    /// costs the writer a restart, never a row: adoption fences first.
     pub fn is_presumed_dead(&self, incarnation: Id) -> bool {
         if incarnation == self.0.own.incarnation {
             return false;
@@ -195,7 +194,7 @@ impl Members {
         table.get(&incarnation).is_some_and(|seen| seen.looks >= LOOKS_MIN && silent(seen))
     }
 
-    /// Takes the own heartbeat away when the process stops in good order.
+    /// Deletes the own heartbeat at a clean stop.
     pub async fn leave(&self) -> Result<(), Error> {
         self.0.catalog.bear_witness().await;
         let path = names::member(self.0.own.incarnation);
@@ -208,14 +207,15 @@ impl Members {
     }
 }
 
-/// Logs the first of failures in a row: what is tried every few seconds would fill the log of an outage.
+/// Logs only the first of consecutive failures: an attempt every few seconds would fill the log during an
+/// outage.
 #[derive(Default)]
 struct FirstFailure {
     is_logged: bool,
 }
 
 impl FirstFailure {
-    /// Logs a failure that follows a success; whether it was one.
+    /// Logs a failure if the call before succeeded. Returns whether this call succeeded.
     fn log(&mut self, what: &str, outcome: Result<(), Error>) -> bool {
         match &outcome {
             Err(error) if !self.is_logged => tracing::warn!(%error, "{what}; it is tried again and again"),
@@ -227,7 +227,7 @@ impl FirstFailure {
     }
 }
 
-/// The heartbeats that grow while they are watched for that long: processes that are alive.
+/// Returns the heartbeats that grow within `watch`: those of running processes.
 pub async fn growing_members(store: &Store, env: &Env, watch: Duration) -> Result<Vec<String>, Error> {
     let before = counters(store).await?;
     env.sleep(watch).await;

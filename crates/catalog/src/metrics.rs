@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use crate::error::CommitError;
 use crate::snapshot::Snapshot;
 
-/// What the catalog counts. Cloning gives handles of the same counters.
+/// The counters of the catalog. Clones share the same counters.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogMetrics {
     /// Transactions that were committed.
@@ -18,13 +18,13 @@ pub struct CatalogMetrics {
     pub rejected: Counter,
     /// Transactions that failed, or whose outcome is unknown.
     pub failed: Counter,
-    /// Creations of entries that were tried.
+    /// Attempts to create an entry.
     pub attempts: Counter,
-    /// Numbers that another process had taken.
+    /// Entry numbers that another process had taken.
     pub conflicts: Counter,
     /// Entries that were applied.
     pub entries: Counter,
-    /// Times that the state was loaded anew because entries were gone.
+    /// Times that the state was loaded again because entries were deleted.
     pub reloads: Counter,
     /// Checkpoints that were written.
     pub checkpoints: Counter,
@@ -43,17 +43,17 @@ pub struct CatalogMetrics {
 }
 
 impl CatalogMetrics {
-    /// Registers everything under the prefix `sandur_catalog`.
+    /// Registers all metrics under the prefix `sandur_catalog`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("sandur_catalog");
         let counters = [
             ("commits", "Transactions that were committed", &self.commits),
             ("commits_rejected", "Transactions that the state did not allow", &self.rejected),
             ("commits_failed", "Transactions that failed or whose outcome is unknown", &self.failed),
-            ("commit_attempts", "Creations of entries that were tried", &self.attempts),
-            ("commit_conflicts", "Numbers that somebody else had taken", &self.conflicts),
+            ("commit_attempts", "Attempts to create an entry", &self.attempts),
+            ("commit_conflicts", "Entry numbers that another process had taken", &self.conflicts),
             ("entries_applied", "Entries that were applied", &self.entries),
-            ("reloads", "Times that the state was loaded anew because entries were gone", &self.reloads),
+            ("reloads", "Times that the state was loaded again because entries were deleted", &self.reloads),
             ("checkpoints", "Checkpoints that were written", &self.checkpoints),
             ("gc_deleted_objects", "Objects that garbage collection deleted", &self.deleted),
         ];

@@ -1,25 +1,25 @@
-//! The catalog's object names, written and read in one place.
+//! The object names of the catalog, formatted and parsed in one place.
 //!
-//! Numbers are twenty digits wide, so that the order of names is the order of numbers.
+//! Numbers have twenty digits, so that the order of names is the order of numbers.
 
 use sandur_base::Id;
 
-/// Below which everything of the catalog lies.
+/// Prefix of all objects of the catalog.
 pub(crate) const CATALOG: &str = "catalog";
-/// Below which checkpoints lie.
+/// Prefix of the checkpoints.
 pub(crate) const CHECKPOINTS: &str = "catalog/checkpoints";
 /// The boundary object.
 pub(crate) const BOUNDARY: &str = "catalog/boundary";
-/// Where the length of the log is written down beside it.
+/// The object outside of the log that records its length.
 pub(crate) const WITNESS: &str = "witness";
-/// Below which block objects lie, by tenant.
+/// Prefix of block objects, by tenant.
 pub(crate) const BLOCKS: &str = "blocks";
-/// Below which WAL objects lie, by incarnation.
+/// Prefix of WAL objects, by incarnation.
 pub(crate) const WAL: &str = "wal";
-/// Below which heartbeats lie.
+/// Prefix of heartbeats.
 pub(crate) const MEMBERS: &str = "members";
 
-/// What an object below `catalog/` is.
+/// The kinds of objects below `catalog/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CatalogObject {
     /// Entry `number` of the log.
@@ -33,7 +33,7 @@ pub(crate) enum CatalogObject {
 }
 
 impl CatalogObject {
-    /// Reads a path; `None` for what is not the catalog's.
+    /// Parses a path; `None` if it is not of the catalog.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         if path == BOUNDARY {
             return Some(Self::Boundary);
@@ -75,12 +75,12 @@ pub(crate) fn wal_object(incarnation: Id, sequence: u64) -> String {
     format!("{WAL}/{incarnation}/{sequence:020}")
 }
 
-/// The sequence number in `wal/<incarnation>/<seq:020>`.
+/// Parses the sequence number in `wal/<incarnation>/<seq:020>`.
 pub(crate) fn wal_sequence(path: &str) -> Option<u64> {
     number(path.rsplit('/').next()?)
 }
 
-/// Twenty digits.
+/// Parses a number of exactly twenty digits.
 fn number(text: &str) -> Option<u64> {
     let digits = text.len() == 20 && text.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn formatted_names_are_parsed_back() {
         let id = Id::from_parts(3, 4);
         let cases = [
             (entry(7), Some(CatalogObject::Entry { number: 7 })),

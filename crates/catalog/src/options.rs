@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How the catalog behaves. The defaults suit a store with 20 to 600 ms per request.
+/// Options of the catalog. The defaults suit a store with 20 to 600 ms per request.
 #[derive(Clone, Debug)]
 pub struct CatalogOptions {
     /// How long one commit is tried. Default: 60 s.
@@ -11,14 +11,14 @@ pub struct CatalogOptions {
     pub pause_max: Duration,
     /// Commits that may wait in this process. Default: 256.
     pub queue_length_max: usize,
-    /// Entries after which a checkpoint is due. Default: 64; grows with the number of blocks, so
-    /// that what is written per entry stays bounded.
+    /// Entries after which a checkpoint is due. Default: 64; grows with the number of blocks, so that the
+    /// bytes written per entry stay bounded.
     pub checkpoint_entries: u64,
-    /// Time after which a checkpoint is due if there is any entry. Default: 10 min.
+    /// Time after which a checkpoint is due if there is any new entry. Default: 10 min.
     pub checkpoint_age: Duration,
-    /// Objects that one call of housekeeping deletes at most. Default: 10,000.
+    /// Most objects that one call of housekeeping deletes. Default: 10,000.
     pub deletes_max: usize,
-    /// Entries that are read at once when catching up. Default: 16.
+    /// Entries that are read concurrently when catching up. Default: 16.
     pub read_ahead: usize,
 }
 

@@ -1,18 +1,18 @@
-//! Orphans: block objects that no commit ever mentioned, left by a crash between put and commit.
+//! Orphans: block objects that no commit ever named, left by a crash between put and commit.
 //!
-//! An orphan may still be committed by a process that slept. So its id is voided first: an
-//! `OrphanFloor` entry makes every later `AddBlock` at or below it void, with its whole
-//! transaction. Only then, and if the block is still not referenced, the object is deleted.
+//! A process that was suspended may still commit an orphan. So its id is voided first: an `OrphanFloor`
+//! entry makes every later `AddBlock` at or below it void, with its complete transaction. Only then, and
+//! if the block is still not referenced, the object is deleted.
 //!
-//! **Proof.** That the log does not name a block proves nothing when the log has lost its end. So an object
-//! is deleted only if its footer says which log its maker had read, this log contains that place, and the
-//! object was there unreferenced for the whole grace period. What cannot be proven is kept and reported. A
-//! footer or witness that has seen another log keeps all of them; one that has seen more than this log
-//! contains ends all commits of this process.
+//! **Proof.** If the log has lost its end, a block that it does not name may still be needed. So an
+//! object is deleted only if its footer says which position in the log its maker had read, this log
+//! contains that position, and the object was unreferenced for the complete grace period. Other objects
+//! are kept and reported. If a footer or witness has seen another log, all unreferenced objects are kept;
+//! if one has seen more than this log contains, this process stops committing.
 //!
-//! Only sealed writers, forgotten ones and the own process are looked at; other live processes
-//! look after themselves. Blocks of the own process that are not committed yet are none of this
-//! one's business: the engine says from which id on they may be.
+//! Only blocks of sealed writers, forgotten writers and the own process are candidates; other live
+//! processes collect their own. The engine passes the id from which on blocks of the own process may be
+//! uncommitted, and these are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,29 +27,29 @@ use crate::gc::{Collector, GcReport, Sighted, is_void};
 use crate::names;
 use crate::snapshot::Snapshot;
 
-/// The blocks of the own process that must not be touched.
+/// The blocks of the own process that must not be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnBlocks {
     /// The own incarnation.
     pub incarnation: Id,
-    /// Every block of it that is or will be written without being committed has at least this id.
+    /// Every block that the process writes without having committed it has at least this id.
     pub uncommitted_from: Id,
 }
 
-/// What one run of [`Collector::collect_orphans`] did, or would do in a dry run.
+/// The result of one run of [`Collector::collect_orphans`]; in a dry run, what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrphanReport {
-    /// Block objects that were looked at.
+    /// Block objects that were examined.
     pub listed: usize,
     /// Orphans that were deleted.
     pub deleted: usize,
-    /// Their bytes.
+    /// Bytes of the deleted orphans.
     pub deleted_bytes: u64,
-    /// Unreferenced blocks that may still be committed, or were beyond the run's limit.
+    /// Unreferenced blocks that may still be committed, or exceed the run's limit.
     pub left: usize,
-    /// Unreferenced blocks of which the log cannot prove that they are orphans: they are kept.
+    /// Unreferenced blocks for which the log does not prove that they are orphans; they are kept.
     pub unproven: usize,
-    /// Deletions that failed; they are tried again by the next run.
+    /// Deletions that failed; the next run retries them.
     pub failed: usize,
 }
 
@@ -62,7 +62,7 @@ struct Orphan {
 }
 
 impl Collector {
-    /// Deletes orphans, on behalf of the incarnation `author`. Lists every block: run it rarely.
+    /// Deletes orphans, on behalf of the incarnation `author`. Lists all blocks: run it rarely.
     pub async fn collect_orphans(
         &mut self,
         author: Id,
@@ -105,7 +105,7 @@ impl Collector {
         if report.unproven > 0 {
             tracing::warn!(
                 blocks = report.unproven,
-                "blocks that the catalog does not name are kept, because nothing proves that they are \
+                "blocks that the catalog does not name are kept, because it is not proven that they are \
                  unneeded; `sandur check` lists them"
             );
         }
@@ -115,8 +115,9 @@ impl Collector {
         Ok(report)
     }
 
-    /// Those that were unreferenced for the whole grace period and are proven to be unneeded. When a single
-    /// one was made with another log, none is: then this log has lost what the others wait for.
+    /// Returns the orphans that were unreferenced for the complete grace period and are proven to be
+    /// unneeded. If any of them was made with another log, returns none: this log may then have lost
+    /// entries that name the others.
     async fn proven(&mut self, found: Vec<Orphan>, report: &mut OrphanReport) -> Result<Vec<Orphan>, Error> {
         let now = self.catalog.env().monotonic();
         let ids: BTreeSet<Id> = found.iter().map(|orphan| orphan.name.id).collect();
@@ -129,7 +130,7 @@ impl Collector {
                 self.sighted.insert(orphan.name.id, Sighted { since: now, seen });
             }
         }
-        // Sighted blocks are older than this state, so no process can have seen more than it contains.
+        // These blocks are older than this state, so their makers cannot have seen more than it contains.
         let snapshot = self.catalog.refresh().await?;
         let mut is_contradicted = false;
         for Orphan { name, path, .. } in &found {
@@ -140,7 +141,7 @@ impl Collector {
                 Testimony::Confirmed | Testimony::Unknown => {}
                 Testimony::Other => {
                     is_contradicted = true;
-                    tracing::error!(path, number, "a block was made when this entry was another one");
+                    tracing::error!(path, number, "a block was made when this entry had other contents");
                 }
                 Testimony::Longer => {
                     let evidence = format!("'{path}' was made after entry {number}, which does not exist");
@@ -167,7 +168,8 @@ impl Collector {
         Ok(proven)
     }
 
-    /// How far a block's maker had read the log; `None` when the block does not say.
+    /// Returns the position in the log that a block's maker had read; `None` when the block does not
+    /// record it.
     async fn origin_of(&self, orphan: &Orphan) -> Result<Option<LogPosition>, Error> {
         let path = &orphan.path;
         match read_footer(self.catalog.store(), path, orphan.size).await? {
@@ -179,7 +181,7 @@ impl Collector {
         }
     }
 
-    /// Block objects that the newest state does not mention.
+    /// Returns the block objects that the newest state does not name.
     async fn find_unreferenced(
         &self,
         own: Option<OwnBlocks>,
@@ -190,7 +192,8 @@ impl Collector {
         for tenant in store.list_prefixes(names::BLOCKS, Intent::gc()).await? {
             let objects = store.list(&format!("{}/{tenant}", names::BLOCKS), Intent::gc()).await?;
             report.listed += objects.len();
-            // Read after the listing: what was listed and committed meanwhile is known.
+            // Refreshed after the listing, so that blocks that were committed after they were listed are
+            // referenced.
             let snapshot = self.catalog.refresh().await?;
             for object in objects {
                 let Some(name) = BlockName::parse(&object.path) else { continue };

@@ -1,20 +1,21 @@
-//! Repair: a catalog that was damaged, cut or lost, rebuilt from what is left and from blocks and WAL.
+//! Repair: rebuilds a catalog that was damaged, truncated or lost, from its sound part and from blocks
+//! and WAL.
 //!
-//! **Plan.** The sound state (`survey.rs`) is kept. If that is not all that there was, entries beyond the
-//! damage are applied to it as far as they can be read, then every block that it does not mention is added
-//! from its footer, whatever its signal: tenant, window, level, rows, and the blocks that it was merged from,
-//! which leave the state when it comes. A block that was cut leaves it when all of its parts are there. WAL
-//! of writers that the catalog does not know any more is given a writer, so that the next start reads it.
-//! Rows that come twice this way are equal rows, which are answered once.
+//! **Plan.** The sound state (`survey.rs`) is kept. If it is incomplete, readable entries after the
+//! damage are applied to it. Then every block that it does not name is added from its footer, for any
+//! signal: tenant, window, level, rows, and the blocks that it was merged from, which are removed from
+//! the state. A block that was split is removed when all of its parts exist. A writer that the catalog
+//! lost is registered again if it has WAL, so that the next start reads the WAL. Rows that are restored
+//! twice are equal rows, which queries answer once.
 //!
-//! **Execution.** The new state becomes a checkpoint with a number above every number that anything in the
-//! store names. Creating its root is the one step that decides: before it nothing has changed, after it every
-//! start reads the new state or refuses. Then the boundary is set to it, and all older objects of the catalog
-//! are copied to `replaced/<number>/` before they are deleted. A repair that is interrupted is repeated.
-//! Blocks and WAL are never touched.
+//! **Execution.** The new state becomes a checkpoint with a number above every number that any object in
+//! the store names. Creating its root is the decisive step: before it nothing has changed, after it every
+//! start reads the new state or fails. Then the boundary is set to it, and all older objects of the
+//! catalog are copied to `replaced/<number>/` before they are deleted. A repair that is interrupted can
+//! be run again. Blocks and WAL are never modified.
 //!
-//! **What cannot come back.** Open delete requests whose entries are lost: they must be made again. Blocks
-//! that retention removed in lost entries come back, and are removed by the next round of it.
+//! **Losses.** Open delete requests whose entries are lost must be made again. Blocks that retention
+//! removed in lost entries come back, and the next run of retention removes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,26 +41,26 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::survey::Survey;
 
-/// What a repair would do, or did.
+/// The plan of a repair.
 #[derive(Debug)]
 pub struct Repair {
-    /// What is wrong with the catalog; nothing is to be done when there is no damage among it.
+    /// The findings about the catalog; without damage among them there is nothing to do.
     pub findings: Vec<Finding>,
     /// The last entry up to which the log is sound.
     pub sound_through: u64,
-    /// Whether entries are lost, so that blocks and WAL had to be asked.
+    /// Whether entries are lost, so that blocks and WAL had to be read.
     pub entries_are_lost: bool,
-    /// Entries beyond the damage that could be read and were applied.
+    /// Readable entries after the damage that were applied.
     pub applied: Vec<u64>,
     /// Blocks that are added to the catalog.
     pub added: Vec<BlockMeta>,
-    /// Blocks that are left out, because another one was merged from them.
+    /// Blocks that are not added or are removed, because other blocks hold their rows.
     pub superseded: Vec<Id>,
-    /// Blocks that the catalog names and that do not exist: they leave it.
+    /// Blocks in the catalog whose objects do not exist: they are removed from it.
     pub gone: Vec<BlockMeta>,
     /// Blocks that the catalog does not name and whose footers cannot be read, with the reason.
     pub unreadable: Vec<(String, String)>,
-    /// Writers that are registered again, or whose floor is moved to the first segment that exists.
+    /// Writers that are registered again, or whose floor is moved to the first existing segment.
     pub writers: Vec<Writer>,
     /// Objects that are moved to `replaced/`.
     pub moved: Vec<String>,
@@ -74,18 +75,18 @@ impl Repair {
         self.findings.iter().any(|finding| finding.severity == Severity::Damage)
     }
 
-    /// The state that the catalog has after the repair.
+    /// Returns the state that the catalog has after the repair.
     pub fn snapshot(&self) -> &Snapshot {
         &self.state
     }
 
-    /// Below which what is replaced is kept.
+    /// Returns the prefix under which the replaced objects are kept.
     pub fn replaced(&self) -> String {
         format!("replaced/{:020}", self.number)
     }
 
-    /// Looks at a store and says what is to be done. Changes nothing. No other process may be using the
-    /// store, or what it writes meanwhile is not part of the plan.
+    /// Examines a store and returns the plan. Changes nothing. No other process may use the store, or the
+    /// plan does not include what that process writes.
     pub async fn plan(store: &Store, env: &Env) -> Result<Self, Error> {
         let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
         let listed = list_blocks(store).await?;
@@ -101,7 +102,7 @@ impl Repair {
             repair.find_writers(store).await?;
         }
         repair.state.number = repair.number;
-        // The new log continues no old one: its first entry names this.
+        // The new log does not continue an old one: its first entry holds this random checksum.
         let checksum = entry_checksum(&env.new_id().to_bytes());
         repair.state.chain = Chain::new(LogChain { linked: true, checksums: [checksum].into() });
         repair.state.sessions = Arc::default();
@@ -127,8 +128,8 @@ impl Repair {
         }
     }
 
-    /// Applies what can be read of the entries beyond the damage. What they depend on may be missing: their
-    /// preconditions see to it that they do not do the wrong thing.
+    /// Applies the readable entries after the damage. Entries that they depend on may be missing; their
+    /// preconditions prevent wrong effects.
     async fn apply_beyond(&mut self, shared: &Shared) -> Result<(), Error> {
         for number in std::mem::take(&mut self.applied) {
             match shared.read_entry(number).await {
@@ -144,7 +145,7 @@ impl Repair {
         Ok(())
     }
 
-    /// Adds the blocks that the state does not mention, and lets go of those that they replace.
+    /// Adds the blocks that the state does not name, and removes those that they replace.
     async fn add_blocks(
         &mut self,
         store: &Store,
@@ -198,8 +199,8 @@ impl Repair {
         Ok(())
     }
 
-    /// Leaves out merges that are damaged: nothing goes in their favour. Only those are read in whose favour
-    /// something would.
+    /// Drops damaged merges from `merged`, so that they replace no other block. Verifies only merges that
+    /// would replace one.
     async fn forget_damaged_merges(
         &self,
         store: &Store,
@@ -221,7 +222,7 @@ impl Repair {
         Ok(())
     }
 
-    /// Sees to it that the next start reads every WAL object that may hold rows.
+    /// Registers writers so that the next start reads every WAL object that may hold rows.
     async fn find_writers(&mut self, store: &Store) -> Result<(), Error> {
         let mut writers = BTreeMap::clone(&self.state.writers);
         for name in store.list_prefixes(names::WAL, Intent::wal()).await? {
@@ -234,7 +235,7 @@ impl Repair {
                 address: String::new(),
                 host: "registered again by a repair".to_owned(),
                 started_ms: incarnation.timestamp_ms() as i64,
-                // Read like files, through every hole and damage: they are not written any more.
+                // Read like files, past every gap and damage: nothing writes to them any more.
                 wal: WalKind::Local,
                 floor: 0,
                 fence: None,
@@ -251,12 +252,12 @@ impl Repair {
         Ok(())
     }
 
-    /// Carries the plan out. No other process may be using the store.
+    /// Executes the plan. No other process may use the store.
     pub async fn execute(&self, store: &Store, env: &Env) -> Result<(), Error> {
         let shared = Shared::new(store.clone(), env.clone(), CatalogOptions::default());
         shared.publish(Arc::new(self.state.clone()));
         if !shared.write_checkpoint().await? {
-            let evidence = format!("another repair has written checkpoint {}; look again", self.number);
+            let evidence = format!("another repair has written checkpoint {}; plan again", self.number);
             return Err(Error::Lost { evidence });
         }
         let keep = |path: &str| match CatalogObject::parse(path) {
@@ -284,10 +285,10 @@ impl Repair {
     }
 }
 
-/// A block that the sound state does not mention.
+/// A block that the sound state does not name.
 struct UnmentionedBlock {
     path: String,
-    /// What its footer says, or why it cannot be used.
+    /// The description in its footer, or why it cannot be used.
     description: Result<Described, String>,
 }
 
@@ -296,7 +297,8 @@ struct Described {
     inputs: BTreeSet<Id>,
 }
 
-/// Reads the footers of all blocks that the sound state does not mention, and hears what they have seen.
+/// Reads the footers of all blocks that the sound state does not name, and adds the log positions in them
+/// to the survey.
 async fn read_unmentioned(
     store: &Store,
     listed: &[ObjectInfo],
@@ -321,7 +323,7 @@ async fn read_unmentioned(
             let meta = BlockMeta::of(name, footer);
             let own = footer.origin().map(|origin| origin.block).filter(|own| *own != Id::default());
             if meta.path() != *path || own.is_some_and(|own| own != name.id) {
-                return Err("lies under another block's name".to_owned());
+                return Err("has another block's name".to_owned());
             }
             let inputs = footer.origin().map(|origin| origin.inputs.iter().copied().collect());
             Ok(Described { meta, inputs: inputs.unwrap_or_default() })
@@ -331,9 +333,9 @@ async fn read_unmentioned(
     Ok(unmentioned)
 }
 
-/// The blocks that others were merged from, and merges that a larger merge contains. What has one block alone
-/// as its input may be a part of it: `is_whole` tells of a block and those that have it alone whether these
-/// stand for all of it.
+/// Returns the blocks that are inputs of a merge, and merges that a larger merge contains. A merge with
+/// one input may hold only a part of it: `is_whole` decides whether all merges with this single input
+/// together hold all of it.
 fn replaced_by(
     merged: &BTreeMap<Id, BTreeSet<Id>>,
     windows: &BTreeMap<Id, TimeRange>,
@@ -361,8 +363,8 @@ fn replaced_by(
     replaced
 }
 
-/// Whether blocks that were made of one alone hold all of it: one of them has all of its times, or together
-/// they have all of its rows, of each window once.
+/// Whether blocks that were made from `cut` alone hold all of its rows: one of them covers all of its
+/// times, or together they have all of its rows, each window counted once.
 fn stand_for<'a>(cut: &BlockMeta, made: impl Iterator<Item = &'a BlockMeta>) -> bool {
     let mut rows: BTreeMap<(i64, i64), u64> = BTreeMap::new();
     for part in made {
@@ -376,8 +378,8 @@ fn stand_for<'a>(cut: &BlockMeta, made: impl Iterator<Item = &'a BlockMeta>) -> 
     rows.values().sum::<u64>() >= cut.rows
 }
 
-/// The first place from this one on that no other block has: makers tell nothing of the order of the blocks
-/// of one flush, in which each instant of a series comes once.
+/// Returns the first free place from `place` on. Footers do not record the order of the blocks of one
+/// flush, but no two of these hold the same instant of a series.
 fn free_place(taken: &mut BTreeSet<u64>, mut place: u64) -> u64 {
     while place > 0 && !taken.insert(place) {
         place += 1;
@@ -385,7 +387,7 @@ fn free_place(taken: &mut BTreeSet<u64>, mut place: u64) -> u64 {
     place
 }
 
-/// The first object that may hold rows of a writer.
+/// Returns the first object that may hold rows of a writer.
 async fn first_rows(store: &Store, incarnation: Id, listed: &[ObjectInfo]) -> Result<Option<u64>, Error> {
     let mut objects: Vec<(u64, &str)> =
         listed.iter().filter_map(|o| Some((names::wal_sequence(&o.path)?, o.path.as_str()))).collect();
@@ -397,7 +399,7 @@ async fn first_rows(store: &Store, incarnation: Id, listed: &[ObjectInfo]) -> Re
                 header.id.incarnation == incarnation && header.kind == FrameKind::Data
             }
             Ok(None) => false,
-            // Damage is read past, to the next frame that is whole.
+            // Readers skip the damage to the next complete frame.
             Err(_) => true,
         };
         if may_have_rows {

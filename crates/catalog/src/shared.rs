@@ -1,7 +1,7 @@
-//! What all parts of an open catalog share: the store, the newest verified snapshot, the clock.
+//! The shared parts of an open catalog: the store, the newest verified snapshot, the clock.
 //!
-//! Invariants: the published snapshot is *verified* (see `tail.rs`): a prefix of the one log that
-//! all processes have. Its number never goes back.
+//! Invariants: the published snapshot is *verified* (see `tail.rs`): a prefix of the one log that all
+//! processes have. Its number never decreases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use crate::metrics::CatalogMetrics;
 use crate::options::CatalogOptions;
 use crate::snapshot::Snapshot;
 
-/// The first pause between attempts to write; longer ones are options.
+/// The first pause between attempts to write; the longest is an option.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
-/// A pause of nothing would only repeat the collision.
+/// Shortest pause: without one the same collision would repeat.
 const PAUSE_LEAST: Duration = Duration::from_millis(1);
 
 pub(crate) struct Shared {
@@ -27,18 +27,18 @@ pub(crate) struct Shared {
     pub options: CatalogOptions,
     pub metrics: CatalogMetrics,
     current: watch::Sender<Arc<Snapshot>>,
-    /// By the monotonic clock: the published snapshot held everything committed before this.
+    /// Monotonic time; the published snapshot contains everything committed before it.
     complete_at: Mutex<Duration>,
-    /// By the monotonic clock: when the first of the latest reads of the log's end began that all failed.
+    /// Monotonic start of the first failed read of the log's end since the last successful one.
     unread_since: Mutex<Option<Duration>>,
     pub boundary_seen: AtomicU64,
     pub refreshes: Refreshes,
     pub checkpointed: Mutex<Checkpointed>,
-    /// Why the log cannot be followed any more; final.
+    /// Why the log can no longer be followed; never reset.
     pub lost: watch::Sender<Option<Error>>,
 }
 
-/// Lets callers who wait for a refresh share one, if it began after they asked.
+/// Lets callers that wait for a refresh share one that began after they asked.
 #[derive(Default)]
 pub(crate) struct Refreshes {
     pub turn: tokio::sync::Mutex<()>,
@@ -46,12 +46,12 @@ pub(crate) struct Refreshes {
     pub done: AtomicU64,
 }
 
-/// The newest checkpoint that this process knows of.
+/// The newest checkpoint that this process has seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Checkpointed {
-    /// Its number.
+    /// Number of the entry that it is the state after.
     pub number: u64,
-    /// When this process learned of it, by its monotonic clock.
+    /// When this process saw it, in monotonic time.
     pub at: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Shared {
         self.current.subscribe()
     }
 
-    /// Publishes a verified snapshot unless a newer one is there; returns the newest.
+    /// Publishes a verified snapshot unless a newer one is published; returns the newest.
     pub fn publish(&self, snapshot: Arc<Snapshot>) -> Arc<Snapshot> {
         self.current.send_if_modified(|current| {
             let newer = snapshot.number() > current.number();
@@ -95,14 +95,14 @@ impl Shared {
         newest
     }
 
-    /// Notes that the published snapshot holds everything that was committed before `began`.
+    /// Records that the published snapshot holds everything that was committed before `began`.
     pub fn note_complete(&self, began: Duration) {
         let mut at = self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
         *at = (*at).max(began);
         *self.unread_since() = None;
     }
 
-    /// Notes that a read of the log's end failed, which was begun at `began`.
+    /// Records that a read of the log's end that began at `began` failed.
     pub fn note_unread(&self, began: Duration) {
         self.unread_since().get_or_insert(began);
     }
@@ -111,8 +111,8 @@ impl Shared {
         self.unread_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long the published snapshot may have been incomplete. Nobody else writes into a local directory,
-    /// so there it is complete until a read fails.
+    /// Returns for how long the published snapshot may have been incomplete. No other process writes to a
+    /// local directory, so there the snapshot is complete until a read fails.
     pub fn age(&self) -> Duration {
         let complete_at = *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.env.monotonic();
@@ -120,7 +120,7 @@ impl Shared {
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Whether the store is a directory that this process alone holds.
+    /// Whether the store is a directory that only this process uses.
     pub fn is_local(&self) -> bool {
         matches!(self.store.kind(), StoreKind::Local { .. })
     }
@@ -129,7 +129,7 @@ impl Shared {
         *self.checkpointed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a checkpoint that exists.
+    /// Records a checkpoint that exists.
     pub fn note_checkpoint(&self, number: u64) {
         let at = self.env.monotonic();
         let mut newest = self.checkpointed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,14 +138,14 @@ impl Shared {
         }
     }
 
-    /// Notes a boundary that was read; gives the highest that was.
+    /// Records a boundary that was read; returns the highest so far.
     pub fn note_boundary(&self, number: u64) -> u64 {
         let highest = self.boundary_seen.fetch_max(number, Ordering::Relaxed).max(number);
         self.metrics.boundary.set(highest as i64);
         highest
     }
 
-    /// A pause before retry number `retry` (from 0), growing from 50 ms.
+    /// Sleeps before retry number `retry` (from 0), with jitter and backoff from 50 ms.
     pub async fn pause(&self, retry: u32) {
         let backoff = Backoff::new(PAUSE_FIRST, self.options.pause_max);
         self.env.sleep(PAUSE_LEAST + backoff.full_jitter(retry, &self.env)).await;

@@ -1,7 +1,7 @@
 //! The state of the catalog after one entry, as an immutable value that is cheap to clone.
 //!
-//! Everything in it hangs on `Arc`s; [`Snapshot::apply`] (in `state.rs`) changes a clone. The state is
-//! a pure function of the entries up to its number: two processes with the same number have equal
+//! All parts are shared by `Arc`s; [`Snapshot::apply`] (in `state.rs`) changes a clone. The state is a
+//! pure function of the entries up to its number: two processes with the same number have equal
 //! snapshots.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::blocks::BlockSet;
 use crate::chain::Chain;
 use crate::deletes::Deletes;
 
-/// Which blocks and writers exist after entry `number`.
+/// The blocks and writers that exist after entry `number`.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     pub(crate) number: u64,
@@ -26,37 +26,37 @@ pub struct Snapshot {
     pub(crate) removed: Arc<BTreeMap<Id, RemovedBlock>>,
     pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
     pub(crate) deletes: Arc<Deletes>,
-    /// Not part of equality: a state from an old checkpoint knows less of it.
+    /// Not part of equality: a state loaded from an old checkpoint has fewer checksums.
     pub(crate) chain: Chain,
 }
 
-/// A block that is not part of answers any more, but whose object may still be there.
+/// A block that queries no longer use, but whose object may still exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedBlock {
-    /// The block.
+    /// The block's metadata.
     pub meta: Arc<BlockMeta>,
-    /// When it was removed, milliseconds since the epoch by the remover's clock. For people: it is
-    /// never compared with another machine's clock.
+    /// When it was removed, in milliseconds since the epoch by the remover's clock. For display only: it
+    /// is never compared with another machine's clock.
     pub at_ms: i64,
 }
 
 impl Snapshot {
-    /// The number of the last entry that it contains; 0 for an empty catalog.
+    /// Returns the number of the last entry that it contains; 0 for an empty catalog.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Registered incarnations, sealed ones too, by id.
+    /// Returns the registered incarnations by id, including sealed ones.
     pub fn writers(&self) -> &BTreeMap<Id, Writer> {
         &self.writers
     }
 
-    /// A registered incarnation.
+    /// Returns a registered incarnation.
     pub fn writer(&self, incarnation: Id) -> Option<&Writer> {
         self.writers.get(&incarnation)
     }
 
-    /// The blocks of a dataset that hold an instant of `range`, by start of their window.
+    /// Returns the blocks of a dataset whose times overlap `range`, by start of their window.
     pub fn blocks(
         &self,
         dataset: &Dataset,
@@ -65,47 +65,47 @@ impl Snapshot {
         self.blocks.of(dataset, range)
     }
 
-    /// A block that exists; `None` also for removed ones.
+    /// Returns an existing block; `None` for a removed one.
     pub fn block(&self, id: Id) -> Option<&Arc<BlockMeta>> {
         self.blocks.get(id)
     }
 
-    /// Every block of every signal, by dataset, window and id.
+    /// Returns all blocks of all signals, by dataset, window and id.
     pub fn all_blocks(&self) -> impl Iterator<Item = &Arc<BlockMeta>> {
         self.blocks.iter()
     }
 
-    /// How many blocks exist.
+    /// Returns the number of existing blocks.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Datasets that have blocks, in order of their tenants' names.
+    /// Returns the datasets that have blocks, in order of their tenants' names.
     pub fn datasets(&self) -> impl Iterator<Item = &Dataset> {
         self.blocks.datasets()
     }
 
-    /// Removed blocks whose objects are not known to be deleted.
+    /// Returns the removed blocks whose objects are not known to be deleted.
     pub fn removed(&self) -> impl Iterator<Item = &RemovedBlock> {
         self.removed.values()
     }
 
-    /// A removed block whose object is not known to be deleted.
+    /// Returns a removed block whose object is not known to be deleted.
     pub fn removed_block(&self, id: Id) -> Option<&RemovedBlock> {
         self.removed.get(&id)
     }
 
-    /// Whether the object of this block may be needed: it exists or awaits its deletion.
+    /// Whether the object of this block may be needed: the block exists, or its object awaits deletion.
     pub fn is_referenced(&self, id: Id) -> bool {
         self.blocks.get(id).is_some() || self.removed.contains_key(&id)
     }
 
-    /// How many sessions are remembered.
+    /// Returns the number of remembered sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// What became of a session's transaction, as far as it is remembered.
+    /// Returns the recorded outcome of a session's transaction, if it is remembered.
     pub(crate) fn verdict(&self, session: Id, sequence: u64) -> Option<Verdict> {
         let verdicts = &self.sessions.get(&session)?.verdicts;
         verdicts.iter().find(|(s, _)| *s == sequence).map(|(_, verdict)| *verdict)
@@ -116,14 +116,14 @@ impl Snapshot {
         self.sessions.get(&session).is_some_and(|s| s.last_sequence >= sequence)
     }
 
-    /// What a checkpoint's parts hold: existing blocks, then removed ones.
+    /// Returns the rows of a checkpoint's parts: existing blocks, then removed ones.
     pub(crate) fn rows(&self) -> impl Iterator<Item = PartRow> {
         let existing = self.blocks.iter().map(|b| (b, None));
         let removed = self.removed.values().map(|r| (&r.meta, Some(r.at_ms)));
         existing.chain(removed).map(|(b, removed_at_ms)| PartRow { meta: BlockMeta::clone(b), removed_at_ms })
     }
 
-    /// What a checkpoint's root holds.
+    /// Returns the root of a checkpoint.
     pub(crate) fn root(&self, id: Id, parts: Vec<PartRef>) -> CheckpointRoot {
         let writers = self.writers.values().cloned().collect();
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
@@ -132,7 +132,7 @@ impl Snapshot {
         CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes, chain }
     }
 
-    /// The state of a checkpoint.
+    /// Restores the state of a checkpoint.
     pub(crate) fn restore(root: CheckpointRoot, rows: impl Iterator<Item = PartRow>) -> Self {
         let (mut blocks, mut removed) = (BlockSet::default(), BTreeMap::new());
         for PartRow { meta, removed_at_ms } in rows {
@@ -158,7 +158,7 @@ impl Snapshot {
     }
 }
 
-/// Equal content, whatever is shared.
+/// Compares contents, whatever is shared.
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number

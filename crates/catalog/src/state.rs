@@ -1,15 +1,15 @@
-//! The replicated state machine: what one entry does to a snapshot.
+//! The replicated state machine: the effect of one entry on a snapshot.
 //!
-//! Deterministic and total: every reader that applies the same entries in the order of their
-//! numbers has the same state, whatever the entries hold and whenever they were written. A
-//! transaction is applied whole or not at all; it is applied once, however often it was written:
+//! Deterministic and total: readers that apply the same entries in the order of their numbers have the
+//! same state, whatever the entries hold and whenever they were written. A transaction is applied
+//! completely or not at all. It is applied once, however often it was written:
 //!
 //! * a session's sequence numbers grow, and the state remembers the last one of each session;
-//! * sessions are forgotten only after [`SESSION_ENTRIES`] entries without a sign of life, and a
+//! * a session is forgotten only after [`SESSION_ENTRIES`] entries without a transaction of it, and a
 //!   transaction that was first tried longer ago than that is void.
 //!
-//! So a delayed put, a retried one or one of a process that slept for a day is the same no-op for
-//! every process. Nothing here looks at a clock.
+//! So a put that is delayed, retried, or sent by a process that was suspended for a day has no effect for
+//! any process. No code here reads a clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,29 +23,29 @@ use sandur_model::Signal;
 use crate::error::{EditFault, Rejection};
 use crate::snapshot::{RemovedBlock, Snapshot};
 
-/// For how many entries a silent session is remembered. At one entry every 2 s, more than a day.
+/// Number of entries for which an idle session is remembered. At one entry every 2 s, more than a day.
 pub const SESSION_ENTRIES: u64 = 1 << 16;
-/// Sessions are looked through for silent ones each time the number is a multiple of this.
+/// Idle sessions are searched for at each number that is a multiple of this.
 const SWEEP_ENTRIES: u64 = 1 << 10;
 
-/// What became of one transaction of an applied entry.
+/// The effect of one transaction of an applied entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Its edits are part of the state.
     Applied,
     /// The state does not allow it.
     Rejected(Rejection),
-    /// It was decided by an earlier entry.
+    /// An earlier entry decided the transaction.
     Repeated,
-    /// It was first tried too long ago.
+    /// The transaction was first tried too long ago.
     Expired,
 }
 
 impl Snapshot {
-    /// Applies the next entry and says what became of its transactions, in their order.
+    /// Applies the next entry and returns the outcomes of its transactions, in their order.
     ///
     /// # Panics
-    /// When the entry's number is not the next one: the caller reads entries in order.
+    /// When the entry's number is not the next one: the caller must apply entries in order.
     pub fn apply(&mut self, entry: &Entry) -> Vec<Outcome> {
         assert_eq!(entry.number, self.number + 1, "entries are applied in the order of their numbers");
         self.number = entry.number;
@@ -131,7 +131,7 @@ impl Snapshot {
         }
     }
 
-    /// The part of a checked edit that concerns blocks; writers were changed before.
+    /// Applies the part of a checked edit that concerns blocks; writers were changed before.
     fn perform(&mut self, edit: &Edit, places: &mut Places) {
         match edit {
             Edit::AddBlock(meta) => {
@@ -162,18 +162,18 @@ impl Snapshot {
     }
 }
 
-/// Where the blocks that a transaction adds stand in the order of writing.
+/// The places in the order of writing of the blocks that a transaction adds.
 struct Places {
     entry: u64,
     transaction: usize,
-    /// Blocks so far.
+    /// Number of blocks so far.
     blocks: usize,
-    /// That of the last of the blocks that the transaction removes: what it adds is made of them.
+    /// Place of the last of the blocks that the transaction removes: the added blocks are made of them.
     replaced: Option<u64>,
 }
 
 impl Places {
-    /// Of a transaction that nothing was performed of yet.
+    /// Returns the places for a transaction of which no edit was applied yet.
     fn of(state: &Snapshot, index: usize, transaction: &Transaction) -> Self {
         let replaced = transaction.edits.iter().filter_map(|edit| match edit {
             Edit::RemoveBlock { id, .. } => state.blocks.get(*id).map(|block| block.place),
@@ -182,7 +182,7 @@ impl Places {
         Self { entry: state.number, transaction: index, blocks: 0, replaced: replaced.max() }
     }
 
-    /// The place of the next block. Order matters to samples alone.
+    /// Returns the place of the next block. Only blocks of samples need an order.
     fn next(&mut self, meta: &BlockMeta) -> u64 {
         let own = WritePlace::of(self.entry, self.transaction, self.blocks).0;
         self.blocks += 1;
@@ -193,8 +193,8 @@ impl Places {
     }
 }
 
-/// Edits of one transaction that were checked so far: later edits see earlier ones, and nothing
-/// has happened until all of them are allowed.
+/// The effects of the checked edits of one transaction. Later edits see earlier ones, and the state
+/// changes only after all of them are allowed.
 struct Plan<'a> {
     state: &'a Snapshot,
     /// Changed writers; `None` for forgotten ones.
@@ -211,7 +211,7 @@ impl Plan<'_> {
         }
     }
 
-    /// A writer to change.
+    /// Returns a writer to change.
     fn change(&mut self, incarnation: Id) -> Result<&mut Writer, EditFault> {
         let known = self.writer(incarnation).cloned();
         let slot = self.writers.entry(incarnation).or_insert(known);
@@ -294,14 +294,16 @@ impl Plan<'_> {
         }
     }
 
-    /// A void block voids its whole transaction: the transaction also moves a floor or removes
-    /// the inputs of a compaction, and doing that without the block would lose rows.
+    /// A void block voids its complete transaction: the transaction also moves a floor or removes the
+    /// inputs of a compaction, and without the block that would lose rows.
     fn check_add(&mut self, meta: &BlockMeta) -> Result<(), EditFault> {
         if self.state.removed.contains_key(&meta.id) || self.removed.contains(&meta.id) {
             return Err(EditFault::Removed);
         }
         if let Some(known) = self.state.blocks.get(meta.id) {
-            // What a block is clean of may have become known since; its place is known from then on.
+            // Both fields may differ: deletes that the block is clean of may have been recorded since,
+            // and its place is assigned by the commit.
+            // after the commit.
             let BlockMeta { deletes_through, place, .. } = **known;
             let same = **known == BlockMeta { deletes_through, place, ..meta.clone() };
             return if same { Ok(()) } else { Err(EditFault::Duplicate) };
@@ -317,8 +319,8 @@ impl Plan<'_> {
     }
 }
 
-/// Entries are at most 4 MiB and no precondition or edit takes less than two bytes, so an index
-/// can exceed 16 bits; beyond that the exact place is not worth more bytes in every session.
+/// An entry has at most 4 MiB, and a precondition or edit takes at least two bytes, so an index can
+/// exceed 16 bits. Beyond that, the exact index is not worth more bytes in every session.
 fn index_of(index: usize) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }

@@ -1,6 +1,6 @@
-//! Goal: the state machine does what its documentation says, for every edit and precondition, and
-//! writing a transaction twice or late changes nothing. Method: entries by hand, and random
-//! entries of which each is also delivered again later.
+//! Goal: the state machine follows its documentation for every edit and precondition, and a transaction
+//! that is written twice or late changes nothing. Method: handwritten entries, and random entries of
+//! which each is also delivered again later.
 
 use sandur_format::catalog_entry::{DeleteProgress, DeleteRequest, TenantDeletes, WalKind};
 use sandur_model::{Dataset, TenantId};
@@ -15,7 +15,7 @@ fn register(incarnation: Id) -> Edit {
     Edit::Register { incarnation, address, host, started_ms: 5, wal: WalKind::Bucket }
 }
 
-/// A snapshot in which `WRITER` is registered, and a way to commit to it.
+/// A snapshot in which `WRITER` is registered, and methods to commit to it.
 struct Log {
     state: Snapshot,
     sequence: u64,
@@ -45,7 +45,7 @@ impl Log {
         assert_eq!(self.commit(edits, preconditions), Outcome::Applied);
     }
 
-    /// Rejected, and nothing but the number and the session has changed.
+    /// Commits edits that must be rejected, and checks that only the number and the session have changed.
     #[track_caller]
     fn fault(&mut self, edits: Vec<Edit>) -> EditFault {
         let before = self.state.clone();
@@ -65,7 +65,7 @@ fn floor(from: u64, to: u64) -> Edit {
 }
 
 #[test]
-fn a_flush_is_all_or_nothing_and_only_one_of_two_wins() {
+fn a_flush_is_atomic_and_only_one_of_two_succeeds() {
     let mut log = Log::new();
     let flush = |id| vec![Edit::AddBlock(block(id, "a", 1)), floor(0, 3)];
     let guard = vec![Precondition::FloorIs { incarnation: WRITER, at: 0 }];
@@ -78,7 +78,7 @@ fn a_flush_is_all_or_nothing_and_only_one_of_two_wins() {
 }
 
 #[test]
-fn floors_only_rise_and_never_behind_the_fence() {
+fn floors_only_rise_and_never_pass_the_fence() {
     let mut log = Log::new();
     log.applied(vec![floor(0, 5)], vec![]);
     assert_eq!(log.fault(vec![floor(5, 4)]), EditFault::Floor);
@@ -110,7 +110,7 @@ fn a_writer_is_forgotten_only_when_sealed_and_drained() {
 }
 
 #[test]
-fn registering_twice_is_the_same_or_an_error() {
+fn registering_twice_is_idempotent_or_an_error() {
     let mut log = Log::new();
     log.applied(vec![floor(0, 4)], vec![]);
     log.applied(vec![register(WRITER)], vec![]);
@@ -123,7 +123,7 @@ fn registering_twice_is_the_same_or_an_error() {
 }
 
 #[test]
-fn a_block_lives_is_removed_and_is_deleted() {
+fn a_block_is_added_removed_and_deleted() {
     let mut log = Log::new();
     log.applied(vec![Edit::AddBlock(block(1, "a", 1)), Edit::AddBlock(block(2, "a", 1))], vec![]);
     let merge = |inputs: [u128; 2], output| {
@@ -150,7 +150,7 @@ fn a_block_lives_is_removed_and_is_deleted() {
 }
 
 #[test]
-fn an_orphan_floor_voids_whole_transactions_of_late_blocks() {
+fn an_orphan_floor_voids_transactions_with_late_blocks() {
     let mut log = Log::new();
     log.applied(vec![Edit::AddBlock(block(5, "a", 1))], vec![]);
     log.applied(vec![Edit::OrphanFloor { incarnation: WRITER, id: Id(10) }], vec![]);
@@ -162,7 +162,7 @@ fn an_orphan_floor_voids_whole_transactions_of_late_blocks() {
 }
 
 #[test]
-fn a_transaction_that_is_written_again_or_late_does_nothing() {
+fn a_transaction_that_is_written_again_or_late_has_no_effect() {
     let mut log = Log::new();
     let mut first = log.entry(vec![Edit::AddBlock(block(1, "a", 1))], vec![]);
     assert_eq!(log.state.apply(&first), [Outcome::Applied]);
@@ -171,7 +171,7 @@ fn a_transaction_that_is_written_again_or_late_does_nothing() {
     first.number = log.state.number() + 1;
     assert_eq!(log.state.apply(&first), [Outcome::Repeated]);
     assert!(log.state.block(Id(1)).is_none());
-    // Another process lets so many entries pass that the session is forgotten.
+    // Another process writes entries until the session is forgotten.
     while log.state.number() < 2 * SESSION_ENTRIES {
         let number = log.state.number() + 1;
         let idle = Transaction { sequence: number, author: Id(2), preconditions: vec![], edits: vec![] };
@@ -211,7 +211,7 @@ fn a_session_is_remembered_as_long_as_its_transactions_are_not_expired() {
 }
 
 #[test]
-fn transactions_of_one_entry_are_decided_one_by_one() {
+fn transactions_of_one_entry_have_separate_outcomes() {
     let mut log = Log::new();
     let guard = vec![Precondition::FloorIs { incarnation: WRITER, at: 0 }];
     let mut entry = log.entry(vec![floor(0, 2)], guard.clone());
@@ -230,7 +230,7 @@ fn transactions_of_one_entry_are_decided_one_by_one() {
     assert!(log.state.is_decided(SESSION, 4) && !log.state.is_decided(SESSION, 5));
 }
 
-/// A request for lines of the given hours, both included.
+/// Returns a request for lines of the given hours, both inclusive.
 fn delete_of(id: u128, tenant: &str, first_hour: i64, last_hour: i64) -> DeleteRequest {
     DeleteRequest {
         id: Id(id),
@@ -276,7 +276,7 @@ fn a_delete_is_finished_when_every_block_of_its_time_is_clean() {
     assert_eq!(log.fault(vec![too_new]), EditFault::Future);
     log.applied(vec![Edit::BlocksClean { ids: vec![Id(1), Id(77)], through: at }], vec![]);
     assert_eq!(state(&log).2, 99);
-    // A flush that began before the request was started brings lines of it in the meantime.
+    // A flush that began before the request was started adds lines of it.
     log.applied(vec![Edit::AddBlock(block(20, "a", 1))], vec![]);
     assert_eq!(log.fault(vec![finish()]), EditFault::DeleteUnfinished);
     let clean = BlockMeta { deletes_through: at, ..block(21, "a", 1) };
@@ -297,7 +297,7 @@ fn a_delete_can_be_cancelled_until_it_is_processed() {
     log.applied(vec![Edit::CreateDelete(request.clone())], vec![]);
     log.applied(vec![Edit::CancelDelete { dataset: dataset.clone(), id, started: false }], vec![]);
     assert_eq!(log.state.deletes(&dataset).count(), 0);
-    assert_eq!(log.state.delete_generation(&dataset), log.state.number(), "what is hidden has changed");
+    assert_eq!(log.state.delete_generation(&dataset), log.state.number(), "hidden lines have changed");
     log.applied(vec![Edit::CreateDelete(request)], vec![]);
     log.applied(vec![Edit::StartDelete { dataset: dataset.clone(), id }], vec![]);
     log.applied(vec![Edit::CancelDelete { dataset: dataset.clone(), id, started: true }], vec![]);
@@ -327,7 +327,7 @@ fn open_and_remembered_deletes_are_bounded() {
 }
 
 #[test]
-fn queries_of_deletes_are_bounded_together() {
+fn the_total_size_of_delete_queries_is_bounded() {
     let mut log = Log::new();
     let dataset = Dataset::logs(TenantId::new("a").unwrap());
     let long = |n: u128| DeleteRequest { query: "x".repeat(16 << 10), ..delete_of(n, "a", 1, 2) };
@@ -348,7 +348,7 @@ fn queries_of_deletes_are_bounded_together() {
     assert_eq!((kept.len() as u128, kept[0]), (fit, 3));
 }
 
-/// A small generator, so that the test needs no world.
+/// A small random generator, so that the test needs no environment.
 struct Dice(u64);
 
 impl Dice {
@@ -382,7 +382,7 @@ impl Dice {
     }
 }
 
-/// Repeated entries move numbers, which is all that may differ.
+/// Clears numbers: repeated entries change numbers, which is the only allowed difference.
 fn without_numbers(of: &TenantDeletes) -> Arc<TenantDeletes> {
     let mut of = TenantDeletes { generation: 0, ..of.clone() };
     for record in of.requests.values_mut() {
@@ -393,8 +393,8 @@ fn without_numbers(of: &TenantDeletes) -> Arc<TenantDeletes> {
     Arc::new(of)
 }
 
-/// Delivering any earlier entry again, restoring from a checkpoint's rows, and applying on a clone
-/// that is shared or not must all give the same state.
+/// Three variants must give the same state: delivering any earlier entry again, restoring from a
+/// checkpoint's rows, and applying to a clone that is shared or not.
 #[test]
 fn random_histories_are_deterministic_and_idempotent() {
     for seed in 0..200 {
@@ -435,25 +435,25 @@ fn random_histories_are_deterministic_and_idempotent() {
         assert_eq!(normal(&once), normal(&twice), "seed {seed}");
     }
 }
-/// Blocks of samples stand in the order in which they were committed; what is merged takes over the place of
-/// the last of its inputs, whatever was committed since.
+/// Blocks of samples are ordered by their commits; a merged block takes over the place of its last input,
+/// whatever was committed since.
 #[test]
-fn blocks_of_samples_have_places_in_the_order_of_writing() {
+fn blocks_of_samples_are_placed_in_the_order_of_writing() {
     let mut log = Log::new();
     let metrics = Dataset::metrics(TenantId::new("a").unwrap());
     let samples = |id| BlockMeta { dataset: metrics.clone(), ..block(id, "a", 1) };
     let remove = |id| Edit::RemoveBlock { id: Id(id), at_ms: 5 };
-    // Ids tell nothing: clocks of their makers may differ.
+    // Ids do not determine the order: clocks of their makers may differ.
     log.applied(vec![Edit::AddBlock(samples(30)), Edit::AddBlock(block(31, "a", 1))], vec![]);
     log.applied(vec![Edit::AddBlock(samples(20)), Edit::AddBlock(samples(21))], vec![]);
     log.applied(vec![Edit::AddBlock(samples(10))], vec![]);
     let place = |log: &Log, id| log.state.block(Id(id)).unwrap().place;
     let places = [30, 20, 21, 10].map(|id| place(&log, id));
     assert!(places.is_sorted() && places[0] > 0, "{places:?}");
-    assert_eq!(place(&log, 31), 0, "order matters to samples alone");
+    assert_eq!(place(&log, 31), 0, "only samples have an order");
     log.applied(vec![Edit::AddBlock(samples(40)), remove(30), remove(20)], vec![]);
     assert_eq!(place(&log, 40), places[1]);
-    // The same block again is nothing, and keeps its place.
+    // Adding the same block again has no effect, and it keeps its place.
     log.applied(vec![Edit::AddBlock(samples(40))], vec![]);
     assert_eq!(place(&log, 40), places[1]);
     log.applied(vec![Edit::AddBlock(samples(50))], vec![]);

@@ -1,9 +1,10 @@
-//! Reading a catalog that may be damaged: everything is looked at, each damage is noted, nothing stops it.
+//! Reads a catalog that may be damaged: examines every object and records each fault, without stopping at
+//! any.
 //!
-//! The log is walked upwards from its first entry. Where it cannot be followed (an entry is missing, cannot
-//! be read, or does not name the one before) the walk goes on from the next checkpoint that can be read; a
-//! damage below a sound checkpoint costs nothing. The state that reaches farthest is the *sound* one; what
-//! lies beyond it, in the listing or in what witnesses have seen, is lost.
+//! The log is followed from its first entry. Where that fails (an entry is missing, unreadable, or does
+//! not hold the checksum of the one before) it continues from the next readable checkpoint; damage below
+//! a sound checkpoint loses nothing. The *sound* state is the one with the highest number that can be
+//! reached. Later entries, which the listing or witnesses show, are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,21 +19,21 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::witness::Witness;
 
-/// Missing numbers that are named one by one.
+/// Most missing numbers that are reported one by one.
 const MISSING_NAMED: u64 = 100;
 
-/// What is left of a catalog.
+/// The result of reading a damaged catalog.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// What is wrong.
+    /// The faults.
     pub findings: Vec<Finding>,
     /// Entries that were read.
     pub entries: u64,
     /// Checkpoints that were read.
     pub checkpoints: u64,
-    /// The state that can be trusted.
+    /// The sound state.
     pub sound: Snapshot,
-    /// Numbers of the entries beyond it that exist, readable or not.
+    /// Numbers of existing entries after it, readable or not.
     pub beyond: Vec<u64>,
     /// The highest number that any object names or that a process has seen.
     pub highest: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Whether the sound state is all that there ever was, as far as any process has seen.
+    /// Whether the sound state is complete, as far as any process has seen.
     pub fn is_whole(&self) -> bool {
         self.sound.number() >= self.highest && !self.was_replaced
     }
@@ -53,7 +54,7 @@ impl Survey {
         self.findings.push(Finding { severity, object, problem });
     }
 
-    /// Takes into account what a process has seen; whether it contradicts the sound state.
+    /// Records a position that a process has seen, and returns whether it contradicts the sound state.
     pub fn hear(&mut self, object: &str, seen: LogPosition) -> bool {
         let number = self.sound.number();
         match self.sound.compare(seen) {
@@ -69,7 +70,7 @@ impl Survey {
             Testimony::Other => {
                 self.was_replaced = true;
                 let problem =
-                    format!("was written when entry {} of the catalog was another one", seen.number);
+                    format!("was written when entry {} of the catalog had other contents", seen.number);
                 self.damage(object, problem);
             }
         }
@@ -110,7 +111,7 @@ impl Shared {
             [boundary.number, roots.last().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0)];
         survey.highest = named.into_iter().chain([survey.sound.number()]).max().unwrap_or(0);
         for Witness { object, seen } in &witnesses {
-            // What the listing shows was looked at above.
+            // Listed objects were examined above.
             if CatalogObject::parse(object).is_none() {
                 survey.hear(object, *seen);
             }
@@ -168,8 +169,8 @@ impl Shared {
         Ok(states)
     }
 
-    /// Follows the log as far as it goes, compares with each checkpoint on the way, and goes on from the
-    /// next one where it cannot be followed.
+    /// Follows the log as far as possible, compares the state with each checkpoint on the way, and
+    /// continues from the next checkpoint where the log cannot be followed.
     async fn walk(
         &self,
         boundary: LogPosition,
@@ -180,7 +181,7 @@ impl Shared {
         let mut state = states.get(&boundary.number).cloned();
         match &state {
             Some(at) if at.compare(boundary) == Testimony::Other => {
-                survey.damage(names::BOUNDARY, "names another entry than the checkpoint at its number");
+                survey.damage(names::BOUNDARY, "does not match the checkpoint at its number");
             }
             None if boundary.number > 0 => {
                 let problem = "the checkpoint at the boundary is missing or damaged";
@@ -202,7 +203,7 @@ impl Shared {
                     survey.damage(names::entry(number), failure);
                 }
                 if checkpoint.is_none() && missing > MISSING_NAMED {
-                    // A wild number is not walked to one by one.
+                    // A very high number is reached by a jump, not one by one.
                     let next = numbers.range(number + 1..).next().into_iter();
                     let next = next.chain(states.range(number + 1..).next().map(|(n, _)| n)).min();
                     number = next.map_or(last, |next| next - 1);
@@ -211,8 +212,7 @@ impl Shared {
             match (&mut state, checkpoint) {
                 (None, Some(checkpoint)) => state = Some(checkpoint.clone()),
                 (Some(state), Some(checkpoint)) if !state.agrees(checkpoint) => {
-                    survey
-                        .damage(names::root(number), "the checkpoint differs from the log that leads to it");
+                    survey.damage(names::root(number), "the checkpoint differs from the log before it");
                 }
                 _ => {}
             }
@@ -221,7 +221,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads entry `number` and lets the state follow it; a text says why that is not possible.
+    /// Reads entry `number` and applies it to the state. The inner error says why that is not possible.
     async fn next_of(
         &self,
         state: Option<&mut Snapshot>,
@@ -253,7 +253,7 @@ impl Survey {
 }
 
 impl Snapshot {
-    /// Whether two states of one number are the same, as far as both know their logs.
+    /// Whether two states with one number are the same, as far as their checksums can be compared.
     fn agrees(&self, other: &Self) -> bool {
         self == other && other.compare(self.position()) != Testimony::Other
     }

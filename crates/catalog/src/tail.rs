@@ -1,14 +1,14 @@
-//! Following the log: read entry after entry until there is none, then ask for the boundary.
+//! Follows the log: reads entry after entry until one is absent, then reads the boundary.
 //!
-//! **Why the boundary is asked after every read.** A writer that slept may create a number again
-//! that was deleted: a ghost. A reader of `n` could meet the ghost instead of the entry that
-//! all others applied. Numbers are deleted only after the boundary has reached them, so if the
-//! boundary, read *after* the entries, is still below the first of them, none was a ghost. The same
-//! check tells "there is no next entry" from "the next entries are gone". Otherwise what was read
-//! is thrown away and the state is loaded from a checkpoint.
+//! **Why the boundary is read after every read of the log.** A writer that was suspended may create a
+//! deleted number again: a ghost. A reader of `n` could read the ghost instead of the entry that all
+//! other processes applied. Numbers are deleted only after the boundary has reached them. So if the
+//! boundary, read *after* the entries, is still below the first of them, none was a ghost. The same check
+//! distinguishes "there is no next entry" from "the next entries are deleted". If it fails, the entries
+//! are discarded and the state is loaded from a checkpoint.
 //!
-//! When there is nothing new, the last entry is looked for: a log that was emptied or cut looks like one
-//! that has not grown.
+//! When there is no new entry, the last entry is read: otherwise a log that was emptied or truncated
+//! would look like one that has not grown.
 //!
 //! A snapshot that passed the check is called verified. Only verified snapshots are published.
 
@@ -26,17 +26,17 @@ use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::witness::Witness;
 
-/// Where following the log ended.
+/// The result of following the log.
 pub(crate) enum Tail {
-    /// At its end; the snapshot is verified.
+    /// The end was reached; the snapshot is verified.
     Verified(Arc<Snapshot>),
-    /// The entries after the starting point are gone.
+    /// The entries after the starting point are deleted.
     Lost,
 }
 
 impl Shared {
-    /// The snapshot of the log's end: contains everything that was committed before the call.
-    /// Callers share a refresh that began after all of them had asked.
+    /// Returns a snapshot that contains everything that was committed before the call. Callers share a
+    /// refresh that began after all of them had asked.
     pub(crate) async fn refresh(&self) -> Result<Arc<Snapshot>, Error> {
         let ticket = self.refreshes.begun.load(Ordering::Acquire);
         let _turn = self.refreshes.turn.lock().await;
@@ -49,7 +49,7 @@ impl Shared {
         Ok(snapshot)
     }
 
-    /// As [`Shared::refresh`], for itself alone.
+    /// Like [`Shared::refresh`], but not shared with other callers.
     pub(crate) async fn catch_up(&self) -> Result<Arc<Snapshot>, Error> {
         let began = self.env.monotonic();
         let newest = self.read_to_end().await;
@@ -68,7 +68,7 @@ impl Shared {
             Tail::Lost => {
                 let loaded = self.reload().await?;
                 let witness =
-                    Witness { object: "the memory of this process".to_owned(), seen: before.position() };
+                    Witness { object: "the snapshot of this process".to_owned(), seen: before.position() };
                 self.confront(&loaded, &[witness]).map_err(|error| self.lose(error))?;
                 loaded
             }
@@ -76,18 +76,18 @@ impl Shared {
         Ok(self.publish(snapshot))
     }
 
-    /// Loads the state from the newest checkpoint, because the entries after the own snapshot are
-    /// gone or because what was read cannot be trusted.
+    /// Loads the state from the newest checkpoint, because the entries after the own snapshot are deleted
+    /// or because the entries that were read cannot be trusted.
     pub(crate) async fn reload(&self) -> Result<Arc<Snapshot>, Error> {
         self.metrics.reloads.inc();
-        tracing::info!(number = self.current().number(), "catalog entries are gone, loading a checkpoint");
+        tracing::info!(number = self.current().number(), "catalog entries are gone; loading a checkpoint");
         self.load().await
     }
 
     /// Follows the log from a verified snapshot to its end.
     pub(crate) async fn tail(&self, from: &Arc<Snapshot>) -> Result<Tail, Error> {
         let read = self.read_on(from).await;
-        // Also when an entry could not be read: a ghost's bytes are no damage.
+        // Read even if an entry could not be read: unreadable bytes of a ghost are not damage.
         let boundary = self.read_boundary().await?;
         if boundary > from.number() {
             return Ok(Tail::Lost);
@@ -114,7 +114,7 @@ impl Shared {
             let next = state.number() + 1;
             let numbers = next..next + self.options.read_ahead.max(1) as u64;
             for entry in join_all(numbers.map(|n| self.read_entry(n))).await {
-                // Later entries of the same round may exist by now; the next refresh finds them.
+                // Later entries of the same round may exist by now; the next refresh reads them.
                 let Some(entry) = entry? else {
                     return Ok(Arc::new(state));
                 };
@@ -123,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// Entry `number`, or `None` when it is absent: not yet written, or gone.
+    /// Reads entry `number`; `None` when it is absent: not yet written, or deleted.
     pub(crate) async fn read_entry(&self, number: u64) -> Result<Option<StoredEntry>, Error> {
         let path = names::entry(number);
         match self.store.get(&path, Intent::catalog()).await {
@@ -134,14 +134,14 @@ impl Shared {
     }
 }
 
-/// An entry and the checksum by which the next one names it.
+/// An entry, and its checksum, which the next entry holds.
 pub(crate) struct StoredEntry {
     pub entry: Entry,
     pub checksum: u64,
 }
 
 impl Snapshot {
-    /// Applies the next entry of the log, if it names the one before.
+    /// Applies the next entry of the log, if it holds the checksum of the one before.
     pub(crate) fn follow(&mut self, stored: &StoredEntry) -> Result<(), Error> {
         let StoredEntry { entry, checksum } = stored;
         let expected = self.chain.last();

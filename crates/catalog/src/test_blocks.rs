@@ -7,7 +7,7 @@ use sandur_model::{Dataset, TenantId, TimeRange};
 /// The writer of all test blocks.
 pub(crate) const WRITER: Id = Id(1_000);
 
-/// A block in one hour since the epoch.
+/// Returns a block in one hour since the epoch.
 pub(crate) fn block(id: u128, tenant: &str, hour: i64) -> BlockMeta {
     let start = hour * 3_600_000_000_000;
     BlockMeta {

@@ -1,16 +1,17 @@
-//! Witnesses: what lies outside the log and says how long the log was.
+//! Witnesses: objects outside of the log that record its length.
 //!
-//! A log that has lost its newest entries, or all of them, or was restored from yesterday, is a shorter
-//! sound log: nothing in it tells. So places of the log are written down elsewhere: in the object
-//! [`names::WITNESS`], in heartbeats, in the footers of blocks. The newest number in the listing of the
-//! catalog is one, too: it shows a gap. A witness never lies, because numbers only grow; it may know little.
+//! If a log has lost its newest entries, or all of them, or was restored from an old copy, it is a
+//! shorter but valid log: it holds no evidence of the loss. So positions of the log are recorded
+//! elsewhere: in the object [`names::WITNESS`], in heartbeats, and in the footers of blocks. The newest
+//! number in the listing of the catalog is a witness too: it shows a gap. A witness may be out of date,
+//! but is never wrong, because numbers only grow.
 //!
-//! **Order.** Witnesses are heard *before* the log is read: what they have seen was in the log then, so a log
-//! that is read afterwards and does not contain it has lost it. A store without any entry must not hold
-//! blocks or WAL either; these are looked for afterwards, and then the log is read once more.
+//! **Order.** Witnesses are read *before* the log: the log contained all that they have seen at that
+//! time, so if it is read afterwards and does not contain it, it has lost it. A store without any entry
+//! must not hold blocks or WAL either; these are listed afterwards, and then the log is read once more.
 //!
-//! A process that finds that the log went backwards or vanished under it is done: [`Shared::lose`] makes that
-//! final for all of its commits and refreshes.
+//! When a process finds that the log was shortened or deleted, [`Shared::lose`] makes all of its further
+//! commits and refreshes fail.
 
 use futures_util::future::join_all;
 use sandur_format::catalog_entry::{LogPosition, Member, entry_checksum};
@@ -22,22 +23,22 @@ use crate::names::{self, CatalogObject};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 
-/// Heartbeats that are heard at a start, those of the newest incarnations.
+/// Most heartbeats that are read at a start: those of the newest incarnations.
 const MEMBERS_HEARD: usize = 64;
-/// How often the end of the log is looked for before it counts as lost.
+/// Number of attempts to read the end of the log before it counts as lost.
 const LOOKS: u32 = 3;
 
-/// What one object says of the log.
+/// A position in the log that one object records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Witness {
-    /// The object.
+    /// Name of the object.
     pub object: String,
-    /// What its author had seen.
+    /// The position that its author had read.
     pub seen: LogPosition,
 }
 
 impl Shared {
-    /// Every source that says cheaply how long the log is. What cannot be read says nothing.
+    /// Reads all witnesses that are cheap to read. Unreadable ones are ignored.
     pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
         let mut witnesses = Vec::new();
         let number_of = |path: &str| match CatalogObject::parse(path) {
@@ -62,7 +63,7 @@ impl Shared {
         Ok(witnesses)
     }
 
-    /// The place that the witness object names; `None` when it is absent or damaged.
+    /// Reads the position in the witness object; `None` when the object is absent or damaged.
     pub(crate) async fn read_witness(&self) -> Result<Option<LogPosition>, Error> {
         match self.store.get(names::WITNESS, Intent::catalog()).await {
             Ok(bytes) => Ok(LogPosition::decode_witness(&bytes).ok()),
@@ -79,19 +80,19 @@ impl Shared {
         }
     }
 
-    /// Fails when the log, read after the witnesses were heard, does not contain what they have seen.
+    /// Fails when the log, read after the witnesses, does not contain the positions that they have seen.
     pub(crate) fn confront(&self, snapshot: &Snapshot, witnesses: &[Witness]) -> Result<(), Error> {
         for Witness { object, seen } in witnesses {
             let number = snapshot.number();
             let evidence = match snapshot.compare(*seen) {
                 Testimony::Confirmed | Testimony::Unknown => continue,
                 Testimony::Longer => format!(
-                    "'{object}' shows that there was an entry {}, but the entries can be followed only to \
+                    "'{object}' shows that entry {} existed, but the entries can be followed only to \
                      {number}",
                     seen.number
                 ),
                 Testimony::Other => {
-                    format!("'{object}' was written when entry {} was another one", seen.number)
+                    format!("'{object}' was written when entry {} had other contents", seen.number)
                 }
             };
             return Err(Error::Lost { evidence });
@@ -105,7 +106,7 @@ impl Shared {
             for below in self.store.list_prefixes(prefix, Intent::gc()).await? {
                 let objects = self.store.list(&format!("{prefix}/{below}"), Intent::gc()).await?;
                 if let Some(object) = objects.first() {
-                    let evidence = format!("there is no entry at all, but '{}' exists", object.path);
+                    let evidence = format!("the catalog has no entry, but '{}' exists", object.path);
                     return Err(Error::Lost { evidence });
                 }
             }
@@ -113,7 +114,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes down how long the log is. A failure is only logged: the next one says more.
+    /// Records the log's length in the witness object. A failure is only logged: the next call records a
+    /// later position.
     pub(crate) async fn bear_witness(&self, snapshot: &Snapshot) {
         let bytes = snapshot.position().encode_witness();
         if let Err(error) = self.store.put(names::WITNESS, bytes.into(), Intent::catalog()).await {
@@ -121,13 +123,13 @@ impl Shared {
         }
     }
 
-    /// Whether every commit is witnessed: in a directory that costs no request.
+    /// Whether every commit updates the witness: in a directory that costs no request.
     pub(crate) fn witnesses_every_commit(&self) -> bool {
         matches!(self.store.kind(), StoreKind::Local { .. })
     }
 
-    /// Fails when the last entry of a verified snapshot is not there any more, although the boundary has
-    /// not reached it: then the log was emptied, cut or replaced under this process.
+    /// Fails when the last entry of a verified snapshot does not exist any more, although the boundary
+    /// has not reached it: then the log was emptied, truncated or replaced while this process used it.
     pub(crate) async fn verify_end(&self, snapshot: &Snapshot) -> Result<(), Error> {
         let LogPosition { number, checksum } = snapshot.position();
         let mut evidence = String::new();
@@ -140,9 +142,9 @@ impl Shared {
             }
             evidence = match self.store.get(&names::entry(number), Intent::catalog()).await {
                 Ok(bytes) if checksum == 0 || entry_checksum(&bytes) == checksum => return Ok(()),
-                Ok(_) => format!("entry {number} is not the one that this process has read"),
+                Ok(_) => format!("entry {number} differs from the one that this process has read"),
                 Err(error) if error.is_not_found() => {
-                    format!("entry {number} is gone, which this process has read")
+                    format!("entry {number}, which this process has read, does not exist any more")
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -153,7 +155,7 @@ impl Shared {
         Err(self.lose(Error::Lost { evidence }))
     }
 
-    /// Notes for good that the log cannot be followed any more; gives the error back.
+    /// Records permanently that the log can no longer be followed; returns the error.
     pub(crate) fn lose(&self, error: Error) -> Error {
         let is_first = self.lost.send_if_modified(|lost| {
             let is_first = lost.is_none();
@@ -161,7 +163,7 @@ impl Shared {
             is_first
         });
         if is_first {
-            tracing::error!(%error, "nothing is committed any more");
+            tracing::error!(%error, "the catalog stops committing");
         }
         error
     }

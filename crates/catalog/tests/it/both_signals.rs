@@ -1,6 +1,6 @@
-//! Goal: what is damaged of samples is found by a check as it is of logs, nothing is called sound that
-//! nothing could look at, and a repair brings blocks and WAL of both signals back. Method: real blocks and
-//! frames of both signals in a memory store, damaged by hand.
+//! Goal: a check finds damage of samples as well as of logs and calls nothing sound that it could not
+//! verify; a repair restores blocks and WAL of both signals. Method: real blocks and frames of both
+//! signals in a memory store, damaged by hand.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -32,13 +32,13 @@ fn fill(meta: &mut BlockMeta, summary: &BlockSummary) {
     (meta.footer_offset, meta.footer_len) = (summary.footer_offset, summary.footer_len);
 }
 
-/// A block of two series in several pages, from the begin of its window on.
+/// A block of two series in several pages, which starts at the start of its window.
 fn samples(meta: &mut BlockMeta, origin: BlockOrigin, value: f64) -> Bytes {
     let begin = meta.window.start;
     samples_from(meta, origin, &[begin], value)
 }
 
-/// The same of several times, a minute of each.
+/// Like [`samples`], but with a minute of samples at each of several times.
 fn samples_from(meta: &mut BlockMeta, origin: BlockOrigin, begins: &[i64], value: f64) -> Bytes {
     meta.dataset = Dataset::metrics(tenant());
     let mut options = sample_block::BlockOptions::new(tenant(), meta.window, meta.level);
@@ -77,7 +77,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Two blocks of samples and one of logs, each in an entry of its own, and WAL of both signals.
+    /// Two blocks of samples and one of logs, each in its own entry, and WAL of both signals.
     async fn new(seed: u64) -> Self {
         let (env, store) = memory(seed);
         let catalog = Catalog::open(store.clone(), env.clone(), options()).await.unwrap();
@@ -116,7 +116,7 @@ impl Scene {
         check(&self.store, &self.env).await.unwrap()
     }
 
-    /// What `sandur check` finds of the catalog, the WAL and the contents of all blocks.
+    /// Returns what `sandur check` reports about the catalog, the WAL and the contents of all blocks.
     async fn problems(&self) -> Vec<String> {
         let report = self.check().await;
         let bad = report.findings.iter().filter(|finding| finding.severity > Severity::Note);
@@ -132,7 +132,7 @@ fn seen(position: LogPosition) -> BlockOrigin {
     BlockOrigin { seen: position, ..BlockOrigin::default() }
 }
 
-/// A frame with samples: of version 2.
+/// A frame with samples, in version 2.
 fn frame(incarnation: Id, sequence: u64) -> Bytes {
     let mut batch = SampleBatch::new(tenant());
     let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("app", "a")]));
@@ -151,7 +151,7 @@ fn flip(bytes: &Bytes, at: usize) -> Bytes {
 }
 
 #[tokio::test]
-async fn sound_blocks_and_wal_of_both_signals_are_looked_at() {
+async fn sound_blocks_and_wal_of_both_signals_are_verified() {
     let scene = Scene::new(1).await;
     assert_eq!(scene.problems().await, Vec::<String>::new());
     let report = scene.check().await;
@@ -168,7 +168,7 @@ async fn sound_blocks_and_wal_of_both_signals_are_looked_at() {
     );
 }
 
-/// Every byte of a block of samples is under a checksum or a rule that the check compares.
+/// Every byte of a block of samples is covered by a checksum or by a rule that the check verifies.
 #[tokio::test]
 async fn every_flipped_byte_of_a_sample_block_is_found() {
     let scene = Scene::new(2).await;
@@ -183,7 +183,7 @@ async fn every_flipped_byte_of_a_sample_block_is_found() {
 }
 
 #[tokio::test]
-async fn a_sample_block_that_is_cut_missing_or_another_is_found() {
+async fn a_truncated_missing_or_swapped_sample_block_is_found() {
     let scene = Scene::new(3).await;
     let (first, second, lines) = (&scene.blocks[0], &scene.blocks[1], &scene.blocks[2]);
     let (whole, other) = (scene.get(&first.path()).await, scene.get(&second.path()).await);
@@ -194,12 +194,12 @@ async fn a_sample_block_that_is_cut_missing_or_another_is_found() {
     }
     scene.put(&first.path(), other).await;
     assert!(!scene.problems().await.is_empty());
-    // Of the same length as the block should have.
+    // A block of the right length, but another one.
     let (id, window) = (first.id, first.window);
     let meta = BlockMeta { id, window, min_ts: first.min_ts, max_ts: first.max_ts, ..second.clone() };
     let problem = check_block(&scene.store, &meta).await.unwrap_err();
     assert!(problem.contains("another block, with a window"), "{problem}");
-    // Of the other signal.
+    // A block of the other signal.
     let meta = BlockMeta { id: first.id, dataset: first.dataset.clone(), ..lines.clone() };
     scene.put(&meta.path(), of_logs).await;
     let problem = check_block(&scene.store, &meta).await.unwrap_err();
@@ -211,7 +211,7 @@ async fn a_sample_block_that_is_cut_missing_or_another_is_found() {
 }
 
 #[tokio::test]
-async fn objects_of_no_known_kind_are_named() {
+async fn objects_of_unknown_kinds_are_reported() {
     let scene = Scene::new(4).await;
     let mut stranger = block(&scene.env, scene.writer, 7);
     let bytes = samples(&mut stranger, seen(LogPosition::default()), 0.0);
@@ -229,7 +229,7 @@ async fn objects_of_no_known_kind_are_named() {
     }
     let finding = report.findings.iter().find(|finding| finding.object == stranger.path()).unwrap();
     assert!(finding.problem.contains("no known kind"), "{finding:?}");
-    // As a block of the catalog it is damage.
+    // If the catalog names such a block, it is damage.
     let known = &scene.blocks[0];
     let mut bytes = scene.get(&known.path()).await.to_vec();
     let end = bytes.len();
@@ -263,7 +263,7 @@ async fn damaged_and_misplaced_frames_of_samples_are_found() {
 #[tokio::test]
 async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     let mut scene = Scene::new(6).await;
-    // A merge of the blocks of samples replaces them, a block of no known kind is only named.
+    // A merge of the blocks of samples replaces them; a block of an unknown kind is only reported.
     let mut merged = block(&scene.env, scene.writer, 0);
     (merged.level, merged.window) = (1, TimeRange::new(START_NS, START_NS + 2 * HOUR_NS));
     let inputs = scene.blocks[..2].iter().map(|meta| meta.id).collect();
@@ -271,7 +271,7 @@ async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     let origin = BlockOrigin { inputs, place: merged.place, ..seen(LogPosition::default()) };
     let bytes = samples(&mut merged, origin, 5.0);
     scene.put(&merged.path(), bytes).await;
-    // Two of one flush, which came after that.
+    // Two blocks of one flush, which was after that merge.
     let position = LogPosition { number: 3, checksum: 7 };
     let mut flushed = [7, 8].map(|hour| block(&scene.env, scene.writer, hour));
     flushed.sort_by_key(|meta| meta.id);
@@ -306,9 +306,9 @@ async fn a_lost_catalog_is_rebuilt_from_both_signals() {
     assert!(!report.catalog_is_damaged && report.wal_rows == 7, "{report:?}");
 }
 
-/// A block that was cut comes back as long as one of its parts is missing, and not beside all of them.
+/// A split block is restored as long as one of its parts is missing, and left out when all exist.
 #[tokio::test]
-async fn parts_of_a_block_stand_for_it_when_all_are_there() {
+async fn parts_of_a_split_block_replace_it_when_all_exist() {
     for (seed, kept) in [(8, &[0, 1][..]), (9, &[1, 2]), (10, &[0, 2]), (11, &[0, 1, 2]), (12, &[2])] {
         let scene = Scene::new(seed).await;
         let (env, writer) = (&scene.env, scene.writer);
@@ -318,7 +318,7 @@ async fn parts_of_a_block_stand_for_it_when_all_are_there() {
         let bytes = samples_from(&mut cut, seen(LogPosition::default()), &begins, 1.0);
         scene.put(&cut.path(), bytes).await;
         let origin = BlockOrigin { inputs: vec![cut.id], ..seen(LogPosition::default()) };
-        // The first attempt ended with its first part.
+        // The first attempt ended after its first part.
         let mut parts = [4, 4, 5, 7].map(|hour| block(env, writer, hour));
         parts.sort_by_key(|part| (part.window.start, part.id));
         for (n, part) in parts.iter_mut().enumerate() {
@@ -337,7 +337,7 @@ async fn parts_of_a_block_stand_for_it_when_all_are_there() {
         assert_eq!((has(parts[0].id), has(parts[1].id)), (!kept.contains(&0), kept.contains(&0)));
         assert!(kept.iter().all(|part| has(parts[part + 1].id)), "{kept:?}");
         assert_eq!(repair.superseded.len(), usize::from(is_whole) + usize::from(kept.contains(&0)));
-        // Without it its parts are all that there is.
+        // Without the split block, its parts are all that is left.
         scene.store.delete(&cut.path(), Intent::gc()).await.unwrap();
         let repair = Repair::plan(&scene.store, &scene.env).await.unwrap();
         let added = |meta: &&BlockMeta| repair.added.iter().any(|added| added.id == meta.id);

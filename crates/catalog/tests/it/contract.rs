@@ -1,6 +1,6 @@
-//! Goal: the contract of the catalog on a well-behaved store: several processes agree, commits
-//! share entries, checkpoints and truncation lose nothing. Method: several catalogs over one memory
-//! store under paused time.
+//! Goal: the contract of the catalog on a well-behaved store: several processes agree, commits share
+//! entries, checkpoints and truncation lose nothing. Method: several catalogs over one memory store in
+//! paused time.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -20,7 +20,7 @@ async fn processes_see_each_others_commits() {
     let snapshot = register(&a, writer).await.unwrap();
     assert_eq!((snapshot.number(), b.snapshot().number()), (1, 0));
     let meta = block(&env, writer, 3);
-    // `b` has not heard of the writer, but the commit is decided by the log, not by what `b` knows.
+    // `b` does not know the writer yet, but the log decides the commit, not the snapshot of `b`.
     b.commit(writer, vec![add(&meta)], vec![Precondition::Live { incarnation: writer }]).await.unwrap();
     let seen = a.refresh().await.unwrap();
     assert_eq!(seen, b.snapshot());
@@ -92,11 +92,11 @@ async fn checkpoints_truncate_the_log_and_lose_nothing() {
     assert!(entries <= 8, "{entries} entries are left");
     assert_eq!(roots, 2);
     assert!(a.entry(3).await.unwrap().is_none());
-    // One who opens now, and one who slept all the time, see everything.
+    // A process that opens now, and one that was idle all the time, see everything.
     let fresh = Catalog::open(store, env.clone(), few).await.unwrap();
     assert_eq!(fresh.snapshot(), a.snapshot());
     assert_eq!(sleeper.refresh().await.unwrap(), a.snapshot());
-    // And one who slept can commit.
+    // The process that was idle can commit.
     let meta = block(&env, writer, 50);
     let snapshot = sleeper.commit(writer, vec![add(&meta)], vec![]).await.unwrap();
     assert!(snapshot.block(meta.id).is_some());
@@ -104,7 +104,7 @@ async fn checkpoints_truncate_the_log_and_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sleeper_that_commits_at_a_deleted_number_finds_out_and_commits_again() {
+async fn a_commit_at_a_deleted_number_is_detected_and_repeated() {
     let (env, store) = memory(5);
     let few = CatalogOptions { checkpoint_entries: 3, ..options() };
     let a = Catalog::open(store.clone(), env.clone(), few.clone()).await.unwrap();
@@ -115,14 +115,14 @@ async fn a_sleeper_that_commits_at_a_deleted_number_finds_out_and_commits_again(
         a.commit(writer, vec![add(&block(&env, writer, hour))], vec![]).await.unwrap();
         a.keep_house().await.unwrap();
     }
-    // Number 2 is gone, so the sleeper's create succeeds there: a ghost.
+    // Number 2 is deleted, so the suspended process's create succeeds there: a ghost.
     let meta = block(&env, writer, 99);
     let snapshot = sleeper.commit(writer, vec![add(&meta)], vec![]).await.unwrap();
     assert!(store.get("catalog/00000000000000000002", sandur_store::Intent::catalog()).await.is_ok());
     assert!(snapshot.number() > 20);
     assert_eq!(sleeper.metrics().reloads.get(), 1);
     assert!(a.refresh().await.unwrap().block(meta.id).is_some());
-    // A third one that is just as late is not led astray by the ghost.
+    // A third process that is as late is not misled by the ghost.
     assert_eq!(a.refresh().await.unwrap(), sleeper.refresh().await.unwrap());
 }
 
@@ -146,7 +146,7 @@ async fn a_checkpoint_of_many_blocks_has_several_parts() {
     let fresh = Catalog::open(store.clone(), env.clone(), options()).await.unwrap();
     assert_eq!(fresh.snapshot(), catalog.snapshot());
     assert_eq!((fresh.snapshot().block_count(), fresh.snapshot().removed().count()), (18_000, 2_000));
-    // A transaction that no entry could hold is refused at once.
+    // A transaction that is larger than an entry is refused at once.
     let blocks = (0..60_000).map(|n| add(&block(&env, writer, n % 700))).collect();
     let error = catalog.commit(writer, blocks, vec![]).await.unwrap_err();
     assert!(matches!(error, CommitError::TooLarge(_)), "{error}");
@@ -154,7 +154,7 @@ async fn a_checkpoint_of_many_blocks_has_several_parts() {
 }
 
 #[tokio::test]
-async fn a_local_directory_keeps_the_catalog_over_a_restart() {
+async fn a_catalog_in_a_local_directory_survives_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("file://{}", directory.path().display());
     let env = Env::system(1);

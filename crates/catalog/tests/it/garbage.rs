@@ -1,6 +1,6 @@
-//! Goal: garbage collection deletes what was announced and nothing else, members measure silence by
-//! their own clock, and `check` finds every kind of damage. Method: real objects in a memory store
-//! under paused time; each object is looked for by name.
+//! Goal: garbage collection deletes only what was announced, members measure silence by their own clock,
+//! and `check` finds every kind of damage. Method: real objects in a memory store in paused time; each
+//! object is looked up by name.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -67,7 +67,7 @@ async fn a_removed_block_stays_for_the_grace_period() {
     let scene = scene(1).await;
     let (kept, removed) = (scene.stored_block(scene.own).await, scene.stored_block(scene.own).await);
     scene.commit(vec![add(&kept), add(&removed)]).await;
-    // The remover's clock says long ago: it is not believed.
+    // The remover's clock gives a time long ago, which is ignored.
     scene.commit(vec![Edit::RemoveBlock { id: removed.id, at_ms: 0 }]).await;
     let (mut collector, mut dry) = (scene.collector(false), scene.collector(true));
     assert_eq!(dry.collect(scene.own).await.unwrap().blocks_waiting, 1);
@@ -86,7 +86,7 @@ async fn a_removed_block_stays_for_the_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wal_objects_go_below_the_floor_but_the_fence_stays() {
+async fn wal_objects_below_the_floor_are_deleted_but_not_the_fence() {
     let scene = scene(2).await;
     let dead = scene.env.new_id();
     register(&scene.catalog, dead).await.unwrap();
@@ -98,13 +98,13 @@ async fn wal_objects_go_below_the_floor_but_the_fence_stays() {
     let mut collector = scene.collector(false);
     scene.commit(vec![Edit::Floor { incarnation: scene.own, from: 0, to: 3 }]).await;
     scene.commit(vec![Edit::Seal { incarnation: dead, fence: 6 }]).await;
-    assert_eq!(collector.collect(scene.own).await.unwrap().wal_objects, 0, "one run later");
+    assert_eq!(collector.collect(scene.own).await.unwrap().wal_objects, 0, "deleted one run later");
     assert_eq!(collector.collect(scene.own).await.unwrap().wal_objects, 4);
     assert!(
         !exists(&scene.store, &wal(scene.own, 2)).await && exists(&scene.store, &wal(scene.own, 3)).await
     );
     assert!(exists(&scene.store, &wal(dead, 0)).await && exists(&scene.store, &wal(dead, 6)).await);
-    assert!(!exists(&scene.store, &wal(dead, 7)).await, "behind the fence is void");
+    assert!(!exists(&scene.store, &wal(dead, 7)).await, "objects above the fence are void");
     scene.commit(vec![Edit::Floor { incarnation: dead, from: 0, to: 6 }]).await;
     collector.collect(scene.own).await.unwrap();
     let report = collector.collect(scene.own).await.unwrap();
@@ -115,7 +115,7 @@ async fn wal_objects_go_below_the_floor_but_the_fence_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_local_writers_files_go_only_when_it_is_drained() {
+async fn files_of_a_local_writer_are_deleted_once_it_is_drained() {
     let scene = scene(3).await;
     let dead = scene.env.new_id();
     let (address, host, kind) = (String::new(), String::new(), WalKind::Local);
@@ -151,7 +151,7 @@ async fn orphans_are_voided_before_they_are_deleted() {
     let (mut dry, mut collector) = (scene.collector(true), scene.collector(false));
     for collector in [&mut dry, &mut collector] {
         let first = collector.collect_orphans(scene.own, Some(own)).await.unwrap();
-        assert_eq!((first.deleted, first.left), (0, 5), "nothing goes at first sight");
+        assert_eq!((first.deleted, first.left), (0, 5), "nothing is deleted by the first run");
     }
     scene.env.sleep(GcOptions::default().grace).await;
     let dry = dry.collect_orphans(scene.own, Some(own)).await.unwrap();
@@ -169,14 +169,14 @@ async fn orphans_are_voided_before_they_are_deleted() {
     ] {
         assert_eq!(exists(&scene.store, &meta.path()).await, stays, "{}", meta.path());
     }
-    // The one that slept cannot commit the deleted block, the pending one can be committed.
+    // The suspended process cannot commit the deleted block; the pending block can be committed.
     assert!(scene.catalog.commit(sealed, vec![add(&late)], vec![]).await.is_err());
     scene.commit(vec![add(&own_pending)]).await;
     assert!(check(&scene.store, &scene.env).await.unwrap().is_undamaged());
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_measured_by_the_observers_clock_alone() {
+async fn silence_is_measured_only_by_the_observers_clock() {
     let scene = scene(5).await;
     let other = scene.env.new_id();
     register(&scene.catalog, other).await.unwrap();
@@ -196,7 +196,7 @@ async fn silence_is_measured_by_the_observers_clock_alone() {
     }
     drop(task);
     observer.observe().await.unwrap();
-    // The observer sleeps: the first look after that proves nothing.
+    // The observer is suspended: its first read afterwards proves nothing.
     scene.env.sleep(Duration::from_secs(600)).await;
     assert_eq!(observer.silent_for(other), Some(Duration::ZERO));
     observer.observe().await.unwrap();
@@ -228,7 +228,7 @@ async fn on_a_local_directory_every_other_writer_is_dead() {
     let registration = Registration { incarnation: own, address, host, wal };
     let members = Members::new(catalog.clone(), registration, MembersOptions::default());
     assert!(members.is_presumed_dead(other) && !members.is_presumed_dead(own));
-    // What was removed before this process started is nobody's view any more.
+    // No query can use a block that was removed before this process started.
     let meta = block(&env, own, 1);
     put(&store, &meta.path()).await;
     let remove = Edit::RemoveBlock { id: meta.id, at_ms: 0 };
@@ -242,7 +242,7 @@ async fn on_a_local_directory_every_other_writer_is_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn check_names_every_damaged_object() {
+async fn check_reports_every_damaged_object() {
     let scene = scene(6).await;
     let dead = scene.env.new_id();
     register(&scene.catalog, dead).await.unwrap();
@@ -272,7 +272,7 @@ async fn check_names_every_damaged_object() {
     let root = "catalog/checkpoints/00000000000000000003.root";
     put(&scene.store, root).await;
     let opened = Catalog::open(scene.store.clone(), scene.env.clone(), options()).await.unwrap();
-    assert_eq!(opened.snapshot(), scene.catalog.snapshot(), "the log is still whole");
+    assert_eq!(opened.snapshot(), scene.catalog.snapshot(), "the log is still complete");
     put(&scene.store, "catalog/00000000000000000002").await;
     let report = check(&scene.store, &scene.env).await.unwrap();
     assert!(report.catalog_is_damaged && !report.is_sound());
@@ -289,7 +289,7 @@ fn sorted(mut names: Vec<&str>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_description_sums_up_for_people() {
+async fn a_description_summarizes_the_catalog() {
     let scene = scene(7).await;
     let metas: Vec<BlockMeta> = (0..3).map(|hour| block(&scene.env, scene.own, hour * 24)).collect();
     scene.commit(metas.iter().map(add).collect()).await;

@@ -1,6 +1,6 @@
-//! Goal: a catalog that lost entries, was emptied, swapped or restored from yesterday is noticed, by a start
-//! and by a process that runs; nothing is written into the gap, nothing is deleted, and a repair brings every
-//! block back. Method: real blocks and entries in a memory store, damaged by hand.
+//! Goal: a start and a running process both notice a catalog that lost entries, was emptied, swapped or
+//! restored from an old copy; nothing is written into the gap, nothing is deleted, and a repair restores
+//! every block. Method: real blocks and entries in a memory store, damaged by hand.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -33,7 +33,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A store with a writer, `count` blocks, each in an entry of its own, and a heartbeat.
+    /// A store with a writer, `count` blocks, each in its own entry, and a heartbeat.
     async fn new(seed: u64, count: i64, options: CatalogOptions) -> (Self, Catalog) {
         let (env, store) = memory(seed);
         let catalog = Catalog::open(store.clone(), env.clone(), options).await.unwrap();
@@ -63,7 +63,7 @@ impl Scene {
         Catalog::open(self.store.clone(), self.env.clone(), options()).await
     }
 
-    /// The error of a start that must be refused, and that says how to go on.
+    /// Returns the error of a start that must fail, after checking that it names the remedy.
     async fn refused(&self) -> String {
         let error = self.open().await.err().expect("a start over a damaged catalog is refused").to_string();
         assert!(error.contains("sandur repair") && error.contains("--dry-run"), "{error}");
@@ -95,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// Repairs, and sees to it that every block is there afterwards, in the store and in the catalog.
+    /// Repairs, and checks that every block exists afterwards, in the store and in the catalog.
     async fn repair(&self) -> Repair {
         let before = self.objects("").await;
         let repair = Repair::plan(&self.store, &self.env).await.unwrap();
@@ -114,7 +114,7 @@ impl Scene {
             assert!(same && found.window == block.window, "{found:?}, was {block:?}");
         }
         self.nothing_is_deleted(&catalog).await;
-        // The new log goes on.
+        // The new log can be continued.
         let next = self.env.new_id();
         register(&catalog, next).await.unwrap();
         assert_eq!(self.open().await.unwrap().snapshot(), catalog.snapshot());
@@ -130,7 +130,7 @@ impl Scene {
         let before = self.objects("blocks").await;
         let mut collector = Collector::new(catalog.clone(), GcOptions::default());
         for _ in 0..4 {
-            // Failures are what a lost catalog is answered with.
+            // A lost catalog answers with errors.
             let _ = collector.collect(self.writer).await;
             let _ = collector.collect_orphans(self.writer, None).await;
             self.env.sleep(Duration::from_secs(7_200)).await;
@@ -158,11 +158,11 @@ async fn a_missing_entry_is_a_gap_and_refuses_the_start() {
     assert_eq!((repair.sound_through, &repair.applied[..]), (3, &[5, 6, 7][..]));
     assert_eq!((repair.added.len(), repair.number), (1, 8));
     let kept = scene.objects(&repair.replaced()).await;
-    assert_eq!(kept.len(), 6, "what was replaced is kept: {kept:?}");
+    assert_eq!(kept.len(), 6, "replaced objects are kept: {kept:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_emptied_catalog_is_not_a_new_one() {
+async fn an_emptied_catalog_is_not_taken_for_a_new_one() {
     for without_witness in [false, true] {
         let (scene, _) = Scene::new(2, 12, few()).await;
         scene.delete_all("catalog").await;
@@ -178,7 +178,7 @@ async fn an_emptied_catalog_is_not_a_new_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_tail_and_a_catalog_of_yesterday_are_noticed() {
+async fn a_truncated_log_and_an_old_copy_of_it_are_noticed() {
     let (mut scene, catalog) = Scene::new(3, 5, options()).await;
     let mut yesterday = Vec::new();
     for path in scene.objects("catalog").await {
@@ -191,7 +191,7 @@ async fn a_lost_tail_and_a_catalog_of_yesterday_are_noticed() {
     scene.delete(&entry_path(10)).await;
     let error = scene.refused().await;
     assert!(error.contains("'witness'") && error.contains("entry 10"), "{error}");
-    // All of it from yesterday.
+    // The complete catalog of yesterday.
     scene.delete_all("catalog").await;
     for (path, bytes) in yesterday {
         scene.put(&path, bytes).await;
@@ -202,7 +202,7 @@ async fn a_lost_tail_and_a_catalog_of_yesterday_are_noticed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_heartbeat_and_a_block_are_witnesses_too() {
+async fn heartbeats_and_blocks_are_witnesses() {
     let (scene, catalog) = Scene::new(4, 5, options()).await;
     scene.delete("witness").await;
     let (address, host, wal) = (String::new(), "h".to_owned(), WalKind::Bucket);
@@ -212,8 +212,8 @@ async fn a_heartbeat_and_a_block_are_witnesses_too() {
     let error = scene.refused().await;
     assert!(error.contains("members/"), "{error}");
     scene.delete_all("members").await;
-    // Now only a block knows, and the start does not ask it. But nothing is deleted, although the log has
-    // grown again: that block was made with another one.
+    // Now only a block has seen the entry, and the start does not read blocks. But nothing is deleted,
+    // although the log has grown again: that block was made with another log.
     scene.delete(&entry_path(5)).await;
     let catalog = scene.open().await.unwrap();
     let seal = |incarnation| Edit::Seal { incarnation, fence: 0 };
@@ -225,7 +225,7 @@ async fn a_heartbeat_and_a_block_are_witnesses_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn swapped_and_edited_entries_are_a_break_in_the_chain() {
+async fn swapped_and_edited_entries_break_the_chain() {
     // Another history with the same numbers.
     let (other, _) = Scene::new(99, 6, options()).await;
     for number in [2, 4, 7] {
@@ -240,7 +240,7 @@ async fn swapped_and_edited_entries_are_a_break_in_the_chain() {
         assert!(number == 7 || error.contains("swapped, edited"), "{error}");
         scene.repair().await;
     }
-    // Two of one log exchanged.
+    // Two entries of one log, exchanged.
     let (scene, _) = Scene::new(6, 6, options()).await;
     let (three, four) = (scene.get(&entry_path(3)).await, scene.get(&entry_path(4)).await);
     scene.put(&entry_path(3), four).await;
@@ -271,7 +271,7 @@ async fn damaged_objects_of_every_kind_are_reported_together_and_repaired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wild_number_is_not_walked_to_one_by_one() {
+async fn a_very_high_number_does_not_cause_endless_work() {
     let (scene, _) = Scene::new(8, 3, options()).await;
     scene.put(&entry_path(u64::MAX / 2), Bytes::from_static(b"junk")).await;
     scene.refused().await;
@@ -280,7 +280,7 @@ async fn a_wild_number_is_not_walked_to_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_process_notices_that_its_log_is_gone() {
+async fn a_running_process_notices_that_its_log_was_deleted() {
     for empties in [true, false] {
         let (scene, catalog) = Scene::new(9, 5, options()).await;
         let other = scene.open().await.unwrap();
@@ -294,7 +294,7 @@ async fn a_running_process_notices_that_its_log_is_gone() {
         assert!(catalog.lost().is_some() && catalog.watch_lost().borrow().is_some());
         let error = catalog.commit(scene.writer, vec![], vec![]).await.unwrap_err();
         assert!(matches!(error, CommitError::Failed(Error::Lost { .. })), "{error}");
-        // One that commits before it refreshes.
+        // A process that commits before it refreshes.
         let error = other.commit(scene.writer, vec![], vec![]).await.unwrap_err();
         assert!(matches!(error, CommitError::Failed(Error::Lost { .. })), "{error}");
         assert_eq!(scene.objects("").await, before, "nothing is written into the gap");
@@ -303,10 +303,10 @@ async fn a_running_process_notices_that_its_log_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_of_before_the_chain_goes_on_with_one() {
+async fn a_log_from_before_the_chain_continues_with_one() {
     let (env, store) = memory(10);
     let writer = env.new_id();
-    // Entries as version 1 had them: the same bytes without the checksum of the entry before.
+    // Entries of version 1: the same bytes without the checksum of the entry before.
     let registration = Edit::Register {
         incarnation: writer,
         address: String::new(),
@@ -345,7 +345,7 @@ async fn a_log_of_before_the_chain_goes_on_with_one() {
 
 /// Merged blocks name their inputs, so a rebuilt catalog does not count their rows twice.
 #[tokio::test(start_paused = true)]
-async fn inputs_of_a_merge_do_not_come_back_beside_it() {
+async fn a_merge_is_restored_without_its_inputs() {
     let (mut scene, catalog) = Scene::new(11, 4, options()).await;
     let inputs: Vec<BlockMeta> = scene.blocks.drain(..2).collect();
     let mut merged = block(&scene.env, scene.writer, 0);
@@ -360,15 +360,15 @@ async fn inputs_of_a_merge_do_not_come_back_beside_it() {
     scene.delete(&entry_path(6)).await;
     let repair = scene.repair().await;
     assert_eq!((repair.added.len(), sorted(repair.superseded.clone())), (1, sorted(ids.clone())));
-    // And when nothing is left of the catalog.
+    // Also when nothing is left of the catalog.
     scene.delete_all("catalog").await;
     let repair = scene.repair().await;
     assert_eq!((repair.added.len(), sorted(repair.superseded)), (3, sorted(ids)));
 }
 
-/// A repair that was interrupted after its root was created is finished by the next one.
+/// The next repair finishes one that was interrupted after its root was created.
 #[tokio::test(start_paused = true)]
-async fn an_interrupted_repair_is_repeated() {
+async fn an_interrupted_repair_is_finished_by_the_next_one() {
     let (scene, _) = Scene::new(12, 6, few()).await;
     scene.delete(&entry_path(7)).await;
     let before: Vec<String> = scene.objects("catalog").await;
@@ -377,7 +377,7 @@ async fn an_interrupted_repair_is_repeated() {
         copies.push((path.clone(), scene.get(path).await));
     }
     scene.repair().await;
-    // As if only the new checkpoint had been written.
+    // The state after only the new checkpoint was written.
     let added: Vec<String> =
         scene.objects("catalog").await.into_iter().filter(|path| path.len() == entry_path(1).len()).collect();
     for path in added {

@@ -1,6 +1,6 @@
 //! Tests of the catalog through its interface.
 //!
-//! One binary: each more would be linked with everything once more.
+//! One binary, because every further one is linked with all crates again.
 
 mod both_signals;
 mod contract;

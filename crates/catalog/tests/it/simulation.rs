@@ -1,17 +1,17 @@
-//! Goal: whatever the store and the processes do, the catalog's promises hold.
+//! Goal: the catalog keeps its guarantees under any behavior of the store and of the processes.
 //!
-//! Method: several processes over one fault-injecting store under paused time flush, compact,
-//! adopt, crash, are cut off, sleep, write checkpoints, truncate and collect garbage, all drawn
-//! from one seed. Rows are counted: a flush adds a block with one row and moves its writer's floor
-//! by one; compaction keeps the sum; adoption adds as many rows as it moves the floor. So the rows
-//! of all blocks always equal the sum of all floors, if and only if every commit happened exactly
-//! once. Besides:
+//! Method: several processes over one fault-injecting store in paused time flush, compact, adopt, crash,
+//! are disconnected, are suspended, write checkpoints, truncate and collect garbage, all drawn from one
+//! seed. Rows are counted: a flush adds a block with one row and moves its writer's floor by one;
+//! compaction keeps the sum; adoption adds as many rows as it moves the floor. So the rows of all blocks
+//! equal the sum of all floors if and only if every commit happened exactly once. Also:
 //!
-//! * a block whose commit was reported `Ok` is in every snapshot that anybody gets by a refresh
-//!   begun later, unless somebody tried to remove it;
-//! * one whose commit was reported `Rejected` is in none;
-//! * all processes end in the same state, which is the state of one that opens then;
-//! * every block of the end state has its object, and after collecting orphans nothing else is left;
+//! * a block whose commit was reported `Ok` is in every snapshot of a refresh begun later, unless some
+//!   process tried to remove it;
+//! * a block whose commit was reported `Rejected` is in none;
+//! * all processes end in the same state, which is also the state of a process that opens then;
+//! * every block of the end state has its object, and after collecting orphans no other block objects are
+//!   left;
 //! * one seed gives one trace.
 //!
 //! A failure prints its seed: put it into `ONE_SEED` below to run it alone.
@@ -41,20 +41,20 @@ const PROCESSES: usize = 3;
 const ACTORS: usize = 2;
 const STEPS: u64 = 14;
 
-/// What the clients were told.
+/// The results that clients received.
 #[derive(Default)]
 struct History {
     acknowledged: BTreeSet<Id>,
     rejected: BTreeSet<Id>,
-    /// Blocks that some commit tried to remove.
+    /// Blocks that a commit tried to remove.
     removing: BTreeSet<Id>,
     /// Processes that crashed and whose writers may be adopted.
     dead: BTreeSet<Id>,
-    /// Blocks that existed once and do not any more.
+    /// Blocks that existed once and no longer exist.
     gone: BTreeSet<Id>,
     /// Blocks as the watcher last saw them.
     existing: BTreeSet<Id>,
-    /// The last floor of every writer that was ever seen.
+    /// The last seen floor of every writer.
     floors: BTreeMap<Id, u64>,
     uncertain: u64,
     commits: u64,
@@ -67,12 +67,13 @@ struct World {
     fault: FaultStore,
     history: Mutex<History>,
     stop: AtomicBool,
-    /// Whether the catalog is damaged in this run: processes then say in their heartbeats what they have seen
-    /// before they tell anybody, because what nobody has seen cannot be missed.
+    /// Whether the catalog is damaged in this run. Processes then write what they have seen into their
+    /// heartbeats before they report it, because the loss of an entry that no witness has seen cannot be
+    /// noticed.
     is_sabotaged: bool,
 }
 
-/// One process: what it shares between its actors.
+/// One process: the parts that its actors share.
 struct Process {
     world: Arc<World>,
     name: String,
@@ -83,7 +84,7 @@ struct Process {
     /// Blocks that are being written or committed.
     pending: Mutex<BTreeSet<Id>>,
     members: Members,
-    /// Blocks that are to be written.
+    /// Objects of the blocks that are to be written.
     objects: Mutex<BTreeMap<Id, Bytes>>,
 }
 
@@ -108,7 +109,7 @@ impl World {
         }
     }
 
-    /// Opens a process, however long the store makes it wait.
+    /// Opens a process, and waits as long as the store makes it wait.
     async fn start(self: &Arc<Self>, name: &str) -> Option<Arc<Process>> {
         let client = self.fault.client(name);
         let store = Store::from_object_store(Arc::new(client.clone()), self.env.clone(), Default::default());
@@ -140,10 +141,10 @@ impl World {
         None
     }
 
-    /// What must hold in every snapshot that was read by a refresh; `known` was acknowledged before.
+    /// Checks what must hold in every snapshot of a refresh; `known` was acknowledged before.
     fn verify(&self, who: &str, snapshot: &Snapshot, known: &BTreeSet<Id>) {
         if self.is_sabotaged {
-            // One who had not read the lost entries cannot miss them at once.
+            // A process that had not read the lost entries cannot notice the loss at once.
             return;
         }
         let history = self.history();
@@ -159,7 +160,7 @@ impl World {
         }
     }
 
-    /// Watches the truth, without faults, all the time.
+    /// Observes the true state, without faults, all the time.
     async fn watch(self: Arc<Self>) {
         let store = Store::from_object_store(self.fault.objects(), self.env.clone(), Default::default());
         let catalog = Catalog::open(store, self.env.clone(), CatalogOptions::default()).await.unwrap();
@@ -211,11 +212,11 @@ impl Process {
         self.store.put(&meta.path(), bytes, Intent::block()).await.is_ok()
     }
 
-    /// Puts the block and commits; a process may lose interest in between.
+    /// Puts the block and commits; a process may abandon the commit in between.
     async fn commit(&self, meta: &BlockMeta, edits: Vec<Edit>, guard: Vec<Precondition>) {
         let is_written = self.write(meta).await;
         if self.world.chance(10) {
-            // Long enough for others to take this process for dead and its block for an orphan.
+            // Long enough for other processes to presume this one dead and its block an orphan.
             self.world.sleep_up_to(90_000).await;
         }
         if is_written && !self.world.chance(8) {
@@ -241,7 +242,7 @@ impl Process {
                 }
                 Err(error) if error.outcome_unknown() => history.uncertain += 1,
                 Err(CommitError::Closed) => {}
-                // It certainly did not happen: as good as a rejection.
+                // It certainly did not happen, like a rejected commit.
                 Err(_) => {
                     history.rejected.insert(meta.id);
                 }
@@ -273,7 +274,7 @@ impl Process {
         self.commit(&meta, inputs.map(remove).to_vec(), guard).await;
     }
 
-    /// A block without rows and without any guard: only the state machine protects it.
+    /// Adds a block without rows and without preconditions: only the state machine protects it.
     async fn import(&self) {
         let meta = self.new_block(0);
         self.commit(&meta, vec![], vec![]).await;
@@ -305,7 +306,7 @@ impl Process {
                         self.world.verify(&self.name, &snapshot, &known);
                     }
                 }
-                // A long sleep: others truncate the log meanwhile.
+                // A long suspension: other processes truncate the log in the meantime.
                 _ => self.world.sleep_up_to(120_000).await,
             }
             self.world.sleep_up_to(1_500).await;
@@ -317,7 +318,7 @@ impl Process {
         let mut collector = Collector::new(self.catalog.clone(), options);
         loop {
             self.world.sleep_up_to(4_000).await;
-            // Failures are the store's; the next round tries again.
+            // Failures are the store's; the next round retries.
             let _ = self.catalog.keep_house().await;
             if self.world.chance(30) {
                 let _ = collector.collect(self.incarnation).await;
@@ -333,7 +334,7 @@ impl Process {
     }
 }
 
-/// One process after another under one name: each may crash or be cut off.
+/// Runs one process after another under one name: each may crash or be disconnected.
 async fn live(world: Arc<World>, name: String) {
     for generation in 0..2 {
         let Some(process) = world.start(&format!("{name}.{generation}")).await else { return };
@@ -341,11 +342,11 @@ async fn live(world: Arc<World>, name: String) {
             (0..ACTORS).map(|_| world.env.spawn("actor", Arc::clone(&process).act())).collect();
         let house = world.chance(70).then(|| world.env.spawn("house", Arc::clone(&process).keep_house()));
         if world.chance(30) {
-            // Wrongly presumed dead: it may be adopted while it goes on.
+            // Wrongly presumed dead: it may be adopted while it runs.
             world.history().dead.insert(process.incarnation);
         }
         match world.env.random_below(3) {
-            // Crash: everything ends where it is, except what is on its way to the store.
+            // Crash: everything stops at once, except requests that are in flight to the store.
             0 if generation == 0 => world.sleep_up_to(60_000).await,
             1 => {
                 world.sleep_up_to(20_000).await;
@@ -398,7 +399,7 @@ async fn scenario(seed: u64) -> Vec<String> {
     trace
 }
 
-/// What becomes of the catalog's objects in the middle of a run.
+/// The damage to the catalog in the middle of a run.
 #[derive(Clone, Copy, Debug)]
 enum Sabotage {
     LoseOne,
@@ -413,7 +414,7 @@ type Copies = Vec<(String, Bytes)>;
 async fn copy_catalog(store: &Store) -> Copies {
     let mut copies = Vec::new();
     for object in store.list("catalog", Intent::catalog()).await.unwrap() {
-        // Objects may go while they are listed.
+        // Objects may be deleted while they are listed.
         if let Ok(bytes) = store.get(&object.path, Intent::catalog()).await {
             copies.push((object.path, bytes));
         }
@@ -456,8 +457,8 @@ async fn sabotage(world: &World, store: &Store, what: Sabotage, yesterday: Copie
     }
 }
 
-/// A run in which the catalog is damaged while everybody works, crashes and collects garbage: no block is
-/// lost that somebody was told of, and a repair brings all of them back.
+/// A run in which the catalog is damaged while processes work, crash and collect garbage: no acknowledged
+/// block is lost, and a repair restores all of them.
 async fn sabotaged(seed: u64, what: Sabotage) {
     let env = Env::simulated(seed, START_NS);
     let plan = if seed.is_multiple_of(2) { FaultPlan::calm() } else { FaultPlan::cloudy() };
@@ -472,7 +473,7 @@ async fn sabotaged(seed: u64, what: Sabotage) {
     let yesterday = copy_catalog(&store).await;
     world.sleep_up_to(120_000).await;
     sabotage(&world, &store, what, yesterday).await;
-    // Processes that cannot start any more try it until they are stopped.
+    // Processes that can no longer start retry until they are stopped.
     env.sleep(Duration::from_secs(600)).await;
     world.stop.store(true, Ordering::Relaxed);
     join(lives).await;
@@ -504,10 +505,10 @@ async fn sabotaged(seed: u64, what: Sabotage) {
     }
 }
 
-/// After the storm: everybody agrees, and nothing is left that nobody needs.
+/// After the faults: all processes agree, and no unneeded object is left.
 async fn finish(world: &Arc<World>) {
     let last = world.start("last").await;
-    // `stop` is set, so open it by hand.
+    // `stop` is set, so the catalog is opened directly.
     assert!(last.is_none());
     let store = Store::from_object_store(world.fault.objects(), world.env.clone(), Default::default());
     let catalog = Catalog::open(store.clone(), world.env.clone(), world.options()).await.unwrap();
@@ -548,7 +549,7 @@ fn run(seed: u64) -> Vec<String> {
     let builder = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let attempt = std::panic::catch_unwind(|| builder().unwrap().block_on(scenario(seed)));
     attempt.unwrap_or_else(|cause| {
-        eprintln!("seed {seed} fails: set ONE_SEED in crates/catalog/tests/simulation.rs to Some({seed})");
+        eprintln!("seed {seed} fails: set ONE_SEED in crates/catalog/tests/it/simulation.rs to Some({seed})");
         std::panic::resume_unwind(cause)
     })
 }
@@ -563,7 +564,7 @@ fn promises_hold_under_faults() {
 }
 
 #[test]
-fn a_damaged_catalog_costs_no_acknowledged_block() {
+fn a_damaged_catalog_loses_no_acknowledged_block() {
     let all = [Sabotage::LoseOne, Sabotage::LoseTail, Sabotage::Empty, Sabotage::Swap, Sabotage::Yesterday];
     for seed in 0..10 {
         let what = all[(seed % 5) as usize];
@@ -589,7 +590,7 @@ fn one_seed_gives_one_trace() {
     }
 }
 
-/// `cargo test -p sandur-catalog --test simulation -- --ignored many`
+/// `cargo test -p sandur-catalog --test it -- --ignored many`
 #[test]
 #[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 fn promises_hold_under_faults_for_many_seeds() {

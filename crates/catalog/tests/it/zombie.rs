@@ -1,6 +1,6 @@
-//! Goal: a process that sleeps at the worst moment loses nothing and deceives nobody. Method: each
-//! moment is arranged by hand: the sleeper is cut off from a store without other faults, or the
-//! objects are put where a garbage collector that is half done would leave them.
+//! Goal: a process that is suspended at the worst moment loses nothing and misleads no other process.
+//! Method: each moment is arranged by hand: the process is disconnected from a store without other
+//! faults, or the objects are put into the state in which a half-finished garbage collection leaves them.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -54,7 +54,7 @@ impl Scene {
         }
     }
 
-    /// As many entries and checkpoints as push the boundary beyond everything before.
+    /// Commits enough entries and checkpoints to move the boundary beyond all earlier ones.
     async fn bury(&self, catalog: &Catalog) {
         for hour in 0..14 {
             catalog
@@ -73,14 +73,14 @@ impl Scene {
     }
 }
 
-/// The entry was written and applied by others, then truncated, all before its author came to look
-/// at the boundary: "number gone" must not be taken for "did not happen".
+/// Other processes applied the entry and truncated it before its author read the boundary: a deleted
+/// number must not be taken for a commit that did not happen.
 #[tokio::test(start_paused = true)]
-async fn a_commit_that_was_truncated_before_its_author_looked_did_happen() {
+async fn a_commit_that_was_truncated_before_its_author_read_it_did_happen() {
     let scene = Scene::new(1).await;
     let (client, sleeper) = scene.open("sleeper").await;
     let (_, other) = scene.open("other").await;
-    // The acknowledgement of the create is slow, and meanwhile the line goes dead.
+    // The acknowledgement of the create is slow, and the connection is cut in the meantime.
     scene.fault.fail_next(Op::Create, &path(2), Fault::Slow(Duration::from_secs(4)));
     let (edits, guard) = scene.flush();
     let (env, writer) = (scene.env.clone(), scene.writer);
@@ -104,15 +104,15 @@ async fn a_commit_that_was_truncated_before_its_author_looked_did_happen() {
     assert_eq!(sleeper.refresh().await.unwrap(), end);
 }
 
-/// The entry is applied by the store minutes later, when its number is long gone.
+/// The store applies the entry minutes later, when its number is long deleted.
 #[tokio::test(start_paused = true)]
-async fn a_write_that_lands_at_a_deleted_number_is_nothing() {
+async fn a_late_write_at_a_deleted_number_has_no_effect() {
     let scene = Scene::new(2).await;
     let (_, slow) = scene.open("slow").await;
     let (_, reader) = scene.open("reader").await;
     let (_, other) = scene.open("other").await;
     scene.fault.fail_next(Op::Create, &path(2), Fault::LateApply(Duration::from_secs(200)));
-    // `slow` reads back, finds nothing, writes again and succeeds; the late copy is still on its way.
+    // `slow` reads back, finds nothing, writes again and succeeds; the late copy is still in flight.
     let (edits, guard) = scene.flush();
     slow.commit(scene.writer, edits, guard).await.unwrap();
     scene.bury(&other).await;
@@ -120,18 +120,19 @@ async fn a_write_that_lands_at_a_deleted_number_is_nothing() {
     scene.env.sleep(Duration::from_secs(300)).await;
     scene.fault.settle().await;
     assert!(other.entry(2).await.unwrap().is_some(), "the copy has landed");
-    // Neither one who is just before that number nor one who opens now is deceived.
+    // Neither a process that is just before that number nor one that opens now is misled.
     assert_eq!(reader.snapshot().number(), 1);
     assert_eq!(reader.refresh().await.unwrap(), other.refresh().await.unwrap());
     assert_eq!(scene.open("fresh").await.1.snapshot(), other.snapshot());
     other.truncate(false).await.unwrap();
-    assert!(other.entry(2).await.unwrap().is_none(), "garbage like any other");
+    assert!(other.entry(2).await.unwrap().is_none(), "collected as garbage");
 }
 
-/// The truncation is half done: one number is deleted and taken by a ghost, the entries after it
-/// are still there. A committer that walks over the ghost ends at a good number with a bad state.
+/// The truncation is half finished: one number is deleted and taken by a ghost, the entries after it
+/// still exist. A commit that follows the log through the ghost would end at a valid number with a wrong
+/// state.
 #[tokio::test(start_paused = true)]
-async fn a_ghost_among_true_entries_does_not_mislead_a_committer() {
+async fn a_ghost_among_valid_entries_does_not_mislead_a_commit() {
     let scene = Scene::new(3).await;
     let (_, sleeper) = scene.open("sleeper").await;
     let (_, other) = scene.open("other").await;
@@ -142,7 +143,7 @@ async fn a_ghost_among_true_entries_does_not_mislead_a_committer() {
         entries.push(store.get(&path(number), Intent::catalog()).await.unwrap());
     }
     scene.bury(&other).await;
-    // Back to where the collector had only deleted number 2.
+    // Back to the state in which the collector had deleted only number 2.
     for (bytes, number) in entries.into_iter().zip(2..).skip(1) {
         store.put(&path(number), bytes, Intent::catalog()).await.unwrap();
     }
@@ -152,7 +153,7 @@ async fn a_ghost_among_true_entries_does_not_mislead_a_committer() {
             Some(_) => break,
         }
     }
-    // The ghost seals the writer: whoever believes it would refuse every flush.
+    // The ghost seals the writer: a process that applied it would refuse every flush.
     store.put(&path(2), ghost(2, scene.writer), Intent::catalog()).await.unwrap();
     let live = Precondition::Live { incarnation: scene.writer };
     let (edits, mut guard) = scene.flush();
@@ -163,7 +164,7 @@ async fn a_ghost_among_true_entries_does_not_mislead_a_committer() {
     assert_eq!(snapshot.block_count(), 6 + 14 + 1);
 }
 
-/// An entry of nobody that seals the writer.
+/// An entry outside of the log that seals the writer.
 fn ghost(number: u64, writer: Id) -> bytes::Bytes {
     let edits = vec![Edit::Seal { incarnation: writer, fence: 0 }];
     let (sequence, author, preconditions) = (1, Id(1), vec![]);
@@ -173,9 +174,9 @@ fn ghost(number: u64, writer: Id) -> bytes::Bytes {
     entry.encode().unwrap().into()
 }
 
-/// A collector that slept advances the boundary to what was right long ago.
+/// A collector that was suspended advances the boundary to a value that was right long ago.
 #[tokio::test(start_paused = true)]
-async fn the_boundary_never_moves_back() {
+async fn the_boundary_never_decreases() {
     let scene = Scene::new(4).await;
     let (_, other) = scene.open("other").await;
     scene.bury(&other).await;
@@ -184,7 +185,7 @@ async fn the_boundary_never_moves_back() {
     scene.add_blocks(&other, 5).await;
     other.checkpoint().await.unwrap();
     let (_, sleeper) = scene.open("sleeper").await;
-    // The update of the sleeper is applied a minute after it was sent, and its line is dead till then.
+    // The update is applied a minute after it was sent, and its sender is disconnected until then.
     scene.fault.fail_next(Op::Update, "catalog/boundary", Fault::LateApply(Duration::from_secs(60)));
     let stuck = scene.env.spawn("truncate", async move { sleeper.truncate(false).await });
     scene.env.sleep(Duration::from_millis(1)).await;
@@ -199,14 +200,14 @@ async fn the_boundary_never_moves_back() {
     assert!(fresh.describe().boundary >= advanced, "{} {advanced}", fresh.describe().boundary);
 }
 
-/// The answer to a commit that ran out of time says that nobody knows; the next commit of the same
-/// process finds out what became of the first one and goes on after it.
+/// A commit that timed out reports an unknown outcome; the next commit of the same process determines
+/// that outcome and continues after it.
 #[tokio::test(start_paused = true)]
-async fn after_an_uncertain_commit_the_next_one_goes_on() {
+async fn the_next_commit_succeeds_after_an_uncertain_one() {
     let scene = Scene::new(5).await;
     let (client, catalog) = scene.open("cut").await;
     for is_applied in [true, false] {
-        // The write arrives after 2 s and is answered after 4 s, if the line is there to begin with.
+        // The write arrives after 2 s and is answered after 4 s, if the process is connected.
         let number = catalog.snapshot().number() + 1;
         match is_applied {
             true => scene.fault.fail_next(Op::Create, &path(number), Fault::Slow(Duration::from_secs(4))),
@@ -219,7 +220,7 @@ async fn after_an_uncertain_commit_the_next_one_goes_on() {
         scene.env.sleep(Duration::from_secs(3)).await;
         client.cut(true);
         let error = commit.join().await.unwrap().unwrap_err();
-        // Without a line nothing was sent: the end of the log is looked for first.
+        // Without a connection nothing was sent: the end of the log is read first.
         assert_eq!(error.outcome_unknown(), is_applied, "{error}");
         client.cut(false);
         let next = block(&scene.env, scene.writer, 6);

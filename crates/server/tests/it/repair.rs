@@ -58,7 +58,7 @@ fn a_lost_catalog_is_refused_and_repaired() {
         entries[..entries.len() - keep].iter().for_each(|path| fs::remove_file(path).unwrap());
         let _ = fs::remove_dir_all(folder.path().join("data/catalog/checkpoints"));
         let refusal = setup.try_start().err().unwrap();
-        assert!(refusal.contains("sandur repair") && refusal.contains("not whole"), "{refusal}");
+        assert!(refusal.contains("sandur repair") && refusal.contains("incomplete"), "{refusal}");
         let (code, text) = sandur(&["check", "--store", &store]);
         assert!(code == Some(1) && text.contains("sandur repair") && !text.contains("sound\n"), "{text}");
         let before = self::entries(folder.path());

@@ -1,4 +1,4 @@
-//! Stores, blocks and short forms for the catalog's tests.
+//! Stores, blocks and helper functions for the catalog's tests.
 
 use std::sync::Arc;
 
@@ -47,13 +47,13 @@ pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {
     }
 }
 
-/// The object of a block without rows, as its maker writes it: it says how far the log was read. The size
-/// becomes that of the object.
+/// Returns the object of a block without rows, as its maker writes it, with the position in the log that
+/// it had read. Sets the size in `meta` to that of the object.
 pub fn object(meta: &mut BlockMeta, seen: LogPosition) -> Bytes {
     merged_object(meta, seen, Vec::new())
 }
 
-/// As [`object`], of a block that was merged from others.
+/// Like [`object`], for a block that was merged from others.
 pub fn merged_object(meta: &mut BlockMeta, seen: LogPosition, inputs: Vec<Id>) -> Bytes {
     let mut options = BlockOptions::new(meta.dataset.tenant.clone(), meta.window, meta.level);
     options.origin = BlockOrigin { seen, inputs, ..BlockOrigin::default() };
@@ -64,10 +64,10 @@ pub fn merged_object(meta: &mut BlockMeta, seen: LogPosition, inputs: Vec<Id>) -
     bytes
 }
 
-/// An entry as programs of before the chain wrote it.
+/// Returns an entry as written by programs from before the chain.
 pub fn version_1(entry: &Entry) -> Bytes {
     let mut bytes = entry.encode().expect("a valid entry");
-    // Number, session and base stand before the checksum of the entry before.
+    // The checksum of the entry before follows number, session and base.
     let at = 12 + 8 + 16 + 8;
     bytes.drain(at..at + 8);
     bytes[4] = 1;
