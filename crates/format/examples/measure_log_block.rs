@@ -1,10 +1,11 @@
-//! Measures the writer, the readers and the filters on packs of Loki push requests, as the measuring
-//! program of the project makes them (`gen-logs`): speeds per thread and bytes by part.
+//! Measures the writer, the readers and the filters on packs of Loki push requests, as made by the
+//! project's load generator (`gen-logs`): speed per thread and bytes per part.
 //!
 //! `cargo run --release -p sandur-format --example measure_log_block -- DATA-FOLDER`, then optionally
-//! `--zstd LEVEL` and `--hours N` (a block for every N hours).
+//! `--zstd LEVEL` and `--hours N` (one block per N hours).
 //!
-//! A pack is frames of: payload length (u32), items (u32), raw bytes (u64), newest timestamp (i64), payload.
+//! A pack is a sequence of frames: payload length (u32), items (u32), raw bytes (u64), newest timestamp
+//! (i64), payload.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ fn main() -> Result<()> {
     measure_pruning(&clock, &blocks, &footers)
 }
 
-/// Processor time of this thread where the kernel tells it, else the time on the wall: other work on the
+/// Processor time of this thread where the kernel reports it, else wall-clock time: other work on the
 /// machine must not count.
 struct Clock(Env);
 
@@ -107,7 +108,7 @@ fn read_packs(folder: &Path) -> Result<Vec<LogBatch>> {
     Ok(batches)
 }
 
-/// A field of a protobuf message: number, varint value or position and length of its bytes.
+/// Reads a field of a protobuf message: number, varint value, or position and length of its bytes.
 fn field(bytes: &[u8], at: &mut usize) -> (u64, u64, Span) {
     let tag = varint(bytes, at);
     let value = varint(bytes, at);
@@ -214,7 +215,7 @@ fn measure_wal(clock: &Clock, batches: &[LogBatch]) -> Result<()> {
     Ok(())
 }
 
-/// All rows in the order of a block.
+/// All rows in block order.
 struct Rows<'a> {
     batches: &'a [LogBatch],
     streams: Vec<Arc<Labels>>,
@@ -337,7 +338,7 @@ fn measure_readers(clock: &Clock, blocks: &[(BlockSummary, Bytes)]) -> Result<Ve
     Ok(footers)
 }
 
-/// Searches all lines twice: over their pieces, and put together.
+/// Searches all lines twice: in their pieces, and in assembled lines.
 fn measure_search(clock: &Clock, raw: u64, footer: &Footer, block: &Bytes, needle: &str) -> Result<()> {
     let cut = |range: std::ops::Range<u64>| block.slice(range.start as usize..range.end as usize);
     let test = contains(needle.as_bytes())?;
@@ -372,7 +373,8 @@ fn measure_search(clock: &Clock, raw: u64, footer: &Footer, block: &Bytes, needl
     Ok(())
 }
 
-/// The automaton that looks for a needle: its state is how much of the needle was read last.
+/// Returns the automaton that searches for a needle; its state is the number of needle bytes that were
+/// matched last.
 fn contains(needle: &[u8]) -> Result<LineAutomaton> {
     let next = |count: usize, byte: u8| -> AutomatonState {
         let seen = [&needle[..count], &[byte]].concat();
@@ -386,7 +388,7 @@ fn contains(needle: &[u8]) -> Result<LineAutomaton> {
     Ok(LineAutomaton::new(AutomatonParts { classes, next: table, passes_at_end, start: 2 })?)
 }
 
-/// The expensive parts of the writer alone, on pages of 2 MiB.
+/// Measures the expensive parts of the writer separately, on pages of 2 MiB.
 fn measure_parts(clock: &Clock, rows: &Rows<'_>, zstd_level: i32) {
     let mut text = Vec::new();
     for row in &rows.order {

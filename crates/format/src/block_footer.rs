@@ -1,4 +1,4 @@
-//! The footer of a block whose signal is not known before: for tools that look at whatever a store holds.
+//! The footer of a block of unknown signal, for tools that read any block in a store.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use crate::block::{BlockIndex, PART_FOOTER};
 use crate::error::Error;
 use crate::{log_block, sample_block};
 
-/// The footer of a block of either signal, told apart by the last bytes of the object.
+/// The footer of a block of either signal, which the last bytes of the object determine.
 #[derive(Debug)]
 pub enum BlockFooter {
-    /// Of a block of logs.
+    /// A block of logs.
     Logs(Box<log_block::Footer>),
-    /// Of a block of samples.
+    /// A block of samples.
     Metrics(Box<sample_block::Footer>),
 }
 
 impl BlockFooter {
-    /// Where the footer (with its trailer) of an object of `size` bytes is, from the object's last bytes:
-    /// at least [`TRAILER_LEN`](crate::block::TRAILER_LEN) of them.
+    /// Returns the range of the footer with its trailer in an object of `size` bytes, from the object's
+    /// last bytes: at least [`TRAILER_LEN`](crate::block::TRAILER_LEN) of them.
     pub fn locate(tail: &[u8], size: u64) -> Result<Range<u64>, Error> {
         match log_block::Footer::locate(tail, size) {
             Err(Error::Magic { .. }) => {
@@ -29,7 +29,8 @@ impl BlockFooter {
         }
     }
 
-    /// Decodes a footer from its bytes, trailer included: the object from its footer offset to its end.
+    /// Decodes a footer from its bytes, including the trailer: the object from its footer offset to its
+    /// end.
     pub fn open(bytes: Bytes) -> Result<Self, Error> {
         let size = bytes.len() as u64;
         match log_block::Footer::open(bytes.clone()) {
@@ -41,7 +42,7 @@ impl BlockFooter {
         }
     }
 
-    /// What footers of both signals tell.
+    /// Returns the common part of the footers of both signals.
     pub fn index(&self) -> &dyn BlockIndex {
         match self {
             Self::Logs(footer) => &**footer,
@@ -50,7 +51,7 @@ impl BlockFooter {
     }
 }
 
-/// A magic that is of no signal is not to be compared with that of the last one that was tried.
+/// Replaces an error about one signal's magic, because the bytes match the magic of no signal.
 fn unknown(error: Error, size: u64) -> Error {
     match error {
         Error::Magic { found, .. } => {
@@ -70,7 +71,7 @@ mod tests {
     const SAMPLES: &[u8] = include_bytes!("../fixtures/sample-block-v5.bin");
 
     #[test]
-    fn the_last_bytes_tell_the_signal() {
+    fn the_last_bytes_determine_the_signal() {
         for (bytes, signal) in [(LOGS, Signal::Logs), (SAMPLES, Signal::Metrics)] {
             let range = BlockFooter::locate(bytes, bytes.len() as u64).unwrap();
             let mut footer = bytes[range.start as usize..].to_vec();

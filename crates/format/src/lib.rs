@@ -1,26 +1,26 @@
-//! The byte layouts of WAL segments, log blocks and catalog entries, and the codecs they are made of.
+//! The byte layouts of WAL segments, blocks and catalog entries, and the codecs that they consist of.
 //!
-//! **What it is.** Pure functions between rows and bytes, and the hot path of the whole product: every
-//! line goes once through [`wal_segment`] and at least once through [`log_block::BlockWriter`]. Each
-//! format has a page in `docs/formats/`, a version, checksums, and a fixture in `fixtures/` that every
-//! later version must still read.
+//! **What it is.** Pure functions between rows and bytes, and the hot path of the product: every line
+//! passes once through [`wal_segment`] and at least once through [`log_block::BlockWriter`]. Each format
+//! has a page in `docs/formats/`, a version, checksums, and a fixture in `fixtures/` that every later
+//! version must still read.
 //!
-//! **What it is not.** No I/O, no async, no clock, no policy: it does not know what an object is called,
-//! who reads it, when a block is written or what is cached. It parses no wire protocol.
+//! **What it is not.** No I/O, no async, no clock, no policy: the crate does not know the names of
+//! objects, their readers, when a block is written, or what is cached. It parses no wire protocol.
 //!
-//! **Life of a call.** A batch becomes a [`wal_segment::Record`], records become a frame, a frame is
-//! made durable by the caller. Later its rows, sorted, go through [`log_block::BlockWriter::push_row`]; the
-//! writer cuts pages, compresses lines, packs the narrow columns, builds filters ([`needle`]) and counts,
-//! and hands out bytes group by group. A query opens the [`log_block::Footer`], selects streams and
-//! pages, asks the filters, and decodes the pages that are left, columns first and lines last.
+//! **Life of a call.** A batch becomes a [`wal_segment::Record`], records become a frame, and the caller
+//! makes the frame durable. Later its rows, sorted, pass through [`log_block::BlockWriter::push_row`].
+//! The writer cuts pages, compresses lines, packs the narrow columns, builds filters ([`needle`]) and
+//! counts, and returns bytes group by group. A query opens the [`log_block::Footer`], selects streams and
+//! pages, applies the filters, and decodes the remaining pages, columns first and lines last.
 //!
-//! **Invariants.** Hostile bytes never panic and never take more memory than a stated bound: every length
-//! is checked before memory is taken, and errors name the part, its offset in the object, what was
-//! expected and what was found. Integers on disk have fixed widths or are LEB128; never `usize`. A
-//! checksum is compared before its bytes are believed. A filter never rules out a page that holds the
-//! needle. The keys of filters and the order of streams are part of the format.
+//! **Invariants.** Hostile bytes never cause a panic and never take more memory than a stated bound:
+//! every length is checked before memory is reserved, and errors name the part, its offset in the object,
+//! the expected and the found value. Integers on disk have fixed widths or are LEB128; never `usize`. A
+//! checksum is verified before its bytes are used. A filter never rules out a page that holds the needle.
+//! The keys of filters and the order of streams are part of the format.
 //!
-//! A block of samples, written and read:
+//! Writing and reading a block of samples:
 //!
 //! ```
 //! use bytes::Bytes;

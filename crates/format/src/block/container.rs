@@ -1,9 +1,10 @@
-//! The container that blocks of every signal share: header, pieces with checksums, a footer of sections that
-//! can be decoded apart, a trailer of fixed length.
+//! The container of blocks of every signal: header, pieces with checksums, a footer of sections that can
+//! be decoded separately, a trailer of fixed length.
 //!
-//! Layout of the footer: number of sections (u8); per section id (u8), codec (u8, 0 = as is, 1 = zstd),
+//! Layout of the footer: number of sections (u8); per section id (u8), codec (u8, 0 = stored, 1 = zstd),
 //! stored length and plain length (LEB128); the sections. Then the trailer: footer offset (u64), footer
-//! length (u32), crc32c of the footer, version (u16), two zero bytes, crc32c of the trailer so far, magic.
+//! length (u32), crc32c of the footer, version (u16), two zero bytes, crc32c of the trailer so far,
+//! magic.
 
 use std::ops::Range;
 
@@ -19,27 +20,27 @@ pub const HEADER_LEN: u64 = 8;
 pub const TRAILER_LEN: usize = 28;
 /// Most plain bytes of a footer section.
 pub(crate) const SECTION_BYTES_MAX: usize = 1 << 30;
-/// Errors name parts by these.
+/// Name of the header in errors.
 pub(crate) const PART_HEADER: &str = "block header";
-/// Footer and trailer.
+/// Name of footer and trailer in errors.
 pub(crate) const PART_FOOTER: &str = "block footer";
 
-/// What tells the blocks of a signal from others.
+/// The properties of the blocks of one signal that differ from those of other signals.
 pub(crate) struct Layout {
     /// First bytes of a block.
     pub(crate) header_magic: [u8; 4],
     /// Last bytes of a block.
     pub(crate) trailer_magic: [u8; 4],
-    /// The version that is written; this one and all before it are read.
+    /// The version that is written; this one and all earlier ones are read.
     pub(crate) version: u16,
-    /// Ids and names of the sections, in the order in which they are written.
+    /// Ids and names of the sections, in the order in which they are stored.
     pub(crate) sections: &'static [(u8, &'static str)],
 }
 
-/// A section of a footer, for people who inspect blocks.
+/// A section of a footer, for tools that inspect blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// Its name.
+    /// Name of the section.
     pub name: &'static str,
     /// Bytes in the object.
     pub stored_bytes: u32,
@@ -48,7 +49,7 @@ pub struct SectionInfo {
 }
 
 impl Layout {
-    /// The header of a block.
+    /// Returns the header of a block.
     pub(crate) fn header(&self) -> Vec<u8> {
         let mut header = self.header_magic.to_vec();
         header.extend_from_slice(&self.version.to_le_bytes());
@@ -56,7 +57,7 @@ impl Layout {
         header
     }
 
-    /// Compares the first bytes of a block.
+    /// Checks the first bytes of a block.
     pub(crate) fn check_header(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut reader = Reader::new(PART_HEADER, 0, bytes);
         reader.magic(self.header_magic)?;
@@ -68,7 +69,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Where the footer (with its trailer) of an object of `size` bytes is, from the object's last bytes.
+    /// Returns the range of the footer with its trailer in an object of `size` bytes, from the object's
+    /// last bytes.
     pub(crate) fn locate(&self, tail: &[u8], size: u64) -> Result<Range<u64>, Error> {
         let trailer = self.trailer(tail, size)?;
         let end = trailer.footer.offset.checked_add(u64::from(trailer.footer.len) + TRAILER_LEN as u64);
@@ -80,7 +82,7 @@ impl Layout {
         Ok(trailer.footer.offset..size)
     }
 
-    /// The sections of a footer, given its bytes with the trailer, and what the trailer says.
+    /// Opens the sections of a footer, given its bytes with the trailer, and returns the decoded trailer.
     pub(crate) fn open<'a>(
         &self,
         bytes: &Bytes,
@@ -93,7 +95,7 @@ impl Layout {
         Ok((trailer, sections))
     }
 
-    /// Reads the trailer at the end of `tail`, which is the end of something of `size` bytes.
+    /// Reads the trailer at the end of `tail`, which is the end of `size` bytes.
     fn trailer(&self, tail: &[u8], size: u64) -> Result<Trailer, Error> {
         let at = tail.len().saturating_sub(TRAILER_LEN);
         let base = size.saturating_sub((tail.len() - at) as u64);
@@ -112,7 +114,7 @@ impl Layout {
         Ok(Trailer { footer, version })
     }
 
-    /// The bytes of a footer and its trailer that stand at `offset`; `put` appends the plain bytes of a
+    /// Returns the bytes of a footer and its trailer for `offset`; `put` appends the plain bytes of a
     /// section.
     pub(crate) fn put_footer(
         &self,
@@ -162,7 +164,7 @@ impl Layout {
     }
 }
 
-/// What a trailer says.
+/// A decoded trailer.
 pub(crate) struct Trailer {
     /// The footer without the trailer.
     pub(crate) footer: Piece,
@@ -201,7 +203,7 @@ impl<'a> Sections<'a> {
         Ok(Self { body, base, entries, infos })
     }
 
-    /// The plain bytes of a section, and where it begins in the object.
+    /// Returns the plain bytes of a section, and its offset in the object.
     pub(crate) fn take(&mut self, wanted: u8) -> Result<(Bytes, u64), Error> {
         let entry = self.entries.iter().find(|(id, ..)| *id == wanted);
         let Some((_, codec, range, plain)) = entry else {

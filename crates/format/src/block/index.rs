@@ -1,4 +1,5 @@
-//! What the footers of blocks of every signal have in common: what the block is, and where its pieces are.
+//! The common part of the footers of all signals: the properties of the block, and the ranges of its
+//! pieces.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -12,64 +13,67 @@ use super::{BlockInfo, BlockOrigin, Layout, SectionInfo};
 use crate::codec::Piece;
 use crate::error::Error;
 
-/// The section that footers of every signal have, by its id.
+/// Id of the section that footers of every signal have.
 const META: u8 = 1;
 
 /// The decoded footer of a block of any signal.
 pub trait BlockIndex: Debug + Send + Sync + 'static {
-    /// Where the footer (with its trailer) of an object of `size` bytes is, from the object's last bytes:
-    /// at least [`TRAILER_LEN`](super::TRAILER_LEN) of them. For tools that have no catalog entry at hand.
+    /// Returns the range of the footer with its trailer in an object of `size` bytes, from the object's
+    /// last bytes: at least [`TRAILER_LEN`](super::TRAILER_LEN) of them. For tools without a catalog
+    /// entry of the block.
     fn locate(tail: &[u8], size: u64) -> Result<Range<u64>, Error>
     where
         Self: Sized;
 
-    /// Decodes a footer from its bytes, trailer included: the object from its footer offset to its end.
+    /// Decodes a footer from its bytes, including the trailer: the object from its footer offset to its
+    /// end.
     fn open(bytes: Bytes) -> Result<Self, Error>
     where
         Self: Sized;
 
-    /// Compares the first bytes of a block of this signal.
+    /// Checks the first bytes of a block of this signal.
     fn check_header(&self, bytes: &[u8]) -> Result<(), Error>;
 
-    /// The kind of data that the block holds.
+    /// Returns the kind of data that the block holds.
     fn signal(&self) -> Signal;
 
-    /// What is the same in footers of every signal.
+    /// Returns the part that footers of every signal have.
     fn base(&self) -> &IndexBase;
 
-    /// Number of series (of streams, in a block of logs).
+    /// Returns the number of series (of streams, in a block of logs).
     fn series_count(&self) -> usize;
 
-    /// Number of pages.
+    /// Returns the number of pages.
     fn page_count(&self) -> usize;
 
-    /// Every piece of the object before the footer with its name: all that a checking tool must read.
+    /// Returns every piece of the object before the footer with its name; a checking tool reads all of
+    /// them.
     fn pieces(&self) -> Vec<(&'static str, Piece)>;
 
-    /// Bytes held in memory, label sets included.
+    /// Returns the bytes held in memory, including label sets.
     fn memory_bytes(&self) -> u64;
 
-    /// What the block is.
+    /// Returns the properties of the block.
     fn info(&self) -> &BlockInfo {
         &self.base().info
     }
 
-    /// Where the footer begins in its object.
+    /// Returns the footer's offset in its object.
     fn offset(&self) -> u64 {
         self.base().offset
     }
 
-    /// Bytes of the object.
+    /// Returns the number of bytes of the object.
     fn object_bytes(&self) -> u64 {
         self.base().offset + u64::from(self.base().stored_bytes)
     }
 
-    /// What the block was made from; `None` in blocks of logs of before version 4.
+    /// Returns the origin of the block; `None` in blocks of logs from before version 4.
     fn origin(&self) -> Option<&BlockOrigin> {
         self.base().origin.as_ref()
     }
 
-    /// Sizes of the sections.
+    /// Returns the sizes of the sections.
     fn sections(&self) -> &[SectionInfo] {
         &self.base().sections
     }
@@ -86,7 +90,7 @@ pub struct IndexBase {
 }
 
 impl IndexBase {
-    /// Opens a footer; its sections stay to be read for what is of one signal alone.
+    /// Opens a footer; the caller reads the sections that are specific to a signal.
     pub(crate) fn open<'a>(
         layout: &Layout,
         bytes: &Bytes,
@@ -103,7 +107,7 @@ impl IndexBase {
         &self.info
     }
 
-    /// Reads what the block was made from out of a section.
+    /// Reads the origin of the block from a section.
     pub(crate) fn read_origin(
         &mut self,
         sections: &mut Sections<'_>,
@@ -115,7 +119,8 @@ impl IndexBase {
         Ok(())
     }
 
-    /// Bytes held in memory. Sections that are stored as they are keep the whole footer alive.
+    /// Returns the bytes held in memory. A section that is stored uncompressed keeps the complete footer
+    /// alive.
     pub(crate) fn memory_bytes(&self) -> u64 {
         u64::from(self.stored_bytes)
     }

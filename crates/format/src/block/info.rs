@@ -1,4 +1,4 @@
-//! What a block says of itself in its footer, and what its catalog entry needs of it.
+//! The properties of a block in its footer, and the fields for its catalog entry.
 
 use sandur_model::{TenantId, TimeRange};
 
@@ -7,49 +7,49 @@ use crate::codec::Reader;
 use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::error::Error;
 
-/// What a block is and how much it holds.
+/// The properties of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
     /// Version of the format.
     pub version: u16,
-    /// Whose rows they are.
+    /// The owner of the rows.
     pub tenant: TenantId,
-    /// The time window that the block belongs to.
+    /// The time window of the block, in nanoseconds since the epoch.
     pub window: TimeRange,
-    /// How often its rows were compacted.
+    /// Number of times that its rows were compacted.
     pub level: u8,
-    /// Bytes at which pages were closed.
+    /// Plain bytes at which a page was closed.
     pub page_bytes: u32,
-    /// zstd level that it was written with.
+    /// The zstd level that the writer used.
     pub zstd_level: i32,
-    /// First timestamp.
+    /// First timestamp, in nanoseconds since the epoch.
     pub min_ts: i64,
-    /// Last timestamp.
+    /// Last timestamp, inclusive.
     pub max_ts: i64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of all lines, or of timestamps and values.
     pub raw_bytes: u64,
 }
 
-/// What a finished block holds: the fields of its catalog entry.
+/// The properties of a finished block: the fields of its catalog entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSummary {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of all lines, or of timestamps and values.
     pub raw_bytes: u64,
-    /// First timestamp.
+    /// First timestamp, in nanoseconds since the epoch.
     pub min_ts: i64,
-    /// Last timestamp.
+    /// Last timestamp, inclusive.
     pub max_ts: i64,
-    /// Streams or series.
+    /// Number of streams or series.
     pub streams: u32,
-    /// Pages.
+    /// Number of pages.
     pub pages: u32,
-    /// Where the footer begins.
+    /// Offset of the footer in the object.
     pub footer_offset: u64,
-    /// Bytes from there to the end of the object, trailer included.
+    /// Bytes from the footer's offset to the end of the object, including the trailer.
     pub footer_len: u32,
     /// Bytes of the object.
     pub size: u64,

@@ -1,8 +1,8 @@
-//! What blocks of every signal share: container, order of series, and what a block says of itself; and the
-//! table of streams of blocks of logs.
+//! The common parts of blocks of every signal: container, order of series, and properties; and the table
+//! of streams of blocks of logs.
 //!
-//! A stream of logs and a series of metrics are both a label set: here they are series. Blocks of samples
-//! have many more of them and read them by parts: see [`crate::sample_block::index`].
+//! A stream of logs and a series of metrics are both a label set; this module calls both series. Blocks
+//! of samples have many more of them and read them in parts: see [`crate::sample_block::index`].
 
 mod container;
 mod index;

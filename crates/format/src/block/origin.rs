@@ -1,9 +1,10 @@
-//! What a block was made from: enough to know it again when the catalog that named it is lost.
+//! The origin of a block: the information that a repair needs when the catalog entry of the block is
+//! lost.
 //!
-//! It names itself, so that it is not taken for another one that has the same figures. A block that was
-//! merged names its inputs, so that their rows are not counted beside it; and every block
-//! names the place in the catalog's log that its maker had read, so that it is not taken for unneeded in a
-//! catalog that has lost what came after.
+//! The origin holds the block's own id, so that the block is not confused with another one that has the
+//! same properties. A merged block lists its inputs, so that their rows are not counted twice. Every
+//! block holds the position in the catalog's log that its maker had read: a catalog that has lost later
+//! entries then does not take the block for unneeded.
 
 use sandur_base::Id;
 
@@ -13,27 +14,27 @@ use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
 
-/// Most inputs that a footer names.
+/// Most inputs that a footer lists.
 const INPUTS_MAX: usize = 1 << 16;
 
-/// Where a block comes from.
+/// The origin of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockOrigin {
-    /// The block itself; 0 when it does not say: in blocks of logs of before version 5, of samples of before
-    /// version 7.
+    /// The id of the block itself; 0 when it is not recorded: in blocks of logs from before version 5,
+    /// and of samples from before version 7.
     pub block: Id,
-    /// How far its maker had read the catalog's log when it began.
+    /// The position in the catalog's log that its maker had read when it began.
     pub seen: LogPosition,
-    /// It holds no line of a delete request that was started by an entry up to this number.
+    /// The block holds no line of a delete request that was started by an entry up to this number.
     pub deletes_through: u64,
-    /// The blocks whose rows it holds instead of them; none for a block from a flush.
+    /// The blocks whose rows this block replaces; empty for a block from a flush.
     pub inputs: Vec<Id>,
-    /// The place in the order of writing of the last of its inputs; 0 when it has none or theirs is not
-    /// known, and in blocks of logs. Blocks of samples tell it.
+    /// The place in the order of writing of its last input; 0 when it has no inputs, when their places
+    /// are not known, and in blocks of logs. Only blocks of samples store it.
     pub place: u64,
 }
 
-/// What an origin tells beside what all do.
+/// The optional fields of an encoded origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OriginParts {
     /// The place in the order of writing.
@@ -43,8 +44,9 @@ pub(crate) struct OriginParts {
 }
 
 impl BlockOrigin {
-    /// The place of a block of samples whose catalog is lost: one that comes from a flush stands behind all
-    /// that its maker had seen. What was merged before places were known stands before all that have one.
+    /// Returns the assumed place of a block of samples whose catalog entry is lost. A block from a flush
+    /// is after all entries that its maker had seen. A merge from before places were recorded is before
+    /// all blocks that have one.
     pub fn assumed_place(&self) -> u64 {
         match (self.place, self.inputs.is_empty()) {
             (0, true) => WritePlace::after(self.seen.number).0,
@@ -52,13 +54,13 @@ impl BlockOrigin {
         }
     }
 
-    /// As blocks of logs tell it.
+    /// Appends the form of blocks of logs.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         self.put_shared(out);
         out.extend_from_slice(&self.block.to_bytes());
     }
 
-    /// As blocks of samples tell it: with the place.
+    /// Appends the form of blocks of samples, which has the place.
     pub(crate) fn put_placed(&self, out: &mut Vec<u8>) {
         self.put_shared(out);
         put_varint(out, self.place);

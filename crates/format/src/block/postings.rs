@@ -2,11 +2,11 @@
 //! that have the label at all.
 //!
 //! Layout: per label name in order of the stream table: bit-packed lengths of the sets (presence first,
-//! then one per value); then all sets one after the other. A set is a serialized roaring bitmap (the
-//! portable format), or four bytes: the ordinal of its only member.
+//! then one per value); then all sets, concatenated. A set is a serialized roaring bitmap (the portable
+//! format), or four bytes: the ordinal of its only member.
 //!
-//! Lengths are known without decoding a set, so the cheapest matchers go first and expensive ones only
-//! see what is left.
+//! Lengths are known without decoding a set, so the cheapest matchers are applied first and expensive
+//! ones see only the remaining streams.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -24,11 +24,11 @@ use crate::error::Error;
 /// A set with a single member is stored as its ordinal.
 const SINGLE: usize = 4;
 
-/// The sets of a block, decoded one by one.
+/// The sets of a block, decoded on demand.
 #[derive(Clone, Debug)]
 pub(crate) struct Postings {
     bytes: Bytes,
-    /// Per label name: where its sets begin and end; one more than there are sets.
+    /// Per label name: the bounds of its sets; one more than there are sets.
     starts: Vec<Vec<u32>>,
 }
 
@@ -79,7 +79,7 @@ impl Postings {
         starts[id as usize] as usize..starts[id as usize + 1] as usize
     }
 
-    /// The streams with value `id` of a column; with id 0 those that have the label at all.
+    /// Returns the streams with value `id` of a column; with id 0 those that have the label at all.
     pub(crate) fn set(&self, column: usize, id: u32, streams: u32) -> Result<RoaringBitmap, Error> {
         let range = self.range(column, id);
         let offset = range.start as u64;
@@ -87,7 +87,7 @@ impl Postings {
     }
 }
 
-/// A set of streams from its bytes, which stand at `offset`.
+/// Decodes a set of streams from its bytes, which are at `offset`.
 pub(crate) fn get_set(bytes: &[u8], offset: u64, streams: u32) -> Result<RoaringBitmap, Error> {
     let malformed = |what| Error::Malformed { part: PART_FOOTER, offset, what };
     let set = match <[u8; SINGLE]>::try_from(bytes) {
@@ -107,12 +107,12 @@ pub(crate) fn put_set(out: &mut Vec<u8>, set: &RoaringBitmap) -> u64 {
     let start = out.len();
     match (set.len(), set.min()) {
         (1, Some(ordinal)) => out.extend_from_slice(&ordinal.to_le_bytes()),
-        _ => set.serialize_into(&mut *out).expect("a vector takes every write"),
+        _ => set.serialize_into(&mut *out).expect("writing to a vector cannot fail"),
     }
     (out.len() - start) as u64
 }
 
-/// The streams whose labels pass all matchers.
+/// Returns the streams whose labels pass all matchers.
 pub(crate) fn select(
     table: &SeriesTable,
     postings: &Postings,
@@ -134,7 +134,7 @@ pub(crate) fn select(
             continue;
         };
         let column = &table.columns()[at];
-        // Reading the sets of all values costs more than looking at each stream that is left.
+        // Reading the sets of all values costs more than checking each remaining stream.
         let few = selected.len() < column.values.len() as u64;
         if few && !matches!(matcher.op(), MatchOp::Equal) {
             retain(&mut selected, column, matcher);
@@ -145,7 +145,7 @@ pub(crate) fn select(
     Ok(selected)
 }
 
-/// A rough count of steps: bytes of the one set for `=`, distinct values for the rest.
+/// Returns a rough number of steps: bytes of the one set for `=`, distinct values for other operators.
 fn cost(table: &SeriesTable, postings: &Postings, matcher: &Matcher) -> usize {
     let Ok(at) = table.columns().binary_search_by(|c| (*c.name).cmp(matcher.name())) else { return 0 };
     let column = &table.columns()[at];
@@ -163,7 +163,7 @@ fn retain(selected: &mut RoaringBitmap, column: &LabelColumn, matcher: &Matcher)
         let value = || if id == 0 { "" } else { &*column.values[id as usize - 1] };
         *known.entry(id).or_insert_with(|| matcher.matches(value()))
     };
-    *selected = RoaringBitmap::from_sorted_iter(selected.iter().filter(passes)).expect("it was sorted");
+    *selected = RoaringBitmap::from_sorted_iter(selected.iter().filter(passes)).expect("sorted");
 }
 
 fn narrow(
@@ -176,7 +176,7 @@ fn narrow(
     let set_of = |id: u32| postings.set(at, id, streams);
     let without_label = matcher.matches_empty();
     match (matcher.op(), column.id_of(matcher.value())) {
-        // `=""` asks for the absence of the label: the general way below.
+        // `=""` requires the absence of the label: the general case below.
         (MatchOp::Equal, id) if !without_label => match id {
             Some(id) => *selected &= set_of(id)?,
             None => selected.clear(),
@@ -190,7 +190,7 @@ fn narrow(
             let ids = 1..=column.values.len() as u32;
             let passes = |id: u32| matcher.matches(&column.values[id as usize - 1]);
             let (passing, failing): (Vec<u32>, Vec<u32>) = ids.partition(|&id| passes(id));
-            // Few sets are read either way: those to keep, or those to take away.
+            // The smaller number of sets is read: either those to keep or those to remove.
             let mut kept = RoaringBitmap::new();
             if passing.len() <= failing.len() {
                 for id in passing {

@@ -1,10 +1,10 @@
-//! The stream table of a block: label sets in columns, and what each stream holds.
+//! The stream table of a block: label sets in columns, and statistics of each stream.
 //!
-//! Layout: number of streams, number of label names; per name, in order: the name, its distinct values
-//! in order (count, then length and text each), per stream a bit-packed id, 0 = the stream lacks the
-//! label. Then per stream, bit packed: first timestamp less the block's, span, rows, line bytes, levels.
+//! Layout: number of streams, number of label names; per name, in order: the name, its distinct values in
+//! order (count, then length and text each), per stream a bit-packed id, 0 = the stream lacks the label.
+//! Then per stream, bit packed: first timestamp minus the block's, span, rows, line bytes, levels.
 //!
-//! Label sets are built when they are first asked for.
+//! Label sets are built when they are first requested.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -18,14 +18,14 @@ use crate::codec::reader::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
 
-/// What a stream holds in a block.
+/// Statistics of a stream in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesStats {
     /// First timestamp; [`i64::MAX`] when there are no rows.
     pub min_ts: i64,
     /// Last timestamp; [`i64::MIN`] when there are no rows.
     pub max_ts: i64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of the lines.
     pub bytes: u64,
@@ -45,12 +45,12 @@ pub(crate) struct LabelColumn {
     pub(crate) name: Box<str>,
     /// Distinct values, sorted.
     pub(crate) values: Vec<Box<str>>,
-    /// Per stream: 0 when it lacks the label, else one more than the position of its value.
+    /// Per stream: 0 when it lacks the label, else one more than the index of its value.
     pub(crate) ids: Vec<u32>,
 }
 
 impl LabelColumn {
-    /// The id of a value; `None` when no stream has it.
+    /// Returns the id of a value; `None` when no stream has it.
     pub(crate) fn id_of(&self, value: &str) -> Option<u32> {
         let at = self.values.binary_search_by(|v| (**v).cmp(value)).ok()?;
         Some(at as u32 + 1)
@@ -67,7 +67,7 @@ pub struct SeriesTable {
     labels: Box<[OnceLock<Arc<Labels>>]>,
 }
 
-/// What [`SeriesTable`] keeps of its streams' times.
+/// Returns the first and last timestamp of all streams; `None` when a stream has no rows.
 fn bounds_of(stats: &[SeriesStats]) -> Option<(i64, i64)> {
     let all_have_rows = stats.iter().all(|stream| stream.rows > 0);
     let first = stats.iter().map(|stream| stream.min_ts).min()?;
@@ -81,22 +81,23 @@ impl SeriesTable {
         self.stats.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no streams.
     pub fn is_empty(&self) -> bool {
         self.stats.is_empty()
     }
 
-    /// The label set of a stream.
+    /// Returns the label set of a stream.
     ///
     /// # Panics
-    /// When the ordinal is not below [`SeriesTable::len`]; ordinals of pages are checked when read.
+    /// When the ordinal is not below [`SeriesTable::len`]; ordinals of pages are checked when they are
+    /// read.
     pub fn labels(&self, ordinal: u32) -> Arc<Labels> {
         let built =
             self.labels[ordinal as usize].get_or_init(|| Arc::new(Labels::from_pairs(self.pairs(ordinal))));
         built.clone()
     }
 
-    /// The labels of a stream, by name, without building a set of them.
+    /// Returns the labels of a stream, by name, without building a label set.
     pub fn pairs(&self, ordinal: u32) -> impl Iterator<Item = (&str, &str)> + Clone {
         self.columns.iter().filter_map(move |column| {
             let id = column.ids[ordinal as usize] as usize;
@@ -104,17 +105,17 @@ impl SeriesTable {
         })
     }
 
-    /// What a stream holds.
+    /// Returns the statistics of a stream.
     pub fn stats(&self, ordinal: u32) -> &SeriesStats {
         &self.stats[ordinal as usize]
     }
 
-    /// Names of all labels, sorted.
+    /// Returns the names of all labels, sorted.
     pub fn label_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.columns.iter().map(|column| &*column.name)
     }
 
-    /// Names of the labels that at least one of these streams has, sorted.
+    /// Returns the names of the labels that at least one of these streams has, sorted.
     pub fn label_names_of<'a>(&'a self, streams: &'a RoaringBitmap) -> impl Iterator<Item = &'a str> {
         let are_all = streams.len() == self.len() as u64;
         let present =
@@ -122,25 +123,25 @@ impl SeriesTable {
         self.columns.iter().filter(present).map(|column| &*column.name)
     }
 
-    /// All values of a label, sorted; none when no stream has it.
+    /// Returns all values of a label, sorted; none when no stream has the label.
     pub fn label_values(&self, name: &str) -> impl ExactSizeIterator<Item = &str> {
         let values = self.column(name).map_or(&[][..], |column| &column.values);
         values.iter().map(|value| &**value)
     }
 
-    /// Values of a label among these streams, sorted.
+    /// Returns the values of a label among these streams, sorted.
     pub fn label_values_of(&self, name: &str, streams: &RoaringBitmap) -> Vec<&str> {
         let Some(column) = self.column(name) else { return Vec::new() };
         if streams.len() == self.len() as u64 {
             return column.values.iter().map(|value| &**value).collect();
         }
-        // Values are sorted, and 0 is the absent one.
+        // Values are sorted, and 0 means that the label is absent.
         let mut met = vec![false; column.values.len() + 1];
         streams.iter().for_each(|s| met[column.ids[s as usize] as usize] = true);
         column.values.iter().zip(&met[1..]).filter(|(_, met)| **met).map(|(value, _)| &**value).collect()
     }
 
-    /// Those of the streams that may have rows within a range.
+    /// Returns those of the streams that may have rows within a range.
     pub fn touching(&self, mut streams: RoaringBitmap, range: TimeRange) -> RoaringBitmap {
         if self.bounds.is_some_and(|(first, last)| range.covers(first, last)) {
             return streams;
@@ -149,13 +150,13 @@ impl SeriesTable {
             let stats = self.stats(*ordinal);
             stats.rows == 0 || !range.touches(stats.min_ts, stats.max_ts)
         };
-        // Mostly none are, and adding numbers to a set one by one costs more than looking at them.
+        // Usually few streams are removed, and adding numbers to a set costs more than testing them.
         let gone = RoaringBitmap::from_sorted_iter(streams.iter().filter(outside)).expect("a set is sorted");
         streams -= gone;
         streams
     }
 
-    /// The value of a label of a stream.
+    /// Returns the value of a label of a stream.
     pub fn label(&self, ordinal: u32, name: &str) -> Option<&str> {
         let column = self.column(name)?;
         let id = column.ids[ordinal as usize] as usize;
@@ -171,7 +172,7 @@ impl SeriesTable {
         &self.columns
     }
 
-    /// Bytes held in memory when every label set has been built.
+    /// Returns the bytes held in memory when every label set has been built.
     pub fn memory_bytes(&self) -> u64 {
         let text = |column: &LabelColumn| column.values.iter().map(|v| v.len() + 16).sum::<usize>();
         let per_column = |column: &LabelColumn| (text(column) + column.ids.len() * 4 + 64) as u64;
@@ -200,7 +201,7 @@ impl SeriesTable {
         Self { columns, bounds: bounds_of(&stats), stats, labels }
     }
 
-    /// A table of these columns, sorted by name, each with an id for every one of the streams.
+    /// Returns a table of these columns, which are sorted by name and have an id per stream.
     pub(crate) fn of_columns(columns: Vec<LabelColumn>, stats: Vec<SeriesStats>) -> Self {
         let labels = stats.iter().map(|_| OnceLock::new()).collect();
         Self { columns, bounds: bounds_of(&stats), stats, labels }
@@ -218,7 +219,8 @@ impl SeriesTable {
         let mut column = |value: &dyn Fn(&SeriesStats) -> u64| {
             put_packed(out, &self.stats.iter().map(value).collect::<Vec<_>>());
         };
-        // A stream without rows has no times: any will do, since the reader looks at the rows.
+        // A stream without rows has no times: any value is valid, since the reader checks the number of
+        // rows.
         column(&|s| if s.rows == 0 { 0 } else { s.min_ts.wrapping_sub(first_ts) as u64 });
         column(&|s| if s.rows == 0 { 0 } else { s.max_ts.wrapping_sub(s.min_ts) as u64 });
         column(&|s| s.rows);

@@ -1,11 +1,12 @@
-//! The order in which blocks of samples hold their series: by metric, then by the other labels, and the
-//! buckets of a classic histogram side by side by rising bound.
+//! The order of series in blocks of samples: by metric, then by the other labels, and the buckets of a
+//! classic histogram next to each other by ascending bound.
 //!
-//! Rollups of a series with tags stand directly before it, so that what is made of its points can be written
-//! where they are read. Those of a path need no rule: no other path has its metric.
+//! A rollup of a series with tags is directly before that series, so that a reader of the series' points
+//! can write the rollup without reordering. Rollups of a path need no rule: no other path has its metric.
 //!
 //! Readers that merge blocks and heads series by series need the same order everywhere. It is part of the
-//! format: a query of one metric reads neighbours, and a bucket is coded as its distance from the one below.
+//! format: a query of one metric reads neighbouring series, and a bucket is encoded as the difference
+//! from the one below.
 
 use std::cmp::Ordering;
 
@@ -16,7 +17,7 @@ pub const METRIC_NAME: &str = "__name__";
 /// The label that holds the upper bound of a bucket.
 pub const BOUND_NAME: &str = "le";
 
-/// Compares two label sets, given as pairs by rising names.
+/// Compares two label sets, given as pairs in ascending order of names.
 pub fn compare_series<'a, 'b>(
     a: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     b: impl Iterator<Item = (&'b str, &'b str)> + Clone,
@@ -29,7 +30,8 @@ pub fn compare_series<'a, 'b>(
     })
 }
 
-/// Whether series are ordered beside those that they are rollups of: series with tags are.
+/// Whether a series is a rollup that is ordered next to the series of its points; this holds for series
+/// with tags.
 pub fn is_beside_its_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     let (mut is_tagged, mut is_rollup) = (false, false);
     for (name, _) in pairs {
@@ -39,7 +41,7 @@ pub fn is_beside_its_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>)
     is_tagged && is_rollup
 }
 
-/// Whether a label tells how a series was rolled.
+/// Whether a label describes how a series was rolled up.
 pub fn tells_how_rolled(name: &str) -> bool {
     name == GRAPHITE_ARCHIVE || name == GRAPHITE_ROLLUP
 }
@@ -48,7 +50,7 @@ fn value<'a>((_, value): (&'a str, &'a str)) -> &'a str {
     value
 }
 
-/// By all labels but the metric; nothing where a rollup may be among the two.
+/// Compares all labels but the metric; `None` when one of the two may be a rollup.
 fn compare_rest<'a, 'b>(
     a: impl Iterator<Item = (&'a str, &'a str)>,
     b: impl Iterator<Item = (&'b str, &'b str)>,
@@ -68,7 +70,8 @@ fn compare_rest<'a, 'b>(
     Some(plain.then_with(|| compare_bounds(bound_a, bound_b)))
 }
 
-/// The same where one of the two may be a rollup: one of a series with tags comes directly before it.
+/// Compares two series of which one may be a rollup: a rollup of a series with tags is directly before
+/// it.
 fn compare_rolled<'a, 'b>(
     a: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     b: impl Iterator<Item = (&'b str, &'b str)> + Clone,
@@ -98,7 +101,7 @@ fn compare_pairs<'a, 'b>(
     }
 }
 
-/// Whether a label is neither the metric's name nor a bucket's bound, which is kept.
+/// Whether a label is neither the metric's name nor a bucket's bound; stores the bound.
 fn is_plain<'a>((name, value): (&'a str, &'a str), bound: &mut Option<&'a str>) -> bool {
     if name == BOUND_NAME {
         *bound = Some(value);
@@ -106,7 +109,7 @@ fn is_plain<'a>((name, value): (&'a str, &'a str), bound: &mut Option<&'a str>) 
     name != BOUND_NAME && name != METRIC_NAME
 }
 
-/// Bounds by number; texts that are no numbers come first, and so does the lack of one.
+/// Compares bounds by number. Texts that are not numbers, and absent bounds, come first.
 pub(crate) fn compare_bounds(a: Option<&str>, b: Option<&str>) -> Ordering {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<f64>().ok());
     let by_number = match (number(a), number(b)) {
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_come_by_metric_then_labels_then_bound() {
+    fn series_are_ordered_by_metric_then_labels_then_bound() {
         let sorted: [&[(&str, &str)]; 9] = [
             &[("Upper", "z")],
             &[("a", "1")],
@@ -147,11 +150,12 @@ mod tests {
     const ARCHIVE: (&str, &str) = (GRAPHITE_ARCHIVE, "60");
 
     #[test]
-    fn rollups_of_series_with_tags_stand_before_their_points() {
+    fn rollups_of_series_with_tags_are_before_their_points() {
         let name = ("__name__", "m");
         let rollup = |of| (GRAPHITE_ROLLUP, of);
         let sorted: [&[(&str, &str)]; 12] = [
-            // A rollup of a path, an archive that came from whisper, and what has no more labels.
+            // A rollup of a path, an archive imported from whisper, and a series with a prefix of the
+            // labels.
             &[ARCHIVE, ("__g0__", "m"), name, rollup("count_1s")],
             &[ARCHIVE, TAGGED, name, ("a", "1")],
             &[("__g0__", "m"), name],
@@ -179,7 +183,7 @@ mod tests {
     }
 
     proptest! {
-        /// The order is that of keys, whichever label tells two series apart first.
+        /// The order is total, whichever label differs first.
         #[test]
         fn the_order_is_total(series in prop::collection::vec(prop::collection::vec(0..9usize, 0..6), 3)) {
             let some = [

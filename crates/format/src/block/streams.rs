@@ -1,4 +1,4 @@
-//! Which streams a block of logs holds: their table and the sets of streams by label, decoded whole.
+//! The streams of a block of logs: their table and the sets of streams by label, decoded completely.
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
@@ -21,7 +21,7 @@ pub(crate) struct StreamIndex {
 }
 
 impl StreamIndex {
-    /// Reads its two sections.
+    /// Reads the two sections.
     pub(crate) fn get(sections: &mut Sections<'_>, first_ts: i64) -> Result<Self, Error> {
         let (plain, offset): (Bytes, u64) = sections.take(SERIES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
@@ -31,23 +31,23 @@ impl StreamIndex {
         Ok(Self { table, postings })
     }
 
-    /// The streams by ordinal.
+    /// Returns the streams by ordinal.
     pub(crate) fn table(&self) -> &SeriesTable {
         &self.table
     }
 
-    /// Bytes of the distinct values of a label.
+    /// Returns the bytes of the distinct values of a label.
     pub(crate) fn value_bytes(&self, name: &str) -> usize {
         let column = self.table.column(name);
         column.map_or(0, |column| column.values.iter().map(|value| value.len()).sum())
     }
 
-    /// Ordinals of the streams whose labels pass all matchers.
+    /// Returns the ordinals of the streams whose labels pass all matchers.
     pub(crate) fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
         select(&self.table, &self.postings, matchers)
     }
 
-    /// Bytes held in memory, with the identities of streams, which readers keep beside them.
+    /// Returns the bytes held in memory, including the stream ids that readers keep with them.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let identities = self.table.len() * size_of::<StreamId>();
         self.table.memory_bytes() + self.postings.memory_bytes() + identities as u64

@@ -1,4 +1,4 @@
-//! What the catalog knows of a block, and the block's name in the store.
+//! The metadata of a block in the catalog, and the block's name in the store.
 
 use std::cmp::Reverse;
 
@@ -14,58 +14,58 @@ use crate::error::Error;
 /// seven one-byte varints.
 pub(super) const BLOCK_BYTES_MIN: usize = 32 + 2 + 1 + 32 + 7;
 
-/// A block that exists: everything a query needs to decide whether to open it, and how.
+/// An existing block: all that a query needs to decide whether and how to open it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
     /// The block's id, never reused.
     pub id: Id,
     /// The incarnation that made it.
     pub writer: Id,
-    /// Whose data of which kind it holds.
+    /// The tenant and the kind of its data.
     pub dataset: Dataset,
-    /// How often it was compacted: 0 from a flush, 1 an hour, 2 a day.
+    /// Number of compactions: 0 from a flush, 1 for an hour, 2 for a day.
     pub level: u8,
-    /// The hour or day it belongs to, in nanoseconds since the epoch.
+    /// The hour or day of the block, in nanoseconds since the epoch.
     pub window: TimeRange,
     /// Timestamp of the earliest entry, nanoseconds since the epoch.
     pub min_ts: i64,
     /// Timestamp of the latest entry, nanoseconds since the epoch, inclusive.
     pub max_ts: i64,
-    /// Entries.
+    /// Number of log entries or samples.
     pub rows: u64,
     /// Bytes of lines and structured metadata before compression.
     pub raw_bytes: u64,
     /// Bytes of the object.
     pub size: u64,
-    /// Streams.
+    /// Number of streams or series.
     pub streams: u32,
-    /// Pages.
+    /// Number of pages.
     pub pages: u32,
-    /// Where the footer begins, in bytes from the object's start.
+    /// Offset of the footer, in bytes from the object's start.
     pub footer_offset: u64,
     /// Bytes of the footer.
     pub footer_len: u32,
-    /// The block holds no line of a delete request that was started by an entry up to this number.
-    /// Stored beside the block, not within: see the edits and checkpoint rows that carry it.
+    /// The block holds no line of a delete request that was started by an entry up to this number. Stored
+    /// outside of the encoded block: see the edits and checkpoint rows that hold it.
     pub deletes_through: u64,
-    /// Where the block stands in the order of writing; 0 when it is not known, and of blocks of logs. Stored
-    /// beside the block: see [`WritePlace`](super::WritePlace).
+    /// The block's place in the order of writing; 0 when it is not known, and for blocks of logs. Stored
+    /// outside of the encoded block: see [`WritePlace`](super::WritePlace).
     pub place: u64,
 }
 
 impl BlockMeta {
-    /// The object's name: `blocks/<tenant>/<YYYY-MM-DD of the window's start>/<id>-<writer>`.
+    /// Returns the object's name: `blocks/<tenant>/<YYYY-MM-DD of the window's start>/<id>-<writer>`.
     pub fn path(&self) -> String {
         let day = day_text(self.day());
         format!("blocks/{}/{day}/{}-{}", self.dataset.tenant.path_segment(), self.id, self.writer)
     }
 
-    /// The UTC day of the window's start, in days since the epoch.
+    /// Returns the UTC day of the window's start, in days since the epoch.
     pub fn day(&self) -> i64 {
         day_of(self.window.start)
     }
 
-    /// The description of a block, from the block itself.
+    /// Returns the metadata of a block, from its footer.
     pub fn of(name: BlockName, index: &dyn BlockIndex) -> Self {
         let info = index.info();
         Self {
@@ -91,15 +91,15 @@ impl BlockMeta {
         }
     }
 
-    /// Sorts blocks of one dataset by when their rows were written, those that came first before others.
-    /// Blocks from before there were places come first, among them those that were merged most.
+    /// Returns a key that orders blocks of one dataset by when their rows were written, earliest first.
+    /// Blocks from before places were recorded come first, those with the most merges before others.
     pub fn order_of_writing(&self) -> (u64, Reverse<u8>, Id) {
         let level = if self.place == 0 { self.level } else { 0 };
         (self.place, Reverse(level), self.id)
     }
 
-    /// In what a footer differs from this description: `None` when it is that of the block. Sound bytes of
-    /// another block are no better than damaged ones.
+    /// Returns how a footer differs from this metadata; `None` when it belongs to this block. Valid bytes
+    /// of another block count as damage too.
     pub fn difference(&self, index: &dyn BlockIndex) -> Option<String> {
         let name = BlockName { id: self.id, writer: self.writer };
         let found = Self::of(name, index);
@@ -181,7 +181,7 @@ pub struct BlockName {
 }
 
 impl BlockName {
-    /// Reads `blocks/<tenant>/<day>/<id>-<writer>`; `None` when the path is not of that form.
+    /// Parses `blocks/<tenant>/<day>/<id>-<writer>`; `None` when the path does not have this form.
     pub fn parse(path: &str) -> Option<Self> {
         let mut parts = path.strip_prefix("blocks/")?.split('/');
         let (_tenant, _day, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -193,15 +193,15 @@ impl BlockName {
     }
 }
 
-/// The UTC day of an instant, in days since the epoch.
+/// Returns the UTC day of a timestamp, in days since the epoch.
 pub fn day_of(timestamp_ns: i64) -> i64 {
     timestamp_ns.div_euclid(DAY_NS)
 }
 
-/// A day since the epoch as `YYYY-MM-DD` in the proleptic Gregorian calendar.
+/// Formats a day since the epoch as `YYYY-MM-DD` in the proleptic Gregorian calendar.
 pub fn day_text(day: i64) -> String {
-    // Years are counted from a first of March, so that the leap day is the last of a year; an era
-    // is the 400 years (146,097 days) after which the calendar repeats.
+    // Years begin on 1 March, so that the leap day is the last day of a year; an era is the 400 years
+    // (146,097 days) after which the calendar repeats.
     let shifted = day + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

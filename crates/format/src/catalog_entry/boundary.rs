@@ -1,32 +1,32 @@
-//! The boundary: every catalog number up to and including it may be gone.
+//! The boundary: every catalog entry up to and including this number may be deleted.
 //!
-//! The one object of the catalog that is rewritten. It only grows: it is replaced by a verified
-//! update, which fails when another process has replaced it since it was read.
+//! This object is rewritten, and only grows: it is replaced by a conditional update, which fails when
+//! another process has replaced it since it was read.
 
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
 use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCB", version: 2, newest: 2, name: "boundary" };
-/// The version since which the boundary names the entry by its checksum, too.
+/// The version since which the boundary also holds the checksum of the entry.
 const CHECKSUM_SINCE: u8 = 2;
 
-/// What `catalog/boundary` holds.
+/// The content of `catalog/boundary`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Boundary {
-    /// The last entry that may be gone; a create at or below its number did not happen.
+    /// The last entry that may be deleted; a create at or below its number did not happen.
     pub at: LogPosition,
 }
 
 impl Boundary {
-    /// The object's bytes.
+    /// Returns the object's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = frame::begin(&KIND);
         self.at.encode(&mut out);
         frame::seal(&KIND, out)
     }
 
-    /// Reads a boundary object.
+    /// Decodes a boundary object.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let mut from = frame::open(&KIND, bytes)?;
         let at = match frame::version(bytes) >= CHECKSUM_SINCE {

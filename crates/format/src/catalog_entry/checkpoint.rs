@@ -1,7 +1,7 @@
-//! A checkpoint: the catalog's whole state at one number, as a small root and bounded parts.
+//! A checkpoint: the catalog's complete state at one number, as a small root and bounded parts.
 //!
-//! Parts hold blocks, sorted by tenant, window and id, compressed; the root holds everything else
-//! and each part's length and checksum. Parts are written before the root and belong to it alone.
+//! Parts hold blocks, sorted by tenant, window and id, compressed. The root holds all other state, and
+//! the length and checksum of each part. Parts are written before the root and belong to no other root.
 
 use sandur_base::Id;
 use sandur_model::Dataset;
@@ -21,7 +21,7 @@ const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
 const CHAIN_SINCE: u8 = 3;
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, newest: 3, name: "checkpoint part" };
-/// Of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
+/// Flags of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
 const REMOVED: u8 = 1;
 const CLEAN: u8 = 2;
 const PLACED: u8 = 4;
@@ -30,7 +30,7 @@ const PLACED: u8 = 4;
 pub const PART_ROWS_MAX: usize = 8192;
 /// Most bytes of one part before compression: every row with the longest tenant id and numbers.
 const PART_BYTES_MAX: usize = PART_ROWS_MAX * 384;
-/// Fast, and the parts are mostly random ids anyway.
+/// A fast level: most bytes of the parts are random ids.
 const ZSTD_LEVEL: i32 = 1;
 
 /// A process that registered with the catalog.
@@ -38,24 +38,24 @@ const ZSTD_LEVEL: i32 = 1;
 pub struct Writer {
     /// Id of the process start.
     pub incarnation: Id,
-    /// Where it answers peers.
+    /// The address at which it serves peers.
     pub address: String,
-    /// Host name, for people.
+    /// Host name, for display.
     pub host: String,
-    /// When it started by its own clock, milliseconds since the epoch, for people.
+    /// When it started by its own clock, in milliseconds since the epoch, for display.
     pub started_ms: i64,
-    /// Where its WAL is.
+    /// Kind of storage of its WAL.
     pub wal: WalKind,
     /// First sequence number of its WAL whose rows are not yet in blocks.
     pub floor: u64,
-    /// Sequence number of the fence once it is sealed; its WAL ends before it.
+    /// Sequence number of the fence once it is sealed; its WAL ends before the fence.
     pub fence: Option<u64>,
-    /// Blocks that it made with an id at or below this one can never be added any more.
+    /// Blocks of this writer with an id at or below this one can never be added any more.
     pub orphan_floor: Option<Id>,
 }
 
 impl Writer {
-    /// Whether it is fenced: it can acknowledge nothing any more.
+    /// Whether it is fenced and so can acknowledge nothing any more.
     pub fn is_sealed(&self) -> bool {
         self.fence.is_some()
     }
@@ -66,7 +66,7 @@ impl Writer {
     }
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Its edits are part of the state.
@@ -77,10 +77,10 @@ pub enum Verdict {
     Edit(u16),
 }
 
-/// The memory of a session: what makes writing a transaction twice harmless.
+/// The remembered outcomes of a session, because of which writing a transaction twice has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Largest sequence number that was decided.
+    /// Largest decided sequence number.
     pub last_sequence: u64,
     /// Number of the entry that decided it.
     pub at: u64,
@@ -88,14 +88,14 @@ pub struct Session {
     pub verdicts: Vec<(u64, Verdict)>,
 }
 
-/// One part as the root knows it.
+/// A reference from the root to a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRef {
-    /// Blocks in the part.
+    /// Number of blocks in the part.
     pub rows: u32,
     /// Bytes of the object.
     pub size: u64,
-    /// CRC-32C of the whole object.
+    /// CRC-32C of the complete object.
     pub checksum: u32,
 }
 
@@ -104,7 +104,7 @@ pub struct PartRef {
 pub struct PartRow {
     /// The block.
     pub meta: BlockMeta,
-    /// When it was removed, milliseconds since the epoch by the remover's clock; `None` if it exists.
+    /// When it was removed, in milliseconds since the epoch by the remover's clock; `None` if it exists.
     pub removed_at_ms: Option<i64>,
 }
 
@@ -113,7 +113,7 @@ pub struct PartRow {
 pub struct CheckpointRoot {
     /// The state is the one after this entry.
     pub number: u64,
-    /// Unique id of this checkpoint: its parts are named after it.
+    /// Unique id of this checkpoint, used in the names of its parts.
     pub id: Id,
     /// Registered processes by incarnation.
     pub writers: Vec<Writer>,
@@ -128,7 +128,7 @@ pub struct CheckpointRoot {
 }
 
 impl CheckpointRoot {
-    /// The object's bytes.
+    /// Returns the object's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = frame::begin(&ROOT);
         out.u64(self.number);
@@ -157,7 +157,7 @@ impl CheckpointRoot {
         frame::seal(&ROOT, out)
     }
 
-    /// Reads a root.
+    /// Decodes a root.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let mut from = frame::open(&ROOT, bytes)?;
         let version = frame::version(bytes);
@@ -271,7 +271,7 @@ impl Session {
     }
 }
 
-/// The bytes of a part with these blocks.
+/// Returns the bytes of a part with these blocks.
 pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, Error> {
     bounded(PART.name, "its number of blocks", rows.len(), PART_ROWS_MAX)?;
     let mut raw = Sink::default();
@@ -298,7 +298,7 @@ pub fn encode_part(rows: &[PartRow]) -> Result<Vec<u8>, Error> {
     Ok(frame::seal(&PART, out))
 }
 
-/// Reads a part.
+/// Decodes a part.
 pub fn decode_part(bytes: &[u8]) -> Result<Vec<PartRow>, Error> {
     let mut header = frame::open(&PART, bytes)?;
     let (rows, length) = (header.u32()?, header.u32()?);

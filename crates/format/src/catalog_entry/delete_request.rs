@@ -1,4 +1,4 @@
-//! A request to delete log lines or samples, and how far it has come.
+//! A request to delete log lines or samples, and its progress.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::wire::Sink;
 use crate::codec::Reader;
 use crate::error::Error;
 
-/// Longest query of a delete request in bytes: every open request is in memory of every process and in
-/// every checkpoint.
+/// Most bytes of the query of a delete request: every open request is in the memory of every process and
+/// in every checkpoint.
 pub const DELETE_QUERY_BYTES_MAX: usize = 16 << 10;
 
-/// What shall go: log lines or samples of a tenant, within a time, that a query selects.
+/// The log lines or samples of a tenant to delete: those within a time range that a query selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRequest {
     /// Its id, never reused.
     pub id: Id,
-    /// Whose data of which kind.
+    /// The tenant and the kind of its data.
     pub dataset: Dataset,
-    /// A query in the language of the tenant's clients; the catalog does not read it.
+    /// A query in the tenant's query language; the catalog does not parse it.
     pub query: String,
     /// First timestamp, milliseconds since the epoch.
     pub start_ms: i64,
     /// Last timestamp, milliseconds since the epoch, inclusive.
     pub end_ms: i64,
-    /// When it was made by its author's clock, milliseconds since the epoch.
+    /// When it was made by its author's clock, in milliseconds since the epoch.
     pub created_ms: i64,
 }
 
-/// How far a delete request has come.
+/// The progress of a delete request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteProgress {
     /// Its lines are hidden; it can be cancelled.
@@ -41,12 +41,12 @@ pub enum DeleteProgress {
         /// Number of the entry that started it. A block whose `deletes_through` is at or above it holds
         /// none of its lines.
         at: u64,
-        /// Blocks that might have held lines of it then, for showing progress.
+        /// Blocks that could hold lines of it at that time, to display progress.
         blocks: u64,
     },
-    /// No block holds lines of it.
+    /// No block holds lines of the request.
     Processed {
-        /// When, by its finisher's clock, milliseconds since the epoch, for people.
+        /// When, by its finisher's clock, in milliseconds since the epoch, for display.
         at_ms: i64,
     },
 }
@@ -54,23 +54,23 @@ pub enum DeleteProgress {
 /// A delete request in the catalog's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteRecord {
-    /// What was asked for.
+    /// The request.
     pub request: DeleteRequest,
-    /// How far it has come.
+    /// The progress of the request.
     pub progress: DeleteProgress,
 }
 
 /// The delete requests of one dataset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantDeletes {
-    /// Number of the last entry that changed anything here: grows with every change.
+    /// Number of the last entry that changed any of the requests: grows with every change.
     pub generation: u64,
     /// The requests by id.
     pub requests: BTreeMap<Id, DeleteRecord>,
 }
 
 impl DeleteRequest {
-    /// The timestamps that it names, in nanoseconds.
+    /// Returns the time range in nanoseconds.
     pub fn range(&self) -> TimeRange {
         TimeRange::inclusive(
             self.start_ms.saturating_mul(MILLISECOND_NS),
@@ -111,12 +111,12 @@ impl DeleteRequest {
 }
 
 impl DeleteRecord {
-    /// Whether its lines are hidden: it was not processed yet.
+    /// Whether its lines are hidden: it is not processed yet.
     pub fn is_open(&self) -> bool {
         !matches!(self.progress, DeleteProgress::Processed { .. })
     }
 
-    /// The entry that started it, while it is being processed.
+    /// Returns the number of the entry that started it, while it is being processed.
     pub fn started_at(&self) -> Option<u64> {
         match self.progress {
             DeleteProgress::Started { at, .. } => Some(at),
@@ -150,7 +150,7 @@ impl TenantDeletes {
     pub(super) fn decode(dataset: &Dataset, from: &mut Reader<'_>) -> Result<Self, Error> {
         let generation = from.varint()?;
         let mut requests = BTreeMap::new();
-        // Id, empty query, three times and the state are the least that a request takes.
+        // A request takes at least id, empty query, three times and the state.
         for _ in 0..from.count_of(42)? {
             let id = from.id()?;
             let request = DeleteRequest::decode_rest(id, dataset.clone(), from)?;

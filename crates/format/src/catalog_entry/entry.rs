@@ -1,11 +1,11 @@
-//! One entry of the catalog's log: transactions of one process, each all or nothing.
+//! An entry of the catalog's log: transactions of one process, each applied completely or not at all.
 //!
-//! An entry names its author's session and the catalog number that the session had seen when it
-//! first tried to commit (`base`). Both are part of the state machine: a session's transaction is
-//! applied at most once, however often it is written.
+//! An entry holds its author's session and the catalog number that the session had seen when it first
+//! tried to commit (`base`). The state machine uses both: a session's transaction is applied at most
+//! once, however often it is written.
 //!
-//! Since version 2 an entry names its predecessor by the checksum of its bytes: the log is a chain, and an
-//! entry that was lost, swapped or edited is a break in it.
+//! Since version 2 an entry holds the checksum of its predecessor's bytes. So the log is a chain, and a
+//! lost, swapped or edited entry breaks it.
 
 use sandur_base::Id;
 use sandur_model::Dataset;
@@ -18,7 +18,7 @@ use crate::codec::Reader;
 use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCE", version: 2, newest: 3, name: "catalog entry" };
-/// The version since which entries name their predecessors.
+/// The version since which entries hold the checksum of their predecessor.
 const CHAINED_SINCE: u8 = 2;
 
 /// Most bytes of an entry. Conditional creates are single puts, which stores limit to 5 GiB but
@@ -29,7 +29,7 @@ pub const TRANSACTIONS_MAX: usize = 256;
 /// Longest address or host name in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 1024;
 
-/// Where a writer's WAL segments are.
+/// Storage of a writer's WAL segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalKind {
     /// Files below the local directory that is the store; sequence numbers count frames.
@@ -41,106 +41,107 @@ pub enum WalKind {
 /// A change of the catalog's state. Edits are set operations on unique ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// A process announces itself; without it nothing of it may be acknowledged.
+    /// Registers a process; before this it must not acknowledge any push.
     Register {
         /// Id of the process start.
         incarnation: Id,
-        /// Where it answers peers.
+        /// The address at which it serves peers.
         address: String,
-        /// Host name, for people.
+        /// Host name, for display.
         host: String,
-        /// When it started by its own clock, milliseconds since the epoch, for people.
+        /// When it started by its own clock, in milliseconds since the epoch, for display.
         started_ms: i64,
-        /// Where its WAL is.
+        /// Kind of storage of its WAL.
         wal: WalKind,
     },
-    /// A block exists. Void, with its transaction, when its writer is unknown or its id is at or
-    /// below the writer's orphan floor.
+    /// Adds a block. Void, with its transaction, when its writer is unknown or its id is at or below the
+    /// writer's orphan floor.
     AddBlock(BlockMeta),
-    /// A block is not part of answers any more; its object is deleted after a grace period.
+    /// Removes a block from query results; its object is deleted after a grace period.
     RemoveBlock {
         /// The block.
         id: Id,
-        /// When, by the author's clock, milliseconds since the epoch, for people.
+        /// When, by the author's clock, in milliseconds since the epoch, for display.
         at_ms: i64,
     },
     /// The rows of segments `from..to` are in blocks.
     Floor {
-        /// Whose WAL.
+        /// The incarnation that owns the WAL.
         incarnation: Id,
-        /// The floor before: must be the current one.
+        /// The floor before this edit: must be the current one.
         from: u64,
-        /// The floor after: first sequence number whose rows are not yet in blocks.
+        /// The floor after this edit: first sequence number whose rows are not yet in blocks.
         to: u64,
     },
-    /// The WAL of an incarnation ends before `fence`; what it writes from there on is void.
+    /// The WAL of an incarnation ends before `fence`; frames from `fence` on are void.
     Seal {
         /// The incarnation that is presumed dead.
         incarnation: Id,
         /// Sequence number of the fence object.
         fence: u64,
     },
-    /// A sealed incarnation whose whole WAL is in blocks leaves the catalog.
+    /// Removes a sealed incarnation from the catalog; all of its WAL is in blocks.
     Forget {
         /// The incarnation.
         incarnation: Id,
     },
-    /// Blocks of an incarnation with an id at or below `id` can never be added any more.
+    /// Voids blocks of an incarnation with an id at or below `id`: they can never be added any more.
     OrphanFloor {
-        /// The incarnation whose blocks are meant.
+        /// The incarnation that made the blocks.
         incarnation: Id,
         /// The largest void id.
         id: Id,
     },
-    /// The objects of removed blocks are gone.
+    /// Records that the objects of removed blocks are deleted.
     Deleted {
         /// The blocks.
         ids: Vec<Id>,
     },
-    /// Lines shall go. They are hidden from now on.
+    /// Creates a delete request. Its lines are hidden from now on.
     CreateDelete(DeleteRequest),
-    /// The lines of a delete request are removed from blocks from now on.
+    /// Starts a delete request: its lines are removed from blocks from now on.
     StartDelete {
-        /// Of which dataset.
+        /// The dataset of the request.
         dataset: Dataset,
         /// The request.
         id: Id,
     },
-    /// A delete request is taken back.
+    /// Cancels a delete request.
     CancelDelete {
-        /// Of which dataset.
+        /// The dataset of the request.
         dataset: Dataset,
         /// The request.
         id: Id,
-        /// Also when it was started: some of its lines may be gone for good.
+        /// Whether to cancel it even if it was started: some of its lines may already be deleted.
         started: bool,
     },
-    /// No block holds lines of a delete request any more.
+    /// Finishes a delete request: no block holds lines of it any more.
     FinishDelete {
-        /// Of which dataset.
+        /// The dataset of the request.
         dataset: Dataset,
         /// The request.
         id: Id,
-        /// When, by the author's clock, milliseconds since the epoch, for people.
+        /// When, by the author's clock, in milliseconds since the epoch, for display.
         at_ms: i64,
     },
-    /// Blocks hold no line of the delete requests that were started by entries up to `through`.
+    /// Records that blocks hold no line of the delete requests that were started by entries up to
+    /// `through`.
     BlocksClean {
         /// The blocks.
         ids: Vec<Id>,
-        /// Number of an entry.
+        /// Number of an entry of the log.
         through: u64,
     },
 }
 
-/// What must hold, at the moment of replay, for a transaction to have any effect.
+/// A condition that must hold at the moment of replay for a transaction to have any effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// The WAL floor of an incarnation is exactly `at`.
     FloorIs {
-        /// Whose WAL.
+        /// The incarnation that owns the WAL.
         incarnation: Id,
-        /// The floor.
+        /// The expected floor.
         at: u64,
     },
     /// An incarnation is registered and not sealed.
@@ -162,16 +163,17 @@ pub enum Precondition {
     BlocksPresent(Vec<Id>),
 }
 
-/// Edits that happen together or not at all.
+/// Edits that are applied together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
-    /// With the session the commit id: grows by every transaction of a session, never reused.
+    /// Together with the session it is the commit id; grows with every transaction of a session, never
+    /// reused.
     pub sequence: u64,
     /// The incarnation on whose behalf it is made.
     pub author: Id,
-    /// What must hold.
+    /// The conditions that must hold.
     pub preconditions: Vec<Precondition>,
-    /// What changes then.
+    /// The changes.
     pub edits: Vec<Edit>,
 }
 
@@ -180,19 +182,19 @@ pub struct Transaction {
 pub struct Entry {
     /// Its number, as in its name.
     pub number: u64,
-    /// One opening of the catalog by one process: the owner of the sequence numbers.
+    /// The session, which owns the sequence numbers: one opening of the catalog by one process.
     pub session: Id,
     /// The number that the session had seen when it first tried to write these transactions.
     pub base: u64,
-    /// [`entry_checksum`] of the entry before, as the author read it; 0 when the author could not know it,
-    /// `None` in entries of version 1, which do not name their predecessors.
+    /// [`entry_checksum`] of the entry before, as the author read it; 0 when the author could not know
+    /// it, and `None` in entries of version 1, which do not hold it.
     pub before: Option<u64>,
-    /// The transactions, in order of their sequence numbers.
+    /// The transactions, in ascending order of their sequence numbers.
     pub transactions: Vec<Transaction>,
 }
 
 impl Entry {
-    /// The object's bytes.
+    /// Returns the object's bytes.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         bounded(KIND.name, "its number of transactions", self.transactions.len(), TRANSACTIONS_MAX)?;
         let mut out = frame::begin(&KIND);
@@ -208,7 +210,7 @@ impl Entry {
         Ok(frame::seal(&KIND, out))
     }
 
-    /// Reads an entry.
+    /// Decodes an entry.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let mut from = frame::open(&KIND, bytes)?;
         let (number, session) = (from.u64()?, from.id()?);
@@ -220,7 +222,7 @@ impl Entry {
             true => Some(from.u64()?),
             false => None,
         };
-        // Sequence, author and two counts are the least that a transaction takes.
+        // A transaction takes at least sequence, author and two counts.
         let count = from.count_of(19)?;
         if count > TRANSACTIONS_MAX {
             return Err(from.malformed("there are more transactions than an entry may have"));
@@ -235,7 +237,7 @@ impl Entry {
 }
 
 impl Transaction {
-    /// Bytes that the transaction takes in an entry; an error when it can never be written.
+    /// Returns the bytes that the transaction takes in an entry; an error when it can never be written.
     pub fn encoded_len(&self) -> Result<usize, Error> {
         let mut out = Sink::default();
         self.encode(&mut out)?;
@@ -369,7 +371,7 @@ impl Edit {
         Ok(())
     }
 
-    /// The edits that deletes brought.
+    /// Encodes the edits of delete requests.
     fn encode_of_deletes(&self, out: &mut Sink) -> Result<(), Error> {
         match self {
             Self::CreateDelete(request) => {
@@ -423,7 +425,7 @@ impl Edit {
         })
     }
 
-    /// The edits that deletes brought.
+    /// Decodes the edits of delete requests.
     fn decode_of_deletes(tag: u8, from: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match tag {
             9 => Self::CreateDelete(DeleteRequest::decode(from)?),

@@ -1,6 +1,6 @@
 //! Goal: every object of the catalog survives a round trip, the frozen fixtures of every version stay
-//! readable, and damaged or hostile bytes give errors. Method: one sample of each, random samples,
-//! every single-byte damage, random bytes below a valid frame.
+//! readable, and damaged or hostile bytes cause errors. Method: one sample of each object, random
+//! samples, all single-byte changes, random bodies in a valid frame.
 
 use proptest::prelude::*;
 use sandur_base::Id;
@@ -98,7 +98,7 @@ fn sample_request(n: u64) -> DeleteRequest {
     }
 }
 
-/// Every edit that deletes brought.
+/// All edits of delete requests.
 fn sample_entry_of_deletes() -> Entry {
     let (dataset, id) = (sample_request(0).dataset, sample_request(0).id);
     let edits = vec![
@@ -140,7 +140,7 @@ fn sample_part() -> Vec<PartRow> {
     vec![row(0, None), row(1, Some(1_795_219_200_000)), row(2, None)]
 }
 
-/// Blocks of samples in the order of writing, and one of before there was one.
+/// Blocks of samples with places in the order of writing, and one from before places were recorded.
 fn sample_part_with_places() -> Vec<PartRow> {
     let dataset = Dataset::metrics(TenantId::new("team-a").unwrap());
     let placed = |n: u64, place, removed_at_ms| PartRow {
@@ -170,7 +170,7 @@ fn sample_member() -> Member {
     }
 }
 
-/// Frozen bytes of version 1 as hexadecimal text.
+/// Reads the frozen bytes of a fixture, which are stored as hexadecimal text.
 fn fixture(name: &str) -> Vec<u8> {
     let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -180,7 +180,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn fixtures_of_before_the_chain_are_read() {
+fn fixtures_from_before_the_chain_are_read() {
     let unchained = |entry: Entry| Entry { before: None, ..entry };
     assert_eq!(Entry::decode(&fixture("entry-v1")).unwrap(), unchained(sample_entry()));
     assert_eq!(Entry::decode(&fixture("entry-deletes-v1")).unwrap(), unchained(sample_entry_of_deletes()));
@@ -195,7 +195,7 @@ fn fixtures_of_before_the_chain_are_read() {
 }
 
 #[test]
-fn fixtures_are_written_and_read_the_same() {
+fn fixtures_equal_the_encoded_objects() {
     for (name, entry) in [("entry-v2", sample_entry()), ("entry-deletes-v2", sample_entry_of_deletes())] {
         assert_eq!(entry.encode().unwrap(), fixture(name));
         assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
@@ -210,7 +210,7 @@ fn fixtures_are_written_and_read_the_same() {
     assert_eq!(Member::decode(&fixture("member-v2")).unwrap(), sample_member());
     assert_eq!(sample_position().encode_witness(), fixture("witness-v1"));
     assert_eq!(LogPosition::decode_witness(&fixture("witness-v1")).unwrap(), sample_position());
-    // Compressed bytes may change with the library: only reading is frozen.
+    // Compressed bytes may change with the library: only decoding is frozen.
     for (name, rows) in [
         ("checkpoint-part-v1", sample_part()),
         ("checkpoint-part-deletes-v1", sample_part_with_deletes()),
@@ -222,7 +222,7 @@ fn fixtures_are_written_and_read_the_same() {
 }
 
 #[test]
-fn a_delete_request_names_whole_milliseconds() {
+fn a_delete_request_covers_complete_milliseconds() {
     let request = sample_request(0);
     let range = request.range();
     assert_eq!((range.start, range.end), (1_795_219_200_000_000_000, 1_795_222_800_999_000_001));
@@ -234,7 +234,7 @@ fn a_delete_request_names_whole_milliseconds() {
 }
 
 #[test]
-fn every_damaged_byte_and_every_cut_is_an_error() {
+fn every_damaged_byte_and_every_truncation_is_an_error() {
     let whole = sample_entry().encode().unwrap();
     for at in 0..whole.len() {
         let mut damaged = whole.clone();
@@ -250,10 +250,10 @@ fn every_damaged_byte_and_every_cut_is_an_error() {
     }
 }
 
-/// Metrics raise the version, so that a program that knows nothing of them says so; without metrics nothing
-/// changes (see the fixtures).
+/// Objects that name metrics have a higher version, so that a program without metrics refuses them.
+/// Without metrics nothing changes (see the fixtures).
 #[test]
-fn metrics_are_named_under_a_newer_version() {
+fn objects_with_metrics_have_a_newer_version() {
     let metrics = Dataset::metrics(TenantId::new("team-a").unwrap());
     let block = BlockMeta { dataset: metrics.clone(), ..sample_block(3) };
     let request = DeleteRequest { dataset: metrics.clone(), ..sample_request(3) };
@@ -287,7 +287,7 @@ fn metrics_are_named_under_a_newer_version() {
 }
 
 #[test]
-fn errors_say_what_is_wrong() {
+fn errors_name_the_fault() {
     let entry = sample_entry().encode().unwrap();
     assert!(matches!(Member::decode(&entry), Err(Error::Magic { .. })));
     let kind = Kind { magic: *b"SDCE", version: 4, newest: 4, name: "" };
@@ -341,7 +341,7 @@ proptest! {
         prop_assert_eq!(decode_part(&encode_part(&rows).unwrap()).unwrap(), rows);
     }
 
-    /// The checksum is no defence against an attacker: bodies of random bytes must not panic.
+    /// The checksum does not protect against an attacker: random bodies must not panic.
     #[test]
     fn hostile_bodies_never_panic(
         body in proptest::collection::vec(any::<u8>(), 0..300),
@@ -357,7 +357,8 @@ proptest! {
         let _ = (Boundary::decode(&bytes), Member::decode(&bytes), LogPosition::decode_witness(&bytes));
     }
 
-    /// As above, but most fields are right: one byte of a valid body is changed and resealed.
+    /// Like the test above, but most fields are valid: one byte of a valid body is changed and the
+    /// checksum updated.
     #[test]
     fn damaged_but_resealed_objects_never_panic(at in 12usize..400, value in any::<u8>()) {
         let with_deletes = [sample_entry_of_deletes().encode().unwrap(), sample_root_with_deletes().encode()];

@@ -15,17 +15,17 @@ use crate::error::Error;
 
 pub(super) const HEADER_BYTES: usize = 12;
 
-/// Which object a frame holds.
+/// The kind of object that a frame holds.
 pub(super) struct Kind {
     pub magic: [u8; 4],
-    /// The version that is written while only logs are named: older programs read it.
+    /// The version for objects that name only logs: older programs can read it.
     pub version: u8,
-    /// The version that is written when metrics are named; this one and all before it are read.
+    /// The version for objects that name metrics; this one and all earlier ones are read.
     pub newest: u8,
     pub name: &'static str,
 }
 
-/// A buffer with room for the header, to append the body to.
+/// Returns a buffer with space for the header, to which the body is appended.
 pub(super) fn begin(kind: &Kind) -> Sink {
     let mut bytes = Vec::with_capacity(256);
     bytes.extend_from_slice(&kind.magic);
@@ -45,12 +45,12 @@ pub(super) fn seal(kind: &Kind, writer: Sink) -> Vec<u8> {
     bytes
 }
 
-/// The version of an object whose frame was opened.
+/// Returns the version of an object whose frame was opened.
 pub(super) fn version(bytes: &[u8]) -> u8 {
     bytes[4]
 }
 
-/// A reader of the body, after magic, checksum and version were compared.
+/// Returns a reader of the body, after magic, checksum and version were verified.
 pub(super) fn open<'a>(kind: &Kind, bytes: &'a [u8]) -> Result<Reader<'a>, Error> {
     let mut reader = Reader::new(kind.name, 0, bytes);
     reader.magic(kind.magic)?;

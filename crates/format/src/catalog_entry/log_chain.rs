@@ -1,8 +1,9 @@
-//! How places in the catalog's log are named: by the number of an entry and the checksum of its bytes.
+//! Positions in the catalog's log: the number of an entry and the checksum of its bytes.
 //!
-//! Every entry holds the checksum of the one before, so a checksum stands for the whole log up to there.
-//! What is written beside the log (checkpoints, the boundary, heartbeats, blocks, the witness) names the
-//! place that its author had read: it bears witness that the log was at least as long, and which log it was.
+//! Every entry holds the checksum of the one before, so a checksum identifies the complete log up to its
+//! entry. Objects outside of the log (checkpoints, the boundary, heartbeats, blocks, the witness) hold
+//! the position that their author had read. So they prove that the log was at least this long, and which
+//! log it was.
 
 use std::collections::VecDeque;
 
@@ -15,16 +16,16 @@ use crate::error::Error;
 
 const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, newest: 1, name: "witness" };
 
-/// Checksums of the log's end that a state remembers: two hours of a busy store.
+/// Most checksums of the log's end that a state keeps: two hours of a busy store.
 pub const CHAIN_LENGTH_MAX: usize = 4096;
 
-/// The checksum by which the next entry names this one.
+/// Returns the checksum of an entry, which the next entry holds.
 pub fn entry_checksum(bytes: &[u8]) -> u64 {
-    // 0 means that it is not known.
+    // 0 means that the checksum is not known.
     xxh3_64(bytes).max(1)
 }
 
-/// A place in the log: after an entry.
+/// A position in the log: directly after an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition {
     /// The entry's number; 0 before the first.
@@ -43,14 +44,14 @@ impl LogPosition {
         Ok(Self { number: from.u64()?, checksum: from.u64()? })
     }
 
-    /// The bytes of the object `witness`.
+    /// Returns the bytes of the object `witness`.
     pub fn encode_witness(self) -> Vec<u8> {
         let mut out = frame::begin(&WITNESS);
         self.encode(&mut out);
         frame::seal(&WITNESS, out)
     }
 
-    /// Reads the object `witness`.
+    /// Decodes the object `witness`.
     pub fn decode_witness(bytes: &[u8]) -> Result<Self, Error> {
         let mut from = frame::open(&WITNESS, bytes)?;
         let position = Self::decode(&mut from)?;
@@ -59,13 +60,13 @@ impl LogPosition {
     }
 }
 
-/// The checksums of the last entries up to a place in the log.
+/// The checksums of the last entries up to a position in the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogChain {
-    /// Whether the last entry names its predecessor: then all later ones do.
+    /// Whether the last entry holds the checksum of its predecessor; if so, all later ones do.
     pub linked: bool,
-    /// Checksums of consecutive entries, the last one's last; at most [`CHAIN_LENGTH_MAX`]. Empty when the
-    /// last one's is not known.
+    /// Checksums of consecutive entries, the last entry's last; at most [`CHAIN_LENGTH_MAX`]. Empty when
+    /// the last entry's checksum is not known.
     pub checksums: VecDeque<u64>,
 }
 

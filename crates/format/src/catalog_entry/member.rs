@@ -1,7 +1,7 @@
-//! A member's heartbeat: rewritten every few seconds with a counter that grows.
+//! A member's heartbeat: rewritten every few seconds with a growing counter.
 //!
-//! Observers compare counters with what they saw before and measure silence by their own clock;
-//! no time of the member is ever compared.
+//! Observers compare the counter with the last one they saw and measure silence by their own clock; they
+//! never use a time of the member.
 
 use sandur_base::Id;
 
@@ -11,26 +11,26 @@ use super::log_chain::LogPosition;
 use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCM", version: 2, newest: 2, name: "member" };
-/// The version since which heartbeats say how far their author has read the log.
+/// The version since which heartbeats hold the position in the log that their author has read.
 const SEEN_SINCE: u8 = 2;
 
-/// What `members/<incarnation>` holds.
+/// The content of `members/<incarnation>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The process start that it speaks for.
+    /// The process start that wrote it.
     pub incarnation: Id,
-    /// Grows with every beat.
+    /// Grows with every heartbeat.
     pub counter: u64,
-    /// Where the process answers peers.
+    /// The address at which the process serves peers.
     pub address: String,
-    /// Host name, for people.
+    /// Host name, for display.
     pub host: String,
-    /// How far the process had read the catalog's log.
+    /// The position in the catalog's log that the process had read.
     pub seen: LogPosition,
 }
 
 impl Member {
-    /// The object's bytes.
+    /// Returns the object's bytes.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         bounded(KIND.name, "the length of its address", self.address.len(), NAME_BYTES_MAX)?;
         bounded(KIND.name, "the length of its host name", self.host.len(), NAME_BYTES_MAX)?;
@@ -43,7 +43,7 @@ impl Member {
         Ok(frame::seal(&KIND, out))
     }
 
-    /// Reads a member object.
+    /// Decodes a member object.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let mut from = frame::open(&KIND, bytes)?;
         let (incarnation, counter) = (from.id()?, from.u64()?);

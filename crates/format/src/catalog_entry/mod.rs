@@ -1,12 +1,11 @@
-//! Catalog entries, checkpoints, the boundary object and the member object: which blocks and
-//! writers exist, byte by byte.
+//! The byte layouts of catalog entries, checkpoints, the boundary object and the member object.
 //!
-//! The pages `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes.
-//! This module turns them into values and back; it evaluates nothing (that is `sandur-catalog`).
+//! The pages `docs/formats/catalog-entry.md` and `docs/formats/checkpoint.md` describe the bytes. This
+//! module only converts between bytes and values; `sandur-catalog` interprets them.
 //!
-//! Invariants: every object begins with a magic, a version byte and a CRC-32C of all that follows
-//! it; the checksum is verified before anything else is read. Hostile bytes give a typed error,
-//! never a panic and never an allocation larger than the object justifies. `decode(encode(x)) == x`.
+//! Invariants: every object begins with a magic, a version byte and a CRC-32C of all that follows; the
+//! checksum is verified before any other field is read. Hostile bytes cause a typed error, never a panic
+//! and never an allocation out of proportion to the object. `decode(encode(x)) == x`.
 
 mod block_meta;
 mod boundary;

@@ -1,5 +1,4 @@
-//! What the objects of the catalog are written with. They are read with the [`Reader`] of all formats, which
-//! learns here what a dataset is.
+//! Encodes fields of the catalog's objects, and adds datasets to the [`Reader`] of all formats.
 
 use sandur_base::Id;
 
@@ -9,14 +8,14 @@ use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
 
-/// Before the tenant's name, in the text of a dataset of metrics: no name has a colon.
+/// Prefix of the tenant's name in the text of a dataset of metrics; tenant names cannot contain a colon.
 const METRICS: &str = "metrics:";
 
 /// Appends fields to a buffer.
 #[derive(Default)]
 pub(super) struct Sink {
     pub bytes: Vec<u8>,
-    /// Whether a dataset of metrics was among them, which older programs do not know.
+    /// Whether a dataset of metrics was appended, which older programs do not know.
     pub names_metrics: bool,
 }
 
@@ -54,7 +53,7 @@ impl Sink {
         self.bytes.extend_from_slice(value.as_bytes());
     }
 
-    /// The tenant's name for logs, as before there were metrics.
+    /// Appends a dataset. For logs this is the tenant's name, as before metrics existed.
     pub fn dataset(&mut self, dataset: &Dataset) {
         match dataset.signal {
             Signal::Logs => self.text(dataset.tenant.as_str()),
@@ -67,7 +66,7 @@ impl Sink {
 }
 
 impl Reader<'_> {
-    /// A dataset, as [`Sink::dataset`] writes it.
+    /// Reads a dataset as written by [`Sink::dataset`].
     pub(super) fn dataset(&mut self) -> Result<Dataset, Error> {
         let text = self.text_within("the length of a tenant's name", usize::from(u8::MAX))?;
         let (signal, name) = match text.strip_prefix(METRICS) {

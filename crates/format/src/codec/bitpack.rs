@@ -1,8 +1,8 @@
 //! Bit packing with a frame of reference: blocks of 128 values, each with its own minimum and width.
 //!
-//! A block is: minimum (LEB128), width in bits (one byte, 0 to 64), then the values less the minimum,
-//! `width` bits each, least significant bit first, in `ceil(n * width / 8)` bytes. The last block
-//! holds what is left. The number of values is not stored: the reader knows it.
+//! A block is: minimum (LEB128), width in bits (one byte, 0 to 64), then the values minus the minimum,
+//! `width` bits each, least significant bit first, in `ceil(n * width / 8)` bytes. The last block holds
+//! the remaining values. The number of values is not stored: the reader knows it.
 
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
@@ -43,7 +43,7 @@ fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
 }
 
-/// Reads `count` values and hands each to `sink`. The caller bounds `count`.
+/// Reads `count` values and passes each to `sink`. The caller bounds `count`.
 #[inline]
 pub fn each_packed(reader: &mut Reader<'_>, count: usize, mut sink: impl FnMut(u64)) -> Result<(), Error> {
     let (mut left, mut padded) = (count, PADDED);
@@ -55,7 +55,7 @@ pub fn each_packed(reader: &mut Reader<'_>, count: usize, mut sink: impl FnMut(u
     Ok(())
 }
 
-/// Room for one block at the widest and a load of 16 bytes that begins in its last byte.
+/// Space for one block of the largest width, and a load of 16 bytes that begins in its last byte.
 type Padded = [u8; BLOCK * 8 + 16];
 const PADDED: Padded = [0; BLOCK * 8 + 16];
 
@@ -86,7 +86,7 @@ fn each_of_block(
     Ok(())
 }
 
-/// Up to 57 bits: one load of 8 bytes always holds a whole value.
+/// Unpacks widths up to 57 bits: one load of 8 bytes always holds a complete value.
 #[inline]
 fn unpack_narrow(padded: &Padded, count: usize, width: u32, mut sink: impl FnMut(u64)) {
     let mask = (1u64 << width) - 1;
@@ -110,7 +110,7 @@ fn unpack_wide(padded: &Padded, count: usize, width: u32, mut sink: impl FnMut(u
     }
 }
 
-/// Reads `count` values, each made from its packed form by `make`.
+/// Reads `count` values and converts each with `make`.
 pub fn get_packed<T: Copy + Default>(
     reader: &mut Reader<'_>,
     count: usize,
@@ -119,7 +119,7 @@ pub fn get_packed<T: Copy + Default>(
     bound(reader, count)?;
     let (mut values, mut padded) = (vec![T::default(); count], PADDED);
     for block in values.chunks_mut(BLOCK) {
-        // Slots are filled in order, which is quicker than to append.
+        // Filling slots in order is faster than appending.
         let mut slots = block.iter_mut();
         each_of_block(reader, &mut padded, slots.len(), |value| {
             if let Some(slot) = slots.next() {
@@ -143,8 +143,8 @@ pub fn get_packed_u32(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u32>,
     Ok(values)
 }
 
-/// A block takes at least two bytes, so `count` values cannot be there when fewer are left: checked
-/// before memory is taken for them.
+/// Checks that `count` values can be present before memory is reserved for them: a block takes at least
+/// two bytes.
 fn bound(reader: &Reader<'_>, count: usize) -> Result<(), Error> {
     let needed = count.div_ceil(BLOCK) * 2;
     if needed > reader.remaining() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_without_bytes_allocates_nothing() {
+    fn a_count_without_bytes_allocates_no_memory() {
         assert!(get_packed(&mut Reader::new("test", 0, &[0; 8]), usize::MAX / 8, |v| v).is_err());
     }
 

@@ -1,4 +1,4 @@
-//! Checksums: crc32c (Castagnoli) everywhere, over the bytes as they are stored.
+//! Checksums: crc32c (Castagnoli) for all formats, over the bytes as stored.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::error::Error;
 
 pub use crc32c::{crc32c, crc32c_append};
 
-/// A contiguous part of an object with its checksum: the unit of fetching and checking.
+/// A contiguous part of an object with its checksum: the unit of reading and verifying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Piece {
     /// Offset of the first byte in the object.
@@ -18,22 +18,22 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// The piece that `bytes` make at `offset`.
+    /// Returns the piece for `bytes` at `offset`.
     pub fn of(offset: u64, bytes: &[u8]) -> Self {
         Self { offset, len: bytes.len() as u32, crc: crc32c(bytes) }
     }
 
-    /// The bytes of the object that the piece takes.
+    /// Returns the range of the piece in the object.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.end()
     }
 
-    /// Offset after the last byte.
+    /// Returns the offset after the last byte.
     pub fn end(&self) -> u64 {
         self.offset + u64::from(self.len)
     }
 
-    /// Whether `bytes` are the stored ones; the error names `part`.
+    /// Verifies that `bytes` are the stored ones; the error names `part`.
     pub fn check(&self, part: &'static str, bytes: &[u8]) -> Result<(), Error> {
         if bytes.len() != self.len as usize {
             return Err(Error::Truncated {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changed_byte_and_a_wrong_length_are_noticed() {
+    fn a_changed_byte_and_a_wrong_length_are_errors() {
         let piece = Piece::of(7, b"sediment");
         piece.check("test", b"sediment").unwrap();
         assert!(matches!(piece.check("test", b"sedimenT"), Err(Error::Checksum { offset: 7, .. })));

@@ -1,7 +1,8 @@
 //! General-purpose compression: zstd for columns and footers, lz4 and snappy for WAL arenas.
 //!
-//! Contexts are kept per thread, since making one costs more than compressing a small column.
-//! Decompression takes the exact plain length, which the caller has bounded, and fails when it differs.
+//! Contexts are kept per thread, since creating one costs more than compressing a small column.
+//! Decompression requires the exact plain length, which the caller has bounded, and fails when it
+//! differs.
 
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -11,14 +12,14 @@ use zstd::zstd_safe::CParameter;
 
 use crate::error::Error;
 
-/// Bytes are as they are.
+/// Codec id of stored (uncompressed) bytes.
 pub const STORED: u8 = 0;
-/// Bytes are one zstd frame.
+/// Codec id of one zstd frame.
 pub const ZSTD: u8 = 1;
 
-/// The level that columns are written with by default. It looks back 512 KiB in a table of 2^14 entries;
-/// looking back a whole page of 2 MiB in 2^15 entries makes log lines 1.3 % smaller and takes 6 % longer
-/// (2^16 entries: 1.7 % and 13 %; level 3: 1 % larger and 35 % slower).
+/// The default level of columns. It looks back 512 KiB with a table of 2^14 entries. Looking back a
+/// complete page of 2 MiB with 2^15 entries makes log lines 1.3 % smaller and takes 6 % longer (2^16
+/// entries: 1.7 % and 13 %; level 3: 1 % larger and 35 % slower).
 const FAST_LEVEL: i32 = 1;
 const FAST_WINDOW_LOG: u32 = 21;
 const FAST_HASH_LOG: u32 = 15;
@@ -54,8 +55,8 @@ pub fn put_zstd(out: &mut Vec<u8>, plain: &[u8], level: i32) -> usize {
     })
 }
 
-/// Appends `plain` in the smaller of its two forms and returns the codec: compressed only when that
-/// saves an eighth, since reading it costs time.
+/// Appends `plain` in the smaller of its two forms and returns the codec. The compressed form must save
+/// at least an eighth, since decompression costs time.
 pub fn put_smaller(out: &mut Vec<u8>, plain: &[u8], level: i32) -> u8 {
     let start = out.len();
     if plain.len() >= 64 {
@@ -69,13 +70,13 @@ pub fn put_smaller(out: &mut Vec<u8>, plain: &[u8], level: i32) -> u8 {
     STORED
 }
 
-/// The plain bytes of a zstd frame; `plain_len` is bounded by the caller.
+/// Decompresses a zstd frame; the caller bounds `plain_len`.
 pub fn get_zstd(frame: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
     let malformed = |what| Error::Malformed { part, offset, what };
-    // A frame that lies about its length must not make us take memory for it first.
+    // A frame with a false length must not make the reader reserve memory for it.
     match zstd::zstd_safe::get_frame_content_size(frame) {
         Ok(Some(length)) if length == plain_len as u64 => {}
-        Ok(_) => return Err(malformed("the zstd frame has another length than the stored one")),
+        Ok(_) => return Err(malformed("the zstd frame's length differs from the stored one")),
         Err(_) => return Err(malformed("not a zstd frame")),
     }
     DECOMPRESSOR.with_borrow_mut(|slot| {
@@ -87,39 +88,39 @@ pub fn get_zstd(frame: &[u8], plain_len: usize, part: &'static str, offset: u64)
         let read = decompressor.decompress_to_buffer(frame, &mut plain);
         match read {
             Ok(length) if length == plain_len => Ok(plain),
-            Ok(_) => Err(malformed("the decompressed length is not the stored one")),
+            Ok(_) => Err(malformed("the decompressed length differs from the stored one")),
             Err(_) => Err(malformed("the zstd frame cannot be decompressed")),
         }
     })
 }
 
-/// A raw lz4 block.
+/// Compresses to a raw lz4 block.
 pub fn lz4(plain: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(plain)
 }
 
-/// The plain bytes of a raw lz4 block; `plain_len` is bounded by the caller.
+/// Decompresses a raw lz4 block; the caller bounds `plain_len`.
 pub fn get_lz4(block: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
     let malformed = |what| Error::Malformed { part, offset, what };
-    // lz4 expands at most 255 times: a length beyond that is a lie and takes no memory.
+    // lz4 expands at most 255 times: a larger length is invalid and reserves no memory.
     if plain_len > block.len().saturating_mul(255) + 64 {
         return Err(malformed("the lz4 block is too short for its length"));
     }
     let mut plain = vec![0; plain_len];
     match lz4_flex::block::decompress_into(block, &mut plain) {
         Ok(length) if length == plain_len => Ok(plain),
-        Ok(_) => Err(malformed("the decompressed length is not the stored one")),
+        Ok(_) => Err(malformed("the decompressed length differs from the stored one")),
         Err(_) => Err(malformed("the lz4 block cannot be decompressed")),
     }
 }
 
-/// The plain bytes of a raw snappy block; `plain_len` is bounded by the caller.
+/// Decompresses a raw snappy block; the caller bounds `plain_len`.
 pub fn get_snappy(block: &[u8], plain_len: usize, part: &'static str, offset: u64) -> Result<Vec<u8>, Error> {
     let malformed = |what| Error::Malformed { part, offset, what };
-    // A copy of 64 bytes takes at least two bytes, so 32 times is the most that snappy expands.
+    // A copy of 64 bytes takes at least two bytes, so snappy expands at most 32 times.
     let possible = plain_len <= block.len().saturating_mul(32) + 64;
     if !possible || snap::raw::decompress_len(block).ok() != Some(plain_len) {
-        return Err(malformed("the snappy block's length is not the stored one"));
+        return Err(malformed("the snappy block's length differs from the stored one"));
     }
     let mut plain = vec![0; plain_len];
     match snap::raw::Decoder::new().decompress(block, &mut plain) {

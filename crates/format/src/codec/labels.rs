@@ -1,4 +1,5 @@
-//! A set of labels: their number (LEB128), then length and text of each name and value, by rising names.
+//! A label set: number of labels (LEB128), then length and text of each name and value, in ascending
+//! order of names.
 
 use sandur_model::Labels;
 
@@ -6,7 +7,7 @@ use super::reader::Reader;
 use super::varint::{put_blob, put_varint};
 use crate::error::Error;
 
-/// Appends a set of labels.
+/// Appends a label set.
 pub(crate) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
     put_varint(out, labels.len() as u64);
     for (name, value) in labels.iter() {
@@ -15,7 +16,7 @@ pub(crate) fn put_labels(out: &mut Vec<u8>, labels: &Labels) {
     }
 }
 
-/// Reads a set of labels.
+/// Reads a label set.
 pub(crate) fn get_labels(reader: &mut Reader<'_>) -> Result<Labels, Error> {
     let count = reader.count("labels of a stream", reader.remaining())?;
     let mut pairs = Vec::new();

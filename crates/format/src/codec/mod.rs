@@ -1,7 +1,7 @@
-//! The codecs that all formats are made of: one file each, all synchronous, all bounded.
+//! The codecs of all formats: one file each, all synchronous, all bounded.
 //!
-//! Writers append to a `Vec<u8>`; readers take from a [`Reader`], which knows where in the object
-//! it is, so that every error can say so. No reader allocates more than a bound that it was given.
+//! Writers append to a `Vec<u8>`. Readers use a [`Reader`], which tracks its offset in the object, so
+//! that every error contains the offset. No reader allocates more than a bound that it was given.
 
 pub mod bitpack;
 pub mod checksum;

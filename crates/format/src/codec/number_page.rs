@@ -1,40 +1,42 @@
-//! Reads pages of numbers as `pco` writes them in its classic mode: whole numbers, or their distances, each
-//! as the number of a bin (entropy coded, four states taking turns) and an offset within it.
+//! Reads pages of integers in the classic mode of `pco`: integers or their deltas, each encoded as the
+//! number of a bin (entropy coded, with four interleaved states) and an offset within the bin.
 //!
-//! A page: for each order of distances the first of them (8 bytes each, unless they are left out: then the
-//! first number is zero, and of order 2 a signed varint tells the second); the four states; then batches of
-//! 256 numbers: what states read, then all offsets. The library would do, too: this reader shares a table
-//! between threads, stops where nothing more is wanted, and has a copy for processors with BMI2.
+//! A page holds the first integer and deltas of each order (8 bytes each), unless they are omitted: then
+//! the first integer is zero, and with order 2 a signed varint holds the second. The four states follow,
+//! then batches of 256 integers: first the bits of the states, then all offsets. The `pco` library could
+//! read these pages too. This reader shares a table between threads, can stop after any batch, and has a
+//! variant for processors with BMI2.
 //!
-//! Invariants: a state stays below the number of states by how tables are built, which is looked at once for
-//! each table; every read is checked against the end of the page; no bytes make it panic.
+//! Invariants: a state stays below the number of states; this follows from how tables are built and is
+//! checked once per table. Every read is checked against the end of the page. No bytes cause a panic.
 
 use super::numbers::ORDER_MAX;
 use super::varint::unzigzag;
 use crate::error::Error;
 
-/// A file of the library begins with its version, and with a number that says how new it is.
+/// A `pco` file begins with its format version and a minor version.
 const FILE_VERSION: u64 = 4;
 const FILE_MINOR_MAX: u64 = 1;
-/// Numbers that are decoded together.
+/// Numbers per batch.
 pub const BATCH: usize = 256;
-/// States that take turns.
+/// Number of interleaved states.
 const TURNS: usize = 4;
-/// Added to a distance so that small ones of both signs are near each other; and what tells signed numbers
-/// from unsigned ones.
+/// Added to a delta so that small ones of both signs are close to each other; also converts between
+/// signed and unsigned numbers.
 const CENTER: u64 = 1 << 63;
-/// Zero bytes behind a page, so that words are read at its end: those of a turn whose first one begins before
-/// it.
+/// Zero bytes after a page, so that complete words can be read at its end: those of a round of states
+/// that begins before the end.
 const PADDING: usize = 32;
-/// Most bits that one word has behind any bit of its first byte.
+/// Most usable bits of a word that is read from the byte of the first bit, whichever bit of that byte is
+/// the first.
 const WORD_BITS: u8 = 57;
-/// The largest logarithm of the number of states, as in the library: the bits that follow the states of a
-/// turn are within a word, whichever bit of its first byte they begin at.
+/// The largest base-2 logarithm of the number of states, as in the library. The bits of one round of
+/// states fit into a word, whichever bit of its first byte they begin at.
 const SIZE_LOG_MAX: u32 = 14;
 const _: () = assert!(TURNS as u32 * SIZE_LOG_MAX + u8::BITS - 1 <= u64::BITS);
 
-/// What follows a state, packed: how many bits are read for the next one (8 bits), bits of an offset (8), and
-/// the next state less what is read (16).
+/// The transition of a state, packed: number of bits to read for the next state (8 bits), number of
+/// offset bits (8), and the next state before the read bits are added (16).
 #[derive(Clone, Copy, Debug, Default)]
 struct Link(u32);
 
@@ -59,35 +61,34 @@ impl Link {
     }
 }
 
-/// What each state stands for.
+/// The transitions and bins of all states.
 #[derive(Clone, Debug, Default)]
 struct States {
     links: Vec<Link>,
-    /// The lowest number of its bin, as a signed one.
+    /// The lowest number of the state's bin, as a signed one.
     lowers: Vec<u64>,
 }
 
-/// What all pages of a chunk need.
+/// The table that all pages of a chunk share.
 #[derive(Clone, Debug)]
 pub struct NumberTable {
     order: usize,
-    /// The logarithm of the number of states.
+    /// The base-2 logarithm of the number of states.
     size_log: u32,
     states: States,
-    /// Whether offsets may reach over a word.
+    /// Whether an offset may be longer than [`WORD_BITS`].
     is_wide: bool,
     is_empty: bool,
 }
 
 impl NumberTable {
-    /// Reads the table of a chunk, which stands at `offset`.
+    /// Reads the table of a chunk, which is at `offset`.
     pub fn new(table: &[u8], part: &'static str, offset: u64) -> Result<Self, Error> {
         let malformed = |what| Error::Malformed { part, offset, what };
         let mut bytes = table.to_vec();
         bytes.extend_from_slice(&[0; PADDING]);
         let mut bits = TableBits { bytes: &bytes, at: 0, len: table.len() * 8 };
-        let order =
-            bits.order().ok_or_else(|| malformed("numbers are coded in a way that is not written"))?;
+        let order = bits.order().ok_or_else(|| malformed("numbers are coded in an unsupported way"))?;
         let (size_log, bins) = bits.bins().ok_or_else(|| malformed("a table of numbers is damaged"))?;
         if bits.at.div_ceil(8) != table.len() {
             return Err(malformed("a table of numbers is longer or shorter than its bins"));
@@ -97,12 +98,12 @@ impl NumberTable {
         Ok(Self { order, size_log, states, is_wide, is_empty: bins.is_empty() })
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         (self.states.links.len() * size_of::<(Link, u64)>() + size_of::<Self>()) as u64
     }
 
-    /// Begins to read a page of so many numbers, which the caller bounds.
+    /// Begins to read a page of `count` numbers; the caller bounds `count`.
     pub fn page<'a>(
         &'a self,
         bytes: &[u8],
@@ -135,19 +136,20 @@ impl NumberTable {
     }
 }
 
-/// One range of numbers.
+/// A bin: one range of numbers.
 #[derive(Clone, Copy, Debug)]
 struct Bin {
-    /// States that stand for it.
+    /// Number of states of the bin.
     weight: u32,
     lower: u64,
     offset_bits: u32,
 }
 
-/// The bits of a table: those of the header of a file; the mode (4 bits, 0: classic); 4 bits for what is
-/// coded, 0: numbers, 1: distances with their order (3 bits) and a bit that means nothing here; the logarithm
-/// of the number of states (4 bits); the number of bins (15 bits); for each its states less one (as many bits
-/// as the logarithm says), its lowest number (64 bits) and its bits of an offset (7 bits).
+/// Reads the bits of a table: those of the header of a file; the mode (4 bits, 0: classic); 4 bits for
+/// the encoding, 0: numbers, 1: deltas, followed by their order (3 bits) and a bit without meaning here;
+/// the base-2 logarithm of the number of states (4 bits); the number of bins (15 bits); for each bin its
+/// number of states minus one (as many bits as the logarithm), its lowest number (64 bits) and its number
+/// of offset bits (7 bits).
 struct TableBits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -161,7 +163,7 @@ impl TableBits<'_> {
         (self.at <= self.len).then_some(value)
     }
 
-    /// The order of distances, if the numbers are coded in a way that is written.
+    /// Returns the order of deltas; `None` if the encoding is unsupported.
     fn order(&mut self) -> Option<usize> {
         self.read(8).filter(|version| *version == FILE_VERSION)?;
         self.read(8).filter(|minor| *minor <= FILE_MINOR_MAX)?;
@@ -196,7 +198,7 @@ impl TableBits<'_> {
     }
 }
 
-/// What each state stands for: bins are spread over states by steps of three fifths of their number.
+/// Builds the states: the states of a bin are spread in steps of three fifths of their number.
 fn states_of(bins: &[Bin], size_log: u32) -> Option<States> {
     let none = [Bin { weight: 1, lower: 0, offset_bits: 0 }];
     let bins = if bins.is_empty() { &none } else { bins };
@@ -217,16 +219,16 @@ fn states_of(bins: &[Bin], size_log: u32) -> Option<States> {
     let mut turns: Vec<Turns> = bins.iter().map(|bin| Turns::of(bin, size_log)).collect();
     let links: Vec<Link> = of_state.iter().map(|bin| turns[usize::from(*bin)].next(size as u32)).collect();
     let lowers = of_state.iter().map(|bin| bins[usize::from(*bin)].lower ^ CENTER).collect();
-    // Reads of states and their links rely on it.
+    // Reads of states and links without a bounds check depend on this.
     let is_below = |link: &Link| link.next() as usize + (1 << link.bits()) <= size;
     links.iter().all(is_below).then_some(States { links, lowers })
 }
 
-/// The states of a bin, by rising number.
+/// The states of a bin, in ascending order.
 struct Turns {
-    /// The number of states of the bin, and one more for each that was there.
+    /// The number of states of the bin, plus one for each state so far.
     seen: u32,
-    /// From this on a state reads one bit less.
+    /// From this value of `seen` on, a state reads one bit less.
     doubled: u32,
     bits: u8,
     offset_bits: u8,
@@ -234,7 +236,7 @@ struct Turns {
 
 impl Turns {
     fn of(bin: &Bin, size_log: u32) -> Self {
-        // What was seen stays below twice the weight, so its logarithm rises once at most.
+        // `seen` stays below twice the weight, so its logarithm rises at most once.
         let log = bin.weight.ilog2();
         Self {
             seen: bin.weight,
@@ -252,26 +254,26 @@ impl Turns {
     }
 }
 
-/// Whether a page begins with the first of its distances.
+/// Whether a page stores its first number and deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moments {
-    /// It does.
+    /// It stores them.
     Stored,
-    /// Its first number is zero; of order 2 a signed varint tells the second.
+    /// The first number is zero; with order 2 a signed varint holds the second.
     FromZero,
 }
 
 /// Why a page cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageError {
-    /// It is cut short, or its bits are not those of its table.
+    /// The page is truncated, or its bits do not match its table.
     Damaged,
-    /// Bytes follow it.
+    /// The page has more bytes than its numbers.
     Longer,
 }
 
 impl PageError {
-    /// The error of a page of numbers within a part.
+    /// Returns the error for a page of numbers in a part.
     pub fn within(self, part: &'static str, offset: u64) -> Error {
         let what = match self {
             Self::Damaged => "a page of numbers is damaged",
@@ -281,7 +283,7 @@ impl PageError {
     }
 }
 
-/// Memory for reading pages one after the other.
+/// Reusable memory for reading pages.
 #[derive(Debug)]
 pub struct NumberScratch {
     bytes: Vec<u8>,
@@ -295,18 +297,19 @@ impl Default for NumberScratch {
     }
 }
 
-/// A page that is read, batch by batch.
+/// A page that is read batch by batch.
 pub struct NumberPage<'a> {
     table: &'a NumberTable,
     scratch: &'a mut NumberScratch,
-    /// Bits of the page.
+    /// Number of bits of the page.
     bits: usize,
-    /// The next bit.
+    /// Position of the next bit.
     at: usize,
     states: [u32; TURNS],
-    /// The next number, and the next distance of order 2.
+    /// The next number, and with order 2 the next delta.
     moments: [u64; ORDER_MAX],
-    /// Numbers left that are coded: the last ones follow from distances.
+    /// Remaining encoded numbers; the last `order` numbers of a page follow from deltas and are not
+    /// encoded.
     coded: usize,
     left: usize,
 }
@@ -352,7 +355,7 @@ impl NumberPage<'_> {
         Err(PageError::Damaged)
     }
 
-    /// The next numbers: [`BATCH`] of them, or those that are left.
+    /// Returns the next [`BATCH`] numbers, or the remaining ones if they are fewer.
     pub fn next<'o>(&mut self, out: &'o mut [i64; BATCH]) -> Result<&'o mut [i64], PageError> {
         let count = self.left.min(BATCH);
         let coded = self.coded.min(BATCH);
@@ -372,12 +375,12 @@ impl NumberPage<'_> {
         if !ends.is_multiple_of(8) && last >> (ends % 8) != 0 { Err(PageError::Damaged) } else { Ok(()) }
     }
 
-    /// Decodes a batch; the bit after it.
+    /// Decodes a batch, and returns the position of the bit after it.
     #[allow(unsafe_code)]
     fn decode(&mut self, coded: usize, out: &mut [i64; BATCH]) -> Result<usize, PageError> {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("bmi2") && std::arch::is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function needs.
+            // SAFETY: the processor has the features that the function requires.
             return unsafe { decode_avx2(self, coded, out) };
         }
         decode_batch(self, coded, out, lowest)
@@ -390,7 +393,7 @@ fn decode_avx2(page: &mut NumberPage<'_>, coded: usize, out: &mut [i64; BATCH]) 
     decode_batch(page, coded, out, |word, bits| std::arch::x86_64::_bzhi_u64(word, bits))
 }
 
-/// The lowest bits of a word: fewer than it has.
+/// Returns the lowest `bits` bits of a word; `bits` is less than 64.
 #[inline(always)]
 fn lowest(word: u64, bits: u32) -> u64 {
     word & ((1 << (bits & 63)) - 1)
@@ -445,7 +448,8 @@ fn read_states(
     Ok(())
 }
 
-/// Each state reads once, from a bit of the page on; how many bits were read before each and in all.
+/// Advances each state once, reading from bit `at`. Returns the number of bits read before each state,
+/// and the total.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn read_turn(
@@ -458,11 +462,11 @@ fn read_turn(
     let word = word_at(bytes, at) >> (at % 8);
     let of = states.map(|state| {
         debug_assert!((state as usize) < links.len());
-        // SAFETY: a state is what as many bits say as tell all states apart, or what follows another one, and
-        // tables are checked for what follows.
+        // SAFETY: a state is either a number of `size_log` bits, or the successor of another state;
+        // tables are checked for valid successors.
         unsafe { *links.get_unchecked(state as usize) }
     });
-    // The next turn waits for the last sum, so it takes few steps.
+    // The next round depends on the last sum, so it is computed in few steps.
     let [first, second, third, fourth] = of.map(Link::bits);
     let half = first + second;
     let begins = [0, first, half, half + third];
@@ -472,7 +476,7 @@ fn read_turn(
     [0, first, half, half + third, half + (third + fourth)].map(|bits| bits as usize)
 }
 
-/// Adds the offsets of a batch, and the distances of an order; the bit after them.
+/// Adds offsets and deltas to the numbers of a batch, and returns the position of the bit after them.
 #[inline(always)]
 fn read_offsets<const ORDER: usize>(
     page: &mut NumberPage<'_>,
@@ -500,7 +504,7 @@ fn read_offsets<const ORDER: usize>(
     for (slot, state) in rest.iter_mut().zip(of_rest) {
         at = read_offset::<ORDER>(bytes, at, (links, lowers), *state, &mut moments, slot, read);
     }
-    // The last ones follow from the distances before.
+    // The last numbers follow from the deltas before them.
     behind.iter_mut().take(ORDER).for_each(|slot| *slot = next_number::<ORDER>(0, &mut moments));
     page.moments = moments;
     Ok(at)
@@ -520,13 +524,13 @@ fn read_offset<const ORDER: usize>(
 ) -> usize {
     let state = state as usize;
     debug_assert!(state < links.len() && links.len() == lowers.len());
-    // SAFETY: as many states as have links have a lowest number, and the link of this one was read.
+    // SAFETY: there are as many lowest numbers as links, and the link of this state was read.
     let (link, lower) = unsafe { (*links.get_unchecked(state), *lowers.get_unchecked(state)) };
     *slot = next_number::<ORDER>(lower.wrapping_add(read(bytes, at, link.offset_bits())), moments);
     at + link.offset_bits() as usize
 }
 
-/// The next number, when what is coded next is this.
+/// Returns the next number, given the next encoded value.
 #[inline(always)]
 fn next_number<const ORDER: usize>(coded: u64, [next, distance]: &mut [u64; ORDER_MAX]) -> i64 {
     let number = if ORDER == 0 { coded } else { *next };
@@ -539,13 +543,13 @@ fn next_number<const ORDER: usize>(coded: u64, [next, distance]: &mut [u64; ORDE
     number as i64
 }
 
-/// The bytes from that of a bit on, which begins a turn within the page or is of one that does: its bits are
-/// at most [`WORD_BITS`] each, and padding follows the page.
+/// Reads a word from the byte of a bit on. The bit begins a round within the page or belongs to such a
+/// round; its values have at most [`WORD_BITS`] bits each, and padding follows the page.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
     debug_assert!(at / 8 + size_of::<u64>() <= bytes.len());
-    // SAFETY: a turn ends less than so many bits behind its begin that its words are within the padding.
+    // SAFETY: a round begins within the page and is short enough that its words end within the padding.
     u64::from_le_bytes(unsafe { bytes.as_ptr().add(at / 8).cast::<[u8; 8]>().read_unaligned() })
 }
 
@@ -554,7 +558,7 @@ fn wide_or_zero(bytes: &[u8], at: usize, bits: u32) -> u64 {
     wide(bytes, at, bits as u8).unwrap_or(0)
 }
 
-/// Up to 64 bits.
+/// Reads up to 64 bits.
 #[inline]
 fn wide(bytes: &[u8], at: usize, bits: u8) -> Option<u64> {
     let word = u128::from_le_bytes(*bytes.get(at / 8..)?.first_chunk::<16>()?) >> (at % 8);
@@ -570,7 +574,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn processors_of_all_kinds_read_the_same(
+        fn all_processor_variants_read_the_same_numbers(
             numbers in prop::collection::vec(any::<i64>(), 1..600),
             shift in 0..64u32,
             order in 0..3usize,
@@ -591,7 +595,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_are_read_alike_or_refused(
+        fn damaged_bytes_are_read_like_the_library_or_refused(
             numbers in prop::collection::vec(-1000..1000i64, 1..600),
             order in 0..3usize,
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),

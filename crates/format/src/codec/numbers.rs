@@ -1,9 +1,9 @@
-//! Entropy coding of whole numbers with the `pco` codec: a chunk of pages that share a table, each page
-//! readable alone.
+//! Entropy coding of integers with the `pco` codec: a chunk of pages that share a table, each page
+//! readable on its own.
 //!
-//! Only numbers of 64 bits in its classic mode, as they are or as distances from row to row: the caller has
-//! chosen what to code, so nothing is searched for, and a reader refuses anything else. Pages are read by
-//! [`super::number_page`].
+//! Only 64-bit integers in the classic mode are written, either plain or as deltas from row to row: the
+//! caller has chosen the encoding, so the codec does not search for one, and a reader refuses any other.
+//! Pages are read by [`super::number_page`].
 
 use pco::metadata::DeltaEncoding;
 use pco::wrapped::FileCompressor;
@@ -15,22 +15,22 @@ use crate::error::Error;
 
 /// Most numbers of a chunk.
 pub const CHUNK_NUMBERS_MAX: usize = 1 << 23;
-/// Highest order of distances that is written.
+/// Highest order of deltas that is written.
 pub const ORDER_MAX: usize = 2;
 
-/// A chunk in parts that are stored apart.
+/// A chunk in parts that are stored separately.
 #[derive(Debug, Default)]
 pub struct NumberChunk {
-    /// What all pages need.
+    /// The table that all pages need.
     pub table: Vec<u8>,
-    /// The pages one after the other.
+    /// The pages, concatenated.
     pub pages: Vec<u8>,
-    /// Where each page ends.
+    /// The end of each page in `pages`.
     pub ends: Vec<usize>,
 }
 
-/// Codes pages of so many numbers each, as distances of an order (0: as they are). Without stored moments
-/// each page begins with a zero.
+/// Encodes pages of these lengths, as deltas of an order (0: plain numbers). Without stored moments each
+/// page must begin with a zero.
 pub fn compress(
     numbers: &[i64],
     lengths: Vec<usize>,
@@ -66,7 +66,8 @@ pub fn compress(
     Ok(chunk)
 }
 
-/// The order of distances of a chunk, which may be another one than was asked for; `None` if it is not read.
+/// Returns the order of deltas of a chunk, which may differ from the requested one; `None` if the
+/// encoding is unsupported.
 fn order_of(encoding: &DeltaEncoding) -> Option<usize> {
     match encoding {
         DeltaEncoding::NoOp => Some(0),
@@ -75,7 +76,7 @@ fn order_of(encoding: &DeltaEncoding) -> Option<usize> {
     }
 }
 
-/// Appends a page without the first of its distances.
+/// Appends a page without its first number and deltas.
 fn put_from_zero(out: &mut Vec<u8>, page: &[u8], numbers: &[i64], order: usize) -> Result<(), Error> {
     let rest =
         page.get(order * size_of::<u64>()..).filter(|_| numbers.first().is_none_or(|first| *first == 0));
@@ -87,19 +88,19 @@ fn put_from_zero(out: &mut Vec<u8>, page: &[u8], numbers: &[i64], order: usize) 
     Ok(())
 }
 
-/// Decodes the pages of a chunk as a whole.
+/// Decodes complete pages of a chunk.
 pub struct NumberDecoder {
     table: NumberTable,
     scratch: Box<NumberScratch>,
 }
 
 impl NumberDecoder {
-    /// Reads the table of a chunk, which stands at `offset`.
+    /// Reads the table of a chunk, which is at `offset`.
     pub fn new(table: &[u8], part: &'static str, offset: u64) -> Result<Self, Error> {
         Ok(Self { table: NumberTable::new(table, part, offset)?, scratch: Box::default() })
     }
 
-    /// The numbers of a page with stored moments; `count` is bounded by the caller.
+    /// Returns the numbers of a page with stored moments; the caller bounds `count`.
     pub fn page(
         &mut self,
         bytes: &[u8],
@@ -140,7 +141,8 @@ mod tests {
         check(&moved, lengths, &from_zero, Moments::FromZero);
     }
 
-    /// Also with the library's own reader, and that a page that is cut short or longer is refused.
+    /// Checks a chunk, also with the library's own reader, and checks that a page that is too short or
+    /// too long is refused.
     fn check(numbers: &[i64], lengths: &[usize], chunk: &NumberChunk, moments: Moments) {
         let mut decoder = NumberDecoder::new(&chunk.table, "test", 0).unwrap();
         let file = FileDecompressor::new(&chunk.table[..]).unwrap();
@@ -180,7 +182,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_numbers_come_back(
+        fn any_numbers_round_trip(
             numbers in prop::collection::vec(any::<i64>(), 1..700),
             shift in 0..64u32,
             order in 0..3usize,

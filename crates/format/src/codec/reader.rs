@@ -1,11 +1,11 @@
-//! A cursor over stored bytes whose errors say where in the object they happened.
+//! A cursor over stored bytes whose errors contain the offset in the object.
 
 use sandur_base::Id;
 
 use crate::codec::varint::unzigzag;
 use crate::error::Error;
 
-/// Reads values one after the other. `base` is the object's offset of the first byte.
+/// Reads consecutive values. `base` is the object's offset of the first byte.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     part: &'static str,
@@ -25,37 +25,37 @@ macro_rules! fixed {
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor at the start of `bytes`, which stand at offset `base` of their object.
+    /// Returns a cursor at the start of `bytes`, which are at offset `base` of their object.
     pub fn new(part: &'static str, base: u64, bytes: &'a [u8]) -> Self {
         Self { part, base, bytes, at: 0 }
     }
 
-    /// What is being read.
+    /// Returns the name of the part that is being read.
     pub fn part(&self) -> &'static str {
         self.part
     }
 
-    /// Offset of the next byte in the object.
+    /// Returns the offset of the next byte in the object.
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
     }
 
-    /// Bytes that are left.
+    /// Returns the number of bytes that are left.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Position of the next byte relative to where the cursor began.
+    /// Returns the position of the next byte relative to the start of `bytes`.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// An error at the current offset.
+    /// Returns an error at the current offset.
     pub fn malformed(&self, what: &'static str) -> Error {
         Error::Malformed { part: self.part, offset: self.offset(), what }
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Error> {
         if count > self.remaining() {
             return Err(Error::Truncated {
@@ -71,19 +71,19 @@ impl<'a> Reader<'a> {
     }
 
     fixed! {
-        /// One byte.
+        /// Reads one byte.
         u8: u8,
-        /// Two bytes, little endian.
+        /// Reads two bytes, little-endian.
         u16: u16,
-        /// Four bytes, little endian.
+        /// Reads four bytes, little-endian.
         u32: u32,
-        /// Eight bytes, little endian.
+        /// Reads eight bytes, little-endian.
         u64: u64,
-        /// Eight bytes, little endian, signed.
+        /// Reads eight bytes, little-endian, signed.
         i64: i64
     }
 
-    /// A LEB128 value.
+    /// Reads a LEB128 value.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Error> {
         let mut value = 0u64;
@@ -106,13 +106,13 @@ impl<'a> Reader<'a> {
         Error::Truncated { part: self.part, offset: self.offset(), needed: 1, available: 0 }
     }
 
-    /// A zigzag LEB128 value.
+    /// Reads a zigzag LEB128 value.
     #[inline]
     pub fn signed(&mut self) -> Result<i64, Error> {
         Ok(unzigzag(self.varint()?))
     }
 
-    /// A LEB128 value of at most `limit`, for counts and lengths that decide allocations.
+    /// Reads a LEB128 value of at most `limit`, for counts and lengths that determine allocations.
     pub fn count(&mut self, what: &'static str, limit: usize) -> Result<usize, Error> {
         let found = self.varint()?;
         if found > limit as u64 {
@@ -121,13 +121,13 @@ impl<'a> Reader<'a> {
         Ok(found as usize)
     }
 
-    /// A LEB128 value that fits 32 bits.
+    /// Reads a LEB128 value that fits into 32 bits.
     pub fn varint32(&mut self) -> Result<u32, Error> {
         let value = self.varint()?;
         u32::try_from(value).map_err(|_| self.malformed("a value has more than 32 bits"))
     }
 
-    /// A length and that many bytes.
+    /// Reads a length and as many bytes.
     pub fn blob(&mut self) -> Result<&'a [u8], Error> {
         let available = self.remaining();
         let length = self.varint()?;
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length and that many bytes of UTF-8.
+    /// Reads a length and as many bytes of UTF-8.
     pub fn text(&mut self) -> Result<&'a str, Error> {
         let offset = self.offset();
         std::str::from_utf8(self.blob()?).map_err(|_| Error::Malformed {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The same, of at most `limit` bytes.
+    /// Reads a text of at most `limit` bytes.
     pub fn text_within(&mut self, what: &'static str, limit: usize) -> Result<&'a str, Error> {
         let text = self.text()?;
         match text.len() <= limit {
@@ -164,12 +164,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An id of sixteen bytes.
+    /// Reads an id of sixteen bytes.
     pub fn id(&mut self) -> Result<Id, Error> {
         Ok(Id::from_bytes(self.bytes(16)?.try_into().expect("sixteen bytes")))
     }
 
-    /// A LEB128 number of things of at least `size_min` bytes each that follow: never more than fit.
+    /// Reads a LEB128 number of elements that follow, each of at least `size_min` bytes: never more than
+    /// fit.
     pub fn count_of(&mut self, size_min: usize) -> Result<usize, Error> {
         let count = self.varint()?;
         let available = self.remaining() as u64;
@@ -180,7 +181,7 @@ impl<'a> Reader<'a> {
         Ok(count as usize)
     }
 
-    /// The four bytes that tell the kind of an object.
+    /// Reads the four bytes that identify the kind of an object, and compares them with `expected`.
     pub fn magic(&mut self, expected: [u8; 4]) -> Result<(), Error> {
         let offset = self.offset();
         let found: [u8; 4] = self.bytes(4)?.try_into().expect("four bytes");
@@ -190,7 +191,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fails unless a version is one from 1 to `supported`.
+    /// Fails unless a version is in 1 to `supported`.
     pub fn version(&self, found: u16, supported: u16) -> Result<(), Error> {
         match (1..=supported).contains(&found) {
             true => Ok(()),
@@ -198,12 +199,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error about a tag that this program does not know.
+    /// Returns an error about a tag that this program does not know.
     pub fn unknown(&self, what: &'static str, tag: u8) -> Error {
         Error::UnknownTag { part: self.part, offset: self.offset(), what, tag }
     }
 
-    /// Everything that is left.
+    /// Reads all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         self.at = self.bytes.len();
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_more_than_64_bits_are_refused() {
+    fn varints_of_more_than_64_bits_are_refused() {
         assert!(Reader::new("test", 0, &[0xFF; 11]).varint().is_err());
         let mut ten = [0x80; 10];
         ten[9] = 1;

@@ -1,17 +1,17 @@
-//! Timestamps of rows in runs: per run the first value, then the distances from row to row.
+//! Timestamps of rows in runs: per run the first value, then the differences from row to row.
 //!
-//! Layout: unit (LEB128), per run the first value as a zigzag distance from the first value of the run
-//! before, then all distances within runs divided by the unit, bit packed. The unit is the greatest
-//! common divisor of the distances, so whole seconds, milliseconds or a steady cadence cost what
-//! they should. Sorted runs give small distances; unsorted ones are coded correctly but badly.
+//! Layout: unit (LEB128), per run the first value as a zigzag difference from the first value of the run
+//! before, then all differences within runs divided by the unit, bit packed. The unit is the greatest
+//! common divisor of the differences, so whole seconds, milliseconds or a constant interval take few
+//! bits. Sorted runs have small differences; unsorted ones are encoded correctly but need more bits.
 
 use crate::codec::bitpack;
 use crate::codec::reader::Reader;
 use crate::codec::varint::{put_signed, put_varint};
 use crate::error::Error;
 
-/// Appends `timestamps`, whose runs end before the rows in `run_ends` (rising, the last is the
-/// number of timestamps).
+/// Appends `timestamps`, whose runs end before the rows in `run_ends` (ascending, the last is the number
+/// of timestamps).
 pub fn put_timestamps(out: &mut Vec<u8>, run_ends: &[u32], timestamps: &[i64]) {
     let mut distances = Vec::with_capacity(timestamps.len());
     let (mut start, mut unit) = (0, 0);
@@ -47,7 +47,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Reads the timestamps of runs that end before `run_ends` (rising, none empty).
+/// Reads the timestamps of runs that end before `run_ends` (ascending, none empty).
 pub fn get_timestamps(reader: &mut Reader<'_>, run_ends: &[u32]) -> Result<Vec<i64>, Error> {
     let rows = run_ends.last().copied().unwrap_or(0) as usize;
     let unit = reader.varint()?;
@@ -88,19 +88,19 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_cadence_takes_almost_nothing() {
+    fn a_constant_interval_takes_few_bytes() {
         let steady: Vec<i64> = (0..1_000).map(|i| 1_700_000_000_000_000_123 + i * 15_000_000_000).collect();
         assert!(size_after_round_trip(&[400, 1_000], &steady) < 60);
     }
 
     #[test]
-    fn whole_milliseconds_pay_for_milliseconds_only() {
+    fn whole_milliseconds_are_stored_in_milliseconds() {
         let times: Vec<i64> = (0..1_280).map(|i| (i * 64 + i * i % 61) * 1_000_000).collect();
         assert!(size_after_round_trip(&[1_280], &times) <= 1_280 * 8 / 8 + 100);
     }
 
     #[test]
-    fn extremes_and_disorder_round_trip() {
+    fn extreme_and_unsorted_values_round_trip() {
         size_after_round_trip(&[], &[]);
         size_after_round_trip(&[1], &[i64::MIN]);
         size_after_round_trip(&[2, 3], &[i64::MIN, i64::MAX, 0]);

@@ -22,13 +22,13 @@ pub fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The zigzag form of a signed value.
+/// Returns the zigzag form of a signed value.
 #[inline]
 pub fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// The signed value of a zigzag form.
+/// Returns the signed value of a zigzag form.
 #[inline]
 pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
@@ -58,7 +58,7 @@ mod tests {
     fn a_varint_that_never_ends_is_refused() {
         assert!(Reader::new("test", 0, &[0xFF; 11]).varint().is_err());
         assert!(Reader::new("test", 0, &[0x80; 3]).varint().is_err());
-        // The tenth byte carries one bit only.
+        // The tenth byte holds only one bit.
         let mut too_big = [0xFF; 10];
         too_big[9] = 2;
         assert!(Reader::new("test", 0, &too_big).varint().is_err());

@@ -1,4 +1,4 @@
-//! A block of each version in the repository, which every later version must still read.
+//! A block of each version, stored in the repository, which every later version must still read.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn streams() -> Vec<Arc<Labels>> {
     pairs.into_iter().map(|pairs| Arc::new(Labels::from_pairs(pairs))).collect()
 }
 
-/// Row `n` of each stream: timestamp, level, metadata, line. Every form of every column is met.
+/// Returns row `n` of each stream: timestamp, level, metadata, line. All encodings of all columns occur.
 fn row(stream: u32, n: u32) -> (i64, Level, Vec<(String, String)>, Vec<u8>) {
     let id =
         format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&[stream.to_le_bytes(), n.to_le_bytes()].concat()));
@@ -75,7 +75,7 @@ fn write_fixture() -> Vec<u8> {
     out.concat()
 }
 
-/// Only for a new version of the format: the ones before stay as they are.
+/// Only for a new version of the format: the older fixtures stay unchanged.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
@@ -102,14 +102,14 @@ fn version_3_is_read_and_rules_out_words() {
 }
 
 #[test]
-fn version_4_is_read_and_says_what_it_was_made_from() {
-    assert_eq!(check_fixture(VERSION_3, 3).origin(), None, "version 3 does not say it");
+fn version_4_is_read_with_its_origin() {
+    assert_eq!(check_fixture(VERSION_3, 3).origin(), None, "version 3 has no origin");
     assert_eq!(check_fixture(VERSION_4, 4).origin(), Some(&BlockOrigin { block: Id::default(), ..origin() }));
     rules_out_words(VERSION_4, 4);
 }
 
 #[test]
-fn version_5_is_read_and_names_itself() {
+fn version_5_is_read_with_its_own_id() {
     assert_eq!(check_fixture(VERSION_5, 5).origin(), Some(&origin()));
     rules_out_words(VERSION_5, 5);
 }
