@@ -1,4 +1,5 @@
-//! The footer: everything that decides which pages to read, in sections that can be decoded apart.
+//! The footer of a log block: the information that decides which pages to read, in sections that can be
+//! decoded separately.
 //!
 //! The container is that of [`crate::block`].
 
@@ -46,7 +47,7 @@ const SECTIONS: [(u8, &str); 8] = [
     (ORIGIN, "origin"),
 ];
 
-/// What tells blocks of logs from others.
+/// The properties of log blocks that differ from those of other signals.
 pub(super) const LAYOUT: Layout = Layout {
     header_magic: HEADER_MAGIC,
     trailer_magic: TRAILER_MAGIC,
@@ -135,56 +136,56 @@ impl BlockIndex for Footer {
 }
 
 impl Footer {
-    /// The streams by ordinal.
+    /// Returns the streams by ordinal.
     pub fn streams(&self) -> &SeriesTable {
         self.streams.table()
     }
 
-    /// Bytes of the distinct values of a label.
+    /// Returns the bytes of the distinct values of a label.
     pub fn value_bytes(&self, name: &str) -> usize {
         self.streams.value_bytes(name)
     }
 
-    /// Ordinals of the streams whose labels pass all matchers.
+    /// Returns the ordinals of the streams whose labels pass all matchers.
     pub fn select(&self, matchers: &[Matcher]) -> Result<RoaringBitmap, Error> {
         self.streams.select(matchers)
     }
 
-    /// The pages in the order in which they are stored.
+    /// Returns the pages in the order in which they are stored.
     pub fn pages(&self) -> &[PageEntry] {
         &self.pages
     }
 
-    /// Bytes of the object that hold the line columns of a group's pages, and those that hold their
-    /// narrow columns: what to fetch at once. `pages` are entries of one group, in order.
+    /// Returns the range of the line columns of pages of one group and the range of their narrow columns,
+    /// each to be read in one request. `pages` are entries of one group, in order.
     pub fn group_ranges(pages: &[PageEntry]) -> Option<(Range<u64>, Range<u64>)> {
         let (first, last) = (pages.first()?, pages.last()?);
         Some((first.lines.offset..last.lines.end(), first.narrow.offset..last.narrow.end()))
     }
 
-    /// The filters of runs of pages, in order of pages.
+    /// Returns the filters of runs of pages, in order of pages.
     pub fn filter_segments(&self) -> &[FilterSegment] {
         &self.segments
     }
 
-    /// The segment that holds the filter of a page.
+    /// Returns the segment that holds the filter of a page.
     pub fn filter_segment_of(&self, page: u32) -> Option<&FilterSegment> {
         let at = self.segments.partition_point(|segment| segment.pages().end <= page);
         self.segments.get(at).filter(|segment| segment.pages().contains(&page))
     }
 
-    /// Counts per stream, level and minute.
+    /// Returns the counts per stream, level and minute.
     pub fn minute_counts(&self) -> &MinuteCounts {
         &self.minutes
     }
 
-    /// Which streams have rows with which structured-metadata key.
+    /// Returns which streams have rows with which structured-metadata key.
     pub fn metadata_keys(&self) -> &MetadataKeys {
         &self.metadata_keys
     }
 }
 
-/// Compares the first bytes of a block.
+/// Checks the first bytes of a block.
 pub fn check_header(bytes: &[u8]) -> Result<(), Error> {
     LAYOUT.check_header(bytes)
 }
@@ -210,7 +211,7 @@ fn get_segments(
     Ok(segments)
 }
 
-/// Everything that a footer is made of.
+/// The parts of a footer.
 pub(crate) struct FooterParts<'a> {
     pub(crate) options: &'a BlockOptions,
     pub(crate) streams: &'a SeriesTable,
@@ -220,7 +221,7 @@ pub(crate) struct FooterParts<'a> {
     pub(crate) metadata_keys: &'a KeyCollector,
 }
 
-/// The footer and trailer that stand at `offset`.
+/// Returns the footer and trailer for `offset`.
 pub(crate) fn put_footer(parts: &FooterParts<'_>, offset: u64) -> Result<(BlockSummary, Bytes), Error> {
     let pages = parts.pages;
     let mut summary = BlockSummary {

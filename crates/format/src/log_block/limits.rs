@@ -8,25 +8,26 @@ pub const TRAILER_MAGIC: [u8; 4] = *b"SDLE";
 pub const VERSION: u16 = 5;
 /// Version since which footers list metadata keys.
 pub const METADATA_KEYS_SINCE: u16 = 2;
-/// The first version whose filters say whether they hold grams of words.
+/// The first version whose filters record whether they hold grams of words.
 pub const WORD_KEYS_SINCE: u16 = 3;
-/// The version since which footers say what the block was made from.
+/// The first version whose footers hold the origin of the block.
 pub const ORIGIN_SINCE: u16 = 4;
-/// The version since which blocks name themselves.
+/// The first version whose blocks hold their own id.
 pub const NAMED_SINCE: u16 = 5;
 
-/// Most text bytes of a page: a page is cut at its limit, but one line may be long.
+/// Most text bytes of a page: a page is closed at its limit, but a single line may be long.
 pub const TEXT_BYTES_MAX: u32 = 256 << 20;
 /// Most rows of a page.
 pub const ROWS_MAX: u32 = 1 << 18;
-/// A page is cut before rows times metadata keys exceed this: decoded ids take two bytes each, so 16 MiB.
+/// A page is closed before rows times metadata keys exceed this: decoded ids take two bytes each, so 16
+/// MiB.
 pub const METADATA_CELLS: u64 = 8 << 20;
-/// What a reader accepts: one row may add many keys at once.
+/// The bound for readers: one row may add many keys at once.
 pub const METADATA_CELLS_MAX: u64 = 32 << 20;
 /// Most plain bytes of a compressed part of a page's narrow columns.
 pub const NARROW_BYTES_MAX: usize = 1 << 30;
 
-/// Errors name parts by these.
+/// Name of the line column in errors.
 pub const PART_LINES: &str = "line column";
-/// Everything of a page but its lines.
+/// Name of the narrow columns in errors.
 pub const PART_NARROW: &str = "narrow columns";

@@ -1,14 +1,14 @@
-//! The line column of a page: codec id, flags, length of the text, and the text in that codec.
+//! The line column of a page: codec id, flags, length of the text, and the encoded text.
 //!
-//! The text is every line followed by one `\n`. When no line holds a `\n` itself, the boundaries are
-//! found by looking for it and nothing else is stored; otherwise the lengths stand before the text.
-//! New codecs are added here and nowhere else.
+//! The text is every line followed by one `\n`. If no line holds a `\n` itself, the line ends are found
+//! by searching for it and nothing else is stored; otherwise the lengths are stored before the text. Line
+//! codecs are added only here.
 //!
-//! Lines with structure are stored as shapes and slots, if that is smaller; the rows' timestamps, which
-//! lines often repeat, are then needed to read them.
+//! Lines with structure are stored as shapes and slots if that is smaller. Lines often repeat the rows'
+//! timestamps, which are then needed to decode them.
 //!
 //! Layout: codec (u8), flags (u8, bit 0: lengths follow), text length (LEB128), lengths as bit-packed
-//! blocks when flagged, the coded text.
+//! blocks when flagged, the encoded text.
 
 use bytes::Bytes;
 use sandur_model::LineColumn;
@@ -20,26 +20,27 @@ use crate::error::Error;
 use crate::log_block::limits::{PART_LINES, TEXT_BYTES_MAX};
 use crate::shapes::{self, ShapeScratch, ShapedLines};
 
-/// The text as it is.
+/// Codec id of stored (uncompressed) text.
 pub const STORED: u8 = compress::STORED;
-/// The text as one zstd frame.
+/// Codec id of text as one zstd frame.
 pub const ZSTD: u8 = compress::ZSTD;
-/// The text as shapes and slots; see [`crate::shapes`]. Needs the timestamps of the rows to be read.
+/// Codec id of text as shapes and slots; see [`crate::shapes`]. Decoding requires the timestamps of the
+/// rows.
 pub const SHAPES: u8 = 2;
 
 const HAS_LENGTHS: u8 = 1;
 
-/// The lines of a page before they are coded.
+/// The lines of a page before encoding.
 pub(crate) struct Lines<'a> {
     /// Every line followed by `\n`.
     pub(crate) text: &'a [u8],
-    /// Where the lines end.
+    /// The end of each line in `text`, before its separator.
     pub(crate) ends: &'a [u32],
     /// Timestamps of the rows.
     pub(crate) timestamps: &'a [i64],
 }
 
-/// Appends the column in the codec that suits its lines and gives the codec.
+/// Appends the column in the codec that suits its lines, and returns the codec.
 pub(crate) fn put_lines(
     out: &mut Vec<u8>,
     lines: &Lines<'_>,
@@ -68,14 +69,15 @@ pub(crate) fn put_lines(
     out[start]
 }
 
-/// What the directory of its block says of a column. A column that says more takes no memory.
+/// The bounds of a column in the block's page directory. A column that exceeds them is refused before
+/// memory is reserved.
 #[derive(Clone, Copy)]
 pub(crate) struct Told {
-    /// Where it stands in its object.
+    /// Offset of the column in the object.
     pub(crate) offset: u64,
-    /// Its lines.
+    /// Number of lines.
     pub(crate) rows: u32,
-    /// Bytes of its text at most, separators included.
+    /// Most bytes of its text, including separators.
     pub(crate) text_bytes: u64,
 }
 
@@ -85,7 +87,8 @@ impl Told {
     }
 }
 
-/// Opens a column for reading parts of it; `None` when its codec has no parts. The checksum was compared.
+/// Opens a column for reading parts of it; `None` when its codec has no parts. The caller has verified
+/// the checksum.
 pub(crate) fn open_lines(bytes: &Bytes, told: Told) -> Result<Option<ShapedLines>, Error> {
     let mut reader = Reader::new(PART_LINES, told.offset, bytes);
     if reader.u8()? != SHAPES {
@@ -98,7 +101,7 @@ pub(crate) fn open_lines(bytes: &Bytes, told: Told) -> Result<Option<ShapedLines
     ShapedLines::open(&bytes.slice(reader.position()..), told.rows as usize, length).map(Some)
 }
 
-/// Decodes a column. The checksum was compared.
+/// Decodes a column. The caller has verified the checksum.
 pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], told: Told) -> Result<LineColumn, Error> {
     let mut reader = Reader::new(PART_LINES, told.offset, bytes);
     let codec = reader.u8()?;
@@ -127,7 +130,7 @@ pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], told: Told) -> Result
         codec => return Err(Error::UnknownCodec { part: PART_LINES, offset: told.offset, codec }),
     };
     if text.len() != length {
-        return Err(reader.malformed("the text has another length than the stored one"));
+        return Err(reader.malformed("the text's length differs from the stored one"));
     }
     let ends = match stored_ends {
         Some(ends) => ends,
@@ -155,9 +158,9 @@ fn ends_of(reader: &mut Reader<'_>, rows: usize, text_length: usize) -> Result<V
     Ok(ends)
 }
 
-/// Where the separators stand, when there are exactly `rows` and the last byte is one.
+/// Returns the positions of the separators, if there are exactly `rows` and the last byte is one.
 fn found_ends(text: &[u8], rows: usize) -> Option<Vec<u32>> {
-    // Every row has a separator, so a count beyond the text's length is a lie and takes no memory.
+    // Every row has a separator, so a count above the text's length is invalid and reserves no memory.
     let mut ends = Vec::with_capacity(rows.min(text.len()));
     for at in memchr::memchr_iter(b'\n', text) {
         if ends.len() == rows {

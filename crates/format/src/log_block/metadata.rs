@@ -1,4 +1,4 @@
-//! Structured metadata of a page: one column per key, each in the cheapest of four forms.
+//! Structured metadata of a page: one column per key, each in the smallest of four forms.
 //!
 //! Layout: number of columns (LEB128), then per column in order of keys: key (length and text), form
 //! (u8), and by form
@@ -6,8 +6,8 @@
 //! * 1 dictionary: values (count, then length and bytes each), then per row a bit-packed id, 0 = absent;
 //! * 2 plain: presence flag (u8), presence bits when flagged, bit-packed lengths of the present values,
 //!   the values without separators;
-//! * 3 sparse: count, bit-packed gaps between the rows that have a value, then as a dictionary with an
-//!   id for each of these rows.
+//! * 3 sparse: count, bit-packed gaps between the rows that have a value, then a dictionary with an id
+//!   for each of these rows.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -29,14 +29,14 @@ const DICTIONARY: u8 = 1;
 const PLAIN: u8 = 2;
 const SPARSE: u8 = 3;
 
-/// Most values of a dictionary: ids are 16 bits and 0 is taken.
+/// Most values of a dictionary: ids have 16 bits and 0 means absent.
 const DICTIONARY_MAX: usize = 65_535;
 
-/// A column with fewer present rows than a sixteenth is stored sparse.
+/// A column with present values in fewer than 1/16 of the rows is stored sparse.
 const SPARSE_SHARE: usize = 16;
 
-/// What a decoded column and a decoded value take besides their text: two pointers each, the counters of
-/// an [`Arc`], an allocation's rounding.
+/// Bytes of a decoded column and of a decoded value in addition to their text: two pointers each, the
+/// counters of an [`Arc`], rounding of allocations.
 const COLUMN_BYTES: usize = 160;
 const VALUE_BYTES: usize = 48;
 
@@ -45,7 +45,7 @@ const VALUE_BYTES: usize = 48;
 pub(crate) struct MetadataBuilder {
     columns: Vec<Column>,
     by_key: HashMap<Box<[u8]>, usize, RandomState>,
-    /// Columns in the order in which the last row named them: the next row usually does the same.
+    /// Columns in the order in which the last row named them: the next row usually has the same order.
     order: Vec<usize>,
     bytes: usize,
 }
@@ -83,7 +83,7 @@ impl MetadataBuilder {
             Some(&at) => at,
             None => self.new_column(key),
         };
-        // A row that names a key twice leaves no gap: positions rise one by one.
+        // A row that names a key twice must leave no gap: positions ascend one by one.
         if position == self.order.len() {
             self.order.push(at);
         } else {
@@ -93,8 +93,8 @@ impl MetadataBuilder {
     }
 
     fn new_column(&mut self, key: &[u8]) -> usize {
-        // Protobuf and JSON clients send UTF-8. Anything else is stored so that it can be read, and
-        // may then be the same as another key.
+        // Protobuf and JSON clients send UTF-8. Other bytes are replaced so that the key is readable; it
+        // may then equal another key.
         let name = readable(key);
         let at = match self.by_key.get(&*name) {
             Some(&at) => at,
@@ -110,7 +110,7 @@ impl MetadataBuilder {
         at
     }
 
-    /// Bytes held: they count for the size of the page.
+    /// Returns the bytes that count toward the size of the page.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -126,20 +126,20 @@ impl MetadataBuilder {
                 let at = column.rows.partition_point(|&row| row < run.start);
                 column.rows.get(at).is_some_and(|&row| row < run.end)
             };
-            // Keys are kept readable, so nothing is lost here.
+            // Keys are kept as UTF-8, so nothing is lost here.
             let key = String::from_utf8_lossy(&column.key);
             visit(&key, &mut runs.iter().filter(has).map(|run| run.stream));
         }
     }
 
-    /// Whether a page of `rows` rows, the last with `pairs` pairs, could take more memory when it is
-    /// read than is allowed.
+    /// Whether a page of `rows` rows, the last with `pairs` pairs, could take more memory when decoded
+    /// than is allowed.
     pub(crate) fn would_overflow(&self, rows: u32, pairs: usize) -> bool {
         (self.columns.len() + pairs) as u64 * u64::from(rows) > METADATA_CELLS
     }
 
-    /// Appends the columns of a page of `rows` rows and begins anew. Returns the bytes that the columns
-    /// take when they are decoded.
+    /// Appends the columns of a page of `rows` rows and starts a new page. Returns the bytes of the
+    /// decoded columns.
     pub(crate) fn finish(&mut self, rows: u32, out: &mut Vec<u8>) -> u64 {
         let mut columns = std::mem::take(&mut self.columns);
         self.by_key.clear();
@@ -166,12 +166,13 @@ impl Column {
         })
     }
 
-    /// Appends the column and returns the bytes that it takes when it is decoded.
+    /// Appends the column and returns the bytes of the decoded column.
     fn put(&self, rows: usize, out: &mut Vec<u8>) -> u64 {
         let start = out.len();
         let Some((distinct, ids)) = self.dictionary() else {
             self.put_plain(rows, out);
-            // The values, an offset and a presence bit per row; what was appended is more than the values.
+            // The values, an offset and a presence bit per row; the appended bytes exceed those of the
+            // values.
             return (out.len() - start + (rows + 1) * 4 + rows.div_ceil(8)) as u64;
         };
         let everywhere = self.rows.len() == rows;
@@ -194,8 +195,8 @@ impl Column {
         (out.len() - start + distinct.len() * VALUE_BYTES + rows * 2) as u64
     }
 
-    /// Distinct values and one more than its position for each present value; `None` when the values
-    /// are too many or hardly ever repeat.
+    /// Returns the distinct values, and for each present value one more than the index of its distinct
+    /// value. `None` when there are too many distinct values or few repetitions.
     fn dictionary(&self) -> Option<(Vec<&[u8]>, Vec<u64>)> {
         let most = DICTIONARY_MAX.min(self.rows.len() / 2 + 16);
         let mut ids: HashMap<&[u8], u64, RandomState> = HashMap::default();

@@ -1,11 +1,11 @@
-//! Which streams of a block have rows with which structured-metadata key.
+//! The streams of a block that have rows with a structured-metadata key.
 //!
-//! Layout: form (u8) 0: nothing is known, every stream may have every key; 1: number of keys (LEB128), then
-//! by rising key: key (text), set of streams (blob; see postings). The list is exact or it is not there: a
-//! block with more than [`KEYS_MAX`] keys or more than [`BYTES_MAX`] of list is written with form 0.
+//! Layout: form (u8) 0: unknown, every stream may have every key; 1: number of keys (LEB128), then by
+//! ascending key: key (text), set of streams (blob; see postings). The list is exact or absent: a block
+//! with more than [`KEYS_MAX`] keys or more than [`BYTES_MAX`] bytes of list is written with form 0.
 //!
-//! Counts in the footer know stream and level of rows. With this list they also answer queries that group
-//! by a label that no counted row has.
+//! Counts in the footer are by stream and level of rows. With this list they also answer queries that
+//! group by a label that no counted row has.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::error::Error;
 const UNKNOWN: u8 = 0;
 const LIST: u8 = 1;
 
-/// Most keys that are listed: a block with more is one of clients that put data into keys.
+/// Most keys in the list: only clients that put data into keys exceed it.
 const KEYS_MAX: usize = 1_024;
 /// Most plain bytes of the list; the footer is read and decoded for every query.
 const BYTES_MAX: usize = 1 << 20;
@@ -27,18 +27,18 @@ const BYTES_MAX: usize = 1 << 20;
 /// The list of a footer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetadataKeys {
-    /// Sorted by key; `None` when nothing is known.
+    /// Sorted by key; `None` when the keys are unknown.
     sets: Option<Vec<(Box<str>, RoaringBitmap)>>,
 }
 
 /// The streams that may have rows with a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Carriers<'a> {
-    /// Every stream may.
+    /// Unknown: every stream may have some.
     Unknown,
-    /// None has.
+    /// No stream has any.
     Nobody,
-    /// These have, and no other.
+    /// Exactly these streams have some.
     Streams(&'a RoaringBitmap),
 }
 
@@ -54,7 +54,7 @@ impl Carriers<'_> {
 }
 
 impl MetadataKeys {
-    /// The streams that may have rows with `key`.
+    /// Returns the streams that may have rows with `key`.
     pub fn carriers(&self, key: &str) -> Carriers<'_> {
         let Some(sets) = &self.sets else { return Carriers::Unknown };
         match sets.binary_search_by(|(known, _)| (**known).cmp(key)) {
@@ -63,7 +63,7 @@ impl MetadataKeys {
         }
     }
 
-    /// The keys with the number of streams that have each; `None` when nothing is known.
+    /// Returns the keys with the number of streams that have each; `None` when the keys are unknown.
     pub fn known(&self) -> Option<impl Iterator<Item = (&str, u64)>> {
         self.sets.as_ref().map(|sets| sets.iter().map(|(key, set)| (&**key, set.len())))
     }
@@ -98,7 +98,7 @@ impl MetadataKeys {
     }
 }
 
-/// Collects the keys of a block while it is written.
+/// Collects the keys of a block that is being written.
 #[derive(Default)]
 pub(crate) struct KeyCollector {
     sets: BTreeMap<Box<str>, RoaringBitmap>,
@@ -106,7 +106,7 @@ pub(crate) struct KeyCollector {
 }
 
 impl KeyCollector {
-    /// Notes that rows of these streams have the key.
+    /// Records that rows of these streams have the key.
     pub(crate) fn note(&mut self, key: &str, streams: impl IntoIterator<Item = u32>) {
         if self.too_many {
             return;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_known_by_key() {
+    fn streams_are_listed_by_key() {
         let mut collector = KeyCollector::default();
         collector.note("trace_id", [1]);
         collector.note("level", 0..1_000);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_keys_are_unknown_rather_than_half_known() {
+    fn too_many_keys_are_unknown_and_not_incomplete() {
         let mut collector = KeyCollector::default();
         (0..=KEYS_MAX).for_each(|n| collector.note(&format!("key {n}"), [0]));
         let keys = round_trip(&collector, 1);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_found() {
+    fn damage_is_detected() {
         let mut collector = KeyCollector::default();
         collector.note("a", [5]);
         let mut out = Vec::new();

@@ -1,12 +1,12 @@
-//! Counts per (stream, level, minute): what volume and rate queries need instead of pages.
+//! Counts per (stream, level, minute): volume and rate queries use them instead of pages.
 //!
 //! Minute `m` counts the rows with `(m - 1) * 60 s < timestamp <= m * 60 s`, the windows of LogQL.
 //!
 //! Layout: base minute (zigzag LEB128), number of runs, of counts and of chunks (LEB128). A run is the
-//! counts of one stream and level, by rising minute; runs are sorted by stream, then level. Per run, bit
-//! packed: gap of the stream's ordinal, level, number of counts, first minute less the base. Per chunk:
-//! number of runs, length in bytes (LEB128). Then the chunks, each of whole runs: bit-packed distances of
-//! minutes (0 for the first of a run), lines, bytes. Chunks can be decoded apart.
+//! counts of one stream and level, by ascending minute; runs are sorted by stream, then level. Per run,
+//! bit packed: gap of the stream's ordinal, level, number of counts, first minute minus the base. Per
+//! chunk: number of runs, length in bytes (LEB128). Then the chunks, each of complete runs: bit-packed
+//! differences of minutes (0 for the first of a run), lines, bytes. Chunks can be decoded separately.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ use crate::error::Error;
 /// A chunk is closed after the run in which it reaches this many counts.
 const CHUNK_COUNTS: usize = 4096;
 
-/// More counts than this are not decoded at once: 16 bytes each, so 1 GiB.
+/// Most counts that are decoded at once: 16 bytes each, so 1 GiB.
 const COUNTS_MAX: usize = 64 << 20;
 
 /// Counts of one stream and level: a range of the decoded counts.
@@ -34,20 +34,20 @@ pub struct CountRun {
     pub stream: u32,
     /// The level of the counted rows.
     pub level: Level,
-    /// The counts of this run among all decoded ones.
+    /// The range of this run in the decoded counts.
     pub counts: Range<usize>,
 }
 
 /// Decoded counts.
 #[derive(Clone, Debug)]
 pub struct DecodedCounts<T> {
-    /// The counts of all runs, one after the other.
+    /// The counts of all runs, concatenated.
     pub counts: Vec<T>,
     /// Runs by stream, then level.
     pub runs: Vec<CountRun>,
 }
 
-/// The counts of a block, undecoded.
+/// The counts of a block, still encoded.
 #[derive(Clone, Debug)]
 pub struct MinuteCounts {
     bytes: Bytes,
@@ -71,38 +71,38 @@ struct Chunk {
     counts: usize,
 }
 
-/// The minute that counts a timestamp.
+/// Returns the minute that counts a timestamp.
 #[inline]
 pub fn minute_of(timestamp: i64) -> i64 {
-    // Rounding up: an instant at the very end of a minute belongs to it.
+    // Rounds up: a timestamp at the end of a minute belongs to that minute.
     timestamp.div_euclid(MINUTE_NS) + i64::from(timestamp.rem_euclid(MINUTE_NS) > 0)
 }
 
 impl MinuteCounts {
-    /// Number of counts.
+    /// Returns the number of counts.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.counts).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no counts.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// Bytes held in memory.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let runs = self.runs.len() * size_of::<RunEntry>();
         (self.bytes.len() + runs + self.chunks.len() * size_of::<Chunk>()) as u64
     }
 
-    /// How many counts [`MinuteCounts::decode`] would produce for these streams.
+    /// Returns how many counts [`MinuteCounts::decode`] would return for these streams.
     pub fn counts_of(&self, streams: &RoaringBitmap) -> usize {
         let wanted = self.runs.iter().filter(|run| streams.contains(run.stream));
         wanted.map(|run| run.counts as usize).sum()
     }
 
-    /// Decodes the counts of the given streams (all when `None`). `make` turns minute, lines and bytes
-    /// into the caller's type.
+    /// Decodes the counts of the given streams (all when `None`). `make` converts minute, lines and bytes
+    /// to the caller's type.
     pub fn decode<T>(
         &self,
         streams: Option<&RoaringBitmap>,
@@ -226,19 +226,19 @@ impl Scratch {
     }
 }
 
-/// Rows of one stream and level in one minute, as the writer gathers them. Small, because a block may
-/// have millions.
+/// Rows of one stream and level in one minute, as gathered by the writer. Small, because a block may have
+/// millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count {
     stream: u32,
     minute: i32,
     lines: u32,
     level: Level,
-    /// Bytes of the lines; what exceeds 40 bits is counted by a further entry.
+    /// Bytes of the lines; a further entry counts bytes beyond 40 bits.
     bytes: [u8; 5],
 }
 
-/// Most bytes of one entry.
+/// Most bytes that one entry counts.
 const COUNT_BYTES_MAX: u64 = (1 << 40) - 1;
 
 impl Count {
@@ -253,7 +253,7 @@ impl Count {
     }
 }
 
-/// Gathers counts while rows are written. Fast when rows come by stream and time.
+/// Gathers counts while rows are written. Fast when rows are ordered by stream and time.
 pub(crate) struct MinuteCounter {
     stream: u32,
     minute: i64,
@@ -295,7 +295,7 @@ impl MinuteCounter {
             if lines > 0 {
                 let mut bytes = [0; 5];
                 bytes.copy_from_slice(&total.to_le_bytes()[..5]);
-                // An i64 of nanoseconds has fewer minutes than an i32 holds.
+                // A 64-bit number of nanoseconds has fewer minutes than an i32 holds.
                 let (stream, minute) = (self.stream, self.minute as i32);
                 self.counts.push(Count { stream, minute, lines, level, bytes });
             }
@@ -306,7 +306,7 @@ impl MinuteCounter {
         (self.counts.capacity() * size_of::<Count>()) as u64
     }
 
-    /// All counts by stream, level and minute.
+    /// Returns all counts by stream, level and minute.
     pub(crate) fn finish(&mut self) -> FinishedCounts {
         self.close();
         let mut counts = std::mem::take(&mut self.counts);
@@ -315,7 +315,7 @@ impl MinuteCounter {
     }
 }
 
-/// All counts of a block, sorted by stream, level and minute; the same minute may come several times.
+/// All counts of a block, sorted by stream, level and minute; a minute may occur several times.
 pub(crate) struct FinishedCounts(Vec<Count>);
 
 impl FinishedCounts {
@@ -372,7 +372,7 @@ struct ChunkColumns {
 }
 
 impl ChunkColumns {
-    /// Adds a run, equal minutes joined, and returns how many counts it has.
+    /// Adds a run, in which equal minutes are merged, and returns its number of counts.
     fn add(&mut self, run: &[Count]) -> u64 {
         let start = self.minutes.len();
         let mut before = run[0].minute;

@@ -1,20 +1,21 @@
 //! A log block: one immutable object with the rows of one tenant and one time window.
 //!
 //! **Physical order.** Header; groups of pages (a group: the line columns of its pages, then their narrow
-//! columns); filter segments (between groups and after the last); footer; trailer. The footer holds all
-//! that decides which pages to read, with a checksum for every piece; see `docs/formats/log-block.md`.
+//! columns); filter segments (between groups and after the last); footer; trailer. The footer holds the
+//! information that decides which pages to read, and a checksum for every piece; see
+//! `docs/formats/log-block.md`.
 //!
-//! **Writing.** [`sort_streams`], [`BlockWriter::new`], rows in order through [`BlockWriter::push_row`] (or
-//! whole pages through [`BlockWriter::push_page`]), [`BlockWriter::take_output`] now and then,
-//! [`BlockWriter::finish`].
+//! **Writing.** [`sort_streams`], [`BlockWriter::new`], rows in order through [`BlockWriter::push_row`]
+//! (or complete pages through [`BlockWriter::push_page`]), [`BlockWriter::take_output`] from time to
+//! time, [`BlockWriter::finish`].
 //!
-//! **Reading.** [`Footer`] opened from the last `footer_len` bytes; [`crate::block::BlockIndex`] for streams,
-//! [`Footer::pages`] for pages whose times and streams fit, [`Footer::filter_segment_of`] to rule pages out,
-//! [`PageEntry::decode_narrow`], [`PageEntry::decode_lines`]; [`Footer::minute_counts`] instead of pages
-//! where whole minutes are counted, [`Footer::metadata_keys`] for what they do not know.
+//! **Reading.** [`Footer`], opened from the last `footer_len` bytes; [`crate::block::BlockIndex`] for
+//! streams; [`Footer::pages`] for pages with matching times and streams; [`Footer::filter_segment_of`] to
+//! rule pages out; [`PageEntry::decode_narrow`], [`PageEntry::decode_lines`]; [`Footer::minute_counts`]
+//! instead of pages where complete minutes are counted, together with [`Footer::metadata_keys`].
 //!
 //! Invariants: rows of a page are sorted by (stream ordinal, timestamp), one run per stream; every byte
-//! before the footer but the header belongs to a piece with a checksum; decoding bounds every allocation.
+//! between header and footer belongs to a piece with a checksum; decoding bounds every allocation.
 
 #[cfg(test)]
 mod fixture;

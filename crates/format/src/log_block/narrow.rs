@@ -1,7 +1,7 @@
-//! Everything of a page but its lines: runs of streams, timestamps, levels, structured metadata.
+//! The columns of a page other than its lines: runs of streams, timestamps, levels, structured metadata.
 //!
 //! Layout: rows and runs (LEB128), number of parts (u8), per part kind (u8), codec (u8), stored length
-//! and plain length (LEB128), then the parts. Parts can be read apart: counting reads no metadata.
+//! and plain length (LEB128), then the parts. Parts can be read separately: counting reads no metadata.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct Run {
     pub end: u32,
 }
 
-/// What a reader needs of a page besides runs and timestamps.
+/// The columns of a page that a reader needs in addition to runs and timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Levels and structured metadata.
@@ -41,40 +41,40 @@ pub struct Wanted {
 /// The decoded narrow columns of a page.
 #[derive(Clone, Debug, Default)]
 pub struct NarrowPage {
-    /// Runs by rising stream ordinal; they cover every row.
+    /// Runs by ascending stream ordinal; together they cover every row.
     pub runs: Vec<Run>,
     /// Nanoseconds since the epoch, per row.
     pub timestamps: Vec<i64>,
-    /// Level per row; empty when no row has one or they were not wanted.
+    /// Level per row; empty when no row has one or they were not requested.
     pub levels: Vec<Level>,
-    /// Structured metadata by key; empty when it was not wanted.
+    /// Structured metadata by key; empty when it was not requested.
     pub metadata: Vec<MetadataColumn>,
 }
 
 impl NarrowPage {
-    /// Rows of the page.
+    /// Returns the number of rows of the page.
     pub fn rows(&self) -> usize {
         self.timestamps.len()
     }
 
-    /// The level of a row.
+    /// Returns the level of a row.
     pub fn level(&self, row: usize) -> Level {
         self.levels.get(row).copied().unwrap_or(Level::None)
     }
 
-    /// The structured metadata of a row as bytes, in order of keys.
+    /// Returns the structured metadata of a row as bytes, in order of keys.
     pub fn metadata_of(&self, row: usize) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
         let columns = self.metadata.iter();
         columns.filter_map(move |c| Some((c.name.as_bytes(), c.get(row)?.as_bytes())))
     }
 }
 
-/// The columns of a page before they are coded.
+/// The columns of a page before encoding.
 pub(crate) struct NarrowColumns<'a> {
     pub(crate) runs: &'a [Run],
     pub(crate) timestamps: &'a [i64],
     pub(crate) levels: &'a [Level],
-    /// Coded by [`metadata`]; empty when no row has any.
+    /// Encoded by [`metadata`]; empty when no row has any.
     pub(crate) metadata: &'a [u8],
 }
 
@@ -157,7 +157,7 @@ fn get_runs(reader: &mut Reader<'_>, count: usize, rows: u32) -> Result<Vec<Run>
     Ok(runs)
 }
 
-/// Levels as (level, count) pairs, or four bits each when they change often.
+/// Encodes levels as (level, count) pairs, or in four bits each when they change often.
 fn put_levels(out: &mut Vec<u8>, levels: &[Level]) {
     let mut repeated = vec![0];
     for run in levels.chunk_by(|a, b| a == b) {
@@ -202,8 +202,8 @@ fn get_levels(reader: &mut Reader<'_>, rows: usize) -> Result<Vec<Level>, Error>
     Ok(levels)
 }
 
-/// The narrow columns in `bytes` with other runs of the same lengths: how a page moves to a block with
-/// other stream ordinals. Everything but the runs stays as it is stored.
+/// Returns the narrow columns in `bytes` with other runs of the same lengths, to move a page to a block
+/// with other stream ordinals. All parts but the runs are copied unchanged.
 pub(crate) fn with_runs(bytes: &Bytes, runs: &[Run], offset: u64, zstd_level: i32) -> Result<Vec<u8>, Error> {
     let head = Head::get(bytes, offset)?;
     let mut parts = Parts { kinds: Vec::new(), bytes: Vec::new(), zstd_level };
@@ -274,12 +274,12 @@ impl Part {
     }
 }
 
-/// Decodes the narrow columns that stand at `offset` of their object and must have `rows` rows. The
-/// checksum was compared.
+/// Decodes the narrow columns at `offset` of their object, which must have `rows` rows. The caller has
+/// verified the checksum.
 pub(crate) fn get_narrow(bytes: &Bytes, rows: u32, offset: u64, wanted: Wanted) -> Result<NarrowPage, Error> {
     let head = Head::get(bytes, offset)?;
     if head.rows != rows as usize {
-        return Err(Head::malformed(offset, "the page has another number of rows than its directory entry"));
+        return Err(Head::malformed(offset, "the page's number of rows differs from its directory entry"));
     }
     let mut page = NarrowPage::default();
     for part in &head.parts {

@@ -1,22 +1,22 @@
-//! The order of streams in a block, used by everyone who writes or merges blocks.
+//! The order of streams in a block, common to all writers and merges of blocks.
 //!
-//! Streams of one service lie side by side, because their lines look alike: they compress together,
-//! and a query for a service touches few pages. Within a service, streams of one level do: what people
-//! look for is mostly in the few lines of errors, and then no page with other lines need be read.
+//! Streams of one service are adjacent, because their lines are similar: they compress well together, and
+//! a query for a service reads few pages. Within a service, streams of one level are adjacent: queries
+//! mostly search the few lines of errors, and then read no page with other lines.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sandur_model::Labels;
 
-/// Labels that tell which service a stream belongs to; the first present one counts.
+/// Labels that name the service of a stream; the first present one counts.
 pub const SERVICE_LABELS: [&str; 6] = ["service_name", "app", "job", "service", "container", "name"];
 
-/// Labels that tell of which level a stream's lines are; the first present one counts.
+/// Labels that name the level of a stream's lines; the first present one counts.
 pub const LEVEL_LABELS: [&str; 4] = ["level", "severity", "log_level", "lvl"];
 
-/// The first sort keys of a stream: the values of the first present service label and of the first present
-/// level label, or nothing.
+/// Returns the first sort keys of a stream: the values of the first present service label and of the
+/// first present level label, or empty texts.
 pub fn stream_sort_key(labels: &Labels) -> (&str, &str) {
     let first = |names: &[&str]| names.iter().find_map(|name| labels.get(name)).unwrap_or("");
     (first(&SERVICE_LABELS), first(&LEVEL_LABELS))
@@ -27,7 +27,7 @@ pub fn compare_streams(a: &Labels, b: &Labels) -> Ordering {
     stream_sort_key(a).cmp(&stream_sort_key(b)).then_with(|| a.cmp(b))
 }
 
-/// Sorts streams as a block wants them and leaves out repetitions.
+/// Sorts streams in block order and removes duplicates.
 pub fn sort_streams(streams: &mut Vec<Arc<Labels>>) {
     streams.sort_unstable_by(|a, b| compare_streams(a, b));
     streams.dedup();
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_of_a_service_lie_side_by_side() {
+    fn streams_of_a_service_are_adjacent() {
         let stream = |pairs: &[(&str, &str)]| Arc::new(Labels::from_pairs(pairs.iter().copied()));
         let (api_b, api_a) =
             (stream(&[("app", "api"), ("pod", "b")]), stream(&[("app", "api"), ("pod", "a")]));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_of_a_level_lie_side_by_side_within_their_service() {
+    fn streams_of_a_level_are_adjacent_within_their_service() {
         let stream = |app: &str, host: &str, level: &str| {
             Arc::new(Labels::from_pairs([("app", app), ("host", host), ("level", level)]))
         };

@@ -11,7 +11,7 @@ use crate::log_block::narrow::{NarrowColumns, Run, put_narrow};
 use crate::needle::{FilterBuilder, PageFilter};
 use crate::shapes::ShapeScratch;
 
-/// Pages with less text have no filter: reading the page is as cheap as reading a filter.
+/// Pages with less text have no filter: reading the page costs as little as reading a filter.
 const FILTER_TEXT_MIN: usize = 8 << 10;
 
 /// Rows of a page, in columns.
@@ -28,7 +28,7 @@ pub(crate) struct PageBuilder {
     scratch: Vec<u8>,
 }
 
-/// A page ready to be placed in a block.
+/// An encoded page that can be placed in a block.
 pub(crate) struct EncodedPage {
     pub(crate) lines: Bytes,
     pub(crate) narrow: Bytes,
@@ -52,24 +52,24 @@ impl PageBuilder {
         self.timestamps.is_empty()
     }
 
-    /// Bytes that count for the size of the page.
+    /// Returns the bytes that count toward the size of the page.
     pub(crate) fn bytes(&self) -> usize {
         self.text.len() + self.metadata.bytes()
     }
 
-    /// Bytes held.
+    /// Returns the bytes held in memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let columns = self.ends.capacity() * 4 + self.timestamps.capacity() * 9;
         let keys = self.filter.keys().len() * 4;
         (self.text.capacity() + self.scratch.capacity() + columns + self.metadata.bytes() + keys) as u64
     }
 
-    /// The stream and timestamp of the last row.
+    /// Returns the stream and timestamp of the last row.
     pub(crate) fn last(&self) -> Option<(u32, i64)> {
         Some((self.runs.last()?.stream, *self.timestamps.last()?))
     }
 
-    /// Whether one more row of `line` bytes and `pairs` metadata pairs would break a bound of the format.
+    /// Whether another row of `line` bytes and `pairs` metadata pairs would exceed a bound of the format.
     pub(crate) fn would_overflow(&self, line: usize, pairs: usize) -> bool {
         self.bytes() + line >= TEXT_BYTES_MAX as usize || self.metadata.would_overflow(self.rows() + 1, pairs)
     }
@@ -94,12 +94,12 @@ impl PageBuilder {
         self.metadata.push(row, metadata);
     }
 
-    /// Notes which streams have which metadata key.
+    /// Records which streams have which metadata key.
     pub(crate) fn note_keys(&self, keys: &mut KeyCollector) {
         self.metadata.visit_keys(&self.runs, |key, streams| keys.note(key, streams));
     }
 
-    /// Runs with the timestamps of their first and last row.
+    /// Returns the runs with the timestamps of their first and last row.
     pub(crate) fn run_bounds(&self) -> impl Iterator<Item = (u32, i64, i64)> {
         let bounds = |run: &Run| {
             let (first, last) = (run.start as usize, run.end as usize - 1);
@@ -108,7 +108,7 @@ impl PageBuilder {
         self.runs.iter().map(bounds)
     }
 
-    /// Encodes the rows, of which there is at least one, and begins anew.
+    /// Encodes the rows, at least one, and starts a new page.
     pub(crate) fn finish(&mut self, zstd_level: i32) -> EncodedPage {
         let rows = self.rows();
         self.scratch.clear();

@@ -1,4 +1,4 @@
-//! The page directory: where each page is, what it spans, and its checksums.
+//! The page directory: the range, the bounds and the checksums of each page.
 //!
 //! Pages are stored in groups: the line columns of a group's pages, then their narrow columns. The offset
 //! of each group is stored; those of its pages follow from the lengths.
@@ -20,25 +20,25 @@ use crate::shapes::ShapedLines;
 /// One page of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageEntry {
-    /// Position in the block's page directory.
+    /// Index in the block's page directory.
     pub index: u32,
-    /// The group of pages that it is stored in.
+    /// Number of the group of pages that it is stored in.
     pub group: u32,
     /// The line column.
     pub lines: Piece,
-    /// Everything else.
+    /// The other columns.
     pub narrow: Piece,
     /// Codec of the line column; see [`crate::log_block::lines`].
     pub line_codec: u8,
     /// Bytes of all lines, without separators.
     pub raw_bytes: u64,
-    /// Bytes that the decoded metadata columns take at most.
+    /// Most bytes of the decoded metadata columns.
     pub metadata_bytes: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u32,
-    /// First timestamp.
+    /// First timestamp, in nanoseconds since the epoch.
     pub min_ts: i64,
-    /// Last timestamp.
+    /// Last timestamp, inclusive.
     pub max_ts: i64,
     /// Lowest stream ordinal.
     pub first_stream: u32,
@@ -47,13 +47,13 @@ pub struct PageEntry {
 }
 
 impl PageEntry {
-    /// Bytes that the decoded line column takes.
+    /// Returns the bytes of the decoded line column.
     pub fn line_memory_bytes(&self) -> u64 {
         // The text with its separators, and an end per row.
         self.raw_bytes + u64::from(self.rows) * 5
     }
 
-    /// Bytes that the decoded narrow columns take at most.
+    /// Returns the most bytes of the decoded narrow columns.
     pub fn narrow_memory_bytes(&self, wanted: Wanted) -> u64 {
         // Per row a timestamp and at most a run; with metadata also a level.
         let rows = u64::from(self.rows);
@@ -61,7 +61,7 @@ impl PageEntry {
         rows * (8 + size_of::<Run>() as u64) + metadata
     }
 
-    /// Decodes the narrow columns from the bytes of [`PageEntry::narrow`], after comparing checksums.
+    /// Decodes the narrow columns from the bytes of [`PageEntry::narrow`], after verifying checksums.
     pub fn decode_narrow(&self, bytes: &Bytes, wanted: Wanted) -> Result<NarrowPage, Error> {
         self.narrow.check(PART_NARROW, bytes)?;
         let page = get_narrow(bytes, self.rows, self.narrow.offset, wanted)?;
@@ -71,21 +71,21 @@ impl PageEntry {
             return Err(Error::Malformed {
                 part,
                 offset,
-                what: "the streams are not those of the directory entry",
+                what: "the streams differ from the directory entry",
             });
         }
         Ok(page)
     }
 
-    /// Decodes the lines from the bytes of [`PageEntry::lines`], after comparing checksums. `timestamps` are
-    /// those of the page's rows: lines that repeat them are stored without.
+    /// Decodes the lines from the bytes of [`PageEntry::lines`], after verifying checksums. `timestamps`
+    /// are those of the page's rows: lines that repeat them are stored without them.
     pub fn decode_lines(&self, bytes: &Bytes, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.lines.check(PART_LINES, bytes)?;
         lines::get_lines(bytes, timestamps, self.told_of_lines())
     }
 
-    /// Opens the lines from the bytes of [`PageEntry::lines`], after comparing checksums, for reading parts
-    /// of them; `None` when they are stored without parts.
+    /// Opens the lines from the bytes of [`PageEntry::lines`], after verifying checksums, for reading
+    /// parts of them; `None` when they are stored without parts.
     pub fn open_lines(&self, bytes: &Bytes) -> Result<Option<ShapedLines>, Error> {
         self.lines.check(PART_LINES, bytes)?;
         lines::open_lines(bytes, self.told_of_lines())
@@ -189,7 +189,7 @@ const EMPTY: PageEntry = PageEntry {
     last_stream: 0,
 };
 
-/// Fills indexes, groups and offsets in; `None` when that is not possible before `limit`.
+/// Sets indexes, groups and offsets; `None` when the pages do not fit before `limit`.
 fn place(pages: &mut [PageEntry], groups: impl Iterator<Item = (u32, u64)>, limit: u64) -> Option<()> {
     let (mut before, mut first) = (HEADER_LEN, 0usize);
     for (group, (count, start)) in groups.enumerate() {

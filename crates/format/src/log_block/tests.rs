@@ -1,4 +1,5 @@
-//! Tests of the whole layout: rows in are rows out, selections are right, and damage is noticed.
+//! Tests of the complete layout: written rows are read back, selections are correct, and damage is
+//! detected.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::block::{BlockIndex, BlockSummary, HEADER_LEN, TRAILER_LEN};
 use crate::error::Error;
 use crate::needle::needle_keys;
 
-/// A row as tests hold it.
+/// A row in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TestRow {
     stream: u32,
@@ -42,7 +43,7 @@ fn streams(count: u32) -> Vec<Arc<Labels>> {
     streams
 }
 
-/// An empty value leaves the label out.
+/// Returns the value of the label `odd`; an empty value omits the label.
 fn odd(n: u32) -> String {
     if n % 2 == 1 { "yes".to_owned() } else { String::new() }
 }
@@ -92,12 +93,12 @@ fn read_all(block: &Bytes) -> Vec<TestRow> {
     footer.pages().iter().flat_map(|entry| read_page(block, entry).unwrap()).collect()
 }
 
-/// An id that stands in one row only.
+/// Returns an id that occurs in only one row.
 fn id(stream: u32, n: u32) -> String {
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&[stream.to_le_bytes(), n.to_le_bytes()].concat()))
 }
 
-/// Rows of several streams with everything that can be in a row.
+/// Returns rows of several streams with every kind of content.
 fn varied_rows(streams: u32, per_stream: u32) -> Vec<TestRow> {
     let mut rows = Vec::new();
     for stream in 0..streams {
@@ -129,7 +130,7 @@ fn varied_rows(streams: u32, per_stream: u32) -> Vec<TestRow> {
 }
 
 #[test]
-fn rows_come_back_from_many_pages_and_groups() {
+fn rows_are_read_back_from_many_pages_and_groups() {
     let mut options = options();
     (options.page_bytes, options.group_pages) = (10_000, 3);
     let (streams, rows) = (streams(12), varied_rows(12, 400));
@@ -153,7 +154,7 @@ fn rows_come_back_from_many_pages_and_groups() {
 }
 
 #[test]
-fn pages_tell_what_they_hold_and_end_with_a_service() {
+fn page_entries_have_bounds_and_pages_end_with_a_service() {
     let mut options = options();
     options.page_bytes = 20_000;
     let rows = varied_rows(10, 300);
@@ -174,7 +175,7 @@ fn pages_tell_what_they_hold_and_end_with_a_service() {
 }
 
 #[test]
-fn lines_with_line_breaks_and_empty_lines_come_back() {
+fn lines_with_line_breaks_and_empty_lines_are_read_back() {
     let lines: [&[u8]; 6] = [b"", b"\n", b"a\nb", b"", b"\xFF\xFE not text", b"end\n\n"];
     let row = |(n, line): (usize, &&[u8])| TestRow {
         stream: 0,
@@ -203,7 +204,7 @@ fn unwanted_metadata_is_not_decoded() {
 }
 
 #[test]
-fn a_row_out_of_order_begins_a_page() {
+fn a_row_out_of_order_starts_a_page() {
     let mut rows = varied_rows(2, 10);
     let again = rows.clone();
     rows.extend(again);
@@ -216,7 +217,7 @@ fn a_row_out_of_order_begins_a_page() {
 }
 
 #[test]
-fn an_empty_block_is_whole() {
+fn an_empty_block_is_valid() {
     let (summary, block) = write(options(), &[], &[]);
     let footer = open(&block);
     assert_eq!((summary.rows, summary.pages, footer.streams().len()), (0, 0, 0));
@@ -225,7 +226,7 @@ fn an_empty_block_is_whole() {
 }
 
 #[test]
-fn keys_that_are_not_text_and_keys_without_end_are_kept_readable() {
+fn keys_that_are_not_utf8_and_very_many_keys_stay_readable() {
     let mut writer = BlockWriter::new(options(), streams(1)).unwrap();
     let mut out = Vec::new();
     let names: Vec<String> = (0..3_000).map(|n| format!("key-{n}")).collect();
@@ -344,7 +345,7 @@ fn minutes_count_every_row_in_the_windows_of_logql() {
 }
 
 #[test]
-fn filters_rule_pages_out_and_never_the_right_one() {
+fn filters_rule_out_pages_but_never_a_matching_one() {
     let mut options = options();
     options.page_bytes = 20_000;
     let rows = varied_rows(10, 800);
@@ -370,7 +371,7 @@ fn filters_rule_pages_out_and_never_the_right_one() {
 }
 
 #[test]
-fn slices_of_a_filter_segment_can_be_fetched_apart() {
+fn slices_of_a_filter_segment_can_be_read_separately() {
     let mut options = options();
     options.page_bytes = 20_000;
     let (_, block) = write(options, &streams(10), &varied_rows(10, 800));
@@ -384,10 +385,10 @@ fn slices_of_a_filter_segment_can_be_fetched_apart() {
     let first = &keys[..1];
     for page in segment.pages() {
         assert_eq!(part.may_contain(page, first), whole.may_contain(page, first));
-        assert!(part.may_contain(page, &keys) || !whole.may_contain(page, &keys), "a part rules out less");
+        assert!(part.may_contain(page, &keys) || !whole.may_contain(page, &keys), "parts rule out less");
     }
     assert!(part.page_filter(0).is_none());
-    assert!(whole.may_contain(999_999, &keys), "pages elsewhere are maybe");
+    assert!(whole.may_contain(999_999, &keys), "pages outside of the segment may match");
 }
 
 #[test]
@@ -447,7 +448,7 @@ fn copied_pages_keep_rows_counts_and_filters() {
 }
 
 #[test]
-fn wrong_use_of_the_writer_is_refused() {
+fn incorrect_use_of_the_writer_is_refused() {
     let mut unsorted = streams(3);
     unsorted.swap(0, 2);
     assert!(matches!(BlockWriter::new(options(), unsorted), Err(Error::Misuse(_))));
@@ -457,7 +458,7 @@ fn wrong_use_of_the_writer_is_refused() {
 }
 
 #[test]
-fn every_changed_byte_is_noticed_where_it_is() {
+fn every_changed_byte_is_reported_at_its_offset() {
     let mut options = options();
     options.page_bytes = 10_000;
     let (_, block) = write(options, &streams(4), &varied_rows(4, 150));
@@ -491,9 +492,9 @@ fn every_changed_byte_is_noticed_where_it_is() {
     }
 }
 
-/// Memory is reserved by what the entry says.
+/// Regression: readers reserve memory by the bounds of the entry.
 #[test]
-fn a_line_column_that_is_longer_than_its_entry_says_is_refused() {
+fn a_line_column_longer_than_its_entry_is_refused() {
     let plain = |line: &str| TestRow {
         stream: 0,
         timestamp: 1,
@@ -517,7 +518,7 @@ fn a_line_column_that_is_longer_than_its_entry_says_is_refused() {
     }
 }
 
-/// Any rows of a few streams, sorted as the writer wants them.
+/// Any rows of a few streams, sorted as the writer requires.
 fn any_rows() -> impl Strategy<Value = Vec<TestRow>> {
     let text = prop_oneof!["[a-c\n]{0,6}", ".{0,12}", Just(String::new())];
     let pair = ("[a-e]{1,2}", text.clone());
@@ -547,7 +548,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_rows_come_back(rows in any_rows(), page_bytes in 1..2_000u32, group_pages in 1..5u32) {
+    fn any_rows_round_trip(rows in any_rows(), page_bytes in 1..2_000u32, group_pages in 1..5u32) {
         let mut options = options();
         (options.page_bytes, options.group_pages) = (page_bytes, group_pages);
         let (_, block) = write(options, &streams(6), &rows);
@@ -555,7 +556,7 @@ proptest! {
     }
 
     #[test]
-    fn a_page_with_a_right_checksum_but_any_content_never_panics(
+    fn a_page_with_a_valid_checksum_and_random_content_never_panics(
         rows in any_rows(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {
@@ -580,7 +581,7 @@ proptest! {
     }
 
     #[test]
-    fn a_footer_with_right_checksums_but_any_content_never_panics(
+    fn a_footer_with_valid_checksums_and_random_content_never_panics(
         rows in any_rows(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
     ) {

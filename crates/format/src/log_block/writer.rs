@@ -1,7 +1,7 @@
-//! Writes one block: rows in, bytes out, with about one group of pages in memory.
+//! Writes one block from rows, with about one group of pages in memory.
 //!
-//! Rows come sorted by stream ordinal, then timestamp. A row that is out of order begins a new page, so
-//! it is never wrong, only expensive when it happens often; callers that write time slices one after the
+//! Rows are sorted by stream ordinal, then timestamp. A row that is out of order starts a new page: the
+//! block is still correct, but many such rows are expensive. Callers that write time slices one after the
 //! other call [`BlockWriter::cut_page`] between them.
 
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::log_block::page_builder::{EncodedPage, PageBuilder};
 use crate::log_block::pages::PageEntry;
 use crate::needle::{FilterSegment, PAGES_MAX, PageFilter, SegmentBuilder};
 
-/// What a block is and how it is written.
+/// The properties of a block, and how it is written.
 #[derive(Clone, Debug)]
 pub struct BlockOptions {
-    /// Whose rows they are.
+    /// The owner of the rows.
     pub tenant: TenantId,
-    /// The time window that the block belongs to.
+    /// The time window of the block, in nanoseconds since the epoch.
     pub window: TimeRange,
-    /// How often its rows were compacted.
+    /// Number of times that its rows were compacted.
     pub level: u8,
     /// zstd level of all compressed parts.
     pub zstd_level: i32,
@@ -37,15 +37,15 @@ pub struct BlockOptions {
     pub page_bytes: u32,
     /// Most rows of a page.
     pub page_rows: u32,
-    /// Most pages of a group, which is fetched at once.
+    /// Most pages of a group, which is read in one request.
     pub group_pages: u32,
-    /// What it is made from.
+    /// The origin of the block.
     pub origin: BlockOrigin,
 }
 
 impl BlockOptions {
-    /// The defaults: pages of 1 MiB, so that finding one line decodes little, groups of 16 pages, and zstd
-    /// level 1, which on log lines is not only twice as fast as level 3 but also smaller (measured: 18.9
+    /// Returns the defaults: pages of 1 MiB, so that finding one line decodes little; groups of 16 pages;
+    /// and zstd level 1, which on log lines is twice as fast as level 3 and also smaller (measured: 18.9
     /// against 19.2 % of raw).
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, page_bytes, page_rows, group_pages) = (1, 1 << 20, ROWS_MAX, 16);
@@ -54,7 +54,7 @@ impl BlockOptions {
     }
 }
 
-/// A group is closed when this much is stored in it, however few pages it has.
+/// A group is closed when its stored pages have this many bytes, even if it has few pages.
 const GROUP_BYTES: usize = 16 << 20;
 
 /// A row to be written.
@@ -70,7 +70,7 @@ pub struct Row<'a> {
     pub line: &'a [u8],
 }
 
-/// A whole page of another block, moved without compressing its lines again.
+/// A complete page of another block, moved without compressing its lines again.
 pub struct PageCopy<'a> {
     /// Its entry in the other block.
     pub entry: &'a PageEntry,
@@ -80,7 +80,7 @@ pub struct PageCopy<'a> {
     pub narrow: Bytes,
     /// Its filter; `None` leaves the page without one.
     pub filter: Option<PageFilter>,
-    /// For each stream ordinal of the other block the ordinal in this one; rising.
+    /// For each stream ordinal of the other block the ordinal in this one; ascending.
     pub ordinals: &'a [u32],
 }
 
@@ -103,12 +103,12 @@ pub struct BlockWriter {
     output: Vec<Bytes>,
 }
 
-/// A page of at least this share (one in so many) of the full size ends where the streams' sort keys change.
+/// A page of at least 1/32 of the full size ends where the streams' sort keys change.
 const PAGE_SHARE_MIN: usize = 32;
 
 impl BlockWriter {
-    /// A writer of rows of these streams, which must be sorted by
-    /// [`crate::log_block::sort_streams`]: a stream's position is its ordinal.
+    /// Returns a writer of rows of these streams, which must be sorted by
+    /// [`crate::log_block::sort_streams`]: a stream's index is its ordinal.
     pub fn new(options: BlockOptions, streams: Vec<Arc<Labels>>) -> Result<Self, Error> {
         if !streams.windows(2).all(|pair| compare_streams(&pair[0], &pair[1]).is_lt()) {
             return Err(Error::Misuse("the streams of a block must be sorted and distinct"));
@@ -174,8 +174,8 @@ impl BlockWriter {
         }
         let in_order = (stream, timestamp) <= (row.stream, row.timestamp);
         let other_service = || self.services[stream as usize] != self.services[row.stream as usize];
-        // Lines of one service and level compress together and are searched together: a page that is worth
-        // its entry in the footer ends with them.
+        // Lines of one service and level compress well together and are searched together: a page that is
+        // large enough for its entry in the footer ends with them.
         !in_order
             || self.page.would_overflow(row.line.len(), metadata.count())
             || (bytes >= limit / PAGE_SHARE_MIN && stream != row.stream && other_service())
@@ -196,8 +196,8 @@ impl BlockWriter {
         self.add_page(page);
     }
 
-    /// Moves a page of another block here. Only its stream ordinals change; its lines are decompressed
-    /// to count their bytes, but not compressed again, and its filter is taken over.
+    /// Moves a page of another block to this one. Only its stream ordinals change. Its lines are
+    /// decompressed to count their bytes, but not compressed again, and its filter is reused.
     pub fn push_page(&mut self, copy: PageCopy<'_>) -> Result<(), Error> {
         self.cut_page();
         let entry = copy.entry;
@@ -300,17 +300,18 @@ impl BlockWriter {
         self.segments.push(segment);
     }
 
-    /// Moves what is ready to be stored to `out`, in order.
+    /// Moves finished bytes to `out`, in order.
     pub fn take_output(&mut self, out: &mut Vec<Bytes>) {
         out.append(&mut self.output);
     }
 
-    /// Bytes of the object so far, the current page and group not included.
+    /// Returns the bytes of the object so far, without the current page and group.
     pub fn written_bytes(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes held in memory: output that was not taken, the current page and group, filters, counts.
+    /// Returns the bytes held in memory: output that was not taken, the current page and group, filters,
+    /// counts.
     pub fn memory_bytes(&self) -> u64 {
         let output: usize = self.output.iter().map(Bytes::len).sum();
         let of_page = |p: &EncodedPage| p.lines.len() + p.narrow.len() + p.filter.len();
@@ -346,7 +347,7 @@ impl BlockWriter {
     }
 }
 
-/// Fails when a narrow or line piece is not what the directory says: for checking tools.
+/// Verifies that a narrow and a line piece match the directory, for checking tools.
 pub fn check_page(entry: &PageEntry, lines: &[u8], narrow: &[u8]) -> Result<(), Error> {
     entry.lines.check(PART_LINES, lines)?;
     entry.narrow.check(PART_NARROW, narrow)

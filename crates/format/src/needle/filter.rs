@@ -1,34 +1,34 @@
 //! The filter of one page: a Bloom filter of 64-byte blocks in slices.
 //!
-//! A key chooses a slice, a block of the slice and two bits of the block. One absent key in five passes,
-//! but a needle worth looking for has several keys, and all of them must pass.
+//! A key determines a slice, a block of the slice and two bits of the block. One absent key in five
+//! passes, but a selective needle has several keys, and all of them must pass.
 
 use crate::codec::crc32c;
 use crate::needle::keys::{is_word_key, text_keys, word_keys};
 
-/// Slices of a filter. A key belongs to one slice.
+/// Slices of a filter. Each key belongs to one slice.
 pub const SLICES: usize = 8;
 
 /// Bytes per block: a cache line.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
-/// Bits per distinct key that a filter is sized for. 3.25 lets (1 - e^(-2/3.25))^2 = 21 % of absent keys
-/// pass. A UUID has six keys, 32 hex digits have five, so about one page in 5,000 passes wrongly; a
-/// span id of 16 hex digits has one or two, and one page in ten passes.
+/// Bits per distinct key of a filter. With 3.25 bits, (1 - e^(-2/3.25))^2 = 21 % of absent keys pass. A
+/// UUID has six keys and 32 hex digits have five, so about one page in 5,000 passes wrongly; a span id of
+/// 16 hex digits has one or two, and one page in ten passes.
 const BITS_PER_KEY: f64 = 3.25;
 
 /// Bits of the bitmap that counts distinct keys: 32 KiB, enough for pages of 2 MiB of random text.
 const COUNTER_BITS: usize = 1 << 18;
 
-/// More blocks per slice than this are never made: 32 MiB per filter.
+/// Most blocks per slice: 32 MiB per filter.
 pub(crate) const BLOCKS_MAX: u32 = 1 << 16;
 
-/// The slice that a key is looked up in.
+/// Returns the slice in which a key is looked up.
 pub fn slice_of(key: u32) -> usize {
     Place::of(key, 1).slice
 }
 
-/// Where a key stands in a filter.
+/// The position of a key in a filter.
 pub(crate) struct Place {
     pub(crate) slice: usize,
     pub(crate) block: usize,
@@ -62,8 +62,8 @@ pub struct FilterBuilder {
     keys: Vec<u32>,
 }
 
-/// A finished filter of one page: [`SLICES`] slices of equal length, one after the other. Empty when
-/// the page had no keys or when no filter was wanted: then nothing can be ruled out.
+/// A finished filter of one page: [`SLICES`] slices of equal length, concatenated. Empty when the page
+/// has no filter: then nothing can be ruled out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageFilter {
     pub(crate) bytes: Vec<u8>,
@@ -72,23 +72,23 @@ pub struct PageFilter {
 }
 
 impl FilterBuilder {
-    /// An empty builder.
+    /// Returns an empty builder.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a text: a line, or any number of lines with separators.
+    /// Adds a text: one line, or any number of lines with separators.
     pub fn add_text(&mut self, text: &[u8]) {
         text_keys(text, &mut self.keys);
         word_keys(text, &mut self.keys);
     }
 
-    /// Keys so far, some of them more than once.
+    /// Returns the keys so far; some occur more than once.
     pub fn keys(&self) -> &[u32] {
         &self.keys
     }
 
-    /// The filter of everything that was added. The builder is empty again and keeps its memory.
+    /// Returns the filter of all added text. Empties the builder, which keeps its memory.
     pub fn finish(&mut self) -> PageFilter {
         let filter = PageFilter::of_keys(&self.keys);
         self.keys.clear();
@@ -97,12 +97,13 @@ impl FilterBuilder {
 }
 
 impl PageFilter {
-    /// The filter of these keys, grams of words among them; repetitions are harmless.
+    /// Returns the filter of these keys, which may include grams of words; repetitions are harmless.
     pub fn of_keys(keys: &[u32]) -> Self {
         let distinct = estimate_distinct(keys);
         let bits = distinct * BITS_PER_KEY;
         let per_slice = (bits / (SLICES * BLOCK_BYTES * 8) as f64).ceil();
-        // A page without keys has one empty block per slice: every needle long enough is ruled out.
+        // A page without keys has one empty block per slice: every needle that is long enough is ruled
+        // out.
         let blocks = (per_slice as u32).clamp(1, BLOCKS_MAX);
         let mut bytes = vec![0u8; SLICES * blocks as usize * BLOCK_BYTES];
         for key in keys {
@@ -116,7 +117,7 @@ impl PageFilter {
         Self { bytes, words: true }
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -126,23 +127,24 @@ impl PageFilter {
         self.bytes.is_empty()
     }
 
-    /// Blocks in each slice.
+    /// Returns the number of blocks in each slice.
     pub fn blocks_per_slice(&self) -> u32 {
         (self.bytes.len() / (SLICES * BLOCK_BYTES)) as u32
     }
 
-    /// A view that answers questions.
+    /// Returns a view for lookups.
     pub fn view(&self) -> FilterView<'_> {
         FilterView { bytes: &self.bytes, blocks: self.blocks_per_slice(), words: self.words }
     }
 
-    /// crc32c of the bytes.
+    /// Returns the crc32c of the bytes.
     pub fn checksum(&self) -> u32 {
         crc32c(&self.bytes)
     }
 }
 
-/// Linear counting: a bitmap of hashed keys, of which the share of zeros tells how many there were.
+/// Estimates the number of distinct keys by linear counting: the share of zeros in a bitmap of hashed
+/// keys.
 fn estimate_distinct(keys: &[u32]) -> f64 {
     let mut seen = vec![0u64; COUNTER_BITS / 64];
     for key in keys {
@@ -150,12 +152,12 @@ fn estimate_distinct(keys: &[u32]) -> f64 {
         seen[bit / 64] |= 1 << (bit % 64);
     }
     let set: u32 = seen.iter().map(|word| word.count_ones()).sum();
-    // A full bitmap would say infinity: one zero bit is as many as can be told.
+    // A full bitmap would give infinity: one zero bit is the measurable maximum.
     let zeros = (COUNTER_BITS as f64 - f64::from(set)).max(1.0);
     COUNTER_BITS as f64 * (COUNTER_BITS as f64 / zeros).ln()
 }
 
-/// A page's filter in stored form.
+/// A page's filter in its stored form.
 #[derive(Clone, Copy)]
 pub struct FilterView<'a> {
     bytes: &'a [u8],
@@ -164,7 +166,8 @@ pub struct FilterView<'a> {
 }
 
 impl<'a> FilterView<'a> {
-    /// The filter in `bytes`, with grams of words or without; `None` when the length is not that of a filter.
+    /// Returns the filter in `bytes`, with grams of words or without; `None` when the length is not that
+    /// of a filter.
     pub fn parse(bytes: &'a [u8], words: bool) -> Option<Self> {
         let unit = SLICES * BLOCK_BYTES;
         let whole = bytes.len().is_multiple_of(unit) && bytes.len() / unit <= BLOCKS_MAX as usize;

@@ -1,8 +1,8 @@
 //! Filters of a run of pages, stored slice by slice: first slice 0 of every page, then slice 1 of every
 //! page, and so on.
 //!
-//! With everything in memory a test touches one cache line per page and key. With nothing in memory it
-//! is enough to fetch the slices of one or two keys, an eighth of the segment each.
+//! If all slices are in memory, a test reads one cache line per page and key. If none is, it is enough to
+//! read the slices of one or two keys, an eighth of the segment each.
 
 use std::ops::Range;
 
@@ -20,16 +20,16 @@ pub const PAGES_MAX: usize = 512;
 
 const PART: &str = "filter segment";
 
-/// Where the filters of a run of pages are.
+/// The range of the filters of a run of pages, and their layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterSegment {
     first_page: u32,
     offset: u64,
-    /// Blocks per slice of each page; 0 where a page has no filter.
+    /// Blocks per slice of each page; 0 for a page without filter.
     blocks: Vec<u32>,
-    /// Where each page's part begins within a slice, in blocks, and the length of a slice.
+    /// Start of each page's part within a slice, in blocks, and the length of a slice.
     starts: Vec<u32>,
-    /// Which pages' filters have grams of words.
+    /// Whether each page's filter has grams of words.
     words: Vec<bool>,
     checksums: [u32; SLICES],
 }
@@ -46,17 +46,17 @@ impl SegmentBuilder {
         self.filters.push(filter);
     }
 
-    /// Pages so far.
+    /// Returns the number of pages so far.
     pub fn pages(&self) -> usize {
         self.filters.len()
     }
 
-    /// Bytes held.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         self.filters.iter().map(|f| f.len() as u64).sum()
     }
 
-    /// The segment that begins with page `first_page` and stands at `offset`, and its bytes.
+    /// Returns the segment that begins with page `first_page` at `offset`, and its bytes.
     pub fn finish(&mut self, first_page: u32, offset: u64) -> (FilterSegment, Bytes) {
         let filters = std::mem::take(&mut self.filters);
         let blocks: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
@@ -92,33 +92,33 @@ impl FilterSegment {
         Self { first_page, offset, blocks, starts, words, checksums }
     }
 
-    /// Pages whose filters are here.
+    /// Returns the pages whose filters are in the segment.
     pub fn pages(&self) -> Range<u32> {
         self.first_page..self.first_page + self.blocks.len() as u32
     }
 
-    /// Bytes of the object that the segment takes.
+    /// Returns the range of the segment in the object.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + (self.slice_bytes() * SLICES) as u64
     }
 
     fn slice_bytes(&self) -> usize {
-        *self.starts.last().expect("there is always a first start") as usize * BLOCK_BYTES
+        *self.starts.last().expect("starts has at least one element") as usize * BLOCK_BYTES
     }
 
-    /// A slice of all pages, with its checksum: see [`crate::needle::slice_of`].
+    /// Returns a slice of all pages, with its checksum: see [`crate::needle::slice_of`].
     pub fn slice(&self, slice: usize) -> Piece {
         let len = self.slice_bytes();
         let offset = self.offset + (slice * len) as u64;
         Piece { offset, len: len as u32, crc: self.checksums[slice] }
     }
 
-    /// Bytes that the entry itself holds in memory.
+    /// Returns the bytes that the entry itself holds in memory.
     pub fn memory_bytes(&self) -> u64 {
         (size_of::<Self>() + (self.blocks.len() + self.starts.len()) * 4 + self.words.len()) as u64
     }
 
-    /// A view over the whole segment's bytes; every checksum is compared.
+    /// Returns a view of the segment's bytes, after verifying every checksum.
     pub fn open(&self, bytes: Bytes) -> Result<SegmentView, Error> {
         let range = self.range();
         if bytes.len() as u64 != range.end - range.start {
@@ -134,7 +134,7 @@ impl FilterSegment {
         self.open_slices((0..SLICES).map(cut))
     }
 
-    /// A view over some slices; keys of the others rule nothing out.
+    /// Returns a view of some slices; keys of other slices rule nothing out.
     pub fn open_slices(
         &self,
         present: impl IntoIterator<Item = (usize, Bytes)>,
@@ -160,7 +160,7 @@ impl FilterSegment {
         }
     }
 
-    /// Reads an entry; before grams of words were, there was no bit for them.
+    /// Reads an entry; versions before grams of words do not have a bit for them.
     pub(crate) fn get(reader: &mut Reader<'_>, tells_words: bool) -> Result<Self, Error> {
         let first_page = reader.varint32()?;
         let offset = reader.varint()?;
@@ -196,8 +196,8 @@ pub struct SegmentView {
 }
 
 impl SegmentView {
-    /// Whether a page of the segment may hold a text with all of these keys. Pages without a filter,
-    /// pages outside of the segment and keys of slices that are not there are "maybe".
+    /// Whether a page of the segment may hold a text with all of these keys. True for pages without a
+    /// filter and pages outside of the segment; keys of absent slices are ignored.
     pub fn may_contain(&self, page: u32, keys: &[u32]) -> bool {
         let Some(at) = page.checked_sub(self.first_page).map(|at| at as usize) else { return true };
         let Some(&[start, end]) = self.starts.get(at..at + 2) else { return true };
@@ -213,7 +213,8 @@ impl SegmentView {
         })
     }
 
-    /// The whole filter of a page, to be copied to another block; `None` when it is not all here.
+    /// Returns the complete filter of a page, to be copied to another block; `None` when a slice is
+    /// absent.
     pub fn page_filter(&self, page: u32) -> Option<PageFilter> {
         let at = page.checked_sub(self.first_page)? as usize;
         let &[start, end] = self.starts.get(at..at + 2)? else { return None };
@@ -225,7 +226,7 @@ impl SegmentView {
         Some(PageFilter { bytes, words: self.words[at] })
     }
 
-    /// Bytes held in memory.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let slices: usize = self.slices.iter().flatten().map(Bytes::len).sum();
         (size_of::<Self>() + self.starts.len() * 4 + self.words.len() + slices) as u64

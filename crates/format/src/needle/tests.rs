@@ -1,11 +1,11 @@
-//! Tests of keys and filters: what is in a text is never ruled out, and little else passes.
+//! Tests of keys and filters: a text that is present is never ruled out, and few absent ones pass.
 
 use proptest::prelude::*;
 
 use super::keys::text_keys_portable;
 use super::*;
 
-/// Text as logs have it: words, numbers, ids, punctuation, line breaks, any other bytes.
+/// Text as in logs: words, numbers, ids, punctuation, line breaks, any other bytes.
 fn log_text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         "[a-z]{1,9}",
@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_substring_that_can_be_tested_is_maybe(
+    fn every_present_testable_substring_passes(
         text in log_text(),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..60usize), 40),
         upper in any::<bool>(),
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn every_short_substring_is_maybe(
+    fn every_present_short_substring_passes(
         text in log_text(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 60),
     ) {
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn every_processor_finds_the_same_keys(text in log_text()) {
+    fn all_processor_variants_find_the_same_keys(text in log_text()) {
         let (mut fast, mut portable) = (Vec::new(), Vec::new());
         text_keys(&text, &mut fast);
         text_keys_portable(&text, &mut portable);
@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// The definition, in its plainest form.
+/// A simple implementation of the definition.
 fn plain_keys(text: &[u8]) -> Vec<u32> {
     let folded = text.to_ascii_lowercase();
     let hash = |gram: &[u8]| {
@@ -115,7 +115,7 @@ fn keys_follow_their_definition() {
     }
 }
 
-/// Keys are on disk: these may never change.
+/// Keys are on disk: these values must never change.
 #[test]
 fn keys_are_stable() {
     assert_eq!(needle_keys(b"7f3a9c21-b04e-4d6f", false), needle_keys(b"7F3A9C21-B04E-4D6F", true));
@@ -127,7 +127,7 @@ fn keys_are_stable() {
 }
 
 #[test]
-fn absent_ids_hardly_ever_pass_and_short_needles_always() {
+fn absent_ids_rarely_pass_and_short_needles_always_do() {
     let id = |n: u64| format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&n.to_le_bytes()));
     let mut builder = FilterBuilder::new();
     for n in 0..2_000 {
@@ -150,7 +150,7 @@ fn absent_ids_hardly_ever_pass_and_short_needles_always() {
 }
 
 #[test]
-fn a_filter_knows_its_stored_form() {
+fn a_filter_is_read_from_its_stored_form() {
     let mut builder = FilterBuilder::new();
     builder.add_text(b"a text that is long enough for keys");
     let filter = builder.finish();

@@ -1,6 +1,6 @@
 //! The stages for AVX2: eight grams at a time.
 //!
-//! The unsafe parts are loads and stores of whole arrays, which are always within bounds.
+//! The unsafe parts are loads and stores of complete arrays, which are always within bounds.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ impl Stages for Avx2 {
 
 #[target_feature(enable = "avx2,popcnt")]
 fn hash(arrays: &mut Arrays) {
-    // Four bytes from each of eight positions; the upper lane begins at the fifth.
+    // Takes four bytes from each of eight positions; the upper lane begins at the fifth.
     let low = _mm256_setr_epi8(
         0, 1, 2, 3, 1, 2, 3, 4, 2, 3, 4, 5, 3, 4, 5, 6, 4, 5, 6, 7, 5, 6, 7, 8, 6, 7, 8, 9, 7, 8, 9, 10,
     );
@@ -42,7 +42,7 @@ fn hash(arrays: &mut Arrays) {
         let folded = load_twice(&arrays.folded, at);
         let digits = load_twice(&arrays.digits, at);
         let kinds = _mm256_cvtepu8_epi32(load_low(&arrays.kinds, at));
-        // All ones for an id, whose digits count; else the digits' low bits are taken away.
+        // All ones for an id, whose digits are kept; otherwise the digits' low bits are removed.
         let is_id = _mm256_cmpgt_epi32(kinds, _mm256_set1_epi32(1));
         let gram = |order: __m256i| {
             let dropped = _mm256_andnot_si256(is_id, _mm256_shuffle_epi8(digits, order));
@@ -81,7 +81,7 @@ fn changes(minima: &[u32; STEP + 1], count: usize, changed: &mut [u32; STEP + 8]
     for at in (0..count).step_by(8) {
         let (before, now) = (load(minima, at), load(minima, at + 1));
         let equal = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(before, now))) as u32;
-        // Minima after the last whole window are not looked at.
+        // Minima after the last complete window are ignored.
         let asked = 0xFFu32 >> 8usize.saturating_sub(count - at);
         let differ = !equal & asked;
         let order = _mm_cvtsi64_si128(SET_BITS[differ as usize] as i64);
@@ -92,7 +92,7 @@ fn changes(minima: &[u32; STEP + 1], count: usize, changed: &mut [u32; STEP + 8]
     found
 }
 
-/// Sixteen bytes in both lanes.
+/// Loads sixteen bytes into both lanes.
 #[target_feature(enable = "avx2,popcnt")]
 #[inline]
 fn load_twice(bytes: &[u8], at: usize) -> __m256i {
@@ -101,7 +101,7 @@ fn load_twice(bytes: &[u8], at: usize) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(piece.as_ptr().cast()) })
 }
 
-/// Eight bytes in the lower half.
+/// Loads eight bytes into the lower half.
 #[target_feature(enable = "avx2,popcnt")]
 #[inline]
 fn load_low(bytes: &[u8], at: usize) -> __m128i {

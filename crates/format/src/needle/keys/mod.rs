@@ -1,18 +1,18 @@
 //! Minimizers of folded grams: the keys of texts and needles.
 //!
-//! A gram is [`GRAM`] bytes, letters folded to lower case. It is one of three kinds, in this order:
+//! A gram is [`GRAM`] bytes, with letters folded to lower case. It is one of three kinds, in this order:
 //! * 0, text: no digit;
-//! * 1, mixed: a digit beside anything that does not stand in an id; all digits count as `0`;
+//! * 1, mixed: a digit together with a character that cannot occur in an id; all digits count as `0`;
 //! * 2, id: letters, digits and `-` only, with a digit.
 //!
-//! The hash of a gram begins with its kind, so a window keeps an id gram only when it lies wholly within
-//! an id. Timestamps, durations and counters, which differ in every line and which no query looks for by
-//! substring, so leave keys that repeat from line to line, and the filter is half as large as
-//! it would be; ids of [`NEEDLE_MIN`] characters and more keep all of their digits.
+//! The hash of a gram begins with its kind, so a window selects an id gram only when it lies completely
+//! within an id. Timestamps, durations and counters differ in every line, and no query searches for them
+//! by substring; they produce keys that repeat from line to line, which halves the size of the filter.
+//! Ids of [`NEEDLE_MIN`] characters and more keep all of their digits.
 //!
-//! A text is worked on in steps whose arrays stay in the first-level cache: fold and classify bytes, hash
-//! grams, take the minima of windows, keep those that change. The stages that a compiler cannot turn
-//! into vectors by itself have a second form for AVX2; both give the same keys.
+//! A text is processed in steps whose arrays fit into the first-level cache: fold and classify bytes,
+//! hash grams, take the minima of windows, keep those that change. The stages that compilers do not
+//! vectorize have a second implementation for AVX2; both return the same keys.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -22,25 +22,25 @@ pub use words::{WORD_GRAM, is_word_key, word_keys};
 
 /// Bytes per gram.
 pub const GRAM: usize = 6;
-/// Consecutive grams of which the least hash is kept.
+/// Consecutive grams of which the lowest hash is kept.
 pub const WINDOW: usize = 8;
-/// Shortest needle that has a whole window.
+/// Length of the shortest needle that has a complete window.
 pub const NEEDLE_MIN: usize = GRAM + WINDOW - 1;
 
-/// Windows per step: the arrays of a step stay in the first-level cache.
+/// Windows per step: the arrays of a step fit into the first-level cache.
 const STEP: usize = 1024;
-/// Positions that a step looks at: more than it needs, so that every loop has whole vectors.
+/// Positions that a step processes: more than it needs, so that every loop has complete vectors.
 const ROOM: usize = STEP + 32;
 
-/// Keys met within the last few thousand are not repeated: a direct-mapped memory of this many keys.
+/// Size of a direct-mapped memory of recent keys: a key that it holds is not repeated.
 const RECENT: usize = 4096;
 
-/// Appends the keys of `text` to `keys`; most repetitions are left out. Texts of less than
-/// [`NEEDLE_MIN`] bytes have none.
+/// Appends the keys of `text` to `keys`; most repetitions are omitted. Texts of less than [`NEEDLE_MIN`]
+/// bytes have none.
 pub fn text_keys(text: &[u8], keys: &mut Vec<u32>) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("popcnt") {
-        // SAFETY: the function needs these two and nothing else, and the processor has them.
+        // SAFETY: the function requires only these two features, and the processor has them.
         #[allow(unsafe_code)]
         unsafe {
             avx2::text_keys(text, keys)
@@ -50,17 +50,17 @@ pub fn text_keys(text: &[u8], keys: &mut Vec<u32>) {
     text_keys_portable(text, keys);
 }
 
-/// [`text_keys`] without regard to the processor.
+/// [`text_keys`] for every processor.
 pub(crate) fn text_keys_portable(text: &[u8], keys: &mut Vec<u32>) {
     every_key::<Portable>(text, keys);
 }
 
-/// The keys of a needle, all of which a text must have that holds it: minimizers, and grams of its words.
-/// Empty when the needle is too short to be tested.
+/// Returns the keys of a needle: minimizers, and grams of its words. A text that holds the needle has all
+/// of them. Empty when the needle is too short to be tested.
 ///
-/// With `ignore_ascii_case` the needle stands for every text that is equal after folding ASCII letters.
-/// The caller guarantees that its matching folds nothing else: Unicode also folds the Kelvin sign to
-/// `k` and the long s to `s`, so a Unicode-aware pattern with `k` or `s` must not be given as a literal.
+/// With `ignore_ascii_case` the needle represents every text that is equal after folding ASCII letters.
+/// The caller guarantees that its matching folds nothing else: Unicode also folds the Kelvin sign to `k`
+/// and the long s to `s`, so a literal of a Unicode-aware pattern with `k` or `s` must not be passed.
 /// Filters fold on both sides, so the keys are the same in both cases.
 pub fn needle_keys(literal: &[u8], ignore_ascii_case: bool) -> Vec<u32> {
     let _ = ignore_ascii_case;
@@ -74,10 +74,10 @@ pub fn needle_keys(literal: &[u8], ignore_ascii_case: bool) -> Vec<u32> {
 
 /// The stages that depend on the processor.
 trait Stages {
-    /// Hashes of the grams at each position.
+    /// Computes the hashes of the grams at each position.
     fn hash(arrays: &mut Arrays);
-    /// Those of the first `count` minima that differ from the one before, gathered at the start of
-    /// `changed`; returns how many.
+    /// Moves those of the first `count` minima that differ from the one before to the start of `changed`;
+    /// returns how many.
     fn changes(minima: &[u32; STEP + 1], count: usize, changed: &mut [u32; STEP + 8]) -> usize;
 }
 
@@ -103,7 +103,7 @@ fn every_key<S: Stages>(text: &[u8], keys: &mut Vec<u32>) {
         arrays.fold(&text[start..start + count + NEEDLE_MIN - 1]);
         arrays.classify();
         S::hash(&mut arrays);
-        // The last minimum of the step before stands before the first of this one.
+        // The last minimum of the step before precedes the first of this one.
         minima[0] = minima[STEP];
         arrays.minimize(&mut minima);
         let changes = S::changes(&minima, count, &mut changed);
@@ -112,7 +112,7 @@ fn every_key<S: Stages>(text: &[u8], keys: &mut Vec<u32>) {
     }
 }
 
-/// Appends the keys that were not met recently.
+/// Appends the keys that are not among the recent ones.
 #[inline(always)]
 fn append_new(changed: &[u32], recent: &mut [u32; RECENT], keys: &mut Vec<u32>) {
     let start = keys.len();
@@ -128,13 +128,13 @@ fn append_new(changed: &[u32], recent: &mut [u32; RECENT], keys: &mut Vec<u32>) 
     keys.truncate(start + kept);
 }
 
-/// What a step works on. Positions after the last whole window hold anything; they are not looked at.
+/// The arrays of a step. Positions after the last complete window are undefined and ignored.
 struct Arrays {
     /// Bytes with letters folded.
     folded: [u8; ROOM + 16],
-    /// 0x0F where a byte is a digit: the bits that make the difference between digits.
+    /// 0x0F where a byte is a digit: the bits in which digits differ.
     digits: [u8; ROOM + 16],
-    /// 1 where a byte may stand in an id.
+    /// 1 where a byte may occur in an id.
     ids: [u8; ROOM + 16],
     /// Kind of the gram at each position.
     kinds: [u8; ROOM],
@@ -166,7 +166,7 @@ impl Arrays {
         }
     }
 
-    /// Minima over 2, 4 and then 8 hashes: each pass joins two windows of the pass before.
+    /// Computes minima over 2, 4 and then 8 hashes: each pass combines two windows of the pass before.
     #[inline(always)]
     fn minimize(&mut self, minima: &mut [u32; STEP + 1]) {
         for at in 0..ROOM - 1 {
@@ -181,11 +181,11 @@ impl Arrays {
     }
 }
 
-/// First and second multiplier of a gram's two words, and the multiplier of their mix: odd, else
+/// First and second multiplier of a gram's two words, and the multiplier of their mix: odd, otherwise
 /// arbitrary. They are part of the format.
 const MULTIPLIERS: [u32; 3] = [0x9E37_79B1, 0x85EB_CA77, 0x2C1B_3C6D];
 
-/// For every processor.
+/// The stages for every processor.
 struct Portable;
 
 impl Stages for Portable {
@@ -194,7 +194,7 @@ impl Stages for Portable {
         for at in 0..ROOM {
             let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
             let kind = u32::from(arrays.kinds[at]);
-            // All ones for an id, whose digits count; else the digits' low bits are taken away.
+            // All ones for an id, whose digits are kept; otherwise the digits' low bits are removed.
             let keep = 0u32.wrapping_sub(kind >> 1);
             let gram = |n: usize| {
                 let from = at + n..at + n + 4;
@@ -202,7 +202,7 @@ impl Stages for Portable {
             };
             let mixed = gram(0).wrapping_mul(MULTIPLIERS[0]) ^ gram(2).wrapping_mul(MULTIPLIERS[1]);
             let hash = (mixed ^ (mixed >> 15)).wrapping_mul(MULTIPLIERS[2]);
-            // Never 0, which marks an empty place among the recent keys.
+            // Never 0, which marks an empty slot among the recent keys.
             arrays.hashes[at] = kind << 30 | hash >> 2 | 1;
         }
     }

@@ -1,8 +1,8 @@
 //! Grams of words: keys of needles that are too short for a minimizer, like `error`.
 //!
-//! A gram is [`WORD_GRAM`] consecutive letters, folded to lower case; each is a key of the text, of kind 3.
-//! Numbers and ids have few such grams, and words repeat from line to line, so these keys are a small part
-//! of a filter although none is left out.
+//! A gram is [`WORD_GRAM`] consecutive letters, folded to lower case; each is a key of kind 3 of the
+//! text. Numbers and ids have few such grams, and words repeat from line to line, so these keys are a
+//! small part of a filter although all of them are kept.
 
 /// Letters per gram, and of the shortest word that can be tested.
 pub const WORD_GRAM: usize = 5;
@@ -11,9 +11,9 @@ pub const WORD_GRAM: usize = 5;
 const KIND: u32 = 3;
 /// The last [`WORD_GRAM`] bytes of a shift register.
 const GRAM_MASK: u64 = (1 << (8 * WORD_GRAM)) - 1;
-/// Part of the format.
+/// Multiplier of the hash; part of the format.
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
-/// Grams met within the last few thousand are not repeated.
+/// Size of a direct-mapped memory of recent grams: a gram that it holds is not repeated.
 const RECENT: usize = 4096;
 
 /// Whether a key is a gram of a word.
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_five_letters_have_keys_and_folding_does_not_matter() {
+    fn words_of_five_letters_have_keys_in_any_case() {
         let keys = |text: &str| {
             let mut keys = Vec::new();
             word_keys(text.as_bytes(), &mut keys);
