@@ -1,5 +1,5 @@
-//! How pages are stored that stand beside samples, those of exemplars and of metadata: plain bytes, as they
-//! are or as one zstd frame, and a directory entry that says how long they are before they are read.
+//! Storage of the pages of exemplars and of metadata, which accompany the samples: plain bytes or one
+//! zstd frame, and a directory entry that holds the plain length.
 
 use bytes::Bytes;
 
@@ -10,17 +10,17 @@ use crate::error::Error;
 /// Most plain bytes of a page: several times what a writer puts into one.
 pub(super) const PLAIN_MAX: u32 = 16 << 20;
 
-/// Where a page is and how long it is.
+/// The range and the lengths of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) piece: Piece,
-    /// Bytes before compression.
+    /// Number of bytes before compression.
     pub(super) plain: u32,
-    /// Whether it is a zstd frame.
+    /// The codec: stored, or a zstd frame.
     pub(super) codec: u8,
 }
 
-/// The bytes of a page that is to stand at `offset`.
+/// Encodes a page for `offset`.
 pub(super) fn put_page(
     plain: &[u8],
     level: i32,
@@ -38,27 +38,27 @@ pub(super) fn put_page(
 }
 
 impl Stored {
-    /// The plain bytes, given those of the piece.
+    /// Returns the plain bytes, given the bytes of the piece.
     pub(super) fn open(&self, bytes: &Bytes, part: &'static str) -> Result<Bytes, Error> {
         self.piece.check(part, bytes)?;
         let offset = self.piece.offset;
         match self.codec {
             compress::STORED if bytes.len() == self.plain as usize => Ok(bytes.clone()),
             compress::STORED => {
-                Err(Error::Malformed { part, offset, what: "its length is not that of its entry" })
+                Err(Error::Malformed { part, offset, what: "its length differs from its entry" })
             }
             compress::ZSTD => Ok(Bytes::from(compress::get_zstd(bytes, self.plain as usize, part, offset)?)),
             codec => Err(Error::UnknownCodec { part, offset, codec }),
         }
     }
 
-    /// Bytes of the page as it is stored and as it is plain.
+    /// Returns the bytes of the stored and of the plain page together.
     pub(super) fn bytes(&self) -> u64 {
         u64::from(self.piece.len) + u64::from(self.plain)
     }
 }
 
-/// Appends the columns of a directory that all pages have.
+/// Appends the directory columns that all pages have.
 pub(super) fn put_stored(out: &mut Vec<u8>, pages: impl Iterator<Item = Stored> + Clone) {
     let mut column = |value: fn(&Stored) -> u64| {
         put_packed(out, &pages.clone().map(|page| value(&page)).collect::<Vec<_>>());
@@ -70,13 +70,13 @@ pub(super) fn put_stored(out: &mut Vec<u8>, pages: impl Iterator<Item = Stored> 
     column(|page| u64::from(page.codec));
 }
 
-/// Reads these columns of so many pages.
+/// Reads these columns for `count` pages.
 pub(super) fn get_stored(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Stored>, Error> {
     let offsets = get_packed(reader, count, |offset| offset)?;
     let mut column = || get_packed_u32(reader, count);
     let (lengths, checksums, plain, codecs) = (column()?, column()?, column()?, column()?);
     if plain.iter().any(|length| *length > PLAIN_MAX) || codecs.iter().any(|codec| *codec > 255) {
-        return Err(reader.malformed("a page beside samples is out of bounds"));
+        return Err(reader.malformed("a page of exemplars or metadata is out of bounds"));
     }
     let page = |n: usize| Stored {
         piece: Piece { offset: offsets[n], len: lengths[n], crc: checksums[n] },

@@ -1,4 +1,4 @@
-//! Exemplars and metadata of blocks against those they were made of, and against damage.
+//! Compares the exemplars and metadata of blocks with the written ones, and tests damage.
 
 use std::collections::BTreeMap;
 
@@ -46,11 +46,11 @@ fn a_block_without_series_holds_exemplars_and_metadata() {
     assert_eq!((footer.info().rows, footer.info().min_ts), (0, 5_000_000_000));
     let (block, footer) = block_of(&[], &metadata);
     assert_eq!(beside_of_object(&block, &footer).unwrap(), (Vec::new(), metadata));
-    assert_eq!((footer.info().min_ts, footer.info().max_ts), (0, 0), "the begin of its window");
+    assert_eq!((footer.info().min_ts, footer.info().max_ts), (0, 0), "the start of its window");
 }
 
 #[test]
-fn repeated_exemplars_are_kept_once_and_of_too_many_the_newest() {
+fn duplicate_exemplars_are_dropped_and_the_newest_are_kept() {
     let many = (0..EXEMPLARS_OF_SERIES_MAX as i64 + 10).rev().map(|n| exemplar(n, "x"));
     let mut twice: Vec<Exemplar> = many.collect();
     twice.extend(twice.clone());
@@ -61,11 +61,11 @@ fn repeated_exemplars_are_kept_once_and_of_too_many_the_newest() {
     let long = "x".repeat(1 << 19);
     let (block, footer) = block_of(&[of("a", (0..5).map(|n| exemplar(n, &long)).collect())], &[]);
     let (found, _) = beside_of_object(&block, &footer).unwrap();
-    assert_eq!(found[0].exemplars, [exemplar(4, &long)], "by bytes");
+    assert_eq!(found[0].exemplars, [exemplar(4, &long)], "bounded by bytes");
 }
 
 #[test]
-fn what_no_page_can_hold_is_left_out() {
+fn exemplars_and_metadata_too_large_for_a_page_are_dropped() {
     let long = "x".repeat(2 << 20);
     let labels = Labels::from_pairs([("__name__", long.as_str())]);
     let series = SeriesExemplars { labels, exemplars: vec![exemplar(1, "x")] };
@@ -74,12 +74,12 @@ fn what_no_page_can_hold_is_left_out() {
 }
 
 #[test]
-fn disorder_is_refused() {
+fn unsorted_input_is_refused() {
     let mut writer = writer();
     writer.push_exemplars(of("b", vec![exemplar(1, "x")])).unwrap();
     assert!(writer.push_exemplars(of("b", vec![exemplar(2, "x")])).is_err());
     assert!(writer.push_exemplars(of("a", vec![exemplar(2, "x")])).is_err());
-    assert!(writer.push_exemplars(of("c", vec![exemplar(i64::MAX, "x")])).is_err(), "no nanoseconds");
+    assert!(writer.push_exemplars(of("c", vec![exemplar(i64::MAX, "x")])).is_err(), "out of range");
     writer.push_metadata(&told("b", "2")).unwrap();
     assert!(writer.push_metadata(&told("b", "2")).is_err());
     assert!(writer.push_metadata(&told("a", "2")).is_err());
@@ -106,7 +106,7 @@ fn pages_are_found_by_metric_time_and_family() {
 }
 
 #[test]
-fn every_flipped_byte_is_noticed() {
+fn every_flipped_byte_is_detected() {
     let exemplars = vec![of("a", (0..20).map(|n| exemplar(n, &format!("{n:032x}"))).collect())];
     let (block, footer) = block_of(&exemplars, &[told("a", "1"), told("b", "2")]);
     for at in 8..block.len() {
@@ -128,7 +128,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_exemplars_come_back_bit_for_bit(
+    fn any_exemplars_round_trip_bit_for_bit(
         series in prop::collection::vec(
             (labels(), prop::collection::vec((labels(), any::<u64>(), -99_000_000i64..99_000_000), 1..30)),
             0..20,
@@ -144,7 +144,7 @@ proptest! {
         all.sort_by(|a, b| compare_series(a.labels.iter(), b.labels.iter()));
         let (block, footer) = block_of(&all, &[]);
         all.iter_mut().for_each(|of| Exemplar::sort(&mut of.exemplars));
-        // NaN included: by text, which shows each double's shortest form, and by bits.
+        // Includes NaN: compared by text, which shows each double's shortest form, and by bits.
         let bits = |all: &[SeriesExemplars]| -> Vec<u64> {
             all.iter().flat_map(|of| &of.exemplars).map(|one| one.value.to_bits()).collect()
         };

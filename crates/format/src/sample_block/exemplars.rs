@@ -1,11 +1,11 @@
-//! Exemplars of a block: pages of whole series with their own labels, by rising series, and the directory
-//! that says which page may hold those of a metric and a time.
+//! Exemplars of a block: pages of complete series with their own labels, in ascending order of series,
+//! and the directory that decides which page may hold the exemplars of a metric and a time.
 //!
-//! Exemplars are not numbered by the series table: a series may have exemplars in a block that holds no
-//! sample of it, and whoever asks for exemplars needs nothing of the index.
+//! Exemplars do not refer to the series table: a series may have exemplars in a block that holds no
+//! sample of it, and a reader of exemplars does not need the index.
 //!
-//! Invariants: a series comes once; its exemplars rise by time, value and labels, each once; a page that is
-//! decoded takes no more than its directory entry says.
+//! Invariants: a series occurs once; its exemplars are sorted by time, value and labels, without
+//! duplicates; a decoded page takes no more memory than its directory entry states.
 
 use std::cmp::Ordering;
 
@@ -22,18 +22,19 @@ use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
-/// Exemplars that a block keeps of a series: of more the newest. As many as a graph has pixels.
+/// Most exemplars that a block keeps of a series; the newest are kept. As many as a graph has pixels.
 pub const EXEMPLARS_OF_SERIES_MAX: usize = 1 << 10;
-/// Bytes of the exemplars that a block keeps of a series, and of the labels of a series that has some.
+/// Most bytes of the exemplars that a block keeps of a series, and of the labels of a series with
+/// exemplars.
 const SERIES_BYTES_MAX: u64 = 1 << 20;
-/// A page is closed when its exemplars take so many bytes in memory.
+/// A page is closed when its exemplars take this many bytes in memory.
 const PAGE_BYTES: u64 = 1 << 18;
-/// The most that the exemplars of a page may take in memory: those of a series may come to a page that is
-/// almost full.
+/// Most bytes in memory of the exemplars of a page: the exemplars of a series may be added to a page that
+/// is almost full.
 const HELD_MAX: u32 = 4 << 20;
-/// Plain bytes of a page that a single short exemplar takes beyond those in memory.
+/// Bytes by which a plain page may exceed its exemplars in memory, as with a single short exemplar.
 const PLAIN_MORE: u32 = 256;
-/// Bytes of a label in memory beside its texts.
+/// Bytes of a label in memory in addition to its texts.
 const LABEL_BYTES: usize = 2 * size_of::<Box<str>>();
 /// Bytes of the shortest directory entry: the lengths of two names.
 const ENTRY_BYTES_MIN: usize = 2;
@@ -41,20 +42,20 @@ const ENTRY_BYTES_MIN: usize = 2;
 /// The exemplars of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesExemplars {
-    /// The series.
+    /// The labels of the series.
     pub labels: Labels,
     /// Its exemplars, in the order of [`Exemplar::order`].
     pub exemplars: Vec<Exemplar>,
 }
 
 impl SeriesExemplars {
-    /// Bytes that they take in memory.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let exemplars = self.exemplars.iter().map(|one| size_of::<Exemplar>() as u64 + one.held_bytes());
         labels_bytes(&self.labels) + exemplars.sum::<u64>()
     }
 
-    /// Sorts the exemplars, each once, and leaves of more than a block keeps the newest.
+    /// Sorts the exemplars, removes duplicates, and keeps the newest up to the bounds of a block.
     fn keep_newest(&mut self) {
         Exemplar::sort(&mut self.exemplars);
         let mut bytes = 0;
@@ -75,35 +76,35 @@ fn labels_bytes(labels: &Labels) -> u64 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExemplarPage {
     pub(super) stored: Stored,
-    /// Bytes that its exemplars take in memory.
+    /// Bytes of its exemplars in memory.
     held: u32,
-    /// Series that have exemplars in it.
+    /// Number of series with exemplars in it.
     pub series: u32,
-    /// Exemplars.
+    /// Number of exemplars.
     pub exemplars: u32,
     /// Earliest time in milliseconds.
     pub min_ms: i64,
     /// Latest time in milliseconds.
     pub max_ms: i64,
-    /// Metric of the first series; empty when it has none.
+    /// Metric of the first series; empty when the series has none.
     first_metric: Box<str>,
     /// Metric of the last series.
     last_metric: Box<str>,
 }
 
 impl ExemplarPage {
-    /// Where it is.
+    /// Returns the range of the page in the object.
     pub fn piece(&self) -> Piece {
         self.stored.piece
     }
 
-    /// Bytes that reading and decoding it takes.
+    /// Returns the bytes of memory for reading and decoding the page.
     pub fn memory_bytes(&self) -> u64 {
-        // Lists of names take at most as much as the labels that have them.
+        // The lists of names take at most as much as the labels that use them.
         self.stored.bytes() + 2 * u64::from(self.held)
     }
 
-    /// Whether it may hold exemplars within the range of series that pass the matchers.
+    /// Whether it may hold exemplars within the range, of series that pass the matchers.
     pub fn may_hold(&self, matchers: &[Matcher], range: TimeRange) -> bool {
         let names = &*self.first_metric..=&*self.last_metric;
         let is_outside = |matcher: &Matcher| {
@@ -114,21 +115,21 @@ impl ExemplarPage {
         touches(range, self.min_ms, self.max_ms) && !matchers.iter().any(is_outside)
     }
 
-    /// Bytes that it takes in a directory.
+    /// Returns the bytes of its directory entry in memory.
     pub(super) fn entry_bytes(&self) -> usize {
         size_of::<Self>() + self.first_metric.len() + self.last_metric.len()
     }
 
-    /// Decodes the exemplars from the bytes of the piece, after comparing checksums.
+    /// Decodes the exemplars from the bytes of the piece, after verifying checksums.
     pub fn decode(&self, bytes: &Bytes) -> Result<Vec<SeriesExemplars>, Error> {
         self.get(&self.stored.open(bytes, PART_EXEMPLARS)?)
     }
 
     fn get(&self, plain: &[u8]) -> Result<Vec<SeriesExemplars>, Error> {
         let mut reader = Reader::new(PART_EXEMPLARS, self.stored.piece.offset, plain);
-        // A series takes a number of labels and a number of exemplars.
+        // A series takes at least a number of labels and a number of exemplars.
         if self.series as usize * 2 + self.exemplars as usize * 8 > plain.len() {
-            return Err(reader.malformed("a page of exemplars holds fewer than its entry says"));
+            return Err(reader.malformed("a page holds fewer exemplars than its entry states"));
         }
         let (mut all, counts, mut held) = self.get_series(&mut reader)?;
         let times = get_packed(&mut reader, self.exemplars as usize, |time| time as i64)?;
@@ -152,7 +153,8 @@ impl ExemplarPage {
         Ok(all)
     }
 
-    /// The series without their exemplars, how many each has, and the memory that is left for these.
+    /// Reads the series without their exemplars, the number of exemplars of each, and the memory left for
+    /// these.
     fn get_series(&self, reader: &mut Reader<'_>) -> Result<(Vec<SeriesExemplars>, Vec<u32>, Held), Error> {
         let (mut all, mut counts) = (Vec::<SeriesExemplars>::new(), Vec::new());
         let (mut held, mut rows) = (Held(u64::from(self.held)), 0u64);
@@ -169,24 +171,24 @@ impl ExemplarPage {
             counts.push(count);
         }
         if rows != u64::from(self.exemplars) {
-            return Err(reader.malformed("a page of exemplars has another number of them than its entry"));
+            return Err(reader.malformed("a page and its entry differ in their number of exemplars"));
         }
         Ok((all, counts, held))
     }
 }
 
-/// Memory that a page may still take.
+/// Memory that a page may still use, in bytes.
 struct Held(u64);
 
 impl Held {
     fn take(&mut self, bytes: u64, reader: &Reader<'_>) -> Result<(), Error> {
         let left = self.0.checked_sub(bytes);
-        self.0 = left.ok_or_else(|| reader.malformed("a page of exemplars is larger than its entry says"))?;
+        self.0 = left.ok_or_else(|| reader.malformed("a page of exemplars is larger than its entry"))?;
         Ok(())
     }
 }
 
-/// Reads the labels of exemplars: lists of names that many share, then values.
+/// Reads the labels of exemplars: shared lists of names, then values.
 struct LabelsReader<'r, 'a> {
     reader: &'r mut Reader<'a>,
     shapes: Vec<Vec<&'a str>>,
@@ -247,7 +249,7 @@ fn compare(a: &Labels, b: &Labels) -> Ordering {
     compare_series(a.iter(), b.iter())
 }
 
-/// Makes pages of exemplars.
+/// Creates pages of exemplars.
 #[derive(Debug, Default)]
 pub(super) struct ExemplarWriter {
     waiting: Vec<SeriesExemplars>,
@@ -257,7 +259,7 @@ pub(super) struct ExemplarWriter {
 }
 
 impl ExemplarWriter {
-    /// Adds the exemplars of a series, which come by rising series. Whether a page is full.
+    /// Adds the exemplars of a series, in ascending order of series. Returns whether a page is full.
     pub(super) fn push(&mut self, mut one: SeriesExemplars) -> Result<bool, Error> {
         if self.last.as_ref().is_some_and(|before| compare(before, &one.labels).is_ge()) {
             return Err(Error::Misuse("series with exemplars must be sorted and distinct"));
@@ -271,13 +273,13 @@ impl ExemplarWriter {
         Ok(self.held >= PAGE_BYTES)
     }
 
-    /// Exemplars that were written, those that wait included.
+    /// Returns the number of written exemplars, including waiting ones.
     pub(super) fn exemplars(&self) -> u64 {
         let written = self.pages.iter().map(|page| u64::from(page.exemplars)).sum::<u64>();
         written + self.waiting.iter().map(|one| one.exemplars.len() as u64).sum::<u64>()
     }
 
-    /// The page of what waits, which is to stand at `offset`; `None` when nothing does.
+    /// Returns the page of the waiting exemplars for `offset`; `None` when none wait.
     pub(super) fn take_page(&mut self, level: i32, offset: u64) -> Result<Option<Bytes>, Error> {
         let series = std::mem::take(&mut self.waiting);
         let held = std::mem::take(&mut self.held);
@@ -369,7 +371,7 @@ pub(super) fn get_directory(reader: &mut Reader<'_>, first_ms: i64) -> Result<Ve
             (reader.text()?.into(), reader.text()?.into());
         let before = pages.last().map_or("", |page| &*page.last_metric);
         let max_ms = firsts[n].wrapping_add(spans[n]);
-        // Plain, each exemplar takes less than in memory.
+        // An exemplar takes less as plain bytes than in memory.
         if !(1..=exemplars[n]).contains(&series[n])
             || held[n] > HELD_MAX
             || stored[n].plain > held[n] + PLAIN_MORE
@@ -393,8 +395,8 @@ pub(super) fn get_directory(reader: &mut Reader<'_>, first_ms: i64) -> Result<Ve
     Ok(pages)
 }
 
-/// The exemplars of a page with these plain bytes, whose entry says so many series and exemplars and so much
-/// memory: for those who try any bytes.
+/// Decodes the exemplars of a page with these plain bytes, whose entry states these numbers of series and
+/// exemplars and this memory; for tests with arbitrary bytes.
 pub fn exemplars_of_plain(
     plain: &[u8],
     (series, exemplars, held): (u32, u32, u32),

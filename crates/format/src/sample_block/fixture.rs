@@ -1,4 +1,4 @@
-//! A block of each version in the repository, which every later version must still read.
+//! A block of each version, stored in the repository, which every later version must still read.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const VERSION_5: &[u8] = include_bytes!("../../fixtures/sample-block-v5.bin");
 const VERSION_6: &[u8] = include_bytes!("../../fixtures/sample-block-v6.bin");
 const VERSION_7: &[u8] = include_bytes!("../../fixtures/sample-block-v7.bin");
 
-/// The last three are in blocks of version 6 and later ones alone.
+/// Only blocks of version 6 and later hold the last three.
 const SERIES: [&[(&str, &str)]; 8] = [
     &[("__name__", "b_bucket"), ("le", "0.5"), ("pod", "a")],
     &[("__name__", "b_bucket"), ("le", "1"), ("pod", "a")],
@@ -43,7 +43,7 @@ fn origin() -> BlockOrigin {
     BlockOrigin { block, seen, deletes_through: 290, inputs, place }
 }
 
-/// Sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
+/// Returns sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
 fn sample(series: u32, n: u32) -> (i64, u64, i64) {
     let time = 1_795_176_000_000 + i64::from(n) * 15_000 + i64::from(n.is_multiple_of(7));
     let bits = match (series, n) {
@@ -103,7 +103,7 @@ fn write_fixture() -> Vec<u8> {
     out.concat()
 }
 
-/// Of a series of the block and of another one.
+/// Returns exemplars of a series of the block and of another one.
 fn exemplars() -> Vec<SeriesExemplars> {
     let exemplar = |n: u64| Exemplar {
         labels: match n % 3 {
@@ -145,11 +145,11 @@ fn the_fixtures_are_read_bit_for_bit() {
 }
 
 #[test]
-fn a_block_tells_its_place_in_the_order_of_writing() {
+fn a_block_holds_its_place_in_the_order_of_writing() {
     assert_eq!(origin().assumed_place(), origin().place);
     let unknown = BlockOrigin { place: 0, ..origin() };
-    assert_eq!(unknown.assumed_place(), 0, "version 4 does not say it of merged blocks");
-    // One that comes from a flush stands behind what its maker had seen.
+    assert_eq!(unknown.assumed_place(), 0, "version 4 does not store it for merged blocks");
+    // A block from a flush is placed after all entries that its maker had seen.
     let flushed = BlockOrigin { inputs: Vec::new(), ..unknown }.assumed_place();
     assert!(WritePlace::of(300, 255, 65_535).0 < flushed && flushed < WritePlace::of(301, 0, 0).0);
 }
@@ -163,7 +163,7 @@ fn check_fixture(object: &'static [u8], version: u16) {
     let place = if version < 5 { 0 } else { origin().place };
     let block = if version < 7 { Id::default() } else { origin().block };
     assert_eq!(footer.origin(), Some(&BlockOrigin { block, place, ..origin() }));
-    // It passes as a whole object, too.
+    // A complete object passes too.
     footer.check_header(object).unwrap();
     let beside = beside_of_object(&Bytes::from_static(object), &footer).unwrap();
     assert_eq!(format!("{beside:?}"), format!("{:?}", (exemplars(), metadata())));

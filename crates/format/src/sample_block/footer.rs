@@ -1,5 +1,5 @@
-//! The footer of a sample block: series, postings, groups of pages, lists of times, what stands beside
-//! samples, and what the block is made from.
+//! The footer of a sample block: series, postings, groups of pages, lists of times, exemplars and
+//! metadata, and the origin of the block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,19 +50,19 @@ const SECTIONS: [(u8, &str); 10] = [
     (METADATA, "metadata"),
 ];
 
-/// The version since which the origin tells the place in the order of writing.
+/// The version since which the origin holds the place in the order of writing.
 const PLACED_SINCE: u16 = 5;
-/// The version since which blocks name themselves.
+/// The version since which blocks hold their own id.
 const NAMED_SINCE: u16 = 7;
 
-/// Most times of a page of lists.
+/// Most times in a page of lists.
 const TIMES_MAX: u32 = 1 << 17;
 
-/// What tells blocks of samples from others.
+/// The properties of sample blocks that differ from those of other signals.
 pub(super) const LAYOUT: Layout =
     Layout { header_magic: *b"SSMP", trailer_magic: *b"PMSS", version: VERSION, sections: &SECTIONS };
 
-/// What is between header and footer.
+/// The parts between header and footer.
 pub(super) struct Parts<'a> {
     pub(super) index: &'a Index,
     pub(super) groups: &'a [GroupEntry],
@@ -72,7 +72,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// First and last time in milliseconds of samples and exemplars; `None` when there is neither.
+    /// Returns the first and last time in milliseconds of samples and exemplars; `None` when there are
+    /// neither.
     fn bounds_ms(&self) -> Option<(i64, i64)> {
         let groups = self.groups.iter().map(|group| (group.min_ms, group.max_ms));
         let exemplars = self.exemplars.iter().map(|page| (page.min_ms, page.max_ms));
@@ -139,7 +140,7 @@ impl BlockIndex for Footer {
             _ => Err(Error::Malformed {
                 part: PART_FOOTER,
                 offset: 4,
-                what: "header and footer name other versions",
+                what: "header and footer have different versions",
             }),
         }
     }
@@ -180,32 +181,32 @@ impl BlockIndex for Footer {
 }
 
 impl Footer {
-    /// Where the parts of the index are.
+    /// Returns the index, which holds the ranges of its parts.
     pub fn index(&self) -> &Arc<Index> {
         &self.index
     }
 
-    /// The groups in the order of their series.
+    /// Returns the groups in the order of their series.
     pub fn groups(&self) -> &[GroupEntry] {
         &self.groups
     }
 
-    /// The pages of lists of times, by rising numbers of lists.
+    /// Returns the pages of lists of times, in ascending order of list numbers.
     pub fn time_pages(&self) -> &[TimePageEntry] {
         &self.time_pages
     }
 
-    /// The pages of exemplars, by rising series.
+    /// Returns the pages of exemplars, in ascending order of series.
     pub fn exemplars(&self) -> &[ExemplarPage] {
         &self.exemplars
     }
 
-    /// The pages of metadata, sorted.
+    /// Returns the pages of metadata, sorted.
     pub fn metadata(&self) -> &[MetadataPage] {
         &self.metadata
     }
 
-    /// Fails unless the parts fill the object up to its footer.
+    /// Fails unless the parts cover the object up to its footer.
     fn check_pieces(&self, footer_offset: u64) -> Result<(), Error> {
         let mut pieces: Vec<Piece> = self.pieces().into_iter().map(|(_, piece)| piece).collect();
         pieces.sort_unstable_by_key(|piece| piece.offset);
@@ -223,7 +224,8 @@ impl Footer {
         }
     }
 
-    /// Numbers of the groups that may hold samples of these series within the range, rising.
+    /// Returns the numbers of the groups that may hold samples of these series within the range,
+    /// ascending.
     pub fn groups_of(&self, series: &RoaringBitmap, range: TimeRange) -> Vec<u32> {
         let (Some(first), Some(last)) = (series.min(), series.max()) else { return Vec::new() };
         let from = self.groups.partition_point(|group| group.last_series < first);
@@ -236,7 +238,7 @@ impl Footer {
         wanted.map(|(number, _)| number as u32).collect()
     }
 
-    /// Numbers of the pages of times that these groups need, rising.
+    /// Returns the numbers of the pages of times that these groups need, ascending.
     pub fn time_pages_of(&self, groups: &[u32]) -> Vec<u32> {
         let mut needed = RoaringBitmap::new();
         for group in groups.iter().map(|number| &self.groups[*number as usize]) {
@@ -247,12 +249,12 @@ impl Footer {
     }
 }
 
-/// Whether times in milliseconds, both included, touch a range.
+/// Whether times in milliseconds, both inclusive, overlap a range.
 pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
     range.touches(min_ms.saturating_mul(MILLISECOND_NS), max_ms.saturating_mul(MILLISECOND_NS))
 }
 
-/// Compares the first bytes of a block.
+/// Checks the first bytes of a block.
 pub fn check_header(bytes: &[u8]) -> Result<(), Error> {
     LAYOUT.check_header(bytes)?;
     match Reader::new(PART_FOOTER, 4, &bytes[4..]).u16()? {
@@ -261,7 +263,7 @@ pub fn check_header(bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// The footer and trailer that stand at `offset`.
+/// Returns the footer and trailer for `offset`.
 pub(super) fn put_footer(
     options: &BlockOptions,
     parts: Parts<'_>,

@@ -1,13 +1,15 @@
-//! Groups of pages: series that stand side by side, some 128 Ki samples, read in one request.
+//! Groups of pages: neighbouring series, about 128 Ki samples, read in one request.
 //!
-//! Layout: the head, then the pages. The head is a codec (u8: 0 as it is, 1 zstd), the plain length (LEB128)
-//! and the plain bytes or their frame. Plain bytes: number of pages; packed per page: length, checksum, kind,
-//! samples, numbers less samples (histograms alone have more), runs, first series less that of the page
-//! before, last less first, first time less the group's, last less first (milliseconds), lowest list of
-//! times less the group's, highest less lowest; number of tables, the tables (length and bytes each).
+//! Layout: the head, then the pages. The head is a codec (u8: 0 stored, 1 zstd), the plain length
+//! (LEB128) and the plain bytes or their frame. Plain bytes: number of pages; packed per page: length,
+//! checksum, kind, samples, numbers minus samples (only histograms have more), runs, first series minus
+//! that of the page before, last minus first, first time minus the group's, last minus first
+//! (milliseconds), lowest list of times minus the group's, highest minus lowest; number of tables, the
+//! tables (length and bytes each).
 //!
-//! Pages with numbers alike in size share a table, wherever they stand in the group: a series of small steps
-//! does not pay for the large ones of its neighbours, and a page stays decodable alone.
+//! Pages with numbers of similar size share a table, wherever they are in the group: a series with small
+//! differences does not pay for the large ones of its neighbours, and each page can be decoded on its
+//! own.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -40,34 +42,34 @@ const CLASS_NUMBERS_MIN: usize = 4_096;
 pub struct GroupEntry {
     /// Head and pages.
     pub piece: Piece,
-    /// The head alone.
+    /// The head only.
     pub head: Piece,
-    /// Samples.
+    /// Number of samples.
     pub rows: u64,
-    /// Pages.
+    /// Number of pages.
     pub pages: u32,
     /// Lowest series ordinal.
     pub first_series: u32,
     /// Highest series ordinal.
     pub last_series: u32,
-    /// First time, in milliseconds.
+    /// First time, in milliseconds since the epoch.
     pub min_ms: i64,
-    /// Last time.
+    /// Last time, in milliseconds since the epoch, inclusive.
     pub max_ms: i64,
-    /// Lowest number of a list of times that its pages need.
+    /// Lowest number of the lists of times that its pages need.
     pub first_list: u32,
-    /// Highest one.
+    /// Highest number of these lists.
     pub last_list: u32,
 }
 
 impl GroupEntry {
-    /// Bytes that the decoded head takes at most, which are some forty times the stored ones.
+    /// Returns the most bytes of the decoded head: about forty times the stored ones.
     pub fn head_memory_bytes(&self) -> u64 {
         u64::from(self.head.len) * 40 + (1 << 12)
     }
 }
 
-/// The decoded head of a group: its pages, and what they need to be decoded.
+/// The decoded head of a group: its pages, and the tables for decoding them.
 #[derive(Clone, Debug)]
 pub struct GroupHead {
     pages: Vec<PageEntry>,
@@ -76,7 +78,7 @@ pub struct GroupHead {
 }
 
 impl GroupHead {
-    /// Decodes a head from the bytes of its piece, after comparing checksums.
+    /// Decodes a head from the bytes of its piece, after verifying checksums.
     pub fn decode(entry: &GroupEntry, bytes: &[u8]) -> Result<Self, Error> {
         let offset = entry.head.offset;
         entry.head.check(PART_GROUP, bytes)?;
@@ -105,22 +107,22 @@ impl GroupHead {
         Ok(Self { pages, tables, offset })
     }
 
-    /// The pages, by rising series and time.
+    /// Returns the pages, in ascending order of series and time.
     pub fn pages(&self) -> &[PageEntry] {
         &self.pages
     }
 
-    /// Tables of the group that several decoders share.
+    /// Returns empty tables of the group, which several decoders can share.
     pub fn tables(&self) -> Arc<GroupTables> {
         Arc::new(GroupTables(self.tables.iter().map(|_| OnceLock::new()).collect()))
     }
 
-    /// Decodes pages of the group.
+    /// Returns a decoder for pages of the group.
     pub fn decoder(&self) -> PageDecoder<'_> {
         self.decoder_with(self.tables())
     }
 
-    /// Decodes pages of the group with its tables.
+    /// Returns a decoder for pages of the group that uses these shared tables.
     pub fn decoder_with(&self, tables: Arc<GroupTables>) -> PageDecoder<'_> {
         PageDecoder { head: self, tables, scratch: Box::default() }
     }
@@ -129,7 +131,7 @@ impl GroupHead {
 fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntry>, Error> {
     let count = reader.count("pages of a group", GROUP_PAGES_MAX)?;
     if count != group.pages as usize {
-        return Err(reader.malformed("a group has another number of pages than its entry"));
+        return Err(reader.malformed("a group and its entry differ in their number of pages"));
     }
     let mut column = || get_packed_u32(reader, count);
     let (lengths, checksums, kinds, rows) = (column()?, column()?, column()?, column()?);
@@ -165,7 +167,7 @@ fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntr
             && page.max_ms <= group.max_ms
     };
     if offset != group.piece.end() || !pages.iter().all(inside) {
-        return Err(reader.malformed("the pages of a group are not those of its entry"));
+        return Err(reader.malformed("the pages of a group do not match its entry"));
     }
     Ok(pages)
 }
@@ -174,12 +176,12 @@ fn get_pages(reader: &mut Reader<'_>, group: &GroupEntry) -> Result<Vec<PageEntr
 #[derive(Debug)]
 pub struct GroupTables(Vec<OnceLock<Option<NumberTable>>>);
 
-/// Which values of floats are decoded.
+/// The float values to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
-    /// All of the rows that are asked for.
+    /// All values of the requested rows.
     All,
-    /// Only whether they are stale markers: in the place of others is any number.
+    /// Only whether they are stale markers: other values are replaced by arbitrary numbers.
     Presence,
 }
 
@@ -191,7 +193,7 @@ pub struct PageDecoder<'a> {
 }
 
 impl PageDecoder<'_> {
-    /// Decodes a page of the group from the bytes of its piece, after comparing checksums.
+    /// Decodes a page of the group from the bytes of its piece, after verifying checksums.
     pub fn decode(
         &mut self,
         entry: &PageEntry,
@@ -201,8 +203,8 @@ impl PageDecoder<'_> {
         self.decode_between(entry, bytes, times, (i64::MIN, i64::MAX), Values::All)
     }
 
-    /// The same of the rows from the first to the last of these milliseconds. Of histograms all rows are
-    /// decoded.
+    /// Like [`PageDecoder::decode`], but only the rows from the first to the last of these milliseconds,
+    /// both inclusive. For histograms all rows are decoded.
     pub fn decode_between(
         &mut self,
         entry: &PageEntry,
@@ -266,7 +268,7 @@ impl PageDecoder<'_> {
 }
 
 impl GroupTables {
-    /// Bytes of those that were built.
+    /// Returns the bytes of the tables that were built.
     pub fn memory_bytes(&self) -> u64 {
         let built = self.0.iter().filter_map(|table| table.get()?.as_ref());
         built.map(NumberTable::memory_bytes).sum()
@@ -308,12 +310,12 @@ impl GroupDraft {
         self.pages.len()
     }
 
-    /// The bytes of the group, which is to stand at `offset`; `None` when it has no pages.
+    /// Returns the entry and the bytes of the group for `offset`; `None` when it has no pages.
     pub(super) fn finish(mut self, offset: u64, level: usize) -> Result<Option<(GroupEntry, Bytes)>, Error> {
         if self.pages.is_empty() {
             return Ok(None);
         }
-        // Stable: the pages that a series has stay in the order of their times.
+        // The sort is stable: the pages of a series stay in order of time.
         self.pages.sort_by_key(|page| page.entry.first_series);
         let tables = self.code(level)?;
         let (mut plain, mut head) = (Vec::new(), Vec::new());
@@ -343,7 +345,7 @@ impl GroupDraft {
         Ok(Some((entry, Bytes::from(head))))
     }
 
-    /// Codes the numbers of all pages, whose heads become their bytes; the tables.
+    /// Encodes the numbers of all pages, appends them to the pages' heads, and returns the tables.
     fn code(&mut self, level: usize) -> Result<Vec<Vec<u8>>, Error> {
         let mut tables = Vec::new();
         for members in self.classes() {
@@ -367,7 +369,7 @@ impl GroupDraft {
         Ok(tables)
     }
 
-    /// Pages that share a table each.
+    /// Returns the sets of pages that share a table.
     fn classes(&self) -> Vec<Vec<usize>> {
         let mut by_class: BTreeMap<(u8, u8), Vec<usize>> = BTreeMap::new();
         for (number, page) in self.pages.iter().enumerate().filter(|(_, page)| !page.numbers.is_empty()) {
@@ -385,7 +387,7 @@ impl GroupDraft {
                 _ => classes.push((order, members)),
             }
         }
-        // In the order of the pages, which is that in which a reader decodes them.
+        // In page order, in which a reader decodes them.
         classes
             .into_iter()
             .map(|(_, mut members)| {
@@ -427,7 +429,7 @@ fn put_pages(out: &mut Vec<u8>, pages: &[PageEntry], group: &GroupEntry) {
     column(&|page| u64::from(page.last_list - page.first_list));
 }
 
-/// A group in memory as a whole, with the lists of times that it needs: for tools and merges.
+/// A group that is completely in memory, for tools and merges.
 pub struct OpenGroup {
     head: Arc<GroupHead>,
     bytes: Bytes,
@@ -439,16 +441,16 @@ impl OpenGroup {
     pub fn open(entry: &GroupEntry, bytes: Bytes) -> Result<Self, Error> {
         let head = bytes.get(..entry.head.len as usize).filter(|_| bytes.len() == entry.piece.len as usize);
         let offset = entry.piece.offset;
-        let head = head.ok_or(Error::Malformed { part: PART_GROUP, offset, what: "a group is cut short" })?;
+        let head = head.ok_or(Error::Malformed { part: PART_GROUP, offset, what: "a group is truncated" })?;
         Ok(Self { head: Arc::new(GroupHead::decode(entry, head)?), bytes, offset })
     }
 
-    /// Its head.
+    /// Returns the head.
     pub fn head(&self) -> &Arc<GroupHead> {
         &self.head
     }
 
-    /// The stored bytes of a page.
+    /// Returns the stored bytes of a page.
     pub fn page_bytes(&self, page: &PageEntry) -> Bytes {
         let start = (page.piece.offset - self.offset) as usize;
         self.bytes.slice(start..start + page.piece.len as usize)
@@ -456,13 +458,14 @@ impl OpenGroup {
 }
 
 impl GroupHead {
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let tables: usize = self.tables.iter().map(|table| table.len() + size_of::<Bytes>()).sum();
         (self.pages.len() * size_of::<PageEntry>() + tables + size_of::<Self>()) as u64
     }
 
-    /// Numbers of the pages that may hold samples of these series within the range, rising.
+    /// Returns the numbers of the pages that may hold samples of these series within the range,
+    /// ascending.
     pub fn pages_of(&self, series: &RoaringBitmap, range: TimeRange) -> Vec<u32> {
         let wanted = self.pages.iter().enumerate().filter(|(_, page)| {
             touches(range, page.min_ms, page.max_ms)

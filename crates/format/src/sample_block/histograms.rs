@@ -1,12 +1,12 @@
 //! Native histograms of a page.
 //!
-//! Layout: a byte that says whether there are start times ([`super::starts`]), these; the distinct shapes;
-//! packed per row: number of its shape, hint of a counter reset
-//! (0 to 3, and 4 more when it was sent with integer counts); the sums; the counts. A shape is a schema
-//! (zigzag), the bits of the zero threshold, the custom bounds, the indices of the positive and of the
-//! negative buckets. Rows of one run that follow each other with one shape are turned around: first all
-//! their counts, then their zero counts, then those of each bucket, so that what grows slowly stands
-//! together. Sums and counts are coded as the values of floats are, each with a table of its own.
+//! Layout: a byte that says whether there are start times ([`super::starts`]), these; the distinct
+//! shapes; packed per row: number of its shape, hint of a counter reset (0 to 3, plus 4 when it was sent
+//! with integer counts); the sums; the counts. A shape is a schema (zigzag), the bits of the zero
+//! threshold, the custom bounds, the indices of the positive and of the negative buckets. The counts of
+//! consecutive rows of one run with one shape are transposed: first all their counts, then their zero
+//! counts, then those of each bucket, so that slowly growing numbers are adjacent. Sums and counts are
+//! encoded like the values of floats, each with its own table.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ use crate::codec::numbers::compress;
 use crate::codec::varint::{put_blob, put_signed, put_varint, unzigzag, zigzag};
 use crate::error::Error;
 
-/// Most sums, counts and counts of buckets of a page.
+/// Most sums, counts and bucket counts of a page.
 pub(super) const NUMBERS_MAX: u32 = 1 << 21;
 const LEVEL: usize = 6;
-/// Counts of a histogram that are not of buckets.
+/// Counts of a histogram other than those of buckets.
 const FIXED_COUNTS: usize = 2;
-/// Beside the hint of a reset: it was sent with integer counts.
+/// Added to the hint of a reset: the histogram was sent with integer counts.
 const INTEGER: u64 = 4;
 
 /// Histograms of a page, row by row.
@@ -39,7 +39,7 @@ pub(super) struct HistogramColumns {
     pub(super) starts: Vec<i64>,
 }
 
-/// Everything of a histogram but its numbers.
+/// The properties of a histogram other than its numbers.
 #[derive(Clone, Debug, Default)]
 struct Shape {
     schema: i32,
@@ -98,7 +98,7 @@ fn get_indices(reader: &mut Reader<'_>, most: u64) -> Result<Vec<i32>, Error> {
     Ok(indices)
 }
 
-/// Rows that follow each other within a run and have one shape: shape and number of rows.
+/// Returns shape and number of rows of each stretch of consecutive rows with one shape within a run.
 fn stretches(shapes: &[u32], run_ends: &[u32]) -> Vec<(u32, u32)> {
     let (mut all, mut start): (Vec<(u32, u32)>, usize) = (Vec::new(), 0);
     for end in run_ends {
@@ -152,7 +152,8 @@ fn get_values(reader: &mut Reader<'_>, ends: &[u32]) -> Result<Vec<f64>, Error> 
     values.map_err(|error| error.within(PART_PAGE, offset))
 }
 
-/// Appends histograms, whose runs end before the rows in `run_ends`; how many numbers they have.
+/// Appends histograms, whose runs end before the rows in `run_ends`, and returns how many numbers they
+/// have.
 pub(super) fn put(
     out: &mut Vec<u8>,
     histograms: &[Arc<FloatHistogram>],
@@ -211,8 +212,8 @@ pub(super) fn put(
     Ok(numbers as u32)
 }
 
-/// Reads the histograms of runs that end before these rows, and their start times. `numbers` is what the
-/// directory says of them.
+/// Reads the histograms of runs that end before these rows, and their start times. `numbers` is their
+/// number of numbers in the directory.
 pub(super) fn get(
     reader: &mut Reader<'_>,
     run_ends: &[u32],
@@ -223,7 +224,7 @@ pub(super) fn get(
     let count = reader.count("shapes of histograms", rows)?;
     let (mut shapes, mut left) = (Vec::new(), u64::from(numbers));
     for _ in 0..count {
-        // Every shape has a row, so all of them together have no more counts than the page.
+        // Every shape has a row, so all shapes together have no more counts than the page.
         let shape = Shape::get(reader, left)?;
         left = left.saturating_sub(shape.counts() as u64);
         shapes.push(shape);
@@ -236,7 +237,7 @@ pub(super) fn get(
     let stretches = stretches(&shape_of, run_ends);
     let counts_of = |(shape, rows): &(u32, u32)| shapes[*shape as usize].counts() as u64 * u64::from(*rows);
     if rows as u64 + stretches.iter().map(counts_of).sum::<u64>() != u64::from(numbers) {
-        return Err(reader.malformed("histograms have another number of buckets than their page"));
+        return Err(reader.malformed("histograms and their page differ in their number of buckets"));
     }
     let sums = get_values(reader, run_ends)?;
     let lengths = stretches

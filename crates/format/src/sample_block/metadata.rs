@@ -1,5 +1,5 @@
-//! What a block tells of metric families: pages of type, unit and help, sorted, and the directory that says
-//! which page may tell of a family.
+//! Metadata of metric families in a block: pages of type, unit and help, sorted, and the directory that
+//! decides which page may describe a family.
 
 use bytes::Bytes;
 use sandur_model::{MetricKind, MetricMetadata};
@@ -11,9 +11,9 @@ use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
-/// A page is closed at so many plain bytes.
+/// A page is closed at this many plain bytes.
 const PAGE_BYTES: usize = 1 << 17;
-/// Longer texts of one family are not kept: a page holds at least one.
+/// Longer texts of one family are dropped: a page holds at least one description.
 const METADATA_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of the shortest metadata: the type and the lengths of three texts.
 const METADATA_BYTES_MIN: usize = 4;
@@ -24,35 +24,35 @@ const ENTRY_BYTES_MIN: usize = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataPage {
     pub(super) stored: Stored,
-    /// How many.
+    /// Number of descriptions.
     pub metadata: u32,
     first_family: Box<str>,
     last_family: Box<str>,
 }
 
 impl MetadataPage {
-    /// Where it is.
+    /// Returns the range of the page in the object.
     pub fn piece(&self) -> Piece {
         self.stored.piece
     }
 
-    /// Bytes that reading and decoding it takes.
+    /// Returns the bytes of memory for reading and decoding the page.
     pub fn memory_bytes(&self) -> u64 {
         let texts = u64::from(self.stored.plain);
         self.stored.bytes() + texts + u64::from(self.metadata) * size_of::<MetricMetadata>() as u64
     }
 
-    /// Whether it may tell of a family.
+    /// Whether the page may describe a family.
     pub fn may_tell_of(&self, family: &str) -> bool {
         (&*self.first_family..=&*self.last_family).contains(&family)
     }
 
-    /// Bytes that it takes in a directory.
+    /// Returns the bytes of its directory entry in memory.
     pub(super) fn entry_bytes(&self) -> usize {
         size_of::<Self>() + self.first_family.len() + self.last_family.len()
     }
 
-    /// Decodes the metadata from the bytes of the piece, after comparing checksums.
+    /// Decodes the metadata from the bytes of the piece, after verifying checksums.
     pub fn decode(&self, bytes: &Bytes) -> Result<Vec<MetricMetadata>, Error> {
         self.get(&self.stored.open(bytes, PART_METADATA)?)
     }
@@ -60,7 +60,7 @@ impl MetadataPage {
     fn get(&self, plain: &[u8]) -> Result<Vec<MetricMetadata>, Error> {
         let mut reader = Reader::new(PART_METADATA, self.stored.piece.offset, plain);
         if (self.metadata as usize).saturating_mul(METADATA_BYTES_MIN) > plain.len() {
-            return Err(reader.malformed("a page of metadata holds less than its entry says"));
+            return Err(reader.malformed("a page holds less metadata than its entry states"));
         }
         let mut all: Vec<MetricMetadata> = Vec::with_capacity(self.metadata as usize);
         for _ in 0..self.metadata {
@@ -79,7 +79,7 @@ impl MetadataPage {
     }
 }
 
-/// Makes pages of metadata.
+/// Creates pages of metadata.
 #[derive(Debug, Default)]
 pub(super) struct MetadataWriter {
     waiting: Vec<u8>,
@@ -90,7 +90,7 @@ pub(super) struct MetadataWriter {
 }
 
 impl MetadataWriter {
-    /// Adds metadata, which come sorted. Whether a page is full.
+    /// Adds metadata, which must be sorted. Returns whether a page is full.
     pub(super) fn push(&mut self, one: &MetricMetadata) -> Result<bool, Error> {
         if self.last.as_ref().is_some_and(|before| before >= one) {
             return Err(Error::Misuse("metadata must be sorted and distinct"));
@@ -109,12 +109,12 @@ impl MetadataWriter {
         Ok(self.waiting.len() >= PAGE_BYTES)
     }
 
-    /// Metadata that were written, those that wait included.
+    /// Returns the number of written descriptions, including waiting ones.
     pub(super) fn metadata(&self) -> u64 {
         self.pages.iter().map(|page| u64::from(page.metadata)).sum::<u64>() + u64::from(self.count)
     }
 
-    /// The page of what waits, which is to stand at `offset`; `None` when nothing does.
+    /// Returns the page of the waiting metadata for `offset`; `None` when none wait.
     pub(super) fn take_page(&mut self, level: i32, offset: u64) -> Result<Option<Bytes>, Error> {
         let (plain, metadata) = (std::mem::take(&mut self.waiting), std::mem::take(&mut self.count));
         let Some(last) = self.last.as_ref().filter(|_| metadata > 0) else { return Ok(None) };
@@ -154,7 +154,8 @@ pub(super) fn get_directory(reader: &mut Reader<'_>) -> Result<Vec<MetadataPage>
     Ok(pages)
 }
 
-/// The metadata of a page with these plain bytes, whose entry says so many: for those who try any bytes.
+/// Decodes the metadata of a page with these plain bytes, whose entry states this number; for tests with
+/// arbitrary bytes.
 pub fn metadata_of_plain(plain: &[u8], metadata: u32) -> Result<Vec<MetricMetadata>, Error> {
     let stored = Stored { piece: Piece::default(), plain: plain.len() as u32, codec: 0 };
     MetadataPage { stored, metadata, first_family: Box::default(), last_family: Box::default() }.get(plain)

@@ -1,9 +1,10 @@
-//! Pages: the samples of one or several runs, before they are coded and after they are decoded.
+//! Pages: the samples of one or several runs, before encoding and after decoding.
 //!
-//! Layout of a page: when it has several runs, packed per run: distance of the series from the one before,
-//! samples, distance (zigzag) of the number of its list of times from the one before. Then the form of its
-//! values ([`super::scaling`]), its start times if there are any, and a page of numbers; none when all that
-//! is left of the values is zero. A page of histograms has [`super::histograms`] instead of the last three.
+//! Layout of a page: if it has several runs, packed per run: difference of the series from the one
+//! before, samples, difference (zigzag) of the number of its list of times from the one before. Then the
+//! form of its values ([`super::scaling`]), its start times if there are any, and a page of numbers,
+//! which is absent if all remaining numbers are zero. A page of histograms has [`super::histograms`]
+//! instead of the last three.
 
 use std::sync::Arc;
 
@@ -17,8 +18,7 @@ use crate::codec::varint::{unzigzag, zigzag};
 use crate::codec::{Piece, Reader, numbers};
 use crate::error::Error;
 
-/// What is in a page, as the directory tells it: the number of the table that it is coded with, or one of
-/// these two.
+/// The kind of a page in the directory: the number of the table that encodes it, or one of these two.
 pub(super) const KIND_CONSTANT: u8 = 254;
 pub(super) const KIND_HISTOGRAMS: u8 = 255;
 /// Added to the number of the table of a page that begins with zero, which is not stored.
@@ -29,36 +29,36 @@ pub(super) const TABLES_MAX: usize = 126;
 /// One page of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageEntry {
-    /// Where it is.
+    /// The range of the page in the object.
     pub piece: Piece,
     pub(super) kind: u8,
-    /// Samples.
+    /// Number of samples.
     pub rows: u32,
-    /// Numbers that are decoded for them.
+    /// Number of encoded numbers.
     pub(super) numbers: u32,
-    /// Runs of samples of one series.
+    /// Number of runs, each of samples of one series.
     pub runs: u32,
     /// Lowest series ordinal.
     pub first_series: u32,
     /// Highest series ordinal.
     pub last_series: u32,
-    /// First time, in milliseconds.
+    /// First time, in milliseconds since the epoch.
     pub min_ms: i64,
-    /// Last time.
+    /// Last time, in milliseconds since the epoch, inclusive.
     pub max_ms: i64,
-    /// Lowest number of a list of times that it needs.
+    /// Lowest number of the lists of times that it needs.
     pub first_list: u32,
-    /// Highest one.
+    /// Highest number of these lists.
     pub last_list: u32,
 }
 
 impl PageEntry {
-    /// Whether it holds histograms.
+    /// Whether the page holds histograms.
     pub fn is_of_histograms(&self) -> bool {
         self.kind == KIND_HISTOGRAMS
     }
 
-    /// Bytes that the decoded page takes, and decoding it.
+    /// Returns the bytes of the decoded page, including memory for decoding it.
     pub fn memory_bytes(&self) -> u64 {
         let per_histogram = (size_of::<FloatHistogram>() + 64) as u64;
         let rows = u64::from(self.rows) * if self.is_of_histograms() { per_histogram } else { 24 };
@@ -75,19 +75,21 @@ pub struct Run {
     pub start: u32,
     /// Row after the last one.
     pub end: u32,
-    /// Milliseconds since the epoch, rising: those of rows that were skipped, one for each row, and others.
+    /// Times in milliseconds since the epoch, ascending. Includes those of skipped rows and of rows after
+    /// `end`.
     pub times: Arc<Vec<i64>>,
-    /// Rows before the first one, which were not asked for.
+    /// Number of rows before `start` that were not requested and are not in the columns.
     pub skipped: u32,
 }
 
 impl Run {
-    /// Its rows in the columns of the page.
+    /// Returns its rows in the columns of the page.
     pub fn rows(&self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// The rows at these times, as places in the list of times: none outside of the rows that are there.
+    /// Returns the rows within these times, inclusive, as indexes into `times`. Only rows that are in the
+    /// columns are included.
     pub fn between(&self, first_ms: i64, last_ms: i64) -> std::ops::Range<usize> {
         let skipped = self.skipped as usize;
         let own = &self.times[skipped..skipped + self.rows().len()];
@@ -95,7 +97,8 @@ impl Run {
         first..first.max(skipped + own.partition_point(|time| *time <= last_ms))
     }
 
-    /// Where places in the list of times, which are of rows that are there, stand in the columns of the page.
+    /// Converts indexes into `times`, of rows that are in the columns, to rows in the columns of the
+    /// page.
     pub fn stored(&self, places: &std::ops::Range<usize>) -> std::ops::Range<usize> {
         let (start, skipped) = (self.start as usize, self.skipped as usize);
         start + places.start - skipped..start + places.end - skipped
@@ -105,19 +108,19 @@ impl Run {
 /// A decoded page: of floats or of histograms.
 #[derive(Clone, Debug, Default)]
 pub struct SamplePage {
-    /// By rising series; together they name every row once, in order.
+    /// In ascending order of series; together they cover every row once, in order.
     pub runs: Vec<Run>,
-    /// Values of floats, one for each row; none in a page of histograms.
+    /// Values of floats, one per row; empty in a page of histograms.
     pub values: Vec<f64>,
-    /// Histograms, one for each row; none in a page of floats.
+    /// Histograms, one per row; empty in a page of floats.
     pub histograms: Vec<Arc<FloatHistogram>>,
     /// Whether each histogram was sent with integer counts.
     pub integers: Vec<bool>,
-    /// When counting began, for each row, 0 where it is not known; none when it never is.
+    /// Start times in milliseconds, one per row, 0 where it is not known; empty when none is known.
     pub starts: Vec<i64>,
 }
 
-/// A run on its way into a page.
+/// A run that is being added to a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DraftRun {
     pub(super) series: u32,
@@ -130,18 +133,18 @@ pub(super) struct DraftRun {
 /// A page that waits for the rest of its group.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Its fields but the kind and the piece.
+    /// Its fields except the kind and the piece.
     pub(super) entry: PageEntry,
     /// The bytes before its numbers.
     pub(super) head: Vec<u8>,
-    /// Numbers to be coded; empty when they are all zero, and in a page of histograms.
+    /// Numbers to encode; empty when they are all zero, and in a page of histograms.
     pub(super) numbers: Vec<i64>,
-    /// Order of distances and twice the mean of the bits that they take: pages that have both in common are
-    /// coded with one table.
+    /// Order of deltas, and twice the mean number of bits of a delta: pages with the same class are
+    /// encoded with one table.
     pub(super) class: (u8, u8),
 }
 
-/// Fields of the directory that follow from the runs.
+/// Returns the fields of the directory that follow from the runs.
 fn entry_of(runs: &[DraftRun], kind: u8) -> PageEntry {
     let lists = runs.iter().map(|run| run.list);
     PageEntry {
@@ -170,14 +173,14 @@ fn put_runs(out: &mut Vec<u8>, runs: &[DraftRun]) {
     put_packed(out, &runs.iter().map(|run| u64::from(run.rows)).collect::<Vec<_>>());
     let lists = runs.iter().zip(before());
     let lists = lists.map(|(run, before)| zigzag(i64::from(run.list) - i64::from(before.list)));
-    // The first list as its distance from the lowest, which the directory has.
+    // The first list as the difference from the lowest, which the directory holds.
     let lowest = runs.iter().map(|run| run.list).min().unwrap_or(0);
     let mut lists: Vec<u64> = lists.collect();
     lists[0] = u64::from(first.list - lowest);
     put_packed(out, &lists);
 }
 
-/// Series, rows and number of the list of times of each run.
+/// Reads series, rows and number of the list of times of each run.
 pub(super) fn get_runs(reader: &mut Reader<'_>, entry: &PageEntry) -> Result<Vec<(u32, u32, u32)>, Error> {
     if entry.runs == 1 {
         return Ok(vec![(entry.first_series, entry.rows, entry.first_list)]);
@@ -199,12 +202,12 @@ pub(super) fn get_runs(reader: &mut Reader<'_>, entry: &PageEntry) -> Result<Vec
         runs.push((series, rows[n], list as u32));
     }
     if all != u64::from(entry.rows) || series != entry.last_series {
-        return Err(reader.malformed("the runs are not those of the directory entry"));
+        return Err(reader.malformed("the runs do not match the directory entry"));
     }
     Ok(runs)
 }
 
-/// Rows at which runs end.
+/// Returns the rows at which runs end.
 pub(super) fn ends_of(rows: impl Iterator<Item = u32>) -> Vec<u32> {
     let ends = rows.scan(0, |end, rows| {
         *end += rows;
@@ -214,7 +217,7 @@ pub(super) fn ends_of(rows: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 impl Draft {
-    /// A page of floats.
+    /// Returns a page of floats.
     pub(super) fn of_floats(runs: &[DraftRun], values: &[f64], start_times: &[i64], chain: bool) -> Self {
         let mut entry = entry_of(runs, KIND_CONSTANT);
         let ends = ends_of(runs.iter().map(|run| run.rows));
@@ -231,7 +234,7 @@ impl Draft {
         Self { entry, head, numbers, class }
     }
 
-    /// A page of histograms.
+    /// Returns a page of histograms.
     pub(super) fn of_histograms(
         runs: &[DraftRun],
         histograms: &[Arc<FloatHistogram>],
@@ -247,7 +250,7 @@ impl Draft {
     }
 }
 
-/// The cheapest order of distances, and twice the mean of the bits that they take.
+/// Returns the order of deltas that takes the fewest bits, and twice the mean number of bits of a delta.
 fn class_of(numbers: &[i64]) -> (u8, u8) {
     let bits = |number: i64| u64::from(64 - number.unsigned_abs().leading_zeros());
     let mut costs = [0u64; numbers::ORDER_MAX + 1];
@@ -259,14 +262,14 @@ fn class_of(numbers: &[i64]) -> (u8, u8) {
         costs[2] += bits(distance.wrapping_sub(distance_before));
         (before, distance_before) = (*number, distance);
     }
-    // Higher orders must earn their longer page heads.
+    // A higher order must save more than its longer page head costs.
     let cost = |order: usize| costs[order] + order as u64 * 64;
     let order = (0..costs.len()).min_by_key(|order| cost(*order)).unwrap_or(0);
     let mean = 2 * costs[order] / (numbers.len() as u64).max(1);
     (order as u8, mean as u8)
 }
 
-/// Fails unless an entry is within the bounds that readers count on.
+/// Whether an entry is within the bounds that readers rely on.
 pub(super) fn check_entry(entry: &PageEntry, tables: usize) -> bool {
     let kind = usize::from(entry.kind % FROM_ZERO) < tables || entry.kind >= KIND_CONSTANT;
     let numbers = match entry.kind {
@@ -289,17 +292,17 @@ pub type TimeLists = Vec<Arc<Vec<i64>>>;
 /// The lists of times that pages refer to, as far as they were read.
 #[derive(Clone, Debug, Default)]
 pub struct TimeTable {
-    /// First number of each part and its lists, rising.
+    /// First list number of each page of times and its lists, ascending.
     parts: Vec<(u32, Arc<TimeLists>)>,
 }
 
 impl TimeTable {
-    /// Adds the lists of a page of times: by rising pages.
+    /// Adds the lists of a page of times, in ascending order of pages.
     pub fn push(&mut self, first_list: u32, lists: Arc<TimeLists>) {
         self.parts.push((first_list, lists));
     }
 
-    /// The list with a number.
+    /// Returns the list with a number.
     pub fn list(&self, number: u32) -> Option<&Arc<Vec<i64>>> {
         let at = self.parts.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
         let (first, lists) = &self.parts[at];
@@ -307,7 +310,7 @@ impl TimeTable {
     }
 }
 
-/// The runs of a page with their times.
+/// Returns the runs of a page with their times.
 pub(super) fn runs_with_times(
     reader: &mut Reader<'_>,
     entry: &PageEntry,
@@ -319,10 +322,10 @@ pub(super) fn runs_with_times(
         let malformed = |what| Error::Malformed { part: PART_PAGE, offset: entry.piece.offset, what };
         let list = times.list(list).ok_or_else(|| malformed("the times of a run are missing"))?;
         if list.len() != rows as usize {
-            return Err(malformed("a run has another number of samples than times"));
+            return Err(malformed("a run has different numbers of samples and times"));
         }
         if list[0] < entry.min_ms || list[list.len() - 1] > entry.max_ms {
-            return Err(malformed("a time is not within those of the directory entry"));
+            return Err(malformed("a time is outside of the bounds of the directory entry"));
         }
         runs.push(Run { series, start, end: start + rows, times: Arc::clone(list), skipped: 0 });
         start += rows;

@@ -1,13 +1,14 @@
-//! Makes integers with small distances out of the values of a page, and the values out of them again, to the
-//! bit.
+//! Converts the values of a page to integers with small deltas, and back without loss of a bit.
 //!
-//! Most metrics are integers or decimals with few places: `m / 10^places` with an integer `m`, which is
-//! compared with the value's bits before it is believed. A value that is not so (a stale marker, an infinity,
-//! -0.0) is an exception: it is kept apart by its bits, and the integer before it takes its place. Values
-//! without few places are taken by their bits, in an order in which near values are near integers.
+//! Most metrics are integers or decimals with few places: `m / 10^places` with an integer `m`; the result
+//! is compared with the value's bits before it is used. Any other value (a stale marker, an infinity,
+//! -0.0) is an exception: its bits are stored separately, and the integer before it takes its place.
+//! Values without few decimal places are converted by their bits, in an order that maps close values to
+//! close integers.
 //!
-//! A run that continues a classic histogram may be coded as its distance from the run before: what is left
-//! are the observations of one bucket. Then the run's first integer is taken away, and what divides all.
+//! A run that continues a classic histogram may be stored as its difference from the run before, so that
+//! the observations of one bucket remain. Then the run's first integer is subtracted, and all integers
+//! are divided by their common divisor.
 
 use std::ops::Range;
 
@@ -19,40 +20,40 @@ use crate::error::Error;
 
 /// Most decimal places.
 const PLACES_MAX: u8 = 9;
-/// Values by their bits.
+/// Marks values that are converted by their bits.
 const BY_BITS: u8 = 15;
 const POWERS: [f64; PLACES_MAX as usize + 1] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
-/// Flags of the first byte, beside the places.
+/// Flags of the first byte, in addition to the places.
 const CHAINED: u8 = 1 << 4;
 const STEPPED: u8 = 1 << 5;
 const EXCEPTIONS: u8 = 1 << 6;
 /// Set by pages whose samples have start times.
 pub(super) const STARTS: u8 = 1 << 7;
-/// One exception is allowed for so many values: it takes about ten bytes.
+/// One exception is allowed per this many values: it takes about ten bytes.
 const ROWS_PER_EXCEPTION: usize = 16;
 
-/// Integers that stand for the values of runs.
+/// Integers that represent the values of runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Scaled {
-    /// What is left of each value.
+    /// The remaining integer of each value.
     pub(super) rest: Vec<i64>,
     form: Form,
 }
 
-/// How integers become values.
+/// The parameters that convert integers to values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Form {
     places: u8,
     chained: bool,
-    /// What every integer is multiplied with.
+    /// The factor of all integers.
     step: u64,
     /// The first integer of each run.
     firsts: Vec<i64>,
-    /// Rows with values of their own, rising.
+    /// Rows with exceptions and the bits of their values, ascending.
     exceptions: Vec<(u32, u64)>,
 }
 
-/// The value's bits in an order in which near values are near.
+/// Returns the value's bits in an order in which close values are close.
 #[inline]
 fn ordered(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
@@ -64,10 +65,10 @@ fn from_ordered(ordered: i64) -> f64 {
     f64::from_bits((ordered ^ (((ordered >> 63) as u64) >> 1) as i64) as u64)
 }
 
-/// The integer of a value with so many places.
+/// Returns the integer of a value with this number of places.
 #[inline]
 fn integer(value: f64, places: u8) -> Option<i64> {
-    /// Added and taken away it rounds to an integer whatever is below 2^51.
+    /// Adding and subtracting it rounds a number below 2^51 to an integer.
     const ROUND: f64 = (3u64 << 51) as f64;
     let integer = match places {
         0 => value as i64,
@@ -84,7 +85,8 @@ fn decimal(integer: i64, places: u8) -> f64 {
     }
 }
 
-/// How many places all values have but a few; `None` when they have no few places.
+/// Returns the number of places that all values but a few exceptions need; `None` when they need too
+/// many.
 fn places_of(values: &[f64]) -> Option<u8> {
     let (mut places, mut exceptions) = (0, 0);
     for value in values {
@@ -104,26 +106,26 @@ fn places_of(values: &[f64]) -> Option<u8> {
     Some(places)
 }
 
-/// Whether values have few places.
+/// Whether values have few decimal places.
 pub(super) fn has_few_places(values: &[f64]) -> bool {
     places_of(values).is_some()
 }
 
-/// Bits that distances from row to row take.
+/// Returns the number of bits of the deltas from row to row.
 fn cost(integers: &[i64]) -> u64 {
     let distances = integers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).unsigned_abs());
     distances.map(|distance| u64::from(64 - distance.leading_zeros())).sum()
 }
 
 impl Scaled {
-    /// The integers of runs that end before the rows in `ends`. Runs of a `chain` all have the same length,
-    /// and each is one bucket of the same histogram more.
+    /// Converts values of runs that end before the rows in `ends`. Runs of a `chain` all have the same
+    /// length, and each is the next cumulative bucket of the same histogram.
     pub(super) fn of(values: &[f64], ends: &[u32], chain: bool) -> Self {
         let places = places_of(values).unwrap_or(BY_BITS);
         let mut exceptions = Vec::new();
         let mut rest = integers(values, places, &mut exceptions);
         if exceptions.len() * ROWS_PER_EXCEPTION > values.len() + ROWS_PER_EXCEPTION {
-            // Everything is an exception of places that it needs: only by its bits.
+            // There are too many exceptions, so all values are converted by their bits.
             exceptions.clear();
             rest = values.iter().map(|value| ordered(*value)).collect();
             return Self::finish(rest, ends, Form { places: BY_BITS, exceptions, ..Form::default() });
@@ -160,7 +162,7 @@ impl Scaled {
         Self { rest, form }
     }
 
-    /// Appends what [`Form::get`] reads.
+    /// Appends the form that [`Form::get`] reads.
     pub(super) fn put(&self, out: &mut Vec<u8>, flags: u8) {
         let form = &self.form;
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
@@ -186,7 +188,7 @@ impl Scaled {
     }
 }
 
-/// Integers for all values, an exception's being that of the row before.
+/// Converts all values to integers; an exception gets the integer of the row before.
 fn integers(values: &[f64], places: u8, exceptions: &mut Vec<(u32, u64)>) -> Vec<i64> {
     let mut before = None;
     let mut out = Vec::with_capacity(values.len());
@@ -198,7 +200,7 @@ fn integers(values: &[f64], places: u8, exceptions: &mut Vec<(u32, u64)>) -> Vec
         match found {
             Some(integer) => {
                 if before.is_none() {
-                    // Exceptions before the first integer take that one.
+                    // Exceptions before the first integer get that integer.
                     out.fill(integer);
                 }
                 before = Some(integer);
@@ -210,7 +212,7 @@ fn integers(values: &[f64], places: u8, exceptions: &mut Vec<(u32, u64)>) -> Vec
     out
 }
 
-/// The largest number that divides all; 1 when all are zero.
+/// Returns the largest number that divides all; 1 when all are zero.
 fn divisor(values: &[i64]) -> u64 {
     let mut divisor = 0u64;
     for value in values {
@@ -224,7 +226,7 @@ fn divisor(values: &[i64]) -> u64 {
             break;
         }
     }
-    // A quotient of the lowest integer by such a number has no place among integers.
+    // 2^63, which only `i64::MIN` can give, does not fit into an `i64`.
     if divisor > i64::MAX as u64 { 1 } else { divisor.max(1) }
 }
 
@@ -236,7 +238,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
 }
 
 impl Form {
-    /// Reads the form of runs that end before these rows; the flags that are not of it.
+    /// Reads the form of runs that end before these rows. Also returns the flags that are not part of it.
     pub(super) fn get(reader: &mut Reader<'_>, ends: &[u32]) -> Result<(Self, u8), Error> {
         let flags = reader.u8()?;
         let places = flags & 0x0f;
@@ -261,13 +263,14 @@ impl Form {
         Ok((Self { places, chained, step, firsts, exceptions }, flags & STARTS))
     }
 
-    /// Whether a value of these rows may be a stale marker: they are exceptions, but of values by their bits.
+    /// Whether a value of these rows may be a stale marker: only exceptions, and values converted by
+    /// their bits, may be.
     pub(super) fn may_be_stale(&self, kept: &[Range<u32>]) -> bool {
         let is_kept = |(row, _): &(u32, u64)| kept.iter().any(|rows| rows.contains(row));
         self.places == BY_BITS || self.exceptions.iter().any(is_kept)
     }
 
-    /// The values of these rows of each run, which ends before the row in `ends`.
+    /// Returns the values of these rows of each run; the runs end before the rows in `ends`.
     pub(super) fn values(
         &self,
         numbers: Numbers<'_>,
@@ -321,7 +324,8 @@ impl Form {
         Ok(())
     }
 
-    /// Of runs that are told by the one before: the rows that some of them keep are made of all.
+    /// Converts runs that are stored as differences from the run before: rows that some runs keep need
+    /// all runs.
     fn chained_values(
         &self,
         mut numbers: Numbers<'_>,
@@ -360,11 +364,11 @@ impl Form {
     }
 }
 
-/// What is left of the values of a page.
+/// The remaining integers of a page.
 pub(super) enum Numbers<'a> {
-    /// Nothing of so many.
+    /// This many zeros.
     Zeros(usize),
-    /// What is coded.
+    /// Encoded integers.
     Page(NumberPage<'a>),
 }
 
@@ -382,12 +386,12 @@ impl Numbers<'_> {
     }
 }
 
-/// Appends the values that integers stand for.
+/// Appends the values that the integers represent.
 #[allow(unsafe_code)]
 fn extend_values(values: &mut Vec<f64>, integers: &[i64], places: u8) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what the function needs.
+        // SAFETY: the processor has the features that the function requires.
         return unsafe { extend_avx2(values, integers, places) };
     }
     extend(values, integers, places);
@@ -401,7 +405,7 @@ fn extend_avx2(values: &mut Vec<f64>, integers: &[i64], places: u8) {
 
 #[inline(always)]
 fn extend(values: &mut Vec<f64>, integers: &[i64], places: u8) {
-    /// Integers nearer to zero are converted several at once: put into the lowest bits of 3 x 2^51.
+    /// Integers closer to zero are converted in vectors: they are put into the lowest bits of 3 x 2^51.
     const NEAR: i64 = 1 << 51;
     const BASE: f64 = (3u64 << 51) as f64;
     if places == BY_BITS {
@@ -459,7 +463,7 @@ mod tests {
         scaled
     }
 
-    /// All rows, and the middle ones of some runs alone.
+    /// Checks all rows, and only the middle ones of some runs.
     fn check_values(scaled: &Scaled, form: &Form, values: &[f64], ends: &[u32]) {
         let moved = scaled.rest.clone();
         let chunk = compress(&moved, vec![moved.len()], 1, 4, Moments::Stored).unwrap();
@@ -486,7 +490,7 @@ mod tests {
     const STALE: f64 = f64::from_bits(0x7ff0_0000_0000_0002);
 
     #[test]
-    fn numbers_at_the_edges_keep_their_bits() {
+    fn extreme_numbers_keep_their_bits() {
         let edges = [
             0.0,
             -0.0,
@@ -528,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_marker_does_not_spoil_its_page() {
+    fn a_stale_marker_is_stored_as_an_exception() {
         let mut values: Vec<f64> = (0..100).map(f64::from).collect();
         values[99] = STALE;
         let scaled = round_trip(&values, &[100], false);
@@ -537,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_told_by_the_one_below() {
+    fn buckets_are_stored_as_differences_from_the_one_below() {
         let values: Vec<f64> =
             (0..3).flat_map(|b| (0..50).map(move |n| f64::from(n * 10 * (b + 1)))).collect();
         let scaled = round_trip(&values, &[50, 100, 150], true);

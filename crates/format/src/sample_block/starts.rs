@@ -1,7 +1,7 @@
-//! When the counting of samples began: it seldom changes, so only changes are stored.
+//! Start times of samples: they rarely change, so only changes are stored.
 //!
-//! Layout: number of changes (LEB128), per change the rows since the one before (LEB128) and the distance
-//! (zigzag) of the new start from the old one.
+//! Layout: number of changes (LEB128), per change the rows since the one before (LEB128) and the
+//! difference (zigzag) between the new and the old start.
 
 use crate::codec::Reader;
 use crate::codec::varint::{put_signed, put_varint};
@@ -26,7 +26,7 @@ pub(super) fn put(out: &mut Vec<u8>, starts: &[i64]) {
     }
 }
 
-/// Reads the starts of so many rows.
+/// Reads the starts of `rows` rows.
 pub(super) fn get(reader: &mut Reader<'_>, rows: usize) -> Result<Vec<i64>, Error> {
     let changes = reader.count("start times of a page", rows.min(reader.remaining() / 2))?;
     let (mut starts, mut start) = (Vec::with_capacity(rows), 0i64);
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_starts_come_back(runs in prop::collection::vec((any::<i64>(), 1..5usize), 0..30)) {
+        fn any_starts_round_trip(runs in prop::collection::vec((any::<i64>(), 1..5usize), 0..30)) {
             let starts: Vec<i64> = runs.iter().flat_map(|(start, rows)| vec![*start; *rows]).collect();
             let mut bytes = Vec::new();
             put(&mut bytes, &starts);
@@ -65,7 +65,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_give_no_more_rows(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_return_no_more_rows(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             if let Ok(starts) = get(&mut Reader::new("test", 0, &bytes), 10) {
                 prop_assert_eq!(starts.len(), 10);
             }

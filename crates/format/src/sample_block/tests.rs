@@ -1,4 +1,4 @@
-//! Blocks against the samples they were made of, and against damage.
+//! Compares blocks with the samples that were written, and tests damage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use sandur_model::{MatchOp, Matcher, TenantId, TimeRange};
 use super::*;
 use crate::block::{BlockIndex, BlockSummary, compare_series};
 
-/// Milliseconds that fit into nanoseconds.
+/// Latest time in milliseconds that fits into nanoseconds.
 const TIME_MAX: i64 = i64::MAX / 1_000_000;
 
-/// Bits of values by metric and bound, and time.
+/// Bits of values, by metric and bound, and time.
 type Samples = BTreeMap<(String, String), BTreeMap<i64, u64>>;
 
 fn sorted(samples: &Samples) -> Vec<(Vec<(&str, &str)>, &BTreeMap<i64, u64>)> {
@@ -70,13 +70,13 @@ fn read_between(block: &Bytes, wanted: (i64, i64), values: Values) -> Result<Sam
     Ok(found)
 }
 
-/// Bits of any value, often of one with few places or of a stale marker.
+/// Bits of any value, often of one with few decimal places or of a stale marker.
 fn bits() -> impl Strategy<Value = u64> {
     let few_places = (0u32..1_000).prop_map(|n| (f64::from(n) * 0.5).to_bits());
     prop_oneof![1 => any::<u64>(), 6 => few_places, 1 => Just(sandur_model::STALE_BITS)]
 }
 
-/// The same with 1 in the place of every stale marker and 0 in that of other values.
+/// Replaces every stale marker by 1 and other values by 0.
 fn staleness(mut samples: Samples) -> Samples {
     let marks = samples.values_mut().flat_map(BTreeMap::values_mut);
     marks.for_each(|bits| *bits = u64::from(sandur_model::is_stale(f64::from_bits(*bits))));
@@ -93,7 +93,7 @@ fn some_samples() -> Samples {
 }
 
 #[test]
-fn a_block_says_what_it_holds() {
+fn a_block_has_the_properties_of_its_samples() {
     let samples = some_samples();
     let (block, summary) = block_of(&samples, 100);
     let footer = open(&block, &summary);
@@ -131,7 +131,7 @@ fn groups_and_pages_are_found_by_series_and_time() {
 }
 
 #[test]
-fn disorder_is_refused() {
+fn unsorted_input_is_refused() {
     let options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 0);
     let mut writer = BlockWriter::new(options);
     writer.push_series([("pod", "a")].into_iter()).unwrap();
@@ -149,14 +149,14 @@ fn disorder_is_refused() {
     push(1, &[1]).unwrap();
     assert!(push(0, &[9]).is_err());
     assert!(push(2, &[9]).is_err());
-    assert!(push(1, &[i64::MAX]).is_err(), "no nanoseconds");
+    assert!(push(1, &[i64::MAX]).is_err(), "out of range");
     let histograms = [Arc::new(FloatHistogram::default())];
     let late = Histograms { times: &[9], histograms: &histograms, ..Histograms::default() };
-    assert!(writer.push_histograms(0, late).is_err(), "of a series before that of floats");
+    assert!(writer.push_histograms(0, late).is_err(), "a series before the last one with floats");
 }
 
 #[test]
-fn every_flipped_byte_is_noticed() {
+fn every_flipped_byte_is_detected() {
     let (block, _) = block_of(&some_samples(), 400);
     for at in 0..block.len() {
         let mut damaged = block.to_vec();
@@ -167,7 +167,7 @@ fn every_flipped_byte_is_noticed() {
 }
 
 #[test]
-fn buckets_of_a_histogram_take_less_than_series_of_their_own() {
+fn buckets_of_a_histogram_take_less_than_separate_series() {
     let size = |name: &str, bounds: [&str; 8]| {
         let mut samples = Samples::new();
         let mut total = vec![0u64; 2_000];
@@ -200,7 +200,7 @@ fn histogram(shape: u8, n: u32, counts: f64) -> Arc<FloatHistogram> {
 }
 
 #[test]
-fn histograms_come_back_beside_floats_of_the_same_series() {
+fn histograms_and_floats_of_one_series_round_trip() {
     let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 1);
     (options.page_rows, options.group_rows) = (40, 90);
     let mut writer = BlockWriter::new(options);
@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_samples_come_back_bit_for_bit(
+    fn any_samples_round_trip_bit_for_bit(
         samples in prop::collection::btree_map(
             ("[a-c]{1,2}", "[0-9a]{1,2}"),
             prop::collection::btree_map(-TIME_MAX..TIME_MAX, bits(), 1..40),
@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn any_buckets_come_back_bit_for_bit(
+    fn any_buckets_round_trip_bit_for_bit(
         counts in prop::collection::vec(0u32..50, 2..400),
         buckets in 1usize..9,
         page_rows in 1..5_000u32,

@@ -1,9 +1,10 @@
-//! The times of samples: lists of rising milliseconds, each stored once however many runs have it.
+//! The times of samples: lists of ascending milliseconds; each list is stored once, even if many runs
+//! have it.
 //!
-//! Series of one scraped target have the same times. A list has a number; lists stand in pages of their own,
-//! by rising number. Within a page the distances of all lists are whole numbers less one step, either from
-//! time to time or from a regular grid, whichever takes less: late scrapes that do not shift later ones are
-//! small on the grid.
+//! Series of one scraped target have the same times. Lists are numbered and stored in their own pages, in
+//! ascending order of numbers. Within a page the differences of all lists are stored minus a common step,
+//! either from time to time or from a regular grid, whichever takes fewer bits: late scrapes that do not
+//! delay later ones are small on the grid.
 
 use std::sync::Arc;
 
@@ -17,41 +18,41 @@ use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
-/// A page of lists is closed at so many times.
+/// A page of lists is closed at this many times.
 const PAGE_TIMES: usize = 1 << 15;
-/// Times that are kept to find lists again: 16 MiB.
+/// Most times that are kept to find equal lists: 16 MiB.
 const KNOWN_TIMES: usize = 1 << 21;
 /// Level of entropy coding.
 const LEVEL: usize = 6;
-/// What distances are counted from.
+/// The reference of the differences.
 const FROM_BEFORE: u8 = 0;
 const FROM_GRID: u8 = 1;
 
 /// One page of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimePageEntry {
-    /// Where it is.
+    /// The range of the page in the object.
     pub piece: Piece,
     /// Number of its first list.
     pub first_list: u32,
-    /// Lists.
+    /// Number of lists.
     pub lists: u32,
-    /// Times of all lists.
+    /// Number of times of all lists.
     pub times: u32,
 }
 
 impl TimePageEntry {
-    /// Bytes that its lists take, and decoding them.
+    /// Returns the bytes of its lists, including memory for decoding them.
     pub fn memory_bytes(&self) -> u64 {
         self.lists_bytes() + u64::from(self.times) * size_of::<i64>() as u64
     }
 
-    /// Bytes that its lists take.
+    /// Returns the bytes of its lists.
     pub fn lists_bytes(&self) -> u64 {
         u64::from(self.times) * size_of::<i64>() as u64 + u64::from(self.lists) * 64
     }
 
-    /// Decodes the lists from the bytes of the piece, after comparing checksums.
+    /// Decodes the lists from the bytes of the piece, after verifying checksums.
     pub fn decode(&self, bytes: &[u8]) -> Result<Vec<Arc<Vec<i64>>>, Error> {
         self.piece.check(PART_TIMES, bytes)?;
         let mut reader = Reader::new(PART_TIMES, self.piece.offset, bytes);
@@ -64,7 +65,7 @@ impl TimePageEntry {
             }
         }
         if all != u64::from(self.times) {
-            return Err(reader.malformed("a page of times has another number of them than its entry"));
+            return Err(reader.malformed("a page and its entry differ in their number of times"));
         }
         let (mut firsts, mut first) = (Vec::with_capacity(lengths.len()), 0i64);
         for _ in &lengths {
@@ -73,7 +74,7 @@ impl TimePageEntry {
         }
         let (from, step) = (reader.u8()?, reader.signed()?);
         if from > FROM_GRID {
-            return Err(reader.unknown("a way to count times", from));
+            return Err(reader.unknown("reference of times", from));
         }
         let distances = get_distances(&mut reader, self.times as usize - lengths.len())?;
         let mut rest = distances.as_slice();
@@ -83,7 +84,7 @@ impl TimePageEntry {
             let list = list_of(first, own, from == FROM_GRID, step);
             if !list.windows(2).all(|pair| pair[0] < pair[1]) {
                 let (part, offset) = (PART_TIMES, self.piece.offset);
-                return Err(Error::Malformed { part, offset, what: "the times of a list do not rise" });
+                return Err(Error::Malformed { part, offset, what: "the times of a list do not ascend" });
             }
             lists.push(list);
             rest = after;
@@ -112,10 +113,10 @@ fn list_of(first: i64, distances: &[i64], on_grid: bool, step: i64) -> Arc<Vec<i
     Arc::new(std::iter::once(first).chain(times).collect())
 }
 
-/// Gives lists their numbers, and pages of those that were not there before.
+/// Numbers lists of times, and creates pages of the new ones.
 #[derive(Debug, Default)]
 pub(super) struct TimeLists {
-    /// By first, last and number of times: lists with their numbers.
+    /// Lists with their numbers, by first time, last time and number of times.
     known: HashMap<(i64, i64, usize), Vec<(u32, Arc<Vec<i64>>)>>,
     known_times: usize,
     lists: u32,
@@ -124,7 +125,7 @@ pub(super) struct TimeLists {
 }
 
 impl TimeLists {
-    /// The number of a list: not empty, rising, of at most [`LIST_ROWS_MAX`] times.
+    /// Returns the number of a list: not empty, ascending, of at most [`LIST_ROWS_MAX`] times.
     pub(super) fn number(&mut self, times: &[i64]) -> u32 {
         let key = (times[0], times[times.len() - 1], times.len());
         let alike = self.known.entry(key).or_default();
@@ -149,7 +150,7 @@ impl TimeLists {
         self.pending_times >= PAGE_TIMES
     }
 
-    /// The page of the pending lists, which is to stand at `offset`.
+    /// Returns the page of the pending lists for `offset`.
     pub(super) fn take_page(&mut self, offset: u64) -> Result<Option<(TimePageEntry, Vec<u8>)>, Error> {
         let pending = std::mem::take(&mut self.pending);
         if pending.is_empty() {
@@ -174,7 +175,7 @@ impl TimeLists {
     }
 }
 
-/// Bits of numbers.
+/// Returns the sum of the bits of numbers.
 fn cost(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(64 - number.unsigned_abs().leading_zeros())).sum()
 }
@@ -228,26 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn regular_times_take_almost_nothing() {
+    fn regular_times_take_few_bytes() {
         let list = |offset: i64| (0..5_000i64).map(|n| 1_795_176_000_000 + offset + n * 15_000).collect();
         assert!(size_after_round_trip(&[list(0), list(7_123), list(13_999)]) < 40);
     }
 
     #[test]
-    fn a_late_scrape_in_ten_costs_less_than_a_bit_each() {
+    fn one_late_scrape_in_ten_costs_less_than_a_bit_per_time() {
         let late = |n: i64| if n * 7 % 10 == 0 { n % 4 } else { 0 };
         let list = (0..8_000).map(|n| 1_795_176_000_000 + n * 15_000 + late(n)).collect();
         assert!(size_after_round_trip(&[list]) < 1_000);
     }
 
     #[test]
-    fn extremes_come_back() {
+    fn extreme_times_round_trip() {
         size_after_round_trip(&[vec![i64::MIN, 0, i64::MAX], vec![i64::MAX], vec![-1, 0]]);
     }
 
     proptest! {
         #[test]
-        fn any_rising_times_come_back(
+        fn any_ascending_times_round_trip(
             lists in prop::collection::vec(prop::collection::btree_set(any::<i64>(), 1..40), 1..8),
             shift in 0..60u32,
         ) {

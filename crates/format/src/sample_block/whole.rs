@@ -1,4 +1,4 @@
-//! All pages of a block that is in memory as a whole, and what stands beside them: for tools and tests.
+//! Decodes all pages of a block that is completely in memory, for tools and tests.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ pub fn pages_of_object(object: &Bytes) -> Result<(Footer, Vec<SamplePage>), Erro
     pages_between(object, (i64::MIN, i64::MAX), Values::All)
 }
 
-/// The same of the rows from the first to the last of these milliseconds.
+/// Like [`pages_of_object`], but only the rows from the first to the last of these milliseconds, both
+/// inclusive.
 pub(super) fn pages_between(
     object: &Bytes,
     times_ms: (i64, i64),

@@ -1,4 +1,4 @@
-//! All series of a block that is in memory as a whole: for tools and tests.
+//! Decodes all series of a block that is completely in memory, for tools and tests.
 
 use std::sync::Arc;
 
@@ -32,12 +32,12 @@ impl WholeSeries {
         (0..index.pages().len() as u32).map(page).collect::<Result<_, _>>().map(Self)
     }
 
-    /// How many there are.
+    /// Returns the number of series.
     pub fn len(&self) -> usize {
         self.0.iter().map(|page| page.series().len()).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -46,20 +46,20 @@ impl WholeSeries {
         &self.0[(ordinal / super::index::PAGE_SERIES) as usize]
     }
 
-    /// The labels of a series.
+    /// Returns the labels of a series.
     ///
     /// # Panics
-    /// When the block does not have it, as the others.
+    /// When the block does not have the series; this applies to the other methods too.
     pub fn labels(&self, ordinal: u32) -> Labels {
         self.page_of(ordinal).labels(ordinal)
     }
 
-    /// What a series holds.
+    /// Returns the span of a series.
     pub fn span(&self, ordinal: u32) -> SeriesSpan {
         self.page_of(ordinal).span(ordinal)
     }
 
-    /// The series whose labels pass all matchers: each is looked at.
+    /// Returns the series whose labels pass all matchers; tests every series.
     pub fn select(&self, matchers: &[Matcher]) -> RoaringBitmap {
         let passes = |ordinal: &u32| {
             let page = self.page_of(*ordinal);

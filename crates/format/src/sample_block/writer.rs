@@ -1,4 +1,4 @@
-//! Writes one block: the samples of series in, bytes out, with one group of pages in memory.
+//! Writes one block from the samples of series, with one group of pages in memory.
 
 use std::sync::Arc;
 
@@ -18,44 +18,44 @@ use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN};
 use crate::codec::Piece;
 use crate::error::Error;
 
-/// Short runs share a page until it has so many samples: its head and checksum take some thirty bytes.
+/// Short runs share a page until it has this many samples: its head and checksum take about thirty bytes.
 const PAGE_ROWS_MIN: u32 = 512;
-/// Samples of a run: some are decoded in two microseconds, and what a page takes beside them is 1.5 % of it.
+/// Samples of a run: they are decoded in two microseconds, and the overhead of a page is 1.5 % of them.
 const RUN_ROWS: u32 = 720;
-/// A page of fewer samples may mix values that are decimals with others.
+/// A page of fewer samples may mix decimals with other values.
 const MIXED_ROWS: u32 = 64;
-/// Samples of buckets of one histogram that are looked at together: half a MiB of values.
+/// Most samples of the buckets of one histogram that are gathered together: half a MiB of values.
 const BUNDLE_ROWS: usize = 1 << 16;
-/// Buckets of one histogram that share pages have at least so many samples of a series in each.
+/// Fewest samples of a series in a page that buckets of one histogram share.
 const CHAIN_ROWS_MIN: usize = 16;
 /// Numbers at which a page of histograms is closed.
 const HISTOGRAM_NUMBERS: usize = 1 << 15;
 
-/// What a block is and how it is written.
+/// The properties of a block, and how it is written.
 #[derive(Clone, Debug)]
 pub struct BlockOptions {
-    /// Whose samples they are.
+    /// The owner of the samples.
     pub tenant: TenantId,
-    /// The time window that the block belongs to.
+    /// The time window of the block, in nanoseconds since the epoch.
     pub window: TimeRange,
-    /// How often its samples were compacted.
+    /// Number of times that its samples were compacted.
     pub level: u8,
     /// zstd level of the footer.
     pub zstd_level: i32,
-    /// Effort of the coding of values, 0 to 12.
+    /// Effort of the encoding of values, 0 to 12.
     pub value_level: usize,
     /// A page is closed when it holds this many samples; at most [`PAGE_ROWS_MAX`].
     pub page_rows: u32,
-    /// A run is cut at this many samples, so that who wants some of them decodes no more.
+    /// Most samples of a run: a reader of some of them decodes no more.
     pub run_rows: u32,
     /// A group is closed when it holds this many samples.
     pub group_rows: u64,
-    /// What it is made from.
+    /// The origin of the block.
     pub origin: BlockOrigin,
 }
 
 impl BlockOptions {
-    /// The defaults: pages that are decoded in some ten microseconds, groups of about 150 KB.
+    /// Returns the defaults: pages that are decoded in about ten microseconds, groups of about 150 KB.
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, value_level) = if level == 0 { (1, 6) } else { (3, 8) };
         let (page_rows, run_rows, group_rows) = (PAGE_ROWS_MAX, RUN_ROWS, 1 << 17);
@@ -64,27 +64,27 @@ impl BlockOptions {
     }
 }
 
-/// Float samples of one series, by rising time.
+/// Float samples of one series, in ascending order of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Floats<'a> {
     /// Milliseconds since the epoch.
     pub times: &'a [i64],
-    /// Values, one for each time.
+    /// Values, one per time.
     pub values: &'a [f64],
-    /// When counting began, one for each, 0 where it is not known; empty when it never is.
+    /// Start times in milliseconds, one per time, 0 where it is not known; empty when none is known.
     pub starts: &'a [i64],
 }
 
-/// Histogram samples of one series, by rising time.
+/// Histogram samples of one series, in ascending order of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Histograms<'a> {
     /// Milliseconds since the epoch.
     pub times: &'a [i64],
-    /// Histograms, one for each time.
+    /// Histograms, one per time.
     pub histograms: &'a [Arc<FloatHistogram>],
     /// Whether each was sent with integer counts; empty when none was.
     pub integers: &'a [bool],
-    /// When counting began, as of floats.
+    /// Start times in milliseconds, as in [`Floats::starts`].
     pub starts: &'a [i64],
 }
 
@@ -97,7 +97,7 @@ struct Pending {
     starts: Vec<i64>,
 }
 
-/// A page that is filled: of values or of histograms.
+/// A page that is being filled, with values or with histograms.
 #[derive(Debug)]
 struct Filling<T> {
     runs: Vec<DraftRun>,
@@ -106,9 +106,9 @@ struct Filling<T> {
     starts: Vec<i64>,
     /// Whether histograms were sent with integer counts.
     integers: Vec<bool>,
-    /// Numbers that the samples have.
+    /// Number of numbers of the samples.
     numbers: usize,
-    /// Whether the first run is of decimals.
+    /// Whether the values of the first run are decimals.
     decimals: bool,
 }
 
@@ -132,7 +132,7 @@ impl<T: Clone> Filling<T> {
     }
 }
 
-/// Appends start times of `more` samples after those of `rows`: either may have none.
+/// Appends start times of `more` samples after those of `rows`; either part may have none.
 fn append_starts(all: &mut Vec<i64>, rows: usize, starts: &[i64], more: usize) {
     if !starts.is_empty() || !all.is_empty() {
         all.resize(rows, 0);
@@ -162,7 +162,7 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// A writer of a block without series.
+    /// Returns a writer of a block without series.
     pub fn new(mut options: BlockOptions) -> Self {
         options.page_rows = options.page_rows.clamp(1, PAGE_ROWS_MAX);
         options.run_rows = options.run_rows.clamp(1, options.page_rows);
@@ -186,8 +186,8 @@ impl BlockWriter {
         }
     }
 
-    /// Adds a series and gives its ordinal. Its labels are sorted by name and come after those of the series
-    /// before in the order of [`crate::block::compare_series`].
+    /// Adds a series and returns its ordinal. Its labels are sorted by name, and it must come after the
+    /// series before in the order of [`crate::block::compare_series`].
     pub fn push_series<'a>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -195,7 +195,7 @@ impl BlockWriter {
         self.index.push(labels)
     }
 
-    /// Adds float samples: by rising series, and by rising time within a series.
+    /// Adds float samples, in ascending order of series, and of time within a series.
     pub fn push_floats(&mut self, series: u32, floats: Floats<'_>) -> Result<(), Error> {
         let Floats { times, values, starts } = floats;
         if values.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
@@ -229,8 +229,8 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Adds histogram samples: by rising series, not below that of floats, and by rising time within a
-    /// series.
+    /// Adds histogram samples, in ascending order of series, and of time within a series. The series must
+    /// not be before the last one with floats.
     pub fn push_histograms(&mut self, series: u32, samples: Histograms<'_>) -> Result<(), Error> {
         let Histograms { times, histograms, integers, starts } = samples;
         if histograms.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
@@ -271,8 +271,9 @@ impl BlockWriter {
         self.end_full_group()
     }
 
-    /// Adds the exemplars of a series, which need not be one of the block's: by rising series, in any order
-    /// within one. Of more than a block keeps the newest stay.
+    /// Adds the exemplars of a series, which need not be a series of the block. Series must ascend; the
+    /// exemplars of a series may have any order. The newest exemplars are kept, up to the bounds of a
+    /// block.
     pub fn push_exemplars(&mut self, series: SeriesExemplars) -> Result<(), Error> {
         let out_of_range = |ms: i64| ms.checked_mul(MILLISECOND_NS).is_none();
         if series.exemplars.iter().any(|one| out_of_range(one.timestamp)) {
@@ -284,7 +285,7 @@ impl BlockWriter {
         }
     }
 
-    /// Adds what is told of a metric family: sorted, each once.
+    /// Adds the description of a metric family. Descriptions must be sorted and distinct.
     pub fn push_metadata(&mut self, metadata: &MetricMetadata) -> Result<(), Error> {
         match self.metadata.push(metadata)? {
             true => self.end_metadata(),
@@ -292,12 +293,12 @@ impl BlockWriter {
         }
     }
 
-    /// Exemplars that were added and kept.
+    /// Returns the number of exemplars that were added and kept.
     pub fn exemplars(&self) -> u64 {
         self.exemplars.exemplars()
     }
 
-    /// Exemplars and metadata that were added and kept.
+    /// Returns the number of exemplars and descriptions that were added and kept.
     pub fn beside(&self) -> u64 {
         self.exemplars.exemplars() + self.metadata.metadata()
     }
@@ -360,7 +361,7 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Puts waiting series into pages.
+    /// Puts the waiting series into pages.
     fn end_bundle(&mut self) -> Result<(), Error> {
         let bundle = std::mem::take(&mut self.bundle);
         let rows = std::mem::take(&mut self.bundle_rows);
@@ -382,9 +383,10 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Buckets of one histogram with the same times: pages of all of them, of so many times each at most.
+    /// Writes buckets of one histogram with the same times: pages of all of them, of at most `width`
+    /// times each.
     fn chain(&mut self, bundle: &[Pending], width: usize) -> Result<(), Error> {
-        // A page that is filled may get later samples of one of these series: it must come after them.
+        // The current page may hold earlier samples of one of these series, so it is closed first.
         self.end_floats();
         let times = &bundle[0].times;
         let even = times.len().div_ceil(times.len().div_ceil(width));
@@ -425,8 +427,8 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Samples of a series in several pages, which hold no other: of two series that follow each other one
-    /// would be decoded for the other.
+    /// Writes the samples of a series in several pages without other series: if two long series shared a
+    /// page, reading one would decode both.
     fn pieces(&mut self, pending: &Pending, rows: usize) -> Result<(), Error> {
         let (times, values) = (pending.times.chunks(rows), pending.values.chunks(rows));
         for (n, (times, values)) in times.zip(values).enumerate() {
@@ -455,7 +457,7 @@ impl BlockWriter {
     }
 
     fn end_full_group(&mut self) -> Result<(), Error> {
-        // A bundle adds some hundred pages at most.
+        // A bundle adds at most some hundred pages.
         match self.group.rows() >= self.options.group_rows || self.group.pages() >= GROUP_PAGES_MAX / 2 {
             true => self.end_group(),
             false => Ok(()),
@@ -474,22 +476,23 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Moves what is ready to be stored to `out`, in order.
+    /// Moves finished bytes to `out`, in order.
     pub fn take_output(&mut self, out: &mut Vec<Bytes>) {
         out.append(&mut self.output);
     }
 
-    /// Bytes that distinct values of labels and lists of series take until the block is closed.
+    /// Returns the bytes of distinct label values and lists of series, which are held until the block is
+    /// closed.
     pub fn index_memory_bytes(&self) -> u64 {
         self.index.memory_bytes()
     }
 
-    /// How many series there are so far.
+    /// Returns the number of series so far.
     pub fn series(&self) -> u32 {
         self.index.len()
     }
 
-    /// Bytes of the object so far, what is in memory not included.
+    /// Returns the bytes of the object so far, without the bytes that are still in memory.
     pub fn written_bytes(&self) -> u64 {
         self.offset
     }
@@ -517,7 +520,7 @@ impl BlockWriter {
     }
 }
 
-/// Puts an area of the index at the end of the object, each part by itself.
+/// Appends an area of the index to the object; each part is a separate buffer.
 fn store_area(offset: &mut u64, output: &mut Vec<Bytes>, area: WrittenArea) -> Area {
     let WrittenArea { address, bytes, ends } = area;
     let piece = Piece::of(*offset, &bytes);

@@ -1,19 +1,20 @@
-//! Which series of two pages have the same labels, told by numbers.
+//! Compares labels of series of two pages by numbers instead of texts.
 //!
-//! Blocks of neighbouring times hold mostly the same series. That two values are the same text is found out
-//! once; from then on series are compared by the positions of their values alone.
+//! Blocks of neighbouring times hold mostly the same series. Two values are compared as text once;
+//! afterwards series are compared by the indexes of their values.
 
 use std::cmp::Ordering;
 
 use super::series_page::SeriesPage;
 use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds, tells_how_rolled};
 
-/// What is known of two pages. It says of no other pages anything.
+/// The equal values found so far in two pages. Valid only for these two pages.
 #[derive(Debug, Default)]
 pub struct Alike {
-    /// Columns of a label that both pages have.
+    /// Columns of labels that both pages have.
     both: Vec<Pair>,
-    /// Columns that only one of them has: a series of the other page is the same without the label alone.
+    /// Columns that only one of the pages has: a series with such a label differs from all series of the
+    /// other page.
     only: [Vec<usize>; 2],
 }
 
@@ -21,12 +22,13 @@ pub struct Alike {
 #[derive(Debug)]
 struct Pair {
     columns: [usize; 2],
-    /// For each code of the first page that of the second with the same text, 0 where that is not known.
+    /// For each code of the first page, the code of the second page with the same text; 0 where it is not
+    /// known.
     same: Vec<u16>,
 }
 
 impl Alike {
-    /// Of these pages nothing is known yet.
+    /// Returns the comparison of these pages, with no equal values known yet.
     pub fn of(first: &SeriesPage, second: &SeriesPage) -> Self {
         let mut alike = Self::default();
         for (at, column) in first.columns().iter().enumerate() {
@@ -44,7 +46,7 @@ impl Alike {
         alike
     }
 
-    /// Bytes that it takes at most.
+    /// Returns the most bytes that it takes.
     pub fn bytes_of(first: &SeriesPage) -> u64 {
         first.columns().iter().map(|column| (column.codes() * 2 + size_of::<Pair>() * 2) as u64).sum()
     }
@@ -65,9 +67,9 @@ impl Alike {
             && self.only[1].iter().all(|at| second.columns()[*at].code(b) == 0)
     }
 
-    /// The order of series of the two pages, as [`crate::block::compare_series`] has it, by the texts of the
-    /// values alone that are not known to be the same. `None` when one has a label that the other lacks, or
-    /// they are rollups of another kind.
+    /// Compares series of the two pages in the order of [`crate::block::compare_series`]. Compares texts
+    /// only of values that are not known to be equal. `None` when one series has a label that the other
+    /// lacks, or when they are rollups of different kinds.
     pub fn compare(
         &self,
         (first, a): (&SeriesPage, u32),
@@ -102,7 +104,7 @@ impl Alike {
         Some(metric.then(plain).then(bound))
     }
 
-    /// Series of the two pages have the same labels.
+    /// Records that series of the two pages have the same labels.
     pub fn learn(&mut self, (first, a): (&SeriesPage, u32), (second, b): (&SeriesPage, u32)) {
         let (a, b) = (first.row(a), second.row(b));
         for Pair { columns, same } in &mut self.both {

@@ -1,9 +1,9 @@
-//! Gathers the index of a block that is being written, series by series.
+//! Builds the index of a block that is being written, series by series.
 //!
-//! A page of series is written as soon as it is full, and so are the names of metrics ([`super::rising`]).
-//! What stays in memory until the end are the distinct values of other labels with their lists of series:
-//! some forty bytes beside its text for a value, a byte or two for each series that does not follow another
-//! one with the same value.
+//! A page of series is written as soon as it is full, and so are the names of metrics
+//! ([`super::rising`]). Distinct values of other labels stay in memory until the end, with their lists of
+//! series: about forty bytes plus its text for a value, and a byte or two for each series that does not
+//! directly follow another one with the same value.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -24,24 +24,24 @@ use crate::block::{BOUND_NAME, METRIC_NAME, compare_series};
 use crate::codec::bitpack::put_packed;
 use crate::error::Error;
 
-/// An index of at most so many bytes is read with the footer.
+/// An index of at most this many bytes is stored in the footer.
 const IN_FOOTER_MAX: usize = 256 << 10;
 
-/// Series on their way into an index, in the order of [`compare_series`].
+/// Builds an index from series in the order of [`compare_series`].
 #[derive(Debug, Default)]
 pub(in super::super) struct IndexWriter {
     by_name: HashMap<Arc<str>, usize, RandomState>,
     labels: Vec<LabelDraft>,
     len: u32,
-    /// Label and number of the value of each label of the last series.
+    /// Label and number of the value, for each label of the last series.
     last: Vec<(usize, u32)>,
-    /// Series that have the labels of the series before them but for the bound of their bucket.
+    /// Series that differ from the series before them only in the bound of their bucket.
     next_buckets: RoaringBitmap,
-    /// What the series from the last written page of spans on hold.
+    /// Spans of the series after the last written page of spans.
     spans: Vec<SeriesSpan>,
     pages: Vec<SeriesPageRef>,
     areas: AreaWriter,
-    /// Areas that are in the object already.
+    /// Areas that are already in the object.
     stored: Vec<Area>,
     level: i32,
 }
@@ -51,7 +51,8 @@ pub(in super::super) struct IndexWriter {
 struct LabelDraft {
     name: Arc<str>,
     values: Values,
-    /// For each series of the page that is open the number of its value: as far as one had it.
+    /// For each series of the open page the number of its value, up to the last series that has the
+    /// label.
     numbers: Vec<u32>,
     columns: Vec<(u32, Column)>,
 }
@@ -59,23 +60,23 @@ struct LabelDraft {
 /// The values of a label and the lists of their series.
 #[derive(Debug)]
 enum Values {
-    /// In the order of series.
+    /// Values in ascending order of series.
     Rising(Box<RisingValues>),
-    /// In any order.
+    /// Values in any order.
     Any(AnyValues),
 }
 
 #[derive(Debug)]
 struct AnyValues {
     values: ValueSet,
-    /// Bytes that the lists take beside their places.
+    /// Bytes of the lists in addition to their entries.
     list_bytes: u64,
-    /// All series with the label, then those of each value.
+    /// The list of all series with the label, then one list per value.
     lists: Vec<ListDraft>,
 }
 
 impl AnyValues {
-    /// Notes the value of a series and gives its number.
+    /// Records the value of a series and returns its number.
     fn push(&mut self, value: &str, ordinal: u32) -> u32 {
         let (number, is_new) = self.values.number_of(value);
         if is_new {
@@ -99,7 +100,7 @@ impl LabelDraft {
         Self { name, values, numbers: Vec::new(), columns: Vec::new() }
     }
 
-    /// The value with a number that the last series has.
+    /// Returns the value with a number that the last series has.
     fn last_value(&self, number: u32) -> &str {
         match &self.values {
             Values::Rising(values) => values.last(),
@@ -121,13 +122,13 @@ impl IndexWriter {
         Self { level, ..Self::default() }
     }
 
-    /// How many series there are.
+    /// Returns the number of series.
     pub(in super::super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Adds a series and gives its ordinal. Its labels are sorted by name and come after those of the series
-    /// before in the order of [`compare_series`].
+    /// Adds a series and returns its ordinal. Its labels are sorted by name, and it must come after the
+    /// series before in the order of [`compare_series`].
     pub(in super::super) fn push<'a>(
         &mut self,
         labels: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -159,7 +160,7 @@ impl IndexWriter {
         Ok(ordinal)
     }
 
-    /// Whether the last series differs from the one before by the bound of its bucket alone.
+    /// Whether the last series differs from the one before only in the bound of its bucket.
     fn is_next_bucket(&self, before: &[(usize, u32)]) -> bool {
         let Some(le) = self.by_name.get(BOUND_NAME) else { return false };
         let is_bound = |(label, _): &&(usize, u32)| label == le;
@@ -169,7 +170,7 @@ impl IndexWriter {
             && before.iter().zip(&self.last).all(|(a, b)| a == b || (a.0 == *le && b.0 == *le))
     }
 
-    /// Whether a series has the labels of the series before it but for the bound of its bucket.
+    /// Whether a series differs from the series before it only in the bound of its bucket.
     pub(in super::super) fn continues_histogram(&self, ordinal: u32) -> bool {
         self.next_buckets.contains(ordinal)
     }
@@ -213,7 +214,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Notes what a series holds: series come by rising ordinals, one several times after the other.
+    /// Adds to the span of a series: ordinals ascend, and one may occur several times in a row.
     pub(in super::super) fn count(&mut self, ordinal: u32, more: SeriesSpan) -> Result<(), Error> {
         if ordinal >= self.len {
             return Err(Error::Misuse("a sample names a series that the block does not have"));
@@ -245,23 +246,23 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// An area that is ready to be stored.
+    /// Returns an area that is ready to be stored.
     pub(in super::super) fn full_area(&mut self) -> Option<WrittenArea> {
         if self.areas.is_full() { self.areas.take() } else { None }
     }
 
-    /// Notes where an area was stored.
+    /// Records where an area was stored.
     pub(in super::super) fn stored(&mut self, area: Area) {
         self.stored.push(area);
     }
 
-    /// Bytes that it takes now.
+    /// Returns the bytes held in memory.
     pub(in super::super) fn memory_bytes(&self) -> u64 {
         let labels: u64 = self.labels.iter().map(LabelDraft::memory_bytes).sum();
         labels + self.areas.memory_bytes() as u64
     }
 
-    /// Writes what is left; `store` takes areas of the object and says where they stand.
+    /// Writes the rest; `store` stores areas in the object and returns where they are.
     pub(in super::super) fn finish(
         mut self,
         mut store: impl FnMut(WrittenArea) -> Area,
@@ -345,7 +346,8 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// Pages of texts, with their numbers or without; and the first text of each page.
+    /// Writes pages of texts, with their numbers or without, and returns them with the first text of each
+    /// page.
     fn texts<'t>(
         &mut self,
         texts: impl Iterator<Item = (&'t str, u32)>,

@@ -1,8 +1,8 @@
-//! What the footer tells of a label: where its texts, its lists of series and its columns are.
+//! A label in the footer: the places of its texts, its lists of series and its columns.
 //!
-//! Values are numbered from 1 on as they first appear in the order of series, so that series that stand side
-//! by side have values that stand side by side. Texts are stored in that order, and once more sorted by text
-//! with their numbers, unless both orders are the same.
+//! Values are numbered from 1 in the order in which they first occur in the series, so neighbouring
+//! series have neighbouring values. Texts are stored in that order, and once more sorted by text with
+//! their numbers, unless both orders are the same.
 
 use std::sync::Arc;
 
@@ -21,86 +21,86 @@ const PAGE_ITEMS_MAX: u32 = 512;
 /// A page of texts or of lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageRef {
-    /// Where it is.
+    /// The part that holds the page.
     pub part: Part,
-    /// How many texts or lists come before it.
+    /// Number of texts or lists before it.
     pub first: u32,
-    /// How many it holds.
+    /// Number of texts or lists in it.
     pub count: u32,
-    /// Bytes of its texts; the number of entries of the longest list.
+    /// Bytes of its texts; for lists the number of entries of the longest one.
     pub bytes: u32,
 }
 
 impl PageRef {
-    /// Bytes that reading and decoding it takes.
+    /// Returns the bytes of memory for reading and decoding it.
     pub fn memory_bytes(&self) -> u64 {
         self.kept_bytes() + u64::from(self.part.plain)
     }
 
-    /// Bytes of its stored form and of what is decoded of it.
+    /// Returns the bytes of its stored form and of its decoded form.
     pub fn kept_bytes(&self) -> u64 {
         u64::from(self.part.len) + u64::from(self.bytes) + u64::from(self.count) * 16
     }
 }
 
-/// The values that the series of one page have.
+/// The values of the series of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// All series have the value with this number.
     Constant(u32),
-    /// A number for each; 0 where the label is missing.
+    /// A value number for each series; 0 where the label is absent.
     Each(Part),
 }
 
-/// A label.
+/// A label and the places of its parts.
 #[derive(Clone, Debug, Default)]
 pub struct Label {
     pub(super) name: Arc<str>,
     pub(super) values: u32,
-    /// In the order of numbers.
+    /// In order of numbers.
     pub(super) texts: Vec<PageRef>,
-    /// In the order of texts; empty when the two are the same.
+    /// In order of texts; empty when both orders are the same.
     pub(super) sorted: Vec<PageRef>,
-    /// The first text of each page in the order of texts.
+    /// The first text of each page, in order of texts.
     pub(super) firsts: TextPage,
-    /// The first list is that of all series that have the label, then one for each value.
+    /// The first list holds all series that have the label; one list per value follows.
     pub(super) lists: Vec<PageRef>,
-    /// By the number of the page of series; a page without the label has none.
+    /// By the number of the page of series; absent for pages without the label.
     pub(super) columns: Vec<(u32, Column)>,
 }
 
 impl Label {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// How many values it has.
+    /// Returns the number of values.
     pub fn values(&self) -> u32 {
         self.values
     }
 
-    /// Whether the order of numbers is that of texts.
+    /// Whether the order of numbers is the order of texts.
     pub fn is_in_order(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// Pages of texts in the order of texts.
+    /// Returns the pages of texts in order of texts.
     pub fn sorted_pages(&self) -> &[PageRef] {
         if self.sorted.is_empty() { &self.texts } else { &self.sorted }
     }
 
-    /// Pages of texts in the order of numbers.
+    /// Returns the pages of texts in order of numbers.
     pub fn text_pages(&self) -> &[PageRef] {
         &self.texts
     }
 
-    /// Pages of lists.
+    /// Returns the pages of lists.
     pub fn list_pages(&self) -> &[PageRef] {
         &self.lists
     }
 
-    /// The page of texts in the order of texts that may hold this one.
+    /// Returns the page in order of texts that may hold this text.
     pub fn sorted_page_of(&self, text: &str) -> Option<usize> {
         let at = self.firsts.lower_bound(text);
         match at < self.firsts.len() && self.firsts.get(at) == text {
@@ -109,7 +109,7 @@ impl Label {
         }
     }
 
-    /// The pages of texts in the order of texts that may hold some with this beginning.
+    /// Returns the pages in order of texts that may hold texts with this prefix.
     pub fn sorted_pages_from(&self, start: &str) -> std::ops::Range<usize> {
         let from = self.firsts.lower_bound(start).saturating_sub(1);
         let beyond = |at: &usize| {
@@ -120,37 +120,37 @@ impl Label {
         from..end
     }
 
-    /// The pages of texts in the order of texts that hold texts with this beginning alone.
+    /// Returns the pages in order of texts that hold only texts with this prefix.
     pub fn sorted_pages_within(&self, start: &str) -> std::ops::Range<usize> {
         let from = self.firsts.lower_bound(start);
         let has_it = |at: &usize| self.firsts.get(*at).starts_with(start);
         let end = (from..self.firsts.len()).take_while(has_it).count() + from;
-        // Others may follow in the last one.
+        // The last one may also hold texts after the prefix.
         from..end.saturating_sub(1).max(from)
     }
 
-    /// The page that holds the text with this number (from 1 on), and its position there.
+    /// Returns the page that holds the text with this number (from 1), and its index there.
     pub fn text_page_of(&self, number: u32) -> Option<(usize, usize)> {
         place_of(&self.texts, number.checked_sub(1)?)
     }
 
-    /// The page that holds a list (0: of all series with the label), and its position there.
+    /// Returns the page that holds a list (0: all series with the label), and its index there.
     pub fn list_page_of(&self, list: u32) -> Option<(usize, usize)> {
         place_of(&self.lists, list)
     }
 
-    /// The values of the series of a page; `None` when none has the label.
+    /// Returns the values of the series of a page; `None` when no series has the label.
     pub fn column(&self, page: u32) -> Option<&Column> {
         let at = self.columns.binary_search_by_key(&page, |(page, _)| *page).ok()?;
         Some(&self.columns[at].1)
     }
 
-    /// Pages of series with the label, and their columns.
+    /// Returns the pages of series with the label, and their columns.
     pub fn columns(&self) -> &[(u32, Column)] {
         &self.columns
     }
 
-    /// Every part that belongs to it.
+    /// Returns every part of the label.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let pages = self.texts.iter().chain(&self.sorted).chain(&self.lists).map(|page| page.part);
         pages.chain(self.columns.iter().filter_map(|(_, column)| match column {
@@ -165,7 +165,7 @@ impl Label {
         (pages * size_of::<PageRef>() + columns + size_of::<Self>()) as u64 + self.firsts.memory_bytes()
     }
 
-    /// Fails for what [`Label::get`] refuses: a block must not be written that nobody reads.
+    /// Fails where [`Label::get`] would refuse the label: no block may be written that readers refuse.
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.firsts.text_bytes() <= FIRSTS_BYTES_MAX {
             return Ok(());
@@ -201,7 +201,7 @@ impl Label {
         put_parts(out, &self.columns.iter().filter_map(part).collect::<Vec<_>>());
     }
 
-    /// Reads a label of a block with so many pages of series.
+    /// Reads a label of a block with this many pages of series.
     pub(super) fn get(reader: &mut Reader<'_>, pages: u32) -> Result<Self, Error> {
         let name = Arc::from(reader.text()?);
         let values = reader.varint32()?;
@@ -229,7 +229,7 @@ impl Label {
             && of_pages.windows(2).all(|pair| pair[0] < pair[1])
             && of_pages.last().is_none_or(|last| *last < pages);
         if !valid {
-            return Err(reader.malformed("the pages of a label are not those of its values"));
+            return Err(reader.malformed("the pages of a label do not match its values"));
         }
         Ok(Self { name, values, texts, sorted, firsts, lists, columns })
     }
@@ -259,7 +259,7 @@ fn get_pages(reader: &mut Reader<'_>) -> Result<Vec<PageRef>, Error> {
         let (count, bytes) = (counts[n], bytes[n]);
         pages.push(PageRef { part, first, count, bytes });
         let next = first.checked_add(count).filter(|_| (1..=PAGE_ITEMS_MAX).contains(&count));
-        first = next.ok_or_else(|| reader.malformed("a page of a label holds nothing or too much"))?;
+        first = next.ok_or_else(|| reader.malformed("a page of a label is empty or too large"))?;
     }
     Ok(pages)
 }
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_that_no_reader_takes_is_not_written() {
+    fn a_label_that_readers_refuse_is_not_written() {
         let mut label = Label::default();
         let text = "x".repeat(FIRSTS_BYTES_MAX / 4);
         (0..4).for_each(|_| label.firsts.push(&text));

@@ -1,12 +1,13 @@
 //! Lists of the series that have a value of a label, in pages of many lists.
 //!
-//! Layout of a page: packed per list the number of its series, its first series less that of the list before,
-//! the bytes of the rest; then the rests. A rest is empty for a single series. Else it is the length of the
-//! first run less one, then for each further run the series between it and the one before, less one and
-//! doubled, one more when it has several series, and then their number less two (LEB128).
+//! Layout of a page: packed per list the number of its series, its first series minus that of the list
+//! before, the bytes of the rest; then the rests. The rest of a single series is empty. Otherwise it is
+//! the length of the first run minus one, then for each further run: twice the number of series between
+//! it and the one before minus one, plus one when the run has several series, and then their number minus
+//! two (LEB128).
 //!
-//! Series are sorted by metric, so most lists are few runs, and a list of some series lies in its page beside
-//! its neighbours. Values are numbered as they first appear: their first series rise.
+//! Series are sorted by metric, so most lists are few runs, and short lists share a page with their
+//! neighbours. Values are numbered in the order of first occurrence, so their first series ascend.
 
 use std::ops::Range;
 
@@ -21,33 +22,34 @@ use crate::error::Error;
 
 /// Most lists of a page.
 pub(super) const PAGE_LISTS: usize = 512;
-/// A page is closed when the rests of its lists have so many bytes.
+/// A page is closed when the rests of its lists have this many bytes.
 pub(super) const PAGE_LIST_BYTES: usize = 1 << 14;
 
-/// A run of fewer series is read one by one.
+/// Runs of fewer series are added one by one.
 const SHORT_RUN: u64 = 16;
 
-/// A list that grows by rising series. Most values have one run: what more runs need is apart.
+/// A list that grows in ascending order of series. Most values have one run: further runs are on the
+/// heap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ListDraft {
     first: u32,
     count: u32,
-    /// The run that is open: its length and the series after it.
+    /// The open run: its length, and the series after it.
     run: u32,
     end: u32,
     more: Option<Box<MoreRuns>>,
 }
 
-/// The runs of a list before the one that is open.
+/// The runs of a list before the open one.
 #[derive(Clone, Debug, Default)]
 struct MoreRuns {
-    /// The gap before the run that is open.
+    /// The gap before the open run.
     gap: u32,
     rest: Vec<u8>,
 }
 
 impl ListDraft {
-    /// Adds a series; gives the bytes of memory that it takes.
+    /// Adds a series; returns the bytes by which memory grew.
     pub(super) fn push(&mut self, series: u32) -> usize {
         let mut grown = 0;
         if self.count == 0 {
@@ -94,13 +96,13 @@ impl ListDraft {
         }
     }
 
-    /// The rest of a list that has ended.
+    /// Returns the rest of a list that has ended.
     pub(super) fn rest(&self) -> &[u8] {
         self.more.as_ref().map_or(&[], |more| &more.rest)
     }
 }
 
-/// Appends a page of lists that have ended; each has a series.
+/// Appends a page of lists that have ended; each has at least one series.
 pub(super) fn put_page(out: &mut Vec<u8>, lists: &[ListDraft]) {
     put_packed(out, &lists.iter().map(|list| u64::from(list.count)).collect::<Vec<_>>());
     let mut before = 0;
@@ -114,7 +116,7 @@ pub(super) fn put_page(out: &mut Vec<u8>, lists: &[ListDraft]) {
     lists.iter().for_each(|list| out.extend_from_slice(list.rest()));
 }
 
-/// Series of the longest of some lists.
+/// Returns the number of series of the longest of some lists.
 pub(super) fn longest(lists: &[ListDraft]) -> u32 {
     lists.iter().map(ListDraft::count).max().unwrap_or(0)
 }
@@ -124,13 +126,13 @@ pub(super) fn longest(lists: &[ListDraft]) -> u32 {
 pub struct ListPage {
     counts: Vec<u32>,
     firsts: Vec<u32>,
-    /// Where the rest of each list ends.
+    /// The end of the rest of each list.
     ends: Vec<u32>,
     rests: Bytes,
 }
 
 impl ListPage {
-    /// Reads a page of so many lists from its plain bytes.
+    /// Reads a page of `lists` lists from its plain bytes.
     pub(super) fn get(plain: &Bytes, lists: usize) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_INDEX, 0, plain);
         let counts = get_packed_u32(&mut reader, lists)?;
@@ -148,22 +150,22 @@ impl ListPage {
         }
         let rests = plain.slice(reader.position()..);
         if rests.len() != end as usize || counts.contains(&0) {
-            return Err(reader.malformed("lists have other lengths than their page"));
+            return Err(reader.malformed("lists and their page differ in length"));
         }
         Ok(Self { counts, firsts, ends, rests })
     }
 
-    /// How many series each list has.
+    /// Returns the number of series of each list.
     pub fn counts(&self) -> &[u32] {
         &self.counts
     }
 
-    /// Adds the series of a list to a set of series of a block that has so many.
+    /// Adds the series of a list to a set, for a block with `series` series.
     pub fn add(&self, at: usize, series: u32, to: &mut RoaringBitmap) -> Result<(), Error> {
         let mut own = RoaringBitmap::new();
         self.runs(at, series, |run| {
             if (run.len() as u64) < SHORT_RUN {
-                // They rise: appending is quicker than looking for the place.
+                // They ascend: appending is faster than inserting.
                 run.for_each(|ordinal| _ = own.try_push(ordinal));
             } else {
                 own.insert_range(run);
@@ -173,12 +175,12 @@ impl ListPage {
         Ok(())
     }
 
-    /// Gives the runs of series of a list, of a block that has so many series, in order.
+    /// Calls `each` with the runs of series of a list in order, for a block with `series` series.
     pub fn runs(&self, at: usize, series: u32, mut each: impl FnMut(Range<u32>)) -> Result<(), Error> {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         let mut reader = Reader::new(PART_INDEX, start as u64, &self.rests[start..self.ends[at] as usize]);
         let (count, first) = (self.counts[at], self.firsts[at]);
-        let outside = |reader: &Reader<'_>| reader.malformed("a list names a series that is not there");
+        let outside = |reader: &Reader<'_>| reader.malformed("a list names a series that does not exist");
         let (mut from, mut left) = (u64::from(first), u64::from(count));
         let mut length = if count > 1 { reader.varint()?.saturating_add(1) } else { 1 };
         loop {
@@ -227,20 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn runs_and_single_series_take_a_byte_or_two() {
+    fn runs_and_single_series_take_one_or_two_bytes() {
         let lists = [vec![7], (0..10_000).collect(), (0..1_000).map(|n| n * 8).collect(), vec![1, 2, 3, 9]];
         let (bytes, page) = page_of(&lists);
         assert!(bytes.len() < 1_050, "{}", bytes.len());
         for (at, list) in lists.iter().enumerate() {
             assert_eq!(read(&page, at, 10_000).unwrap(), *list);
         }
-        assert!(read(&page, 1, 9_999).is_err(), "a series that is not there");
+        assert!(read(&page, 1, 9_999).is_err(), "a series that does not exist");
         assert_eq!(page.counts(), [1, 10_000, 1_000, 4]);
     }
 
     proptest! {
         #[test]
-        fn any_lists_come_back(
+        fn any_lists_round_trip(
             lists in prop::collection::vec(prop::collection::btree_set(0..500u32, 1..80), 1..20),
         ) {
             let lists: Vec<Vec<u32>> = lists.into_iter().map(|list| list.into_iter().collect()).collect();

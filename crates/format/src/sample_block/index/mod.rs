@@ -1,7 +1,7 @@
-//! The index of a block: its series and labels, read by parts.
+//! The index of a block: its series and labels, read in parts.
 //!
-//! The footer holds [`Index`], which tells where the parts are: some bytes for each 512 values of a label
-//! and for each 4,096 series. Parts are read when a query needs them: pages of texts to find values, pages
+//! The footer holds [`Index`], with the places of the parts: some bytes for each 512 values of a label
+//! and for each 4,096 series. A query reads the parts that it needs: pages of texts to find values, pages
 //! of lists to find series, columns of pages of series for labels. No reader needs all of them at once.
 
 mod alike;
@@ -40,79 +40,79 @@ use part::{get_parts, put_parts};
 use spans::PackedSpans;
 use texts::SHARED_BYTES_MAX;
 
-/// Series of a page.
+/// Number of series of a page.
 pub const PAGE_SERIES: u32 = 1 << 12;
-/// Columns of all labels together that a reader takes memory for.
+/// Most columns of all labels together for which a reader reserves memory.
 const COLUMNS_MAX: usize = 1 << 22;
 
-/// A page of series: those from `PAGE_SERIES` times its number on.
+/// A page of series; its first series is `PAGE_SERIES` times its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesPageRef {
-    /// Times and numbers of samples.
+    /// The part with the times and numbers of samples.
     pub spans: Part,
-    /// First time of all its series in milliseconds.
+    /// First time of all its series in milliseconds since the epoch.
     pub min_ms: i64,
-    /// Last time.
+    /// Last time, inclusive.
     pub max_ms: i64,
     /// Whether each of its series has samples.
     pub is_full: bool,
 }
 
-/// Where the parts of the index of a block are.
+/// The places of the parts of a block's index.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     series: u32,
     pages: Vec<SeriesPageRef>,
-    /// By rising names.
+    /// In ascending order of names.
     labels: Vec<Label>,
     areas: Areas,
 }
 
 impl Index {
-    /// How many series the block has.
+    /// Returns the number of series in the block.
     pub fn series(&self) -> u32 {
         self.series
     }
 
-    /// The pages of series.
+    /// Returns the pages of series.
     pub fn pages(&self) -> &[SeriesPageRef] {
         &self.pages
     }
 
-    /// The ordinals of the series of a page.
+    /// Returns the ordinals of the series of a page.
     pub fn series_of(&self, page: u32) -> std::ops::Range<u32> {
         let first = page.saturating_mul(PAGE_SERIES).min(self.series);
         first..first.saturating_add(PAGE_SERIES).min(self.series)
     }
 
-    /// The labels that series have, by name.
+    /// Returns the labels that series have, by name.
     pub fn labels(&self) -> &[Label] {
         &self.labels
     }
 
-    /// A label.
+    /// Returns a label.
     pub fn label(&self, name: &str) -> Option<&Label> {
         let at = self.labels.binary_search_by(|label| (*label.name).cmp(name)).ok()?;
         Some(&self.labels[at])
     }
 
-    /// Where a part is.
+    /// Returns the place of a part.
     pub fn locate(&self, part: &Part) -> Result<Place, Error> {
         self.areas.locate(part)
     }
 
-    /// Bytes of the parts that are in the object before the footer.
+    /// Returns the bytes of the parts that are in the object before the footer.
     pub fn object_bytes(&self) -> u64 {
         self.areas.stored_end()
     }
 
-    /// Every part.
+    /// Returns every part.
     pub fn parts(&self) -> impl Iterator<Item = Part> {
         let spans = self.pages.iter().map(|page| page.spans);
         spans.chain(self.labels.iter().flat_map(Label::parts))
     }
 
-    /// The texts of a page in the order of numbers.
+    /// Decodes the texts of a page in order of numbers.
     pub fn texts(&self, page: &PageRef, plain: &[u8]) -> Result<TextPage, Error> {
         let mut reader = Reader::new(PART_INDEX, page.part.address, plain);
         let texts = get_texts(&mut reader, page)?;
@@ -120,7 +120,7 @@ impl Index {
         Ok(texts)
     }
 
-    /// The texts of a page in the order of texts, and their numbers.
+    /// Decodes the texts of a page in order of texts, and their numbers.
     pub fn sorted_texts(
         &self,
         label: &Label,
@@ -141,24 +141,24 @@ impl Index {
         Ok((texts, numbers))
     }
 
-    /// What the series of a page hold.
+    /// Decodes the spans of the series of a page.
     pub fn spans(&self, page: u32, plain: &[u8]) -> Result<Vec<SeriesSpan>, Error> {
         let of = &self.pages[page as usize];
         let spans = PackedSpans::get(plain, self.series_of(page).len(), of.min_ms, of.spans.address)?;
         Ok(spans.iter().collect())
     }
 
-    /// The lists of a page.
+    /// Decodes the lists of a page.
     pub fn lists(&self, page: &PageRef, plain: &Bytes) -> Result<ListPage, Error> {
         ListPage::get(plain, page.count as usize)
     }
 
-    /// Pieces of the object that hold parts.
+    /// Returns the pieces of the object that hold parts.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
         self.areas.stored.iter().map(|area| area.piece)
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let labels: u64 = self.labels.iter().map(Label::memory_bytes).sum();
         let pages = self.pages.len() * size_of::<SeriesPageRef>();
@@ -171,7 +171,7 @@ impl Index {
         let mut column = |value: &dyn Fn(&SeriesPageRef) -> u64| {
             put_packed(out, &self.pages.iter().map(value).collect::<Vec<_>>());
         };
-        // A page without samples has no times: any will do.
+        // A page without samples has no times: any value is valid.
         column(&|page| if page.min_ms > page.max_ms { 0 } else { page.min_ms.wrapping_sub(first_ms) as u64 });
         column(&|page| {
             if page.min_ms > page.max_ms { 0 } else { page.max_ms.wrapping_sub(page.min_ms) as u64 }
@@ -230,15 +230,15 @@ impl Index {
     }
 }
 
-/// The texts of a page. A writer closes a page before the bytes that its texts share are many.
+/// Decodes the texts of a page. Writers close a page before its texts share many bytes.
 fn get_texts(reader: &mut Reader<'_>, page: &PageRef) -> Result<TextPage, Error> {
     if page.bytes as usize > reader.remaining() + SHARED_BYTES_MAX {
-        return Err(reader.malformed("a page of texts announces more bytes than it can hold"));
+        return Err(reader.malformed("a page of texts states more bytes than it can hold"));
     }
     TextPage::get_page(reader, page.count as usize, page.bytes as usize)
 }
 
-/// Plain bytes of the sections that an index is in, and where each begins.
+/// Plain bytes of the sections of an index, and the offset of each.
 pub(super) struct IndexSections {
     pub(super) series: (Bytes, u64),
     pub(super) labels: (Bytes, u64),

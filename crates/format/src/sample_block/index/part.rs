@@ -1,8 +1,8 @@
 //! Parts of the index, which are read one by one, and the areas of the object that hold them.
 //!
-//! A part is under a checksum and is compressed by itself. Its address counts through all areas in the order
-//! in which they were written: a writer names parts before it knows where their area will stand. The last
-//! area is in the footer when it is small.
+//! A part has a checksum and is compressed on its own. Its address counts through all areas in the order
+//! in which they were written, because a writer refers to parts before it knows the offset of their area.
+//! The last area is in the footer if it is small.
 
 use bytes::Bytes;
 
@@ -13,31 +13,31 @@ use crate::error::Error;
 
 /// Most plain bytes of a part.
 pub(crate) const PART_BYTES_MAX: usize = 1 << 25;
-/// An area is closed when it has so many bytes.
+/// An area is closed when it has this many bytes.
 const AREA_BYTES: usize = 1 << 20;
-/// Errors name parts by this.
+/// Name of a part in errors.
 pub(crate) const PART_INDEX: &str = "part of the index";
 
 /// A part of the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// Where it begins: counted through the areas.
+    /// Address of the first byte, counted through the areas.
     pub address: u64,
-    /// Stored bytes.
+    /// Number of stored bytes.
     pub len: u32,
     /// crc32c of the stored bytes.
     pub crc: u32,
-    /// Plain bytes.
+    /// Number of plain bytes.
     pub plain: u32,
 }
 
 impl Part {
-    /// Bytes that reading and opening it takes.
+    /// Returns the bytes of memory for reading and decompressing it.
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.len) + u64::from(self.plain)
     }
 
-    /// The plain bytes from the stored ones, after comparing checksums.
+    /// Returns the plain bytes from the stored ones, after verifying checksums.
     pub fn open(&self, stored: &Bytes) -> Result<Bytes, Error> {
         let piece = Piece { offset: self.address, len: self.len, crc: self.crc };
         piece.check(PART_INDEX, stored)?;
@@ -50,7 +50,7 @@ impl Part {
         let body = stored.slice(1..);
         match codec {
             compress::STORED if body.len() == self.plain as usize => Ok(body),
-            compress::STORED => Err(reader.malformed("a part has another length than the stored one")),
+            compress::STORED => Err(reader.malformed("a part's length differs from the stored one")),
             compress::ZSTD => {
                 let plain = compress::get_zstd(&body, self.plain as usize, PART_INDEX, self.address)?;
                 Ok(Bytes::from(plain))
@@ -71,7 +71,7 @@ pub(super) fn put_parts(out: &mut Vec<u8>, parts: &[Part]) {
     column(&|part| u64::from(part.plain));
 }
 
-/// Reads so many parts; the caller bounds their number.
+/// Reads `count` parts; the caller bounds their number.
 pub(super) fn get_parts(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Part>, Error> {
     let addresses = get_packed(reader, count, |address| address)?;
     let mut column = || get_packed_u32(reader, count);
@@ -81,7 +81,7 @@ pub(super) fn get_parts(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Par
     Ok((0..count).map(part).collect())
 }
 
-/// A stretch of the object with parts.
+/// A contiguous range of the object that holds parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Area {
     pub(crate) piece: Piece,
@@ -89,16 +89,16 @@ pub(crate) struct Area {
     pub(crate) address: u64,
 }
 
-/// Where parts are.
+/// The places of all areas.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Areas {
-    /// By rising address, without a gap.
+    /// In ascending order of addresses, without gaps.
     pub(crate) stored: Vec<Area>,
-    /// What is in the footer: it follows the others.
+    /// The area in the footer, which follows the others.
     pub(crate) in_footer: Bytes,
 }
 
-/// Where a part is.
+/// The place of a part.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In the object before the footer.
@@ -116,7 +116,7 @@ impl Areas {
         let outside = || Error::Malformed {
             part: PART_INDEX,
             offset: part.address,
-            what: "a part of the index lies in no area",
+            what: "a part of the index is in no area",
         };
         let len = u64::from(part.len);
         if let Some(start) = part.address.checked_sub(self.stored_end()) {
@@ -161,15 +161,15 @@ impl Areas {
     }
 }
 
-/// Parts that stand side by side.
+/// Adjacent parts.
 #[derive(Debug, Default)]
 pub(super) struct PartRun {
     bytes: Vec<u8>,
-    /// Where the parts end.
+    /// The end of each part.
     ends: Vec<usize>,
 }
 
-/// Parts on their way into areas.
+/// Gathers parts into areas.
 #[derive(Debug, Default)]
 pub(super) struct AreaWriter {
     open: PartRun,
@@ -177,7 +177,7 @@ pub(super) struct AreaWriter {
     address: u64,
 }
 
-/// The parts of an area: each is handed out apart, so that each can be kept apart.
+/// The parts of an area. Each can be taken separately, so that a cache can keep it separately.
 pub(crate) struct WrittenArea {
     pub(crate) address: u64,
     pub(crate) bytes: Bytes,
@@ -185,7 +185,7 @@ pub(crate) struct WrittenArea {
 }
 
 impl PartRun {
-    /// Adds a part; its address counts from the beginning of the run.
+    /// Adds a part; its address counts from the start of the run.
     pub(super) fn put(&mut self, plain: &[u8], level: i32) -> Result<Part, Error> {
         if plain.len() > PART_BYTES_MAX {
             let (found, limit) = (plain.len() as u64, PART_BYTES_MAX as u64);
@@ -204,12 +204,12 @@ impl PartRun {
         })
     }
 
-    /// Stored bytes of all its parts.
+    /// Returns the stored bytes of all parts.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
     }
@@ -222,7 +222,7 @@ impl AreaWriter {
         Ok(part)
     }
 
-    /// Adds all parts of a run, which is empty then; gives the address at which it begins.
+    /// Moves all parts of a run to the open area, and returns the address of the first.
     pub(super) fn append(&mut self, run: &mut PartRun) -> u64 {
         let start = self.open.bytes.len();
         self.open.bytes.append(&mut run.bytes);
@@ -234,12 +234,12 @@ impl AreaWriter {
         self.open.len() >= AREA_BYTES
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub(super) fn memory_bytes(&self) -> usize {
         self.open.memory_bytes()
     }
 
-    /// Closes the open area, if there is something in it.
+    /// Closes the open area, if it is not empty.
     pub(super) fn take(&mut self) -> Option<WrittenArea> {
         if self.open.bytes.is_empty() {
             return None;

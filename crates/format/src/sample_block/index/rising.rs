@@ -1,11 +1,13 @@
-//! The values of a label that rise from series to series, and their lists: those of the metric's name.
+//! Values of a label that ascend from series to series, and their lists: those of the metric's name.
 //!
-//! Series are sorted by metric first, so a name that was passed does not come back. Its text and its list go
-//! into pages, and these out of memory while the block is written: other labels keep all their values until
-//! it is closed. A block of Graphite's paths has a name for each of its series.
+//! Series are sorted by metric first, so a name does not occur again after the next one began. Its text
+//! and its list are put into pages, and full pages leave memory while the block is being written; other
+//! labels keep all their values until the block is closed. A block of Graphite paths has a name for each
+//! of its series.
 //!
-//! Full pages wait until many are together, so that they stand side by side in the object and a reader takes
-//! them at once. The first page of lists begins with that of all series with the label, so it waits for all.
+//! Full pages are gathered until there are enough, so that they are adjacent in the object and a reader
+//! reads them together. The first page of lists begins with the list of all series with the label, so it
+//! waits until the end.
 
 use super::gather::LabelWriter;
 use super::label::PageRef;
@@ -14,10 +16,10 @@ use super::part::{Area, AreaWriter, PartRun, WrittenArea};
 use super::texts::{TextPage, is_page_full};
 use crate::error::Error;
 
-/// Pages leave memory when they have so many stored bytes together.
+/// Pages leave memory when they have this many stored bytes together.
 const RUN_BYTES: usize = 1 << 18;
 
-/// Values that rise, and the lists of their series.
+/// Values that ascend, and the lists of their series.
 #[derive(Debug, Default)]
 pub(super) struct RisingValues {
     len: u32,
@@ -26,31 +28,32 @@ pub(super) struct RisingValues {
     open_texts: TextPage,
     firsts: TextPage,
     texts: Pages,
-    /// All series with the label.
+    /// The list of all series with the label.
     all: ListDraft,
     open_lists: OpenLists,
-    /// The first page of lists without the list of all, once it is full.
+    /// The first page of lists without the list of all series, once it is full.
     first_lists: Option<OpenLists>,
     lists: Pages,
 }
 
-/// The lists of a page that is not written; the last of them may grow.
+/// The lists of a page that is not written yet; the last of them may grow.
 #[derive(Debug, Default)]
 struct OpenLists {
     lists: Vec<ListDraft>,
     /// Bytes of the rests of lists that have ended.
     rests: usize,
-    /// Bytes that the lists take beside their places.
+    /// Bytes of the lists in addition to their entries.
     grown: usize,
 }
 
-/// Pages that are written.
+/// Written pages.
 #[derive(Debug, Default)]
 struct Pages {
     refs: Vec<PageRef>,
-    /// How many texts or lists come before the next page.
+    /// Number of texts or lists before the next page.
     before: u32,
-    /// Pages from here on are in the run: their addresses count from its beginning.
+    /// Index of the first page that is still in the run: addresses of these pages count from the run's
+    /// start.
     waiting: usize,
     run: PartRun,
 }
@@ -63,17 +66,17 @@ pub(super) struct RisingPages {
 }
 
 impl RisingValues {
-    /// How many there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// The last value.
+    /// Returns the last value.
     pub(super) fn last(&self) -> &str {
         &self.last
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let of_lists = |lists: &OpenLists| lists.lists.capacity() * size_of::<ListDraft>() + lists.grown;
         let lists = of_lists(&self.open_lists) + self.first_lists.as_ref().map_or(0, of_lists);
@@ -82,7 +85,8 @@ impl RisingValues {
         texts + (lists + pages + self.last.capacity()) as u64
     }
 
-    /// Notes the value of a series, by rising ordinals, and gives its number. Full pages go to `areas`.
+    /// Records the value of a series, in ascending order of ordinals, and returns its number. Full pages
+    /// are moved to `areas`.
     pub(super) fn push(
         &mut self,
         value: &str,
@@ -91,7 +95,7 @@ impl RisingValues {
     ) -> Result<u32, Error> {
         if self.len == 0 || self.last != value {
             if self.len > 0 && value < &*self.last {
-                return Err(Error::Misuse("the names of the metrics of a block must rise"));
+                return Err(Error::Misuse("the metric names of a block must ascend"));
             }
             self.begin(value, level)?;
             self.texts.hand_over(areas, RUN_BYTES);
@@ -142,7 +146,7 @@ impl RisingValues {
         self.lists.put(&plain, (ended.lists.len() as u32, lists::longest(&ended.lists)), level)
     }
 
-    /// Writes what is left.
+    /// Writes the remaining pages.
     pub(super) fn finish(
         mut self,
         writer: &mut LabelWriter<'_>,
@@ -191,7 +195,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Moves the run into an area when it has so many bytes.
+    /// Moves the run to an area when it has at least `least` bytes.
     fn hand_over(&mut self, areas: &mut AreaWriter, least: usize) {
         if self.run.len() >= least {
             let address = areas.append(&mut self.run);

@@ -1,10 +1,11 @@
-//! Pages of series: labels in columns, and what each series holds.
+//! Pages of series: labels in columns, and spans.
 //!
-//! A column is a packed number of a value for each series, 0 where the label is missing. What series hold
-//! stands beside them ([`super::spans`]).
+//! A column holds a packed value number for each series, 0 where the label is absent. The spans of the
+//! series are stored separately ([`super::spans`]).
 //!
-//! **Reading.** [`SeriesColumns::parts`] for what is to be read, [`SeriesColumns::decode`], then
-//! [`SeriesColumns::texts`] for the pages of texts that the values are in, then [`SeriesColumns::finish`].
+//! **Reading.** [`SeriesColumns::parts`] returns the parts to read, [`SeriesColumns::decode`] decodes
+//! them, [`SeriesColumns::texts`] returns the pages of texts with their values, and
+//! [`SeriesColumns::finish`] combines all.
 
 use std::sync::Arc;
 
@@ -19,35 +20,35 @@ use crate::codec::Reader;
 use crate::codec::bitpack::get_packed_u32;
 use crate::error::Error;
 
-/// Numbers that lie so close are told apart by a table of them.
+/// Numbers within a range of this size are indexed by a table.
 const NEAR: u32 = 1 << 14;
 
 /// A page of texts that a page of series needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextRef {
-    /// Position of the label in the index.
+    /// Index of the label.
     pub label: usize,
     /// Number of its page of texts.
     pub page: usize,
 }
 
-/// Numbers of values of one label.
+/// Value numbers of one label.
 #[derive(Debug)]
 enum Numbers {
     Constant(u32),
     Each(ColumnNumbers),
 }
 
-/// The numbers that the series of a page have of one label.
+/// The value numbers of one label for the series of a page.
 #[derive(Debug)]
 pub struct ColumnNumbers {
-    /// Distinct numbers but 0, rising.
+    /// Distinct numbers except 0, ascending.
     pub distinct: Vec<u32>,
-    /// For each series 0, or one more than the position of its number.
+    /// For each series 0, or one more than the index of its number in `distinct`.
     pub rows: Box<[u16]>,
 }
 
-/// Columns of a page of series, whose texts are still to be found.
+/// Columns of a page of series whose texts were not read yet.
 #[derive(Debug)]
 pub struct SeriesColumns {
     page: u32,
@@ -55,11 +56,11 @@ pub struct SeriesColumns {
     spans: PackedSpans,
 }
 
-/// Whether a label is wanted.
+/// Whether a label is requested.
 type Wanted<'a> = &'a (dyn Fn(&str) -> bool + Send + Sync);
 
 impl SeriesColumns {
-    /// The parts that must be read of a page for some labels: spans first, then columns.
+    /// Returns the parts of a page that must be read for some labels: spans first, then columns.
     pub fn parts(index: &Index, page: u32, wanted: Wanted<'_>) -> Vec<Part> {
         let mut parts = vec![index.pages[page as usize].spans];
         let columns = index.labels.iter().filter(|label| wanted(&label.name));
@@ -91,7 +92,7 @@ impl SeriesColumns {
         Ok(Self { page, labels, spans })
     }
 
-    /// The pages of texts that the values are in.
+    /// Returns the pages of texts that hold the values.
     pub fn texts(&self, index: &Index) -> Vec<TextRef> {
         let mut needed: Vec<TextRef> = Vec::new();
         for (label, numbers) in &self.labels {
@@ -110,7 +111,8 @@ impl SeriesColumns {
         needed
     }
 
-    /// The page with its texts, which are in these pages: those that were asked for, in order.
+    /// Returns the page with its texts. `texts` are the pages returned by [`SeriesColumns::texts`], in
+    /// the same order.
     pub fn finish(self, index: &Index, texts: &[(TextRef, Arc<TextPage>)]) -> Result<SeriesPage, Error> {
         let missing =
             || Error::Malformed { part: PART_INDEX, offset: 0, what: "a value has no text in its page" };
@@ -140,7 +142,7 @@ impl SeriesColumns {
         Ok(SeriesPage { first: index.series_of(self.page).start, columns, spans: self.spans })
     }
 
-    /// Bytes that it takes at most with its texts, when these are in pages of such sizes.
+    /// Returns the most bytes of the page with its texts, when these are in pages of such sizes.
     pub fn memory_bytes(&self) -> u64 {
         let columns = self.labels.iter().map(|(_, numbers)| match numbers {
             Numbers::Constant(_) => 64,
@@ -151,12 +153,12 @@ impl SeriesColumns {
 }
 
 impl ColumnNumbers {
-    /// The numbers of a column of so many series, each at most `values`.
+    /// Decodes the numbers of a column of `count` series, each at most `values`.
     pub fn decode(part: &Part, plain: &[u8], count: usize, values: u32) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_INDEX, part.address, plain);
         let numbers = get_packed_u32(&mut reader, count)?;
         if numbers.iter().fold(0, |high, number| high.max(*number)) > values {
-            return Err(reader.malformed("a column names a value that is not there"));
+            return Err(reader.malformed("a column names a value that does not exist"));
         }
         reader.finish()?;
         Ok(Self::of(&numbers))
@@ -164,7 +166,7 @@ impl ColumnNumbers {
 
     fn of(numbers: &[u32]) -> Self {
         let high = numbers.iter().fold(0, |high, number| high.max(*number));
-        // Below the lowest number that is not 0, which wraps around.
+        // One less than the lowest number that is not 0; 0 wraps around and is ignored.
         let below =
             numbers.iter().fold(u32::MAX, |below, number| below.min(number.wrapping_sub(1))).min(high);
         if high - below >= NEAR {
@@ -191,23 +193,23 @@ impl ColumnNumbers {
         Self { rows: numbers.iter().map(|number| table[slot(number)]).collect(), distinct }
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         (self.distinct.len() * 4 + self.rows.len() * 2 + size_of::<Self>()) as u64
     }
 }
 
-/// Calls `each` with the rows of a column whose value passes. A row has 0 where the label is missing, or one
-/// more than the position of its value; verdicts stand in this order.
+/// Calls `each` with the rows of a column whose value passes. A row is 0 where the label is absent,
+/// otherwise one more than the index of its value; `verdicts` has one element for each of these numbers.
 pub fn each_passing_row(rows: &[u16], verdicts: &[bool], mut each: impl FnMut(usize)) {
-    /// Rows that are looked at together.
+    /// Rows that are compared together.
     const LANES: usize = 32;
     let mut passing = (0..).zip(verdicts).filter(|(_, passes)| **passes).map(|(code, _)| code);
     let (Some(only), None) = (passing.next(), passing.next()) else {
         let rows = rows.iter().enumerate().filter(|(_, code)| verdicts[usize::from(**code)]);
         return rows.for_each(|(row, _)| each(row));
     };
-    // One value passes, as it is with most matchers: most rows do not.
+    // One value passes, as with most matchers: most rows do not.
     for (n, lanes) in rows.chunks(LANES).enumerate() {
         if lanes.iter().fold(false, |any, code| any | (*code == only)) {
             let rows = lanes.iter().enumerate().filter(|(_, code)| **code == only);
@@ -221,7 +223,8 @@ pub fn each_passing_row(rows: &[u16], verdicts: &[bool], mut each: impl FnMut(us
 pub(super) struct SeriesColumn {
     name: Arc<str>,
     values: TextPage,
-    /// For each series 0, or one more than the position of its value; `None`: all have the only one.
+    /// For each series 0, or one more than the index of its value; `None` if all series have the only
+    /// value.
     rows: Option<Box<[u16]>>,
 }
 
@@ -230,12 +233,12 @@ impl SeriesColumn {
         &self.name
     }
 
-    /// 0 where a series lacks the label; the same number where it has the same value.
+    /// Returns the code of a row: 0 where a series lacks the label, equal for equal values.
     pub(super) fn code(&self, row: usize) -> u16 {
         self.rows.as_ref().map_or(1, |rows| rows[row])
     }
 
-    /// Codes are below this.
+    /// Returns an exclusive bound of the codes.
     pub(super) fn codes(&self) -> usize {
         self.values.len() + 1
     }
@@ -248,7 +251,7 @@ impl SeriesColumn {
     }
 }
 
-/// Some of the series of a block by ordinal, with the labels that were asked for.
+/// Some series of a block by ordinal, with the requested labels.
 #[derive(Debug)]
 pub struct SeriesPage {
     first: u32,
@@ -257,12 +260,12 @@ pub struct SeriesPage {
 }
 
 impl SeriesPage {
-    /// The ordinals of its series.
+    /// Returns the ordinals of the series in the page.
     pub fn series(&self) -> std::ops::Range<u32> {
         self.first..self.first + self.spans.len() as u32
     }
 
-    /// Whether it holds a series.
+    /// Whether the page holds a series.
     pub fn holds(&self, ordinal: u32) -> bool {
         self.series().contains(&ordinal)
     }
@@ -271,34 +274,34 @@ impl SeriesPage {
         &self.columns
     }
 
-    /// The place of a series in columns.
+    /// Returns the row of a series in the columns.
     pub(super) fn row(&self, ordinal: u32) -> usize {
         (ordinal - self.first) as usize
     }
 
-    /// The labels of a series, by name.
+    /// Returns the labels of a series, by name.
     ///
     /// # Panics
-    /// When the page does not hold it, as the others.
+    /// When the page does not hold the series; this applies to the other methods too.
     pub fn pairs(&self, ordinal: u32) -> impl Iterator<Item = (&str, &str)> + Clone {
         let row = (ordinal - self.first) as usize;
         self.columns.iter().filter_map(move |column| Some((&*column.name, column.value(row)?)))
     }
 
-    /// The value of a label of a series.
+    /// Returns the value of a label of a series.
     pub fn label(&self, ordinal: u32, name: &str) -> Option<&str> {
         let column = self.columns.iter().find(|column| *column.name == *name)?;
         column.value((ordinal - self.first) as usize)
     }
 
-    /// Bytes of the values of a label that [`SeriesPage::retain`] looks at.
+    /// Returns the bytes of the values of a label that [`SeriesPage::retain`] tests.
     pub fn text_bytes(&self, name: &str) -> u64 {
         let column = self.columns.iter().find(|column| *column.name == *name);
         column.map_or(0, |column| column.values.memory_bytes())
     }
 
-    /// Leaves those of the series whose value of a label passes; a missing one is the empty text. Each value
-    /// is looked at once. The page holds all of them.
+    /// Removes the series whose value of a label does not pass; an absent label counts as the empty text.
+    /// Tests each value once. The page must hold all of the series.
     pub fn retain(&self, series: &mut RoaringBitmap, name: &str, passes: impl Fn(&str) -> bool) {
         let column = self.columns.iter().find(|column| *column.name == *name);
         let verdicts: Vec<bool> = std::iter::once("")
@@ -321,21 +324,21 @@ impl SeriesPage {
             let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - self.first) as usize])];
             stay.extend(series.iter().filter(passes));
         }
-        // A set is made of rising numbers at once; taking one after the other from a run is slow.
+        // Building a set from ascending numbers is fast; removing numbers from a run one by one is slow.
         *series = RoaringBitmap::from_sorted_iter(stay).unwrap_or_default();
     }
 
-    /// The label set of a series.
+    /// Returns the label set of a series.
     pub fn labels(&self, ordinal: u32) -> Labels {
         Labels::from_pairs(self.pairs(ordinal))
     }
 
-    /// What a series holds.
+    /// Returns the span of a series.
     pub fn span(&self, ordinal: u32) -> SeriesSpan {
         self.spans.at((ordinal - self.first) as usize)
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         let column = |column: &SeriesColumn| {
             let rows = column.rows.as_ref().map_or(0, |rows| rows.len() * 2);

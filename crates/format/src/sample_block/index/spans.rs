@@ -1,7 +1,7 @@
-//! What the series of a page hold: how many samples, and of which times.
+//! The spans of the series of a page: number of samples, first and last time.
 //!
-//! Layout: three packed columns, a number of each for each series: samples, first time less the page's, last
-//! time less the first (milliseconds).
+//! Layout: three packed columns with a number per series: samples, first time minus the page's, last time
+//! minus the first (milliseconds).
 
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
@@ -10,14 +10,14 @@ use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed, put_packed};
 use crate::error::Error;
 
-/// What a series holds.
+/// Number and time bounds of the samples of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeriesSpan {
-    /// Samples.
+    /// Number of samples.
     pub rows: u64,
-    /// First time in milliseconds; [`i64::MAX`] when there are no samples.
+    /// First time in milliseconds since the epoch; [`i64::MAX`] when there are no samples.
     pub min_ms: i64,
-    /// Last time; [`i64::MIN`] when there are no samples.
+    /// Last time, inclusive; [`i64::MIN`] when there are no samples.
     pub max_ms: i64,
 }
 
@@ -33,10 +33,10 @@ impl SeriesSpan {
         Self::touching(range)(self)
     }
 
-    /// The same of many spans: the range is brought into their unit once.
+    /// Returns [`SeriesSpan::touches`] for many spans: converts the range to milliseconds once.
     pub fn touching(range: TimeRange) -> impl Fn(&Self) -> bool + Copy + Send {
         let (first_ms, last_ms) = range.milliseconds();
-        // Times before those that nanoseconds can tell are in a range that begins nowhere.
+        // A range without a start includes times before the first that nanoseconds can express.
         let first_ms = if range.start == i64::MIN { i64::MIN } else { first_ms };
         move |span| span.rows > 0 && span.min_ms <= last_ms && span.max_ms >= first_ms
     }
@@ -58,8 +58,8 @@ pub(super) fn put_spans(out: &mut Vec<u8>, spans: &[SeriesSpan], first_ms: i64) 
     column(&|span| if span.rows == 0 { 0 } else { span.max_ms.wrapping_sub(span.min_ms) as u64 });
 }
 
-/// The spans of a page of series as long as the page is held, which is while its series are walked over: each
-/// column in as few bytes as its numbers need. Series of one scrape hold the same.
+/// The spans of a page of series while the page is held: each column takes as few bytes as its numbers
+/// need. Series of one scrape have equal spans.
 #[derive(Debug)]
 pub(super) struct PackedSpans {
     len: usize,
@@ -69,7 +69,7 @@ pub(super) struct PackedSpans {
     lengths: Numbers,
 }
 
-/// A number for each series.
+/// A number per series.
 #[derive(Debug)]
 enum Numbers {
     Same(u64),
@@ -107,7 +107,7 @@ impl Numbers {
 }
 
 impl PackedSpans {
-    /// Reads the spans of so many series of a page with this first time.
+    /// Reads the spans of `count` series of a page with this first time.
     pub(super) fn get(plain: &[u8], count: usize, first_ms: i64, address: u64) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_INDEX, address, plain);
         let mut column = || Numbers::get(&mut reader, count);
@@ -116,17 +116,17 @@ impl PackedSpans {
         Ok(Self { len: count, first_ms, rows, afters, lengths })
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// One of them, by its place in the page.
+    /// Returns the span at an index.
     ///
     /// # Panics
-    /// When the place is not below [`PackedSpans::len`].
+    /// When the index is not below [`PackedSpans::len`].
     pub(super) fn at(&self, row: usize) -> SeriesSpan {
-        assert!(row < self.len, "a page of {} series has no place {row}", self.len);
+        assert!(row < self.len, "a page of {} series has no row {row}", self.len);
         match self.rows.at(row) {
             0 => SeriesSpan::default(),
             rows => {
@@ -136,12 +136,12 @@ impl PackedSpans {
         }
     }
 
-    /// All of them, by rising ordinal.
+    /// Returns all spans, by ascending ordinal.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = SeriesSpan> {
         (0..self.len).map(|row| self.at(row))
     }
 
-    /// Bytes that they take.
+    /// Returns the bytes held in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         let columns = [&self.rows, &self.afters, &self.lengths];
         size_of::<Self>() as u64 + columns.into_iter().map(Numbers::memory_bytes).sum::<u64>()
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_come_back_as_they_were_whatever_their_numbers() {
+    fn spans_of_any_numbers_round_trip() {
         let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
         let cases = [
             (vec![span(60, 1_000, 2_000); 300], 0),

@@ -1,4 +1,4 @@
-//! Indexes of any series, whole and with bytes that no writer made.
+//! Tests of complete indexes, and of indexes with arbitrary bytes.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn page_of(index: &Index, number: u32) -> Result<SeriesPage, Error> {
     columns.finish(index, &texts)
 }
 
-/// Everything that the index tells: labels by ordinal, and series by label and value.
+/// Returns the complete contents of the index: labels by ordinal, and series by label and value.
 #[allow(clippy::type_complexity)] // a test: what is told is compared at once
 fn told(index: &Index) -> Result<(Vec<Pairs>, Vec<(String, String, Vec<u32>)>), Error> {
     let (mut series, mut lists) = (Vec::new(), Vec::new());
@@ -111,9 +111,10 @@ fn some_series(n: u32) -> Vec<Pairs> {
     sorted((0..n).map(of).collect())
 }
 
-/// Half a gigabyte of names of 4 KiB made a block that no reader took: its first texts were too long.
+/// Regression: half a gigabyte of names of 4 KiB became a block that readers refused, because its first
+/// texts were too long.
 #[test]
-fn pages_of_many_long_texts_are_larger_and_read_as_any() {
+fn pages_of_many_long_texts_are_larger_and_readable() {
     const LENGTH: usize = 4 << 10;
     let text = |n: u32| format!("{n:08}{}", "x".repeat(LENGTH - 8));
     const NAMES: u32 = 17_000;
@@ -148,9 +149,9 @@ fn pages_of_many_long_texts_are_larger_and_read_as_any() {
     }
 }
 
-/// A reader takes more than 64 KiB of shared bytes for a lie.
+/// Readers refuse a page with more than 64 KiB of shared bytes.
 #[test]
-fn a_large_page_of_texts_that_share_nearly_all_is_told_whole() {
+fn a_large_page_of_similar_texts_is_written_without_sharing() {
     let texts: Vec<String> = (0..40).map(|n| format!("{}{n}", "x".repeat(4_096))).collect();
     let all = || texts.iter().map(String::as_str);
     let bytes = texts.iter().map(String::len).sum::<usize>();
@@ -165,7 +166,7 @@ fn a_large_page_of_texts_that_share_nearly_all_is_told_whole() {
 }
 
 #[test]
-fn an_index_of_several_pages_tells_what_it_was_made_of() {
+fn an_index_of_several_pages_is_read_back() {
     let series = some_series(9_000);
     let index = read(sections(&index_of(&series))).unwrap();
     let (found, lists) = told(&index).unwrap();
@@ -193,10 +194,10 @@ fn an_index_of_several_pages_tells_what_it_was_made_of() {
     assert!(series.len() * 4 > index.in_footer().len(), "{} bytes", index.in_footer().len());
 }
 
-/// Names of metrics go to the object while the block is written, and are found there: those with a series,
-/// those with many, and series without a name before them.
+/// Names of metrics are written to the object while the block is being written, and are found there:
+/// names with one series, names with many, and series without a name before them.
 #[test]
-fn names_leave_memory_while_they_come() {
+fn names_leave_memory_while_a_block_is_written() {
     let series_of = |n: u32| match n % 10 {
         0 => 40 * (n / 10 % 2) + 1,
         _ => 1,
@@ -253,9 +254,10 @@ fn names_leave_memory_while_they_come() {
     }
 }
 
-/// Announced numbers and lengths beyond what follows are refused before memory is taken for them.
+/// Declared numbers and lengths beyond the available bytes are refused before memory is reserved for
+/// them.
 #[test]
-fn no_changed_byte_of_a_section_is_a_panic() {
+fn no_changed_byte_of_a_section_causes_a_panic() {
     let whole = sections(&index_of(&some_series(600)));
     for section in 0..3 {
         for at in 0..whole[section].len() {
@@ -275,7 +277,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_series_come_back(
+    fn any_series_round_trip(
         series in prop::collection::vec(prop::collection::btree_map("[a-c_]{1,2}", ".{1,3}", 0..4), 0..80),
     ) {
         let series = sorted(series.into_iter().map(|labels| labels.into_iter().collect()).collect());
@@ -286,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn series_of_two_pages_are_the_same_by_numbers_where_they_are_by_labels(
+    fn series_of_two_pages_compare_by_numbers_as_by_labels(
         [a, b] in prop::array::uniform2(prop::collection::vec(
             prop::collection::btree_map("[A-Ba-c_]|le|__(name|archive|graphite|rollup)__", "[0-2]|1.0", 0..5),
             1..20,
@@ -312,7 +314,7 @@ proptest! {
         }
     }
 
-    /// The plain bytes of parts, of which no checksum tells.
+    /// The plain bytes of parts, which no checksum covers here.
     #[test]
     fn parts_of_any_bytes_are_read_without_a_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..200),

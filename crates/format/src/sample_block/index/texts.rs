@@ -1,8 +1,9 @@
-//! Pages of texts, each told by what it has in common with the text before it.
+//! Pages of texts; each text is stored without the prefix that it shares with the text before it.
 //!
-//! Layout: per text the bytes that it shares with the one before (LEB128), then length and bytes of the rest.
-//! A page is decoded as a whole. **Invariants:** its texts take as many bytes as its entry announces, which
-//! is known before memory is taken for them; they share at most [`SHARED_BYTES_MAX`] with others.
+//! Layout: per text the number of bytes that it shares with the one before (LEB128), then length and
+//! bytes of the rest. A page is decoded completely. **Invariants:** its texts take exactly the bytes that
+//! its entry states, which is known before memory is reserved for them; they share at most
+//! [`SHARED_BYTES_MAX`] bytes.
 
 use crate::codec::Reader;
 use crate::codec::varint::{put_blob, put_varint};
@@ -10,28 +11,29 @@ use crate::error::Error;
 
 /// Most texts of a page.
 const PAGE_TEXTS: usize = 512;
-/// A page is closed when its texts have so many bytes, while few pages have come before.
+/// A page is closed when its texts have this many bytes, as long as few pages precede it.
 const PAGE_TEXT_BYTES: usize = 1 << 15;
-/// Pages become twice as large whenever the first texts of those before have grown by so many bytes.
+/// The size of pages doubles whenever the first texts of the pages before have grown by this many bytes.
 const FIRSTS_STEP: usize = 1 << 23;
-/// How often they do.
+/// Most doublings.
 const DOUBLINGS_MAX: usize = 5;
 
-/// Most bytes that the texts of a page share with others: readers take more for a lie.
+/// Most bytes that the texts of a page share with others; readers refuse more.
 pub(super) const SHARED_BYTES_MAX: usize = 2 * PAGE_TEXT_BYTES;
 
-/// Whether a page with so many texts of so many bytes is closed; `firsts` are the first texts of the pages
-/// before it. Footers hold first texts, and readers bound them: gigabytes of long texts are told by few.
+/// Whether a page with `texts` texts of `bytes` bytes is full; `firsts` are the first texts of the pages
+/// before it. Footers hold the first texts, and readers bound their size, so very long texts need few
+/// pages.
 pub(super) fn is_page_full(texts: usize, bytes: usize, firsts: &TextPage) -> bool {
     texts >= PAGE_TEXTS || bytes >= page_bytes(firsts.text_bytes())
 }
 
-/// Bytes at which a page is closed that comes after pages whose first texts have `firsts` bytes.
+/// Returns the bytes at which a page is closed after pages whose first texts have `firsts` bytes.
 fn page_bytes(firsts: usize) -> usize {
     PAGE_TEXT_BYTES << (firsts / FIRSTS_STEP).min(DOUBLINGS_MAX)
 }
 
-/// Decoded texts, by position.
+/// Decoded texts, by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextPage {
     text: String,
@@ -39,37 +41,37 @@ pub struct TextPage {
 }
 
 impl TextPage {
-    /// How many there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no text.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// One of them.
+    /// Returns a text.
     ///
     /// # Panics
-    /// When the position is not below [`TextPage::len`].
+    /// When the index is not below [`TextPage::len`].
     pub fn get(&self, at: usize) -> &str {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         &self.text[start..self.ends[at] as usize]
     }
 
-    /// All of them.
+    /// Returns all texts.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|at| self.get(at))
     }
 
-    /// Appends a text. Fails when they take more than 32 bits count.
+    /// Appends a text. All texts together must have fewer than 2^32 bytes.
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
     }
 
-    /// The position of the first text that is not below this one; they are sorted.
+    /// Returns the index of the first text that is not less than `text`; the texts must be sorted.
     pub fn lower_bound(&self, text: &str) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -79,7 +81,7 @@ impl TextPage {
         low
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         (self.text.len() + self.ends.len() * 4 + size_of::<Self>()) as u64
     }
@@ -90,7 +92,7 @@ impl TextPage {
         self.ends.clear();
     }
 
-    /// Bytes of all texts.
+    /// Returns the bytes of all texts.
     pub fn text_bytes(&self) -> usize {
         self.text.len()
     }
@@ -105,8 +107,8 @@ impl TextPage {
         }
     }
 
-    /// A page of texts that have so many bytes together. Those of a large page could share too much, so it
-    /// tells each whole; compression finds what they have in common.
+    /// Writes a page of texts that have `bytes` bytes together. Texts of a large page could share too
+    /// many bytes, so these are stored completely; compression finds common parts.
     pub(super) fn put_page<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>, bytes: usize) {
         if bytes <= SHARED_BYTES_MAX {
             return Self::put(out, texts);
@@ -117,9 +119,10 @@ impl TextPage {
         }
     }
 
-    /// Reads so many texts of so many bytes together; the caller bounds both. Memory is taken as texts come.
+    /// Reads `count` texts of `bytes` bytes together; the caller bounds both. Memory grows as texts are
+    /// read.
     pub(super) fn get_page(reader: &mut Reader<'_>, count: usize, bytes: usize) -> Result<Self, Error> {
-        // Each takes two bytes at least.
+        // Each text takes at least two bytes.
         if count > reader.remaining() / 2 {
             return Err(reader.malformed("a page of texts is shorter than their number"));
         }
@@ -131,7 +134,7 @@ impl TextPage {
             let rest = reader.blob()?;
             let start = text.len();
             if shared + rest.len() > bytes - start {
-                return Err(reader.malformed("texts have more bytes than announced"));
+                return Err(reader.malformed("texts have more bytes than stated"));
             }
             text.extend_from_within(before.start..before.start + shared);
             text.extend_from_slice(rest);
@@ -139,7 +142,7 @@ impl TextPage {
             ends.push(text.len() as u32);
         }
         if text.len() != bytes {
-            return Err(reader.malformed("texts have fewer bytes than announced"));
+            return Err(reader.malformed("texts have fewer bytes than stated"));
         }
         let text = String::from_utf8(text).map_err(|_| reader.malformed("a text is not UTF-8"))?;
         if !ends.iter().all(|end| text.is_char_boundary(*end as usize)) {
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_bound_is_the_first_text_that_is_not_below() {
+    fn the_lower_bound_is_the_first_text_that_is_not_less() {
         let mut page = TextPage::default();
         ["b", "d", "f"].into_iter().for_each(|text| page.push(text));
         let at = ["a", "b", "c", "f", "g"].map(|text| page.lower_bound(text));
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_repeat_their_start_take_what_was_announced() {
+    fn texts_with_common_prefixes_have_the_stated_length() {
         let texts = vec!["x".repeat(1_000); 500];
         let (bytes, announced) = put(&texts);
         assert!(bytes.len() < 3_000);
@@ -199,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_texts_come_back(texts in prop::collection::vec(".{0,12}", 0..60)) {
+        fn any_texts_round_trip(texts in prop::collection::vec(".{0,12}", 0..60)) {
             let (bytes, announced) = put(&texts);
             let mut reader = Reader::new("test", 0, &bytes);
             let page = TextPage::get_page(&mut reader, texts.len(), announced).unwrap();

@@ -1,11 +1,12 @@
-//! The distinct values of a label, numbered as they come: some ten bytes each beside their texts.
+//! The distinct values of a label, numbered in order of first occurrence: about ten bytes each in
+//! addition to their texts.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-/// Values by number, from 1 on.
+/// Values by number, from 1.
 #[derive(Debug, Default)]
 pub(super) struct ValueSet {
     text: String,
@@ -16,17 +17,17 @@ pub(super) struct ValueSet {
 }
 
 impl ValueSet {
-    /// How many there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The value with a number.
+    /// Returns the value with a number.
     pub(super) fn get(&self, number: u32) -> &str {
         text_of(&self.text, &self.ends, number)
     }
 
-    /// The number of a value, and whether it is new.
+    /// Returns the number of a value, and whether it is new.
     pub(super) fn number_of(&mut self, value: &str) -> (u32, bool) {
         let hash = self.hasher.hash_one(value);
         let Self { text, ends, numbers, hasher } = self;
@@ -40,12 +41,12 @@ impl ValueSet {
         (number, true)
     }
 
-    /// The values by number.
+    /// Returns the values by number.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         (1..=self.len() as u32).map(|number| self.get(number))
     }
 
-    /// Bytes that it takes.
+    /// Returns the bytes held in memory.
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.text.capacity() + self.ends.capacity() * 8 + self.numbers.allocation_size()) as u64
     }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_numbered_as_they_come() {
+    fn values_are_numbered_in_order_of_first_occurrence() {
         let mut set = ValueSet::default();
         let found: Vec<(u32, bool)> = ["b", "", "a", "b", "a"].map(|value| set.number_of(value)).into();
         assert_eq!(found, [(1, true), (2, true), (3, true), (1, false), (3, false)]);
