@@ -1,32 +1,32 @@
-//! Cuts a variable token into constant text and atoms, and writes atoms.
+//! Splits a variable token into constant text and atoms, and writes atoms.
 //!
-//! An atom is a string of digits, an IPv4 address, a UUID or a hexadecimal string; each value is written
-//! in exactly one way. Narrow atoms are numbers of 64 bits; wide ones are strings of bytes.
+//! An atom is a string of digits, an IPv4 address, a UUID or a hexadecimal string; each value has exactly
+//! one written form. Narrow atoms are 64-bit numbers; wide ones are byte strings.
 
 use super::numbers::{MAX_DIGITS, NUMBER_LIMIT, number_of_digits, write_number};
 use super::table::Split;
 use super::words::{Case, digit_run, load_up_to8, load4, load8};
 
-/// A string of 1 to 19 digits.
+/// Code of a string of 1 to 19 digits.
 pub(super) const NUMBER: u8 = 1;
-/// An IPv4 address.
+/// Code of an IPv4 address.
 pub(super) const ADDRESS: u8 = 2;
-/// A UUID in lower case.
+/// Code of a UUID in lower case.
 pub(super) const UUID: u8 = 3;
-/// Plus its length: a string of hexadecimal digits, letters in lower case.
+/// Plus its length: code of a string of hexadecimal digits with lower-case letters.
 pub(super) const HEX: u8 = 64;
-/// Plus its length: the same in upper case.
+/// Plus its length: the same with upper-case letters.
 pub(super) const UPPER_HEX: u8 = 128;
 
-/// Shorter strings of hexadecimal digits are taken apart like other words.
+/// Shorter strings of hexadecimal digits are split like other words.
 const MIN_HEX: usize = 6;
 /// Hexadecimal strings of 1 to this length are atoms.
 const MAX_HEX: usize = 63;
-/// Longer ones are wide.
+/// Longer hexadecimal atoms are wide.
 const MAX_NARROW_HEX: usize = 16;
 const UUID_LEN: usize = 36;
 
-/// No atom is written in more bytes; writers may touch as many.
+/// Most bytes of a written atom; writers may write to all of them.
 pub(super) const MAX_ATOM: usize = 64;
 
 const DIGIT: u8 = 1;
@@ -50,17 +50,17 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// How an atom is written.
+/// The written form of an atom.
 pub(super) enum AtomForm {
     Number,
     Address,
     Uuid,
-    /// So many hexadecimal digits.
+    /// This many hexadecimal digits.
     LowerHex(usize),
     UpperHex(usize),
 }
 
-/// The form of the atoms of a code.
+/// Returns the form of the atoms of a code.
 pub(super) fn form_of(code: u8) -> AtomForm {
     match (code, hex_of(code)) {
         (NUMBER, _) => AtomForm::Number,
@@ -71,7 +71,7 @@ pub(super) fn form_of(code: u8) -> AtomForm {
     }
 }
 
-/// Length and case of a hexadecimal atom.
+/// Returns length and case of a hexadecimal atom.
 fn hex_of(code: u8) -> Option<(usize, Case)> {
     match code {
         HEX..UPPER_HEX => Some((usize::from(code - HEX), Case::Lower)),
@@ -80,12 +80,12 @@ fn hex_of(code: u8) -> Option<(usize, Case)> {
     }
 }
 
-/// Whether there is an atom of this code.
+/// Whether a code is that of an atom.
 pub(super) fn is_atom(code: u8) -> bool {
     matches!(code, NUMBER | ADDRESS | UUID) || hex_of(code).is_some_and(|(len, _)| len > 0)
 }
 
-/// Bytes that hold a wide atom; `None` when the atom is narrow.
+/// Returns the bytes that hold a wide atom; `None` when the atom is narrow.
 pub(super) fn wide_bytes(code: u8) -> Option<usize> {
     match hex_of(code) {
         Some((len, _)) if len > MAX_NARROW_HEX => Some(len.div_ceil(2)),
@@ -99,7 +99,7 @@ pub(super) fn is_in_range(value: u64, code: u8) -> bool {
     code != NUMBER || value < NUMBER_LIMIT
 }
 
-/// A token while it is cut. An atom is pushed as its value, or as the position of its bytes when it is wide.
+/// Splits one token. An atom is pushed as its value, or as the position of its bytes when it is wide.
 pub(super) struct Cutter<'a> {
     pub(super) text: &'a [u8],
     pub(super) split: &'a mut Split,
@@ -108,7 +108,7 @@ pub(super) struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// Cuts `text[start..end]`.
+    /// Splits `text[start..end]`.
     pub(super) fn cut(&mut self, start: usize, end: usize) {
         self.split.begin(start);
         match end - start {
@@ -132,7 +132,7 @@ impl Cutter<'_> {
         end
     }
 
-    /// Cuts what starts with a digit: mostly a number, alone.
+    /// Splits a part that starts with a digit: mostly it is only a number.
     #[inline(always)]
     fn digits(&mut self, start: usize, end: usize) -> usize {
         let stop = start + digit_run(self.text, start);
@@ -150,7 +150,7 @@ impl Cutter<'_> {
         self.push(start, stop, NUMBER, number)
     }
 
-    /// Cuts a run of letters and digits.
+    /// Splits a run of letters and digits.
     fn word(&mut self, start: usize, end: usize) -> usize {
         let (mut stop, mut classes) = (start, 0);
         while stop < end && CLASS[self.text[stop] as usize] != 0 {
@@ -195,14 +195,14 @@ impl Cutter<'_> {
         true
     }
 
-    /// Takes `text[start..end]` if all of it is hexadecimal digits.
+    /// Pushes `text[start..end]` as an atom if it consists of hexadecimal digits.
     fn hex(&mut self, start: usize, end: usize, case: Case) -> bool {
         let len = end - start;
         if !(1..=MAX_HEX).contains(&len) {
             return false;
         }
         let (position, is_wide) = (self.wide.len(), len > MAX_NARROW_HEX);
-        // bytes of the first word that its digits do not fill
+        // Number of bytes of the first word that its digits do not fill.
         let (mut value, mut unfilled) = (0, (7 - (len - 1) % 8) / 2);
         for word in hex_words(self.text, start, len) {
             let Some(bytes) = case.read(word) else {
@@ -220,7 +220,7 @@ impl Cutter<'_> {
         true
     }
 
-    /// Takes the digits of a word as numbers.
+    /// Pushes the digits of a word as numbers.
     fn numbers(&mut self, start: usize, stop: usize) {
         let mut at = start;
         while at < stop {
@@ -234,14 +234,14 @@ impl Cutter<'_> {
     }
 }
 
-/// The digits of a UUID in four words.
+/// Returns the digits of a UUID in four words.
 #[inline(always)]
 fn uuid_words(text: &[u8]) -> [u64; 4] {
     let four = |at: usize| u64::from(load4(text, at));
     [load8(text, 0), four(9) | four(14) << 32, four(19) | four(24) << 32, load8(text, 28)]
 }
 
-/// Words of up to eight hexadecimal digits, the first of which is filled up with zeros in front.
+/// Returns words of up to eight hexadecimal digits; the first word is padded with leading zeros.
 #[inline(always)]
 fn hex_words(text: &[u8], at: usize, len: usize) -> impl Iterator<Item = u64> {
     let head = (len - 1) % 8 + 1;
@@ -251,7 +251,7 @@ fn hex_words(text: &[u8], at: usize, len: usize) -> impl Iterator<Item = u64> {
     std::iter::once(filled).chain((head..len).step_by(8).map(move |from| load8(text, at + from)))
 }
 
-/// The IPv4 address at `start`, without leading zeros, and its end.
+/// Returns the IPv4 address at `start`, without leading zeros, and its end.
 #[inline(always)]
 fn address(text: &[u8], start: usize, end: usize) -> Option<(u32, usize)> {
     let (mut at, mut address) = (start, 0);
@@ -276,7 +276,7 @@ fn address(text: &[u8], start: usize, end: usize) -> Option<(u32, usize)> {
     Some((address, at))
 }
 
-/// The parts of an address, each with the point after it, and their lengths.
+/// The parts of an address, each followed by a dot, and their lengths.
 const PARTS: [([u8; 4], u8); 256] = {
     let mut parts = [([b'.'; 4], 0); 256];
     let mut part = 0;
@@ -297,11 +297,12 @@ const PARTS: [([u8; 4], u8); 256] = {
     parts
 };
 
-/// Writes the text of a narrow atom to the front of `out` and returns its length. Its value is in range.
+/// Writes the text of a narrow atom to the front of `out` and returns its length. The value must be in
+/// range.
 #[inline(always)]
 pub(super) fn write_narrow(value: u64, code: u8, out: &mut [u8; MAX_ATOM]) -> usize {
     match code {
-        NUMBER => write_number(value, out.first_chunk_mut().expect("an atom has room for a number")),
+        NUMBER => write_number(value, out.first_chunk_mut().expect("an atom has space for a number")),
         ADDRESS => {
             let mut len = 0;
             for part in (value as u32).to_be_bytes() {
@@ -334,7 +335,7 @@ pub(super) fn write_wide(bytes: &[u8], code: u8, out: &mut [u8; MAX_ATOM]) -> us
         Some((len, case)) => {
             let (head, skip) = ((len - 1) % 8 + 1, bytes.len() % 4);
             let mut at = if skip > 0 { skip } else { 4 };
-            // the bytes of the first word are fewer than four unless the length is a multiple
+            // The first word has fewer than four bytes unless the length is a multiple of four.
             let first = load4(bytes, 0) << (32 - 8 * at);
             out[..8].copy_from_slice(&(case.write(first) >> (64 - 8 * head)).to_le_bytes());
             let mut to = head;
@@ -365,7 +366,7 @@ pub(super) fn write_wide(bytes: &[u8], code: u8, out: &mut [u8; MAX_ATOM]) -> us
 mod tests {
     use super::*;
 
-    /// The token with its atoms in brackets, each read and written.
+    /// Returns the token with its atoms in brackets, after checking that each is read and written back.
     fn cut(token: &str) -> String {
         let (mut split, mut atoms, mut wide) = (Split::default(), Vec::new(), Vec::new());
         let text = format!("|{token}0f");
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_cut_into_atoms() {
+    fn tokens_are_split_into_atoms() {
         let cases = [
             ("20.425", "[20].[425]"),
             ("blk_-3538476831246108150", "blk_-[3538476831246108150]"),
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_strings_of_every_length_come_back() {
+    fn hexadecimal_strings_of_every_length_round_trip() {
         let digits = "7f3a9c0e1b2d4586".repeat(5);
         for len in 6..=70 {
             for text in [digits[..len].to_owned(), digits[..len].to_uppercase()] {

@@ -1,5 +1,5 @@
 //! Bit packing, low bits first. A run of fields starts and ends at a byte boundary; its length is not
-//! stored, the reader knows it.
+//! stored, because the reader knows it.
 
 /// Appends fields of up to 64 bits to a byte vector.
 pub(super) struct BitWriter<'a> {
@@ -27,14 +27,14 @@ impl<'a> BitWriter<'a> {
         self.used = total - 64;
     }
 
-    /// Writes what is pending, up to the next byte boundary.
+    /// Writes the pending bits, up to the next byte boundary.
     pub(super) fn finish(self) {
         let bytes = self.used.div_ceil(8) as usize;
         self.out.extend_from_slice(&self.pending.to_le_bytes()[..bytes]);
     }
 }
 
-/// Reads the fields of a [`BitWriter`]. The caller has checked that they are there: beyond the end it
+/// Reads the fields of a [`BitWriter`]. The caller has checked that they are present: beyond the end it
 /// reads zeros.
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -63,7 +63,7 @@ impl<'a> BitReader<'a> {
         u64::from_le_bytes(eight)
     }
 
-    /// The next field of `width` bits, at most 64.
+    /// Returns the next field of `width` bits, at most 64.
     #[inline(always)]
     pub(super) fn get(&mut self, width: u32) -> u64 {
         let (byte, shift) = (self.at >> 3, (self.at & 7) as u32);
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_every_width_come_back() {
+    fn fields_of_every_width_round_trip() {
         let mut bytes = Vec::new();
         let mut writer = BitWriter::new(&mut bytes);
         let value = |width: u32| 0x9e37_79b9_7f4a_7c15_u64 >> (64 - width);

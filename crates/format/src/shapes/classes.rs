@@ -1,11 +1,11 @@
 //! Byte classes as bit masks, 64 bytes at a time.
 //!
-//! Delimiters end tokens. Soft ones (`: = & ? #`) do so only outside of paths.
+//! Delimiters end tokens. Soft delimiters (`: = & ? #`) end tokens only outside of paths.
 
-/// What the bytes of a block are: bit `i` of each mask tells of byte `i`.
+/// The classes of the bytes of a block: bit `i` of each mask is for byte `i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Masks {
-    /// A token that starts or contains this byte may be a slot: digits, `/`, `@`, values.
+    /// A token that starts with or contains this byte may be a slot: digits, `/`, `@`, values.
     pub(super) interest: u64,
     /// Ends a token.
     pub(super) delimiter: u64,
@@ -21,7 +21,7 @@ pub(super) struct Masks {
     pub(super) digit: u64,
 }
 
-/// What one block finds byte by byte; [`Masks`] follow from it and the block before.
+/// The masks that depend on one byte only; [`Masks`] are computed from these and the block before.
 #[derive(Clone, Copy, Default)]
 struct Raw {
     soft: u64,
@@ -36,7 +36,7 @@ struct Raw {
     space: u64,
 }
 
-/// The last bits of a block that matter to the next one.
+/// The last bits of a block that affect the next one.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Carry {
     quote: u64,
@@ -75,7 +75,7 @@ mod by_vector {
 
     use super::{Carry, Masks, Raw, combine};
 
-    /// Makes a classifier from the instructions of one vector width.
+    /// Defines a classifier for the instructions of one vector width.
     macro_rules! classifier {
         ($name:ident, $one_block:ident, $feature:literal, $bytes:literal, $mask:ty, $load:ident,
          $splat:ident, $equal:ident, $subtract:ident, $min:ident, $or:ident, $bits:ident) => {
@@ -96,7 +96,7 @@ mod by_vector {
                         $equal($min(moved, $splat(count as i8 - 1)), moved)
                     };
                     let bits = |mask| u64::from($bits(mask) as $mask) << at;
-                    // brackets differ from braces in one bit
+                    // Brackets differ from braces in one bit.
                     let folded = $or(v, $splat(0x20));
                     let braces = $or($equal(folded, $splat(b'{' as i8)), $equal(folded, $splat(b'}' as i8)));
                     let (quote, equals, colon) = (is(b'"'), is(b'='), is(b':'));
@@ -168,7 +168,7 @@ mod by_vector {
 #[allow(unsafe_code)]
 pub(super) fn classify(blocks: &[[u8; 64]], carry: &mut Carry, masks: &mut Vec<Masks>) {
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was just asked.
+        // SAFETY: the processor has AVX2, as was just checked.
         unsafe { by_vector::avx2(blocks, carry, masks) }
     } else {
         // SAFETY: every x86_64 processor has SSE2.

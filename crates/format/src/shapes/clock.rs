@@ -1,13 +1,13 @@
 //! Finds the timestamps of rows in their lines.
 //!
-//! A sample of the lines tells which layouts occur, and whether what is written always equals the row's
-//! timestamp, cut to the layout's unit. Everything after that is one comparison per place where a
-//! timestamp could be.
+//! A sample of the lines determines which layouts occur, and whether the written text always equals the
+//! row's timestamp, truncated to the layout's unit. After that, one comparison is needed per position
+//! where a timestamp could be.
 
 use super::layout::{Layout, Writer, starts_with_name};
 use super::words::{load8, not_digits, same_bytes};
 
-/// Layouts that are looked for. A fraction may follow those that end with seconds.
+/// Layouts that are searched for. A fraction may follow those that end with seconds.
 const KNOWN: [&str; 31] = [
     "YYYY-MM-DDThh:mm:ss",
     "YYYY-MM-DD hh:mm:ss",
@@ -42,31 +42,31 @@ const KNOWN: [&str; 31] = [
     "eeeeeeeeee",
 ];
 
-/// Layouts in use in one column.
+/// Most layouts in use in one column.
 pub(super) const MAX_CLOCKS: usize = 8;
 
-/// Lines that are looked at to learn the layouts, and bytes of each.
+/// Lines that are sampled to learn the layouts, and bytes of each.
 const SAMPLE_LINES: usize = 32;
 const SAMPLE_BYTES: usize = 256;
 
 const MINUTE: u64 = 60 * 1_000_000_000;
 
-/// What is written may differ from the row's timestamp by a time zone and a delay.
+/// The written time may differ from the row's timestamp by a time zone and a delay.
 const MAX_OFFSET: u64 = 26 * 60 * MINUTE;
 
-/// Without a date any time of day would be near, so the delay is short: time zones are multiples of a
-/// quarter of an hour.
+/// Without a date any time of day would be close, so the allowed delay is short: time zones are multiples
+/// of a quarter of an hour.
 const ZONE_STEP: u64 = 15 * MINUTE;
 const MAX_DELAY: u64 = 3 * MINUTE;
 
 /// A layout that occurs in the lines.
 pub(super) struct Clock {
     writer: Writer,
-    /// Whether what is written may differ from the row's timestamp.
+    /// Whether the written time may differ from the row's timestamp.
     loose: bool,
     /// Position of the first digit in an example.
     first_digit: usize,
-    /// Of the eight bytes from there, those that are literals, and the high bits of those that are
+    /// Of the eight bytes from there: the literals, their mask, and the high bits of bytes that are
     /// always digits.
     literals: u64,
     literal_mask: u64,
@@ -78,7 +78,7 @@ pub(super) struct Found {
     pub(super) clock: usize,
     pub(super) start: usize,
     pub(super) end: usize,
-    /// What is written less the row's timestamp, in units of the layout.
+    /// The written time minus the row's timestamp, in units of the layout.
     pub(super) offset: i64,
 }
 
@@ -104,13 +104,14 @@ impl Clock {
         self.writer.layout()
     }
 
-    /// Whether the eight bytes from the first digit could be those of this layout.
+    /// Whether the eight bytes from the first digit may match this layout.
     #[inline(always)]
     fn could_be(&self, eight: u64, no_digits: u64) -> bool {
         eight & self.literal_mask == self.literals && no_digits & self.digit_mask == 0
     }
 
-    /// The offset of the timestamp at `start`, if it is one. There are enough bytes.
+    /// Returns the offset of the timestamp at `start`, if there is one. The caller checks that there are
+    /// enough bytes.
     #[inline(always)]
     fn offset(&mut self, lines: &[u8], start: usize, timestamp: i64) -> Option<i64> {
         let len = self.writer.len();
@@ -121,7 +122,8 @@ impl Clock {
     }
 }
 
-/// How far from the row's timestamp `text` is, when it is not too far and written as the layout says.
+/// Returns the difference of `text` from the row's timestamp, if it is small enough and `text` is exactly
+/// what the layout writes.
 #[inline(never)]
 fn offset_of(writer: &mut Writer, text: &[u8], timestamp: i64) -> Option<i64> {
     let instant = writer.layout().parse(text, timestamp)?;
@@ -142,7 +144,7 @@ pub(super) struct Clocks {
     pub(super) clocks: Vec<Clock>,
 }
 
-/// A layout seen in the sample.
+/// A layout that occurs in the sample.
 struct Seen {
     pattern: Vec<u8>,
     hits: usize,
@@ -150,7 +152,7 @@ struct Seen {
 }
 
 impl Clocks {
-    /// Learns from a sample of the lines, of which there is one at least, which layouts occur.
+    /// Learns the layouts that occur from a sample of the lines; there must be at least one line.
     pub(super) fn learn(&mut self, lines: &[u8], ends: &[u32], timestamps: &[i64]) {
         let compile = |pattern: &&str| Layout::compile(pattern.as_bytes());
         let known = KNOWN.iter().filter_map(compile);
@@ -163,7 +165,7 @@ impl Clocks {
         }
         seen.sort_by(|a, b| b.hits.cmp(&a.hits).then_with(|| a.pattern.cmp(&b.pattern)));
         seen.truncate(MAX_CLOCKS);
-        // the longest that fits is the right one
+        // Of several that match, the longest is correct.
         seen.sort_by_key(|seen| std::cmp::Reverse(seen.pattern.len()));
         let compile = |seen: &Seen| Some((Layout::compile(&seen.pattern)?, seen.exact < seen.hits));
         let learnt = seen.iter().filter_map(compile);
@@ -171,7 +173,7 @@ impl Clocks {
         self.clocks.extend(learnt.map(|(layout, loose)| Clock::new(layout, loose, timestamps[0])));
     }
 
-    /// The timestamp in `lines[low..high]` whose first digit is at `digit`.
+    /// Returns the timestamp in `lines[low..high]` whose first digit is at `digit`.
     #[inline(always)]
     pub(super) fn find(
         &mut self,
@@ -223,14 +225,15 @@ fn sample_line(line: &[u8], timestamp: i64, known: &mut [Clock], seen: &mut Vec<
     }
 }
 
-/// The longest layout, with its fraction, of a timestamp at `line[at..]`, and whether it equals the row's.
+/// Returns the longest layout, with its fraction, of a timestamp at `line[at..]`, and whether it equals
+/// the row's.
 fn sample_layouts(line: &[u8], at: usize, timestamp: i64, known: &mut [Clock]) -> Option<(Vec<u8>, bool)> {
     let text = &line[at..];
     let digits = text.iter().take(20).take_while(|b| b.is_ascii_digit()).count();
     let leading = match digits {
         0 if !starts_with_name(text) => return None,
         0 | 2 | 4 | 6 | 8 => digits,
-        // seconds, or with a fraction of three, six or nine digits
+        // Seconds, alone or with a fraction of three, six or nine digits.
         10 | 13 | 16 | 19 => 10,
         _ => return None,
     };
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn found_timestamps_are_those_that_would_be_written() {
+    fn found_timestamps_equal_the_written_ones() {
         let text = b"Nov 20 11:59:58 host Nov 20 12:00:03\n";
         let mut clocks = Clocks::default();
         clocks.learn(text, &[36], &[NOON]);

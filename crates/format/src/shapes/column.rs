@@ -1,5 +1,5 @@
-//! Columns of numbers: constant, packed, classed (skewed numbers), differences; repetitions may be taken
-//! out first. The encoder estimates what each takes and chooses the smallest.
+//! Columns of numbers: constant, packed, classed (for skewed numbers), or differences; repetitions may be
+//! removed first. The encoder estimates the size of each form and chooses the smallest.
 
 use crate::codec::varint::{unzigzag, zigzag};
 use crate::error::Error;
@@ -18,11 +18,11 @@ const DIFFERENCES: u8 = 3;
 /// Plus the kind of repetitions.
 const REPEATED: u8 = 4;
 
-/// Repetitions are looked for in columns of at least this many numbers and this many bits.
+/// Repetitions are searched for in columns of at least this many numbers and this many bits.
 const MIN_REPEATED: usize = 32;
 const MIN_REPEATED_WIDTH: u32 = 4;
 
-/// Numbers of a large column that are looked at to estimate it, in runs.
+/// Numbers of a large column that are sampled, in runs, to estimate its size.
 const SAMPLE: usize = 512;
 const SAMPLE_RUN: usize = 32;
 
@@ -34,7 +34,7 @@ pub(super) struct ColumnScratch {
     repeats: Repeats,
 }
 
-/// Bounds of the numbers, and bits that they take, estimated.
+/// Bounds of the numbers, and estimates of the bits that they take.
 struct Survey {
     min: u64,
     width: u32,
@@ -43,7 +43,7 @@ struct Survey {
     differences: u64,
 }
 
-/// Bits that numbers with these classes take when there are `scale` / 256 times as many.
+/// Returns the bits of numbers with these classes if there are `scale` / 256 times as many.
 fn classed_bits(counts: &[u32], scale: u64) -> u64 {
     let (mut extra, mut total, mut symbols) = (0, 0, 0);
     for (class, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -51,7 +51,8 @@ fn classed_bits(counts: &[u32], scale: u64) -> u64 {
         total += u64::from(count);
         symbols += 1;
     }
-    // a Huffman code takes some of a bit per symbol at least, and about five bits to describe a symbol
+    // A Huffman code takes at least a fraction of a bit per symbol, and about five bits to describe a
+    // symbol.
     (entropy_bits(counts).max(total / 4) + extra) * scale / 256 + symbols * 5
 }
 
@@ -105,7 +106,7 @@ fn put_repeated(numbers: &[u64], all: &Survey, scratch: &mut ColumnScratch, sink
     different.extend(repeats.firsts().map(|at| numbers[at]));
     let rest = survey(different);
     let smallest = |s: &Survey| s.packed.min(s.classed).min(s.differences);
-    // it takes time to read: it must save more than a little
+    // Repetitions cost time to read: they must save more than a little.
     let limit = smallest(all) - smallest(all) / 32;
     if choice.bits + smallest(&rest) + 64 >= limit {
         return false;
@@ -154,7 +155,7 @@ pub(super) fn put_classed(numbers: impl Iterator<Item = u64>, plane: &mut Vec<u8
     sink.put_plane(plane);
 }
 
-/// Reads what [`put_classed`] wrote: `each` gets the numbers in order.
+/// Reads numbers that [`put_classed`] wrote, and passes them to `each` in order.
 pub(super) fn get_classed(
     len: usize,
     source: &mut Source<'_>,
@@ -220,7 +221,7 @@ fn get_plain(kind: u8, len: usize, source: &mut Source<'_>, out: &mut Vec<u64>) 
 mod tests {
     use super::*;
 
-    /// Bytes that a column takes after it came back.
+    /// Returns the bytes that a column takes, after checking that it round-trips.
     fn stored(numbers: &[u64]) -> usize {
         let mut sink = Sink::default();
         put_numbers(numbers, &mut ColumnScratch::default(), &mut sink);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_column_is_small_and_comes_back() {
+    fn every_kind_of_column_is_small_and_round_trips() {
         let many = |f: &dyn Fn(u64) -> u64| -> Vec<u64> { (0..10_000).map(f).collect() };
         assert!(stored(&[]) < 40);
         assert!(stored(&many(&|_| u64::MAX)) < 60, "constant");

@@ -1,4 +1,4 @@
-//! Puts lines together: all of them, or those of some rows.
+//! Assembles lines: all of them, or those of some rows.
 
 use bytes::Bytes;
 use sandur_model::LineColumn;
@@ -11,13 +11,13 @@ use super::layout::Writer;
 use super::opened::{LINE_END, ShapedLines, Shapes, malformed};
 use super::values::{SLACK, span};
 
-/// Decodes the lines of rows with these timestamps; separators included, they take `raw_len` bytes.
+/// Decodes the lines of rows with these timestamps; including separators, they take `raw_len` bytes.
 pub fn decode(bytes: &[u8], timestamps: &[i64], raw_len: usize) -> Result<LineColumn, Error> {
     ShapedLines::open(&Bytes::copy_from_slice(bytes), timestamps.len(), raw_len)?.lines(timestamps)
 }
 
 impl ShapedLines {
-    /// The lines of all rows, which have these timestamps.
+    /// Returns the lines of all rows, which have these timestamps.
     pub fn lines(&mut self, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.read_all()?;
         let every = |_: usize| true;
@@ -29,8 +29,8 @@ impl ShapedLines {
         Ok(LineColumn { bytes: Bytes::from(out.bytes), ends })
     }
 
-    /// The lines of the rows that are `wanted`; those of the others are empty. Reads the fields of the
-    /// shapes of wanted rows only.
+    /// Returns the lines of the `wanted` rows; the others are empty. Reads only the fields of the shapes
+    /// of wanted rows.
     pub fn lines_of(&mut self, timestamps: &[i64], wanted: &[bool]) -> Result<LineColumn, Error> {
         let mut seen = vec![false; self.shapes.starts.len()];
         let rows = self.rows.iter().zip(wanted).filter(|(_, wanted)| **wanted);
@@ -47,7 +47,7 @@ impl ShapedLines {
         Ok(LineColumn { bytes: Bytes::from(out.bytes), ends })
     }
 
-    /// Puts the wanted lines together; their fields were read.
+    /// Assembles the wanted lines, whose fields were read.
     #[inline(always)]
     fn assemble(
         &mut self,
@@ -78,7 +78,7 @@ impl ShapedLines {
     }
 }
 
-/// What the slots hold.
+/// The contents of the slots.
 struct Values<'a> {
     text: &'a [u8],
     cells: &'a [u64],
@@ -87,7 +87,7 @@ struct Values<'a> {
     writers: &'a mut [Writer],
 }
 
-/// Lines that are being put together.
+/// Lines that are being assembled.
 struct Output {
     bytes: Vec<u8>,
     at: usize,
@@ -95,12 +95,12 @@ struct Output {
 }
 
 impl Output {
-    /// Appends `text[from..from + len]`; false when that is more than there should be.
+    /// Appends `text[from..from + len]`; false when the lines would become too long.
     #[inline(always)]
     fn copy(&mut self, text: &[u8], from: usize, len: usize) -> bool {
         let at = self.at;
         self.at += len;
-        // most pieces are short: copying a little too much is quicker than copying just enough
+        // Most pieces are short: copying a fixed length is faster than copying the exact length.
         if len <= SLACK
             && let Some(out) = self.bytes.get_mut(at..at + SLACK)
             && let Some(text) = text.get(from..from + SLACK)
@@ -120,7 +120,7 @@ impl Output {
 }
 
 impl Values<'_> {
-    /// Appends the next line; false when it is longer than there is room.
+    /// Appends the next line; false when it is longer than the remaining space.
     #[inline(always)]
     fn put_line(&mut self, shapes: &Shapes, shape: u16, timestamp: i64, out: &mut Output) -> bool {
         for part in shapes.parts_from(shape) {
@@ -150,7 +150,7 @@ impl Values<'_> {
     }
 }
 
-/// The instant that a slot with this offset from its row's timestamp says.
+/// Returns the instant of a slot with this offset from its row's timestamp.
 #[inline(always)]
 pub(super) fn instant_of(offset: u64, timestamp: i64, writer: &Writer) -> Option<i64> {
     let shift = unzigzag(offset).checked_mul(writer.layout().unit);

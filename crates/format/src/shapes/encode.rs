@@ -1,4 +1,4 @@
-//! The encoder: splits the lines, sorts the variable tokens into pools, stores shapes and pools.
+//! The encoder: splits the lines, sorts the variable tokens into pools, and stores shapes and pools.
 
 use crate::codec::varint::zigzag;
 
@@ -11,21 +11,21 @@ use super::table::ShapeTable;
 use super::tokens::{TokenScratch, put_pool};
 use super::{BYTES_PER_SLOT, MAX_TEXT, VERSION, stream_limit};
 
-/// Fewer lines are not worth the while.
+/// Fewer lines are not encoded.
 const MIN_ROWS: usize = 32;
 
-/// Every so many lines may bring a new shape.
+/// At most one new shape per this many lines.
 const ROWS_PER_SHAPE: usize = 4;
 
-/// Shapes that may be new whatever the number of lines.
+/// New shapes that are allowed for any number of lines.
 const FREE_SHAPES: usize = 16;
 
-/// What zstd makes of the lines is estimated from two pieces: this part of the lines each, but no less than
-/// these bytes.
+/// zstd's size of the lines is estimated from two pieces: each is this fraction (1/64) of the lines, but
+/// at least this many bytes.
 const SAMPLE_PART: usize = 64;
 const SAMPLE_BYTES: usize = 16 << 10;
 
-/// Reusable memory of the encoder; between calls it holds nothing that matters.
+/// Reusable memory of the encoder; its contents between calls do not affect results.
 #[derive(Default)]
 pub struct ShapeScratch {
     splitter: Splitter,
@@ -40,15 +40,15 @@ pub struct ShapeScratch {
     plane: Vec<u8>,
 }
 
-/// Memory that encoding so many bytes of lines took is kept for the next lines, that of more is not.
+/// Memory for encoding up to this many bytes of lines is kept for the next lines; more is released.
 const KEPT: usize = 4 << 20;
 
-/// Appends the encoded lines to `out` and returns true; or returns false and leaves `out` as it was, when
+/// Appends the encoded lines to `out` and returns true. Returns false, and leaves `out` unchanged, when
 /// the lines have too little in common, or plain zstd would store them about as well.
 ///
-/// `lines` holds every line followed by one `\n`; `ends` are the offsets of those; `timestamps` are the
-/// rows' in nanoseconds since the epoch. The same lines give the same bytes, whatever `scratch` was used
-/// for before.
+/// `lines` holds every line followed by one `\n`; `ends` are the offsets of these separators;
+/// `timestamps` are the rows' in nanoseconds since the epoch. The same lines give the same bytes,
+/// whatever `scratch` was used for before.
 pub fn encode(
     lines: &[u8],
     ends: &[u32],
@@ -66,7 +66,7 @@ pub fn encode(
     encoded
 }
 
-/// Stores the lines, which were split, unless that does not pay.
+/// Stores the split lines, unless that saves too little.
 fn put_lines(lines: &[u8], scratch: &mut ShapeScratch, out: &mut Vec<u8>) -> bool {
     let ShapeScratch { splitter, shapes, rows, pools, sink, .. } = scratch;
     pools.plan(shapes);
@@ -93,7 +93,7 @@ fn put_lines(lines: &[u8], scratch: &mut ShapeScratch, out: &mut Vec<u8>) -> boo
     pays
 }
 
-/// Whether every line is followed by a separator and there is nothing else.
+/// Whether `lines` consists of lines that are each followed by a separator.
 fn is_well_formed(lines: &[u8], ends: &[u32]) -> bool {
     let mut start = 0;
     let separated = ends.iter().all(|&end| {
@@ -171,7 +171,7 @@ fn put_rows(scratch: &mut ShapeScratch) {
     }
 }
 
-/// Whether `stored` bytes are 5 % less than what zstd alone would need. A sample mostly tells.
+/// Whether `stored` bytes are 5 % less than zstd alone would need. Mostly a sample decides.
 fn pays(lines: &[u8], stored: usize, sink: &mut Sink) -> bool {
     let (mut sampled, mut compressed) = (0, 0);
     for part in [1, 3] {
@@ -182,6 +182,6 @@ fn pays(lines: &[u8], stored: usize, sink: &mut Sink) -> bool {
         compressed += sink.compressed_len(piece);
     }
     let estimate = compressed * lines.len() / sampled;
-    // long lines that repeat are much smaller as a whole than in pieces
+    // Long lines that repeat compress much better together than in pieces.
     stored * 10 < estimate * 7 || stored * 20 < sink.compressed_len(lines) * 19
 }

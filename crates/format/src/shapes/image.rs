@@ -1,10 +1,10 @@
-//! Sets of states of an automaton, and what pieces of lines make of them.
+//! Sets of automaton states, and their changes by pieces of lines.
 //!
-//! The *image* of a state under a slot is a set that holds every state which the automaton may be in after
-//! some token of that slot. It may hold more: then a row is looked at that need not be. It never holds less.
-//! Images are found without reading tokens where their kind says enough (digits, patterns of atoms, layouts
-//! of clocks); tokens that are text are run one after another, once per page and state, however many rows
-//! repeat them.
+//! The *image* of a state under a slot is a set of states that contains every state which the automaton
+//! may have after some token of that slot. It may contain more states: then a row is tested without need.
+//! It never contains fewer. Images are computed without reading tokens if their kind determines them
+//! (digits, patterns of atoms, layouts of clocks). For tokens that are text the automaton runs over each
+//! of them, once per page and state, however many rows repeat them.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ const DIGITS: &[u8] = b"0123456789";
 const LOWER_HEX: &[u8] = b"0123456789abcdef";
 const UPPER_HEX: &[u8] = b"0123456789ABCDEF";
 const ADDRESS_BYTES: &[u8] = b"0123456789.";
-/// What names of months and weekdays and padded days are made of.
+/// The bytes of names of months and weekdays, and of padded days.
 const NAME_BYTES: &[u8] = b" 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Lengths of the groups of a UUID.
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
@@ -72,12 +72,12 @@ impl States {
         self.0[usize::from(state) / 64] >> (state % 64) & 1 > 0
     }
 
-    /// Takes the states out that decide about a line.
+    /// Removes the states that decide about a line.
     pub(super) fn take_decided(&mut self) {
         self.0[0] &= !(1 << LineAutomaton::PASSES | 1 << LineAutomaton::FAILS);
     }
 
-    /// The only state.
+    /// Returns the state if the set has exactly one.
     pub(super) fn single(&self) -> Option<AutomatonState> {
         self.iter().next().filter(|_| self.len() == 1)
     }
@@ -88,7 +88,7 @@ impl States {
         states
     }
 
-    /// The states after one of these bytes.
+    /// Returns the states after one of these bytes.
     fn step(&self, automaton: &LineAutomaton, bytes: &[u8]) -> Self {
         let mut states = Self::default();
         for state in self.iter() {
@@ -97,7 +97,7 @@ impl States {
         states
     }
 
-    /// The states after one or more of these bytes.
+    /// Returns the states after one or more of these bytes.
     fn step_often(&self, automaton: &LineAutomaton, bytes: &[u8]) -> Self {
         let mut all = self.step(automaton, bytes);
         loop {
@@ -111,7 +111,7 @@ impl States {
     }
 }
 
-/// Runs over bytes; where the automaton waits for few bytes to leave its start, by searching those.
+/// Runs over bytes. If only few bytes lead the automaton out of its start, it searches for these.
 #[inline]
 pub(super) fn run(automaton: &LineAutomaton, mut state: AutomatonState, bytes: &[u8]) -> AutomatonState {
     /// Shorter texts are not searched.
@@ -141,7 +141,7 @@ fn find_any(needles: &[u8], bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// What the tokens of a field can be.
+/// The possible tokens of a field.
 pub(super) enum Tokens {
     /// A timestamp in the layout of this clock.
     Clock(usize),
@@ -151,12 +151,12 @@ pub(super) enum Tokens {
     Texts(Range<usize>),
     /// Tokens of these patterns.
     Patterns(Patterns),
-    /// Anything.
+    /// Unknown tokens.
     Unknown,
 }
 
 impl Tokens {
-    /// Of a field that is in use.
+    /// Returns the possible tokens of a field that is in use.
     pub(super) fn of(lines: &mut ShapedLines, field: usize) -> Result<Self, Error> {
         if field < MAX_CLOCKS {
             return Ok(Self::Clock(field));
@@ -187,7 +187,7 @@ impl Tokens {
         })
     }
 
-    /// The image of a state; `None` when nothing is known.
+    /// Returns the image of a state; `None` when it is unknown.
     pub(super) fn image(
         &self,
         automaton: &LineAutomaton,
@@ -250,7 +250,7 @@ fn of_atom(automaton: &LineAutomaton, code: u8, from: States) -> States {
     }
 }
 
-/// The states after each of the texts that line feeds end.
+/// Returns the states after each of the texts, which are terminated by line feeds.
 fn of_texts(automaton: &LineAutomaton, texts: &[u8], from: AutomatonState) -> States {
     match automaton.leaving() {
         Some(leaving) if from == automaton.start() => of_texts_from_start(automaton, texts, leaving),
@@ -266,8 +266,8 @@ fn of_texts(automaton: &LineAutomaton, texts: &[u8], from: AutomatonState) -> St
     }
 }
 
-/// The same from the start: texts are left in it until a byte leads away, so only those are looked at. The
-/// start is counted whether or not a text ends in it.
+/// Like [`of_texts`], from the start state: texts leave it only at a leaving byte, so only the parts from
+/// such bytes are run. The start state is always included.
 fn of_texts_from_start(automaton: &LineAutomaton, texts: &[u8], leaving: &[u8]) -> States {
     let start = automaton.start();
     let mut states = States::one(start);
@@ -275,7 +275,7 @@ fn of_texts_from_start(automaton: &LineAutomaton, texts: &[u8], leaving: &[u8]) 
     while let Some(next) = find_any(leaving, &texts[at..]) {
         at += next;
         let mut state = start;
-        // a line feed may lead away as well: it ends the text before that
+        // A line feed may also be a leaving byte: it ends the text before that.
         while at < texts.len() && texts[at] != b'\n' {
             state = automaton.step(state, texts[at]);
             at += 1;

@@ -1,14 +1,13 @@
-//! How an instant is written: a layout is a text of fixed length in which some letters stand for
-//! parts of the instant.
+//! Layouts of timestamps: a layout is a text of fixed length in which some letters represent parts of the
+//! instant.
 //!
-//! `YYYY` `YY` year, `MM` month, `BBB` month name, `DD` day, `EE` day padded with a space, `WWW`
-//! weekday, `hh` `mm` `ss` time (UTC), `f` to `fffffffff` the first digits of the fraction,
-//! `eeeeeeeeee` seconds since the epoch. Every other byte, other letters of this list excepted,
-//! stands for itself.
+//! `YYYY` `YY` year, `MM` month, `BBB` month name, `DD` day, `EE` day padded with a space, `WWW` weekday,
+//! `hh` `mm` `ss` time (UTC), `f` to `fffffffff` the first digits of the fraction, `eeeeeeeeee` seconds
+//! since the epoch. Every other byte, except other letters of this list, is a literal.
 
 use super::words::eight_digits;
 
-/// The longest layout.
+/// Most bytes of a layout.
 pub(super) const MAX_LAYOUT: usize = 40;
 
 const SECOND: i64 = 1_000_000_000;
@@ -32,25 +31,25 @@ enum Part {
     Epoch,
 }
 
-/// A part that is not there is written behind the text.
+/// Position after the text, to which absent parts are written.
 const NOWHERE: usize = MAX_LAYOUT;
 
-/// An instant as it is written, then bytes without meaning.
+/// A written instant, followed by undefined bytes.
 pub(super) type Text = [u8; MAX_LAYOUT + 8];
 
 /// A compiled layout.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pattern: Vec<u8>,
-    /// What changes with the day at most, and where it stands.
+    /// The parts that change at most once a day, and their positions.
     date_parts: Vec<(Part, usize)>,
-    /// Where hour, minute and second stand; [`NOWHERE`] if they do not.
+    /// Positions of hour, minute and second; [`NOWHERE`] if absent.
     time_at: [usize; 3],
-    /// Where the seconds since the epoch stand.
+    /// Position of the seconds since the epoch.
     epoch_at: Option<usize>,
     fraction_at: usize,
     fraction_digits: usize,
-    /// Nanoseconds between two instants that are written differently.
+    /// Nanoseconds between two instants with different texts.
     pub(super) unit: i64,
     has_year: bool,
     has_date: bool,
@@ -65,8 +64,8 @@ struct Date {
     day: i64,
 }
 
-/// The date of a number of days since 1970-01-01: years are counted from March, so that the leap
-/// day is the last of its year, in cycles of 400 years (146,097 days).
+/// Returns the date of a number of days since 1970-01-01. Years are counted from March, so that the leap
+/// day is the last day of its year, in cycles of 400 years (146,097 days).
 fn date_of(days: i64) -> Date {
     let shifted = days + 719_468;
     let cycle = shifted.div_euclid(146_097);
@@ -165,22 +164,22 @@ impl Layout {
         })
     }
 
-    /// The text of the layout.
+    /// Returns the text of the layout.
     pub(super) fn pattern(&self) -> &[u8] {
         &self.pattern
     }
 
-    /// How many digits the layout begins with.
+    /// Returns the number of digits that the layout begins with.
     pub(super) fn leading_digits(&self) -> usize {
         self.leading_digits
     }
 
-    /// Whether the layout says which day it is.
+    /// Whether the layout contains the date.
     pub(super) fn has_date(&self) -> bool {
         self.has_date
     }
 
-    /// Whether the byte at `index` stands for itself.
+    /// Whether the byte at `index` is a literal.
     pub(super) fn is_literal(&self, index: usize) -> bool {
         stands_for_itself(self.pattern[index])
     }
@@ -232,8 +231,8 @@ impl Layout {
         }
     }
 
-    /// The instant that `text` says, in nanoseconds. What the layout leaves out is taken from the
-    /// instant `near`. The caller must check that the instant is written like `text`.
+    /// Parses `text` to an instant in nanoseconds. Parts that the layout lacks are taken from the instant
+    /// `near`. The caller must check that writing the instant gives `text`.
     pub(super) fn parse(&self, text: &[u8], near: i64) -> Option<i64> {
         let near_days = near.div_euclid(DAY_SECONDS * SECOND);
         let mut date = date_of(near_days);
@@ -294,7 +293,7 @@ pub(super) fn starts_with_name(text: &[u8]) -> bool {
     name.is_some_and(|name| MONTHS.as_chunks().0.contains(name) || WEEKDAYS.as_chunks().0.contains(name))
 }
 
-/// Writes instants in one layout; fast when one follows shortly after another.
+/// Writes instants in one layout; fast when consecutive instants are close.
 #[derive(Clone, Debug)]
 pub(super) struct Writer {
     layout: Layout,
@@ -318,7 +317,7 @@ impl Writer {
         self.layout.pattern.len()
     }
 
-    /// The text of an instant, then bytes without meaning.
+    /// Returns the text of an instant, followed by undefined bytes.
     #[inline(always)]
     pub(super) fn write(&mut self, instant: i64) -> &Text {
         let second = instant.div_euclid(SECOND);
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_year_or_day_is_the_nearest() {
+    fn a_missing_year_or_day_is_taken_from_the_nearest_time() {
         let new_year = 1_798_761_600 * SECOND; // 2027-01-01
         let layout = Layout::compile(b"BBB EE hh:mm:ss").unwrap();
         assert_eq!(layout.parse(b"Dec 31 23:59:58", new_year + 5), Some(new_year - 2 * SECOND));

@@ -1,7 +1,7 @@
 //! Digits as numbers, and the classes by which skewed numbers are stored.
 //!
-//! Every string of 1 to 19 digits, leading zeros included, is one number and back: the strings are
-//! counted by length, then by value. So `7` is 7, `00` is 10 and `10` is 20.
+//! Strings of 1 to 19 digits, including leading zeros, map one to one to numbers: the strings are ordered
+//! by length, then by value. So `7` is 7, `00` is 10 and `10` is 20.
 
 use super::words::{decimal, eight_digits};
 
@@ -17,7 +17,7 @@ const FIRST: [u64; 21] = {
     first
 };
 
-/// Digits of the smallest number of each length in bits up to 32.
+/// The number of digits of the smallest number with each bit length up to 32.
 const LEAST_DIGITS: [u8; 33] = {
     let mut digits = [1; 33];
     let mut bits = 1;
@@ -31,20 +31,20 @@ const LEAST_DIGITS: [u8; 33] = {
     digits
 };
 
-/// The longest string of digits that is one number.
+/// Length of the longest string of digits that maps to a number.
 pub(super) const MAX_DIGITS: usize = 19;
 
 /// Strings of at most [`MAX_DIGITS`] digits have numbers below this.
 pub(super) const NUMBER_LIMIT: u64 = FIRST[20];
 
-/// The number of the string of 1 to 19 digits at `at`.
+/// Returns the number of the string of 1 to 19 digits at `at`.
 #[inline(always)]
 pub(super) fn number_of_digits(bytes: &[u8], at: usize, len: usize) -> u64 {
     decimal(bytes, at, len) + FIRST[len]
 }
 
 /// Writes the string of a number below [`NUMBER_LIMIT`] to the front of `out` and returns its length.
-/// What follows it in `out` loses its meaning.
+/// Bytes of `out` after the string are undefined.
 #[inline(always)]
 pub(super) fn write_number(number: u64, out: &mut [u8; 24]) -> usize {
     if number < FIRST[9] {
@@ -71,7 +71,8 @@ fn write_long_number(number: u64, out: &mut [u8; 24]) -> usize {
     len
 }
 
-/// The class of a number: itself below 16, else its bit length and the two bits after the first.
+/// Returns the class of a number: the number itself below 16, else its bit length and the two bits after
+/// the first.
 #[inline(always)]
 pub(super) fn class_of(value: u64) -> u8 {
     if value < 16 {
@@ -81,19 +82,20 @@ pub(super) fn class_of(value: u64) -> u8 {
     (16 + (length - 5) * 4 + ((value >> (length - 3)) & 3) as u32) as u8
 }
 
-/// How many low bits complete a number of this class.
+/// Returns the number of low bits that complete a number of this class.
 #[inline(always)]
 pub(super) fn extra_bits(class: u8) -> u32 {
     if class < 16 { 0 } else { (u32::from(class) - 16) / 4 + 2 }
 }
 
-/// The number of a class and its low bits.
+/// Returns the number with a class and low bits.
 #[inline(always)]
 pub(super) fn number_of_class(class: u8, low: u64) -> u64 {
     if class < 16 { u64::from(class) } else { (4 | u64::from(class & 3)) << extra_bits(class) | low }
 }
 
-/// log2 in 1/65536, good to about 0.01. Integers only, so that every machine decides alike.
+/// log2 in units of 1/65536, accurate to about 0.01. Integers only, so that every machine decides the
+/// same.
 fn log2(value: u32) -> u64 {
     if value == 0 {
         return 0;
@@ -104,7 +106,7 @@ fn log2(value: u32) -> u64 {
     (u64::from(whole) << 16) + fraction + ((bend * 22_500) >> 16)
 }
 
-/// Bits that an ideal coder needs for symbols with these counts.
+/// Returns the bits that an ideal coder needs for symbols with these counts.
 pub(super) fn entropy_bits(counts: &[u32]) -> u64 {
     let (mut total, mut parts) = (0, 0);
     for &count in counts.iter().filter(|&&count| count > 0) {
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn digit_strings_are_numbers_and_back() {
+    fn digit_strings_map_one_to_one_to_numbers() {
         let longest = "9999999999999999999";
         let texts =
             ["12345678", "00000000", "99999999", "123456789", "007123456789", "1234567890123456", longest];
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn entropy_is_close() {
+    fn entropy_is_accurate() {
         assert_eq!(entropy_bits(&[1000, 0, 0]), 0);
         let even = entropy_bits(&[256; 256]);
         assert!(even.abs_diff(8 * 65_536) < 3_000, "{even}");

@@ -1,10 +1,10 @@
-//! An encoded column that is open: shapes and rows are known, what the slots hold is read when it is needed.
+//! An opened encoded column: shapes and rows are decoded, the contents of slots are read on demand.
 //!
-//! Clocks and pools are *fields*: the numbers below [`MAX_CLOCKS`] are clocks, the others pools. The lengths
-//! of the pools say where each stands in the streams, so each is read without the others.
+//! Clocks and pools are *fields*: numbers below [`MAX_CLOCKS`] are clocks, the others pools. The lengths
+//! of the pools give the place of each pool in the streams, so each can be read without the others.
 //!
-//! **Invariants.** A field is read once at most, so all texts together stay within the arena's bound. What
-//! is read is checked as strictly as when everything is.
+//! **Invariants.** A field is read at most once, so all texts together stay within the arena's bound. A
+//! partial read is checked as strictly as a complete one.
 
 use std::ops::Range;
 
@@ -20,10 +20,10 @@ use super::source::{Place, Source, Streams};
 use super::values::Arena;
 use super::{BYTES_PER_SLOT, MAX_TEXT, PART, VERSION, stream_limit};
 
-/// What follows the constant text of a part: the end of the line, else a field.
+/// What follows the constant text of a part: the end of the line, or else a field.
 pub(super) const LINE_END: u32 = u32::MAX;
 
-/// Constant text of a shape, and what follows it.
+/// Constant text of a shape, and the field after it.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) text_at: u32,
@@ -40,15 +40,15 @@ pub(super) struct Shapes {
 
 /// A clock or a pool.
 struct Field {
-    /// Slots of all rows that hold it.
+    /// Number of slots of all rows that hold it.
     slots: usize,
-    /// Where a pool stands.
+    /// The place of a pool in the streams.
     place: Range<Place>,
-    /// Where its cells start, once it was read.
+    /// Index of its first cell, once it was read.
     cells_at: Option<usize>,
 }
 
-/// The encoded lines of a page of which as little as possible was read.
+/// The encoded lines of a page, read on demand.
 pub struct ShapedLines {
     pub(super) streams: Streams,
     pub(super) arena: Arena,
@@ -57,9 +57,9 @@ pub struct ShapedLines {
     /// The shape of each row.
     pub(super) rows: Vec<u16>,
     fields: Vec<Field>,
-    /// Where the offsets of the clocks stand.
+    /// The place of the clocks' offsets.
     offsets: Range<Place>,
-    /// Spans of the tokens of the pools, and offsets of the clocks, that were read.
+    /// Cells that were read: spans of the tokens of pools, and offsets of clocks.
     pub(super) cells: Vec<u64>,
     pub(super) raw_len: usize,
 }
@@ -69,7 +69,7 @@ pub(super) fn malformed(what: &'static str) -> Error {
 }
 
 impl ShapedLines {
-    /// Opens the lines of so many rows; separators included, they take `raw_len` bytes.
+    /// Opens the lines of `rows` rows; including separators, they take `raw_len` bytes.
     pub fn open(bytes: &Bytes, rows: usize, raw_len: usize) -> Result<Self, Error> {
         let version = *bytes.first().ok_or(malformed("there are no bytes"))?;
         if version != VERSION {
@@ -98,27 +98,27 @@ impl ShapedLines {
         Ok(Self { streams, arena, writers, shapes, rows, fields, offsets, cells: Vec::new(), raw_len })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub(super) fn fields(&self) -> usize {
         self.fields.len()
     }
 
-    /// Where the cells of a field start, if it was read.
+    /// Returns the index of the first cell of a field, if it was read.
     pub(super) fn cells_at(&self, field: usize) -> Option<usize> {
         self.fields[field].cells_at
     }
 
-    /// Where a pool stands in the streams.
+    /// Returns the place of a pool in the streams.
     pub(super) fn place(&self, pool: usize) -> Range<Place> {
         self.fields[pool].place.clone()
     }
 
-    /// Reads what a field needs to be written, unless it was read.
+    /// Reads the cells of a field, unless they were read before.
     pub(super) fn read_field(&mut self, field: usize) -> Result<(), Error> {
         if self.fields[field].cells_at.is_some() {
             return Ok(());
@@ -132,7 +132,7 @@ impl ShapedLines {
         self.arena.enter(place.start[1]..place.end[1]);
         self.arena.read_pool(*slots, &mut source, &mut self.cells)?;
         if source.finish().is_err() || self.arena.text_left() > 0 {
-            return Err(malformed("a pool has other lengths than it says"));
+            return Err(malformed("a pool's lengths differ from the stated ones"));
         }
         if self.cells.len() != start + slots {
             return Err(malformed("a pool has too few tokens"));
@@ -142,7 +142,7 @@ impl ShapedLines {
         Ok(())
     }
 
-    /// The columns of offsets say their length by their content, so all are read.
+    /// Reads the offsets of all clocks: the length of each column is known only after reading it.
     fn read_offsets(&mut self) -> Result<(), Error> {
         let mut source = self.streams.source(&self.offsets);
         for clock in &mut self.fields[..MAX_CLOCKS] {
@@ -152,7 +152,7 @@ impl ShapedLines {
         source.finish()
     }
 
-    /// Reads everything, and checks that nothing is left over.
+    /// Reads all fields, and checks that no bytes are left over.
     pub(super) fn read_all(&mut self) -> Result<(), Error> {
         let slots: usize = self.fields.iter().map(|field| field.slots).sum();
         self.cells.reserve(slots.saturating_sub(self.cells.len()));
@@ -160,7 +160,7 @@ impl ShapedLines {
     }
 }
 
-/// Bytes of each pool in the streams: a reader that wants one pool can leave out the others.
+/// Bytes of each pool in the streams: a reader of one pool can skip the others.
 type PoolLengths = Place;
 
 fn read_pool_lengths(directory: &mut Reader<'_>) -> Result<Vec<PoolLengths>, Error> {
@@ -173,7 +173,8 @@ fn read_pool_lengths(directory: &mut Reader<'_>) -> Result<Vec<PoolLengths>, Err
     Ok(lengths)
 }
 
-/// The fields, and where the first pool stands: they end where the streams do.
+/// Returns the fields, and the place of the first pool. Checks that the last pool ends where the streams
+/// end.
 fn place_fields(
     slots: &[usize],
     pools: &[PoolLengths],
@@ -211,13 +212,13 @@ fn read_clocks(directory: &mut Reader<'_>) -> Result<Vec<Writer>, Error> {
     Ok(writers)
 }
 
-/// Reads the shapes, whose slots hold one of so many clocks and pools.
+/// Reads the shapes, whose slots hold one of these clocks and pools.
 fn read_shapes(
     directory: &mut Reader<'_>,
     (clocks, pools): (usize, usize),
     arena: &mut Arena,
 ) -> Result<Shapes, Error> {
-    // a shape takes two bytes at least, and numbers of shapes are of 16 bits
+    // A shape takes at least two bytes, and shape numbers have 16 bits.
     let count = directory.count("shapes", (directory.remaining() / 2).min(1 << 16))?;
     let (mut parts, mut starts) = (Vec::new(), Vec::with_capacity(count));
     for _ in 0..count {
@@ -236,12 +237,12 @@ fn read_shapes(
 fn read_slot(directory: &mut Reader<'_>, clocks: usize, pools: usize) -> Result<u32, Error> {
     let slot = directory.count("clocks and pools", MAX_CLOCKS + pools)?;
     if slot == MAX_CLOCKS + pools || (slot < MAX_CLOCKS && slot >= clocks) {
-        return Err(directory.malformed("a slot holds a clock or pool that is not there"));
+        return Err(directory.malformed("a slot holds a clock or pool that does not exist"));
     }
     Ok(slot as u32)
 }
 
-/// The shape of each row.
+/// Reads the shape of each row.
 fn read_rows(source: &mut Source<'_>, shapes: usize, rows: usize) -> Result<Vec<u16>, Error> {
     let numbers: Vec<u16> = if shapes <= 256 {
         source.plane(rows)?.iter().map(|&number| u16::from(number)).collect()
@@ -256,19 +257,19 @@ fn read_rows(source: &mut Source<'_>, shapes: usize, rows: usize) -> Result<Vec<
 }
 
 impl Shapes {
-    /// The parts of a shape, and those of the shapes after it.
+    /// Returns the parts of a shape, followed by those of the shapes after it.
     #[inline(always)]
     pub(super) fn parts_from(&self, shape: u16) -> &[Part] {
         &self.parts[self.starts[usize::from(shape)] as usize..]
     }
 
-    /// The fields of a shape's slots, in order.
+    /// Returns the fields of a shape's slots, in order.
     pub(super) fn slots(&self, shape: u16) -> impl Iterator<Item = usize> {
         let parts = self.parts_from(shape).iter().take_while(|part| part.then != LINE_END);
         parts.map(|part| part.then as usize)
     }
 
-    /// How many slots of the rows each field fills.
+    /// Returns the number of slots of the rows for each field.
     fn slots_of_fields(&self, rows: &[u16], pools: usize, raw_len: usize) -> Result<Vec<usize>, Error> {
         let mut uses = vec![0_usize; self.starts.len()];
         rows.iter().for_each(|&shape| uses[usize::from(shape)] += 1);

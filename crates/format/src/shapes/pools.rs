@@ -1,7 +1,8 @@
-//! Pools: the variable tokens that stand in the same place, whatever the shape of their line.
+//! Pools: the variable tokens at the same place, across all shapes.
 //!
-//! The place of a slot is the last word before it: a JSON or logfmt key, or the word in front of a number.
-//! Without a word it is the place of the slot before, and what stands between.
+//! The place of a slot is the last word before it: a JSON or logfmt key, or the word in front of a
+//! number. If there is no word, the place is derived from the place of the slot before and the text
+//! between them.
 
 use std::collections::HashMap;
 
@@ -11,33 +12,33 @@ use super::split::{Token, VARIABLE};
 use super::table::ShapeTable;
 use super::words::{fold, fold_bytes};
 
-/// Places with fewer tokens share the first pool: a pool of its own takes about 30 bytes.
+/// Places with fewer tokens share the first pool: a separate pool takes about 30 bytes.
 const MIN_TOKENS: u32 = 24;
 
-/// Bytes before a slot among which a word is looked for.
+/// Number of bytes before a slot in which a word is searched for.
 const MAX_WORD: usize = 24;
 
-/// The place of the first slot of a line, which has nothing before it.
+/// The place of the first slot of a line without a word before it.
 const LINE_START: u64 = 0x6c6f_6773;
 
-/// Which pool each slot's tokens go to, and the tokens in pools.
+/// Assigns slots to pools, and holds the tokens of each pool.
 #[derive(Default)]
 pub(super) struct Pools {
     places: HashMap<u64, u32, FixedState>,
-    /// Tokens of each place.
+    /// Number of tokens of each place.
     counts: Vec<u32>,
-    /// Pool of each variable slot of each shape, shapes one after another.
+    /// Pool of each variable slot, shape by shape.
     routes: Vec<u32>,
-    /// Where the routes of each shape start, and where the last ends.
+    /// Start of the routes of each shape, and the end of the last.
     route_starts: Vec<u32>,
-    /// Where each pool starts in `tokens`, and where the last ends.
+    /// Start of each pool in `tokens`, and the end of the last.
     starts: Vec<u32>,
     cursors: Vec<u32>,
     tokens: Vec<Token>,
 }
 
 impl Pools {
-    /// Decides the pools of all slots.
+    /// Assigns all slots to pools.
     pub(super) fn plan(&mut self, shapes: &ShapeTable) {
         self.places.clear();
         self.counts.clear();
@@ -110,17 +111,17 @@ impl Pools {
         }
     }
 
-    /// Number of pools.
+    /// Returns the number of pools.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The pools of the variable slots of all shapes, in order.
+    /// Returns the pools of the variable slots of all shapes, in order.
     pub(super) fn routes(&self) -> &[u32] {
         &self.routes
     }
 
-    /// The tokens of a pool, in the order of rows.
+    /// Returns the tokens of a pool, in the order of rows.
     pub(super) fn tokens(&self, pool: usize) -> &[Token] {
         &self.tokens[self.starts[pool] as usize..self.starts[pool + 1] as usize]
     }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_the_word_before_the_slot() {
+    fn the_place_of_a_slot_is_the_word_before_it() {
         let place = |constant: &str| place_after(LINE_START, constant.as_bytes(), VARIABLE);
         assert_eq!(place(r#","a":1,"status":"#), place(r#"{"status":"#));
         assert_ne!(place(r#"{"status":"#), place(r#"{"status":""#));

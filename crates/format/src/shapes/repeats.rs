@@ -1,5 +1,5 @@
-//! Values that occurred before in a column, and how that is stored: by the distance back to the last
-//! occurrence (near), or, with at most 256 different values, by the number of the value (far).
+//! Repeated values of a column. They are stored as the distance back to the last occurrence (near), or,
+//! with at most 256 distinct values, as the number of the value (far).
 
 use crate::error::Error;
 
@@ -8,27 +8,27 @@ use super::numbers::{class_of, entropy_bits, extra_bits};
 use super::sink::Sink;
 use super::source::Source;
 
-/// What follows holds every value.
+/// No repetitions: all values follow.
 pub(super) const ALL_NEW: u8 = 0;
-/// Numbers of values stand before the different values.
+/// The numbers of the values precede the distinct values.
 pub(super) const FAR: u8 = 1;
-/// Distances stand before the different values.
+/// The distances precede the distinct values.
 pub(super) const NEAR: u8 = 2;
 
-/// A value that is not found within this many probes counts as new, which is never wrong. Keeps crafted
-/// collisions from costing more than this factor.
+/// A value that is not found within this many probes counts as new, which is always correct. This bounds
+/// the cost of crafted collisions.
 const MAX_PROBES: usize = 24;
 
-/// The search ends when of so many values more than so many are new.
+/// The search ends if more than the second number of the first number of values are new.
 const CHECKPOINTS: [(usize, usize); 3] = [(512, 490), (2_048, 1_750), (usize::MAX, usize::MAX)];
 
-/// Different values whose numbers fit a byte.
+/// Most distinct values whose numbers fit into a byte.
 const MAX_FAR: usize = 256;
 
-/// Bits that a Huffman table takes per symbol, about.
+/// Approximate bits of a Huffman table per symbol.
 const SYMBOL_BITS: u64 = 5;
 
-/// A value of the column.
+/// A distinct value of the column.
 struct Value {
     hash: u32,
     first: u32,
@@ -39,17 +39,17 @@ struct Value {
 /// The repetitions of a column.
 #[derive(Default)]
 pub(super) struct Repeats {
-    /// One more than the position in `values`, by hash.
+    /// One more than the index in `values`, by hash.
     table: Vec<u32>,
     values: Vec<Value>,
-    /// The number of each value, cut to a byte.
+    /// The number of each value, truncated to a byte.
     numbers: Vec<u8>,
-    /// How far back each value occurred last, see [`Distances`].
+    /// Code of the distance from each value to its last occurrence, see [`Distances`].
     distances: Vec<u32>,
 }
 
-/// Codes distances back: 0 for a new value, 1 for the same distance as last time, else one more than the
-/// distance. Sequences of values that repeat are then sequences of ones.
+/// Encodes distances: 0 for a new value, 1 for the same distance as last time, else one more than the
+/// distance. A repeated sequence of values then becomes a sequence of ones.
 #[derive(Default)]
 struct Distances {
     last: u32,
@@ -66,7 +66,7 @@ impl Distances {
         if same { 1 } else { distance + 1 }
     }
 
-    /// The distance of a code that is not 0.
+    /// Returns the distance of a code that is not 0.
     #[inline(always)]
     fn distance(&mut self, code: u32) -> u32 {
         if code > 1 {
@@ -76,7 +76,7 @@ impl Distances {
     }
 }
 
-/// A way to store repetitions, and what it takes.
+/// A way to store repetitions, and its size in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) tag: u8,
@@ -84,8 +84,8 @@ pub(super) struct Choice {
 }
 
 impl Repeats {
-    /// Looks for repetitions among `len` values and says how they are stored best; `None` when there
-    /// are too few.
+    /// Searches for repetitions among `len` values and returns the best way to store them; `None` when
+    /// there are too few.
     pub(super) fn find(
         &mut self,
         len: usize,
@@ -116,7 +116,7 @@ impl Repeats {
         (self.values.len() < len).then(|| self.choose())
     }
 
-    /// The number of a value, which is a new one if it was not seen.
+    /// Returns the number of a value; assigns a new one if it was not seen.
     #[inline(always)]
     fn number(&mut self, hash: u64, index: usize, same: &impl Fn(usize, usize) -> bool) -> usize {
         if self.values.len() * 2 >= self.table.len() {
@@ -174,12 +174,12 @@ impl Repeats {
         if near.bits < far.bits { near } else { far }
     }
 
-    /// Positions of the different values, in the order of their numbers.
+    /// Returns the indexes of the distinct values, in the order of their numbers.
     pub(super) fn firsts(&self) -> impl Iterator<Item = usize> {
         self.values.iter().map(|value| value.first as usize)
     }
 
-    /// Stores the repetitions as chosen. The different values must follow.
+    /// Stores the repetitions as chosen. The distinct values must follow.
     pub(super) fn put(&self, choice: Choice, plane: &mut Vec<u8>, sink: &mut Sink) {
         if choice.tag == NEAR {
             put_classed(self.distances.iter().map(|&d| u64::from(d)), plane, sink);
@@ -190,8 +190,8 @@ impl Repeats {
     }
 }
 
-/// Reads the repetitions of `len` values, then the different values with `read`, and appends all values
-/// to `out`.
+/// Reads the repetitions of `len` values, then the distinct values with `read`, and appends all values to
+/// `out`.
 pub(super) fn get_repeated<'a>(
     tag: u8,
     len: usize,
@@ -206,10 +206,10 @@ pub(super) fn get_repeated<'a>(
             let numbers = source.plane(len)?;
             let mut values = Vec::with_capacity(different);
             read(source, different, &mut values)?;
-            // every byte is then the number of a value, so that the loop needs no check
+            // After this check every byte is the number of a value, so the loop needs no check.
             let highest = numbers.iter().copied().max().unwrap_or(0);
             if highest as usize >= values.len() {
-                return Err(source.directory.malformed("a value has a number that no value has"));
+                return Err(source.directory.malformed("a value has an unknown number"));
             }
             out.extend(numbers.iter().map(|&number| values[number as usize]));
             Ok(())

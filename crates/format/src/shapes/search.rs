@@ -1,18 +1,18 @@
-//! Runs a test of lines over pieces instead of lines.
+//! Runs a test of lines over their pieces.
 //!
-//! **How.** A shape is judged once for all its rows. The automaton runs over its constant text; at a slot the
-//! state becomes the set of states that some token may lead to ([`super::image`]). Mostly the constant text
-//! behind the slot brings all of them back to one state: then the token does not matter. What remains are
-//! *stretches* of slots and text in which a token may decide. A shape without stretches passes or fails as
-//! a whole; for rows of the others the automaton runs over their tokens in the stretches, and only pools that
-//! stand in some stretch are read at all.
+//! **How.** A shape is judged once for all its rows. The automaton runs over its constant text. At a slot
+//! the state becomes the set of states that some token may lead to ([`super::image`]). Mostly the
+//! constant text after the slot leads all of them back to one state: then the token does not matter. The
+//! rest are *stretches* of slots and text in which a token may decide. A shape without stretches passes
+//! or fails for all its rows. For rows of other shapes the automaton runs over their tokens in the
+//! stretches, and only pools that occur in some stretch are read.
 //!
-//! **Why that is exact.** The set after a piece holds the state of every row after it, by induction: the set
-//! before does, an image holds the successors of all tokens, and text maps states one by one. So (1) where
-//! the set has one state, every row that is undecided is in it, and a stretch may begin there with this
-//! state; (2) outside of stretches no row becomes decided: a stretch is left out only when no state of its
-//! sets was [`LineAutomaton::PASSES`] or [`LineAutomaton::FAILS`]. Inside of stretches the automaton reads
-//! exactly the bytes of the line.
+//! **Why that is exact.** The set after a piece contains the state of every row after it, by induction:
+//! the set before does, an image contains the successors of all tokens, and text maps states one by one.
+//! So (1) where the set has one state, every undecided row has this state, and a stretch may begin there
+//! with it; (2) outside of stretches no row becomes decided: a stretch is dropped only when no state of
+//! its sets was [`LineAutomaton::PASSES`] or [`LineAutomaton::FAILS`]. Inside of stretches the automaton
+//! reads exactly the bytes of the line.
 
 use std::collections::HashMap;
 
@@ -27,33 +27,34 @@ use super::image::{MAX_STATES, States, Tokens, run};
 use super::opened::{LINE_END, ShapedLines, malformed};
 use super::values::span;
 
-/// Sets with more states are not followed further: the rest of the line is looked at.
+/// Larger sets are not followed further: the rest of the line becomes a stretch.
 const FOLLOWED_STATES: u32 = 32;
 
-/// What is known of the rows of a shape.
+/// The result for the rows of a shape.
 enum Verdict {
-    /// The shape has no row that matters.
+    /// The shape has no row that is still alive.
     Unused,
-    /// All pass, or all fail.
+    /// All rows pass, or all fail.
     Same(bool),
-    /// It depends on tokens.
+    /// Tokens decide about each row.
     Look(Program),
 }
 
-/// How to tell whether a row passes.
+/// The stretches that decide whether a row passes.
 struct Program {
     stretches: Vec<Stretch>,
-    /// Whether rows that no stretch decides pass; `None` when the state after the last stretch says that.
+    /// Whether rows that no stretch decides pass; `None` when the state after the last stretch determines
+    /// it.
     otherwise: Option<bool>,
-    /// There are no such rows.
+    /// Whether the stretches decide all rows.
     decides_all: bool,
 }
 
-/// Slots and text behind each, in which tokens may decide.
+/// Slots, each with the text after it, in which tokens may decide.
 struct Stretch {
     /// The state before it.
     enter: AutomatonState,
-    /// The part whose slot comes first, and the part whose text comes last.
+    /// The part with the first slot, and the part with the last text.
     from: usize,
     to: usize,
     may_pass: bool,
@@ -69,8 +70,9 @@ struct Judge<'a> {
 }
 
 impl ShapedLines {
-    /// Clears the rows of `alive` whose lines fail the test; with `negated`, those that pass it. The rows
-    /// have these timestamps. False when the test is too large to run over pieces; then nothing changes.
+    /// Clears the rows of `alive` whose lines fail the test; with `negated`, those whose lines pass it.
+    /// `timestamps` are those of the rows. Returns false, and changes nothing, when the test is too large
+    /// to run over pieces.
     pub fn retain(
         &mut self,
         test: &LineAutomaton,
@@ -106,7 +108,7 @@ impl ShapedLines {
         used.into_iter().enumerate().map(verdict).collect()
     }
 
-    /// Looks at the rows that are alive.
+    /// Tests the rows that are alive.
     fn look(
         &mut self,
         test: &LineAutomaton,
@@ -232,7 +234,7 @@ impl Judge<'_> {
         Ok(verdict(Program { stretches, otherwise, decides_all }))
     }
 
-    /// The states after a token of a field; `None` when they are too many or unknown.
+    /// Returns the states after a token of a field; `None` when they are too many or unknown.
     fn image(&mut self, field: u32, states: &States) -> Result<Option<States>, Error> {
         if states.len() > FOLLOWED_STATES {
             return Ok(None);
@@ -261,7 +263,7 @@ impl Judge<'_> {
 }
 
 impl Stretch {
-    /// Takes decided states out of the set and remembers which they were.
+    /// Removes decided states from the set and records which they were.
     fn note(&mut self, states: &mut States) {
         self.may_pass |= states.holds(LineAutomaton::PASSES);
         self.may_fail |= states.holds(LineAutomaton::FAILS);
@@ -278,7 +280,7 @@ impl Stretch {
     }
 }
 
-/// The program, unless all its ways end alike.
+/// Returns the program, unless all its outcomes are equal.
 fn verdict(program: Program) -> Verdict {
     let (mut may_pass, mut may_fail) = match program.otherwise {
         Some(passes) => (passes, !passes),
@@ -292,18 +294,19 @@ fn verdict(program: Program) -> Verdict {
     if may_pass && may_fail { Verdict::Look(program) } else { Verdict::Same(may_pass) }
 }
 
-/// Which slot of its field in its row each slot is, and how many slots of each field a row has.
+/// For each slot its index among the slots of its field in its row, and the number of slots of each field
+/// in a row.
 struct SlotOrder {
-    /// By part.
+    /// The index of each slot, by part.
     number: Vec<u32>,
-    /// Field and slots, shapes one after another.
+    /// Field and number of slots, shape by shape.
     advances: Vec<(u32, u32)>,
-    /// Where those of each shape start, and where the last end.
+    /// Start of the advances of each shape, and the end of the last.
     starts: Vec<usize>,
 }
 
 impl SlotOrder {
-    /// For the wanted fields.
+    /// Returns the order for the wanted fields.
     fn new(lines: &ShapedLines, wanted: &[bool]) -> Self {
         let shapes = &lines.shapes;
         let mut order = Self { number: vec![0; shapes.parts.len()], advances: Vec::new(), starts: vec![0] };

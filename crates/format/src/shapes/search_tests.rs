@@ -1,6 +1,7 @@
-//! Goal: a test that runs over pieces keeps exactly the rows that it keeps when it reads the lines, and some
-//! lines put together are the lines. Method: needles cut out of the lines, at their beginning, at their end
-//! and anywhere, some of them changed, on lines of services and rubbish; before and after other tests.
+//! Goal: a test that runs over pieces keeps exactly the rows that it keeps when it reads the lines, and
+//! assembling some lines returns these lines. Method: needles taken from the beginning, the end and any
+//! place of the lines, some of them changed, on lines of services and random bytes; before and after
+//! other tests.
 
 use proptest::prelude::*;
 use sandur_model::{AutomatonParts, AutomatonState, LineAutomaton};
@@ -8,7 +9,7 @@ use sandur_model::{AutomatonParts, AutomatonState, LineAutomaton};
 use super::tests::{Rows, line_of, service};
 use super::*;
 
-/// Where a needle must stand.
+/// The required place of a needle in a line.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Anywhere,
@@ -20,7 +21,7 @@ fn same(a: u8, b: u8, ignore_case: bool) -> bool {
     if ignore_case { a.eq_ignore_ascii_case(&b) } else { a == b }
 }
 
-/// States are how many bytes of the needle were seen last, after the two that decide.
+/// A state is the number of needle bytes that were matched last, after the two that decide.
 fn automaton(needle: &[u8], place: Place, ignore_case: bool) -> LineAutomaton {
     let len = needle.len();
     let fits =
@@ -46,7 +47,7 @@ fn automaton(needle: &[u8], place: Place, ignore_case: bool) -> LineAutomaton {
     LineAutomaton::new(AutomatonParts { classes, next: table, passes_at_end, start: state(0) }).unwrap()
 }
 
-/// Runs a test over the pieces and over the lines.
+/// Runs tests over the pieces and over the lines, and compares the results.
 fn check(rows: &Rows, bytes: &bytes::Bytes, tests: &[(LineAutomaton, bool)], alive: &[bool]) {
     let mut lines = ShapedLines::open(bytes, rows.timestamps.len(), rows.text.len()).unwrap();
     let mut found = alive.to_vec();
@@ -67,7 +68,7 @@ fn check(rows: &Rows, bytes: &bytes::Bytes, tests: &[(LineAutomaton, bool)], ali
 }
 
 #[test]
-fn needles_across_the_borders_of_slots_are_found() {
+fn needles_across_slot_boundaries_are_found() {
     let rows = service(&[0, 1, 2, 3, 4], 1_500);
     let bytes = bytes::Bytes::from(rows.encoded().unwrap());
     let alive = vec![true; rows.timestamps.len()];
@@ -114,13 +115,13 @@ fn a_needle_without_digits_reads_no_pool_of_numbers() {
     let absent = automaton(b"timeout", Place::Anywhere, false);
     lines.retain(&absent, false, &rows.timestamps, &mut alive).unwrap();
     assert!(alive.iter().all(|alive| !alive));
-    assert!((0..lines.fields()).all(|field| lines.cells_at(field).is_none()), "nothing was read");
+    assert!((0..lines.fields()).all(|field| lines.cells_at(field).is_none()), "no field was read");
     let mut alive = vec![true; rows.timestamps.len()];
     let number = automaton(b" dur=7", Place::Anywhere, false);
     lines.retain(&number, false, &rows.timestamps, &mut alive).unwrap();
     assert!(alive.contains(&true) && alive.contains(&false));
     let read = (0..lines.fields()).filter(|&field| lines.cells_at(field).is_some()).count();
-    assert_eq!(read, 1, "one pool holds the digits behind the key");
+    assert_eq!(read, 1, "one pool holds the digits after the key");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn automata_that_are_too_large_are_refused() {
     assert!(alive.iter().all(|alive| *alive));
 }
 
-/// A piece of a line, or something near it.
+/// Returns a piece of a line, or a changed one.
 fn needle(rows: &Rows, (row, at, len, change): (usize, usize, usize, usize)) -> Vec<u8> {
     let line = line_of(rows, row % rows.ends.len());
     let at = at % (line.len() + 1);
@@ -150,7 +151,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn tests_over_pieces_are_tests_of_lines(
+    fn tests_over_pieces_agree_with_tests_of_lines(
         kinds in proptest::collection::vec(0_u64..5, 1..4),
         count in 40_u64..300,
         rubbish in proptest::collection::vec(

@@ -1,8 +1,8 @@
-//! The streams of an encoded column, while they are written.
+//! The output streams of an encoded column.
 //!
-//! `directory` says what follows, in varints; `text` holds constant text and values; `bits` holds packed
-//! numbers and wide atoms, as they are; `small` gathers short planes; `planes` holds long planes, each
-//! compressed on its own. A plane is a sequence of bytes with few different values.
+//! `directory` describes the other streams, in varints; `text` holds constant text and values; `bits`
+//! holds packed numbers and wide atoms, uncompressed; `small` gathers short planes; `planes` holds long
+//! planes, each compressed on its own. A plane is a sequence of bytes with few distinct values.
 
 use zstd::bulk::Compressor;
 
@@ -11,19 +11,19 @@ use crate::codec::varint::put_varint;
 /// Shorter planes share one frame: a frame takes about 30 bytes and 10 us.
 const MIN_FRAME: usize = 512;
 
-/// A plane of one byte, which follows in the directory.
+/// A plane of one repeated byte, which follows in the directory.
 pub(super) const PLANE_CONSTANT: u8 = 0;
 /// A plane in `small`.
 pub(super) const PLANE_SMALL: u8 = 1;
-/// A plane in `planes`, as it is.
+/// A plane in `planes`, uncompressed.
 pub(super) const PLANE_STORED: u8 = 2;
 /// A plane in `planes`, compressed; the length of the frame follows in the directory.
 pub(super) const PLANE_FRAME: u8 = 3;
 
-/// zstd's higher levels make the whole less than 1 % smaller and take a fifth more time.
+/// zstd's higher levels make the result less than 1 % smaller and take a fifth more time.
 const LEVEL: i32 = 1;
 
-/// The streams.
+/// The output streams.
 pub(super) struct Sink {
     /// Bytes of each pool in `directory`, `text`, `bits`, `small` and `planes`.
     pools: Vec<[usize; 5]>,
@@ -64,18 +64,18 @@ impl Sink {
         put_varint(&mut self.directory, value);
     }
 
-    /// Bytes of each stream.
+    /// Returns the bytes of each stream.
     fn lengths(&self) -> [usize; 5] {
         [&self.directory, &self.text, &self.bits, &self.small, &self.planes].map(Vec::len)
     }
 
-    /// Bytes of the longest of the streams that are compressed as a whole.
+    /// Returns the bytes of the longest stream that is compressed as a whole.
     pub(super) fn longest(&self) -> usize {
         let [directory, text, _, small, _] = self.lengths();
         directory.max(text).max(small)
     }
 
-    /// Stores a pool: what `put` appends.
+    /// Records the bytes that `put` appends as a pool.
     pub(super) fn put_pool(&mut self, put: impl FnOnce(&mut Self)) {
         let before = self.lengths();
         put(self);
@@ -84,13 +84,13 @@ impl Sink {
         self.pools.push(lengths);
     }
 
-    /// Bytes that `bytes` take when compressed.
+    /// Returns the size of `bytes` when compressed.
     pub(super) fn compressed_len(&mut self, bytes: &[u8]) -> usize {
         compress(&mut self.zstd, bytes, &mut self.frame);
         self.frame.len()
     }
 
-    /// Stores a sequence of bytes whose length the reader knows.
+    /// Stores a plane whose length the reader knows.
     pub(super) fn put_plane(&mut self, plane: &[u8]) {
         let Some(&first) = plane.first() else { return };
         if plane.iter().all(|&b| b == first) {
@@ -100,7 +100,7 @@ impl Sink {
             self.small.extend_from_slice(plane);
         } else {
             compress(&mut self.zstd, plane, &mut self.frame);
-            // reading a frame takes time: it must save a little
+            // Reading a frame costs time: it must save some bytes.
             if self.frame.len() + plane.len() / 64 < plane.len() {
                 self.directory.push(PLANE_FRAME);
                 put_varint(&mut self.directory, self.frame.len() as u64);
@@ -131,7 +131,7 @@ impl Sink {
     }
 }
 
-/// Replaces `frame` by the frame of `plain`.
+/// Replaces `frame` by the compressed frame of `plain`.
 fn compress(zstd: &mut Compressor<'static>, plain: &[u8], frame: &mut Vec<u8>) {
     frame.clear();
     frame.reserve(zstd::zstd_safe::compress_bound(plain.len()));

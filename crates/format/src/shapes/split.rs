@@ -1,7 +1,7 @@
-//! Cuts lines into constant text, variable tokens and timestamps.
+//! Splits lines into constant text, variable tokens and timestamps.
 //!
-//! Variable are values after `=` and after JSON keys, tokens with a digit or an `@`, and paths. All else
-//! is constant, so that words make shapes and values do not.
+//! Values after `=` and after JSON keys, tokens with a digit or an `@`, and paths are variable. All other
+//! text is constant, so that words define shapes and values do not.
 
 use super::clock::{Clocks, MAX_CLOCKS};
 use super::numbers::{MAX_DIGITS, number_of_digits};
@@ -9,7 +9,7 @@ use super::table::Split;
 use super::window::Window;
 use super::words::{fold, fold_bytes, load_up_to8, same_bytes};
 
-/// Code of a slot that holds a variable token; a timestamp's is one more than its clock.
+/// Code of a slot that holds a variable token; the code of a timestamp is one more than its clock.
 pub(super) const VARIABLE: u8 = 0;
 
 /// After this many slots the rest of a line is constant.
@@ -22,10 +22,10 @@ const MAX_LEAD: usize = 5;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Token {
     start: u32,
-    /// The length, and the highest bit when the token is a string of digits that is one number.
+    /// The length; the highest bit is set when the token is a string of digits that maps to a number.
     packed: u32,
-    /// That number; else the bytes of the token, when they fit; else their hash. It is made while the line
-    /// is in the cache, so that most tokens need not be looked at again.
+    /// That number; else the bytes of the token, if they fit; else their hash. It is computed while the
+    /// line is in the cache, so that most tokens need not be read again.
     word: u64,
 }
 
@@ -58,13 +58,13 @@ impl Token {
         self.start() + self.len()
     }
 
-    /// The number that the token is.
+    /// Returns the number of a token of digits.
     #[inline(always)]
     pub(super) fn number(self) -> Option<u64> {
         (self.packed & NUMBER != 0).then_some(self.word)
     }
 
-    /// A hash of the token.
+    /// Returns a hash of the token.
     #[inline(always)]
     pub(super) fn hash(self) -> u64 {
         fold(u64::from(self.packed), self.word)
@@ -79,20 +79,20 @@ impl Token {
     }
 }
 
-/// Cuts lines and keeps what it finds.
+/// Splits lines and keeps the tokens and timestamps.
 #[derive(Default)]
 pub(super) struct Splitter {
     window: Window,
     pub(super) clocks: Clocks,
-    /// The line that was cut last.
+    /// The line that was split last.
     pub(super) split: Split,
     /// The variable tokens of all lines.
     pub(super) tokens: Vec<Token>,
-    /// Offsets of the timestamps of all lines, per clock.
+    /// Offsets of the timestamps of all lines, by clock.
     pub(super) offsets: [Vec<i64>; MAX_CLOCKS],
 }
 
-/// The line that is being cut.
+/// The line that is being split.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     lines: &'a [u8],
@@ -101,7 +101,7 @@ struct Line<'a> {
 }
 
 impl Splitter {
-    /// Starts over with other lines, of which there is one at least.
+    /// Starts over with other lines, of which there must be at least one.
     pub(super) fn reset(&mut self, lines: &[u8], ends: &[u32], timestamps: &[i64]) {
         self.window.reset();
         self.clocks.learn(lines, ends, timestamps);
@@ -109,7 +109,7 @@ impl Splitter {
         self.offsets.iter_mut().for_each(Vec::clear);
     }
 
-    /// Cuts `lines[start..end]`, the line of a row with this timestamp.
+    /// Splits `lines[start..end]`, the line of a row with this timestamp.
     pub(super) fn split(&mut self, lines: &[u8], (start, end): (usize, usize), timestamp: i64) {
         self.window.cover(lines, start, end);
         self.split.begin(start);
@@ -125,12 +125,12 @@ impl Splitter {
         }
     }
 
-    /// Slots of all lines so far.
+    /// Returns the number of slots of all lines so far.
     pub(super) fn slots(&self) -> usize {
         self.tokens.len() + self.offsets.iter().map(Vec::len).sum::<usize>()
     }
 
-    /// Takes the timestamp in `[low, high)` whose first digit is at `digit` and returns its end.
+    /// Adds the timestamp in `[low, high)` whose first digit is at `digit` and returns its end.
     #[inline(always)]
     fn timestamp(&mut self, line: Line<'_>, digit: usize, (low, high): (usize, usize)) -> Option<usize> {
         let found = self.clocks.find(line.lines, digit, (low, high), line.timestamp)?;
@@ -152,7 +152,7 @@ impl Splitter {
         end
     }
 
-    /// Takes the value at `at`: quoted, or up to the next hard delimiter.
+    /// Adds the value at `at`: quoted, or up to the next hard delimiter.
     #[inline(always)]
     fn value(&mut self, line: Line<'_>, at: usize) -> usize {
         let first = line.lines[at];
@@ -171,7 +171,7 @@ impl Splitter {
         self.variable(line, at, end)
     }
 
-    /// Takes the value from `start` to the next quote that is not escaped.
+    /// Adds the value from `start` to the next unescaped quote.
     fn quoted(&mut self, line: Line<'_>, start: usize) -> usize {
         let escaped = |quote: usize| {
             line.lines[start..quote].iter().rev().take_while(|&&b| b == b'\\').count() % 2 == 1
@@ -193,7 +193,7 @@ impl Splitter {
         self.variable(line, start, end) + 1
     }
 
-    /// Takes the token around the interesting byte at `at`.
+    /// Adds the token around the interesting byte at `at`.
     #[inline(always)]
     fn token(&mut self, line: Line<'_>, at: usize) -> usize {
         if line.lines[at].is_ascii_digit()
@@ -204,7 +204,7 @@ impl Splitter {
         let (start, mut end, mut number) = self.window.token(at, (self.split.at, line.end));
         number &= end - start <= MAX_DIGITS;
         if line.lines[end - 1] == b'.' && end > at + 1 {
-            // full stops belong to the sentence
+            // Trailing full stops belong to the sentence.
             while end > at + 1 && line.lines[end - 1] == b'.' {
                 end -= 1;
             }
@@ -223,7 +223,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// The line with its slots in brackets; timestamps are marked with a `t`.
+    /// Returns the line with its slots in brackets; timestamps are marked with a `t`.
     fn cut(line: &str) -> String {
         let mut splitter = Splitter::default();
         let text = format!("{line}\n");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_constant_and_values_are_not() {
+    fn words_are_constant_and_values_are_variable() {
         let cases = [
             (
                 "Nov 20 12:00:03 gw sshd[123]: for root from 10.0.0.1 port 22.",

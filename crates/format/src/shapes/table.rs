@@ -1,12 +1,12 @@
-//! Shapes: constant text with slots. Finds the number of a shape that was seen before.
+//! Shapes: constant text with slots. Finds the number of a known shape.
 
 use super::words::{fold, fold_bytes};
 
-/// A shape that is not found within this many probes counts as new, which is never wrong. Keeps crafted
-/// collisions from costing more than this factor.
+/// A shape that is not found within this many probes counts as new, which is always correct. This bounds
+/// the cost of crafted collisions.
 const MAX_PROBES: usize = 24;
 
-/// One slot of a shape: the length of the constant text before it, and what it holds.
+/// One slot of a shape: the length of the constant text before it, and the code of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     /// `length << 8 | code`: lines are shorter than 2^24 bytes.
@@ -14,23 +14,23 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Bytes of constant text before the slot.
+    /// Returns the number of bytes of constant text before the slot.
     #[inline(always)]
     pub(super) fn constant(self) -> usize {
         (self.packed >> 8) as usize
     }
 
-    /// What the slot holds.
+    /// Returns the code of the slot's contents.
     pub(super) fn code(self) -> u8 {
         self.packed as u8
     }
 }
 
-/// A text on its way to becoming a shape.
+/// A text that is being split for a shape.
 #[derive(Default)]
 pub(super) struct Split {
     slots: Vec<Slot>,
-    /// The constant text so far, then bytes without meaning.
+    /// The constant text so far, followed by undefined bytes.
     constants: Vec<u8>,
     constants_len: usize,
     /// End of the last slot.
@@ -40,7 +40,7 @@ pub(super) struct Split {
     ends: Vec<usize>,
 }
 
-/// Short pieces of text are copied as a whole.
+/// Shorter pieces of text are copied with this fixed length.
 const PIECE: usize = 16;
 
 impl Split {
@@ -63,7 +63,7 @@ impl Split {
         self.ends.push(end);
     }
 
-    /// Slots so far.
+    /// Returns the number of slots so far.
     #[inline(always)]
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
@@ -91,7 +91,7 @@ impl Split {
         self.constants[to..end].copy_from_slice(&text[from..from + end - to]);
     }
 
-    /// The slots, and where each ends in the text.
+    /// Returns the slots, and the end of each in the text.
     #[cfg(test)]
     pub(super) fn parts(&self) -> impl Iterator<Item = (Slot, usize)> {
         let ends = &self.ends[self.ends.len() - self.slots.len()..];
@@ -117,7 +117,7 @@ pub(super) struct Shape {
     constants: u32,
     /// The shape that followed this one last time.
     successor: u32,
-    /// How many texts have this shape.
+    /// Number of texts with this shape.
     pub(super) uses: u32,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct ShapeTable {
     /// The shape that was added last.
     last: u32,
     guesses: u32,
-    /// How often the last guesses were right.
+    /// Score of the last guesses: rises with right ones.
     luck: i32,
 }
 
@@ -148,22 +148,22 @@ impl ShapeTable {
         self.luck = 0;
     }
 
-    /// Number of shapes.
+    /// Returns the number of shapes.
     pub(super) fn len(&self) -> usize {
         self.shapes.len()
     }
 
-    /// The shapes by number.
+    /// Returns the shapes by number.
     pub(super) fn shapes(&self) -> &[Shape] {
         &self.shapes
     }
 
-    /// The slots of a shape.
+    /// Returns the slots of a shape.
     pub(super) fn slots(&self, shape: &Shape) -> &[Slot] {
         &self.slots[shape.slots_at as usize..(shape.slots_at + shape.slots) as usize]
     }
 
-    /// The constant text of a shape: what stands before each slot, then what follows the last.
+    /// Returns the constant text of a shape: the text before each slot, then the text after the last.
     pub(super) fn constants(&self, shape: &Shape) -> &[u8] {
         &self.constants[shape.constants_at as usize..(shape.constants_at + shape.constants) as usize]
     }
@@ -179,8 +179,8 @@ impl ShapeTable {
         number
     }
 
-    /// Often the shape is that which followed the last one before; where it rarely is, most guesses are
-    /// left out.
+    /// Guesses the shape that followed the last one before. If guesses are rarely right, most are
+    /// skipped.
     #[inline(always)]
     fn guess(&mut self, split: &Split) -> Option<u32> {
         self.guesses += 1;

@@ -1,7 +1,7 @@
-//! Goal: lines come back exactly, whatever they hold; damaged bytes give an error or other lines, never a
-//! panic or more memory than the lines allow; the fixture of version 1 stays readable and is still what is
-//! written. Method: lines made from templates and from arbitrary bytes; every byte of an encoded page
-//! changed and cut.
+//! Goal: lines round-trip exactly, whatever they contain; damaged bytes cause an error or other lines,
+//! never a panic or more memory than the lines allow; the fixture of version 1 stays readable and equals
+//! the encoder's output. Method: lines from templates and arbitrary bytes; every byte of an encoded page
+//! changed, and the page truncated everywhere.
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ impl Rows {
         encoded.then(|| out.split_off(6))
     }
 
-    /// The encoded lines, after they came back.
+    /// Returns the encoded lines, after checking that they decode to the same lines.
     pub(super) fn encoded(&self) -> Option<Vec<u8>> {
         let bytes = self.encoded_with(&mut ShapeScratch::default())?;
         let decoded = read(&bytes, &self.timestamps, self.text.len()).unwrap();
@@ -46,7 +46,7 @@ impl Rows {
     }
 }
 
-/// The line of a row.
+/// Returns the line of a row.
 pub(super) fn line_of(rows: &Rows, row: usize) -> &[u8] {
     let start = if row == 0 { 0 } else { rows.ends[row - 1] as usize + 1 };
     &rows.text[start..rows.ends[row] as usize]
@@ -56,7 +56,7 @@ fn read(bytes: &[u8], timestamps: &[i64], raw_len: usize) -> Result<sandur_model
     decode(bytes, timestamps, raw_len)
 }
 
-/// Numbers that look random and are the same on every machine.
+/// Returns numbers that look random and are the same on every machine.
 fn mixed(n: u64) -> u64 {
     let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -68,7 +68,7 @@ fn time_of_day(timestamp: i64) -> String {
     format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// A line of service `kind` % 5.
+/// Returns a line of service `kind` % 5.
 fn line(kind: u64, n: u64, timestamp: i64) -> String {
     let r = |salt: u64, below: u64| mixed(n * 31 + salt) % below;
     let time = time_of_day(timestamp);
@@ -139,7 +139,7 @@ fn lines_of_services_become_small() {
 }
 
 #[test]
-fn scratch_leaves_no_traces() {
+fn results_do_not_depend_on_earlier_use_of_the_scratch() {
     let mut scratch = ShapeScratch::default();
     let (a, b) = (service(&[0, 3], 500), service(&[1, 2], 700));
     let first = a.encoded_with(&mut scratch).unwrap();
@@ -182,7 +182,7 @@ fn malformed_columns_are_refused() {
 }
 
 #[test]
-fn timestamps_that_differ_from_the_rows_come_back() {
+fn timestamps_that_differ_from_the_rows_round_trip() {
     let lines = (0..400_u64).map(|n| {
         let timestamp = NOON + n as i64 * 777_777_777;
         let written = timestamp + [0, -3_600, 5, 86_400, -86_400 * 40][mixed(n) as usize % 5] * 1_000_000_000;
@@ -195,8 +195,8 @@ fn timestamps_that_differ_from_the_rows_come_back() {
 }
 
 #[test]
-fn sequences_that_repeat_take_almost_nothing() {
-    // lists of hundreds of numbers, each list nearly the one before
+fn repeated_sequences_take_few_bytes() {
+    // Lists of hundreds of numbers; each list is similar to the one before.
     let list = |n: u64| (n..n + 300).map(|k| format!("seat={} ", mixed(k) >> 33)).collect::<String>();
     let rows = Rows::new((0..200).map(|n| (NOON, list(n).into_bytes())));
     let bytes = rows.encoded().expect("shapes pay");
@@ -204,14 +204,14 @@ fn sequences_that_repeat_take_almost_nothing() {
 }
 
 #[test]
-fn tokens_with_line_feeds_come_back() {
+fn tokens_with_line_feeds_round_trip() {
     let lines =
         (0..400_u64).map(|n| (NOON, format!("n={n} msg=\"a {}\n b\" x=\"\n\"\n\n", mixed(n)).into_bytes()));
     assert!(Rows::new(lines).encoded().is_some());
 }
 
 #[test]
-fn version_1_fixture_is_written_and_read_the_same() {
+fn version_1_fixture_equals_the_encoded_lines() {
     let rows = service(&[0, 1, 2, 3, 4], 300);
     let hex = include_str!("fixtures/page-v1.hex");
     let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
@@ -222,7 +222,7 @@ fn version_1_fixture_is_written_and_read_the_same() {
     assert!(rows.encoded().unwrap() == fixture, "the encoder's output changed: is that intended?");
 }
 
-/// Decodes damaged bytes: an error, or as many bytes as asked for.
+/// Decodes damaged bytes: the result must be an error, or lines of the requested length.
 fn survives(bytes: &[u8], rows: &Rows) {
     if let Ok(column) = read(bytes, &rows.timestamps, rows.text.len()) {
         assert_eq!(column.bytes.len(), rows.text.len());
@@ -236,7 +236,7 @@ fn survives(bytes: &[u8], rows: &Rows) {
 }
 
 #[test]
-fn every_damaged_byte_is_survived() {
+fn no_damaged_byte_causes_a_panic() {
     let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..bytes.len() {
@@ -258,13 +258,13 @@ fn every_damaged_byte_is_survived() {
     ));
 }
 
-/// The streams of an encoded page in plain: damage behind zstd's back.
+/// Changes a byte of the decompressed streams of an encoded page, which zstd's checks do not detect.
 fn damage_plain(bytes: &[u8], raw_len: usize, at: usize, change: u8) -> Vec<u8> {
     source::tests::with_changed_stream(bytes, stream_limit(raw_len), at, change)
 }
 
 #[test]
-fn damage_behind_the_compression_is_survived() {
+fn no_damage_below_the_compression_causes_a_panic() {
     let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..3_000 {
@@ -274,7 +274,7 @@ fn damage_behind_the_compression_is_survived() {
     }
 }
 
-/// Tokens of all kinds, and what stands between them.
+/// Tokens of all kinds, and the text between them.
 const TOKEN: &str = concat!(
     r"[0-9]{1,25}|[a-f0-9]{1,70}|[A-F0-9]{6,18}|0x[0-9a-f]{1,4}|[0-9.]{1,20}|\PC|\u{e9}|",
     r#"[=:"\\/@ ,{}\n-]{1,3}"#,
@@ -284,7 +284,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn arbitrary_lines_come_back(
+    fn arbitrary_lines_round_trip(
         lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..12),
         copies in 1_usize..40,
         timestamp in any::<i64>(),
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_tokens_come_back(
+    fn lines_of_tokens_round_trip(
         lines in proptest::collection::vec(
             proptest::collection::vec(TOKEN, 1..12),
             1..6,
@@ -313,7 +313,7 @@ proptest! {
     }
 
     #[test]
-    fn mixtures_of_services_and_rubbish_come_back(
+    fn mixtures_of_services_and_random_lines_round_trip(
         kinds in proptest::collection::vec(0_u64..5, 1..4),
         rows in 40_u64..400,
         rubbish in proptest::collection::vec(
@@ -337,7 +337,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let rows = service(&[2], 40);
         survives(&[&[VERSION], &bytes[..]].concat(), &rows);
     }

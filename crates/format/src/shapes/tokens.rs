@@ -1,5 +1,5 @@
-//! Stores the tokens of a pool: as numbers, or with repetitions taken out and the rest as patterns of
-//! atoms, or as text.
+//! Stores the tokens of a pool: as numbers, or with repetitions removed and the rest as patterns of atoms
+//! or as text.
 
 use crate::codec::varint::put_varint;
 
@@ -13,12 +13,12 @@ use super::words::{fold_bytes, same_bytes};
 
 /// A pool of numbers: a column follows.
 pub(super) const POOL_NUMBERS: u8 = 0;
-/// A pool of tokens. Plus the kind of repetitions.
+/// A pool of tokens, plus the kind of repetitions.
 pub(super) const POOL_TOKENS: u8 = 1;
 
-/// The tokens stand in the text, each followed by a line feed.
+/// The tokens are in the text, each followed by a line feed.
 pub(super) const BODY_TEXT: u8 = 0;
-/// The lengths of the tokens follow as a column; they stand in the text.
+/// The lengths of the tokens follow as a column; the tokens are in the text.
 pub(super) const BODY_MEASURED: u8 = 1;
 /// Patterns follow.
 pub(super) const BODY_PATTERNS: u8 = 2;
@@ -29,7 +29,7 @@ pub(super) const MAX_PATTERNS: usize = 256;
 /// Fewer tokens are stored as text.
 const MIN_PATTERN_TOKENS: usize = 16;
 
-/// A repeated byte of text takes about this many bits when it is stored once more.
+/// Approximate bits that a repeated byte of text takes when it is stored again.
 const BITS_PER_BYTE: u64 = 3;
 
 /// Reusable memory for the tokens of a pool.
@@ -49,20 +49,20 @@ pub(super) struct TokenScratch {
     column: ColumnScratch,
 }
 
-/// Which column each atom of each pattern goes to.
+/// Assigns each atom of each pattern to a column.
 #[derive(Default)]
 struct Routes {
-    /// Code of the atoms, their place in the pattern and the byte before them.
+    /// Code of the atoms, their index in the pattern and the byte before them.
     columns: Vec<(u8, usize, u8)>,
-    /// Where each column starts among all atoms, and where the last ends.
+    /// Start of each column among all atoms, and the end of the last.
     starts: Vec<usize>,
-    /// Columns of the atoms of each pattern, patterns one after another.
+    /// Column of each atom, pattern by pattern.
     routes: Vec<usize>,
-    /// Where the routes of each pattern start, and where the last ends.
+    /// Start of the routes of each pattern, and the end of the last.
     route_starts: Vec<usize>,
 }
 
-/// Stores the tokens of a pool: nothing if there are none.
+/// Stores the tokens of a pool; stores nothing if there are none.
 pub(super) fn put_pool(lines: &[u8], tokens: &[Token], scratch: &mut TokenScratch, sink: &mut Sink) {
     if tokens.is_empty() {
         return;
@@ -83,7 +83,8 @@ pub(super) fn put_pool(lines: &[u8], tokens: &[Token], scratch: &mut TokenScratc
     }
 }
 
-/// Stores the repetitions if that pays, and leaves the tokens that are still to be stored.
+/// Stores the repetitions if that saves space, and leaves in the scratch the tokens that remain to be
+/// stored.
 fn put_repeats(lines: &[u8], tokens: &[Token], scratch: &mut TokenScratch, sink: &mut Sink) {
     let TokenScratch { repeats, different, plane, .. } = scratch;
     different.clear();
@@ -120,7 +121,7 @@ fn put_text(lines: &[u8], scratch: &mut TokenScratch, sink: &mut Sink) {
     put_numbers(numbers, column, sink);
 }
 
-/// Cuts the tokens into atoms; false when that gives too many patterns.
+/// Splits the tokens into atoms; false when that gives too many patterns.
 fn find_patterns(lines: &[u8], scratch: &mut TokenScratch) -> bool {
     let TokenScratch { different, patterns, split, atoms, wide, ids, .. } = scratch;
     if different.len() < MIN_PATTERN_TOKENS {
@@ -142,7 +143,7 @@ fn find_patterns(lines: &[u8], scratch: &mut TokenScratch) -> bool {
 }
 
 impl Routes {
-    /// Decides the columns of all atoms.
+    /// Assigns all atoms to columns.
     fn plan(&mut self, patterns: &ShapeTable) {
         self.columns.clear();
         self.routes.clear();

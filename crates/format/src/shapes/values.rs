@@ -1,4 +1,4 @@
-//! Reads pools: the text of every token, and where in it each row's tokens stand.
+//! Reads pools: the text of every token, and the span of each row's tokens.
 
 use std::ops::Range;
 
@@ -16,35 +16,35 @@ use super::tokens::{BODY_MEASURED, BODY_PATTERNS, BODY_TEXT, MAX_PATTERNS, POOL_
 /// The arena grows by this much more than is needed.
 const GROWTH: usize = 64 << 10;
 
-/// Copies may read so many bytes beyond what they need.
+/// Copies may read this many bytes beyond what they need.
 pub(super) const SLACK: usize = 32;
 
-/// The text stream, and after it the texts that are made from atoms.
+/// The text stream, followed by the texts that are written from atoms.
 pub(super) struct Arena {
     bytes: Vec<u8>,
-    /// End of the text stream, what of it was used, and how far it may be used now.
+    /// End of the text stream, the read position in it, and the end of the part that may be read now.
     text_len: usize,
     text_at: usize,
     text_end: usize,
-    /// End of the texts so far, and how far they may go.
+    /// End of the texts so far, and their limit.
     at: usize,
     limit: usize,
 }
 
-/// Where a text stands in the arena: the position, and the length above it.
+/// Returns the cell of a text in the arena: the position, and the length in the high bits.
 #[inline(always)]
 fn cell(at: usize, len: usize) -> u64 {
     at as u64 | (len as u64) << 32
 }
 
-/// Position and length of a cell.
+/// Returns position and length of a cell.
 #[inline(always)]
 pub(super) fn span(cell: u64) -> (usize, usize) {
     (cell as u32 as usize, (cell >> 32) as usize)
 }
 
 impl Arena {
-    /// The text stream, and room for the texts of `raw_len` bytes of lines.
+    /// Returns an arena with the text stream, and space for the texts of `raw_len` bytes of lines.
     pub(super) fn new(text: Vec<u8>, raw_len: usize) -> Self {
         let text_len = text.len();
         Self {
@@ -57,7 +57,7 @@ impl Arena {
         }
     }
 
-    /// The next `len` bytes of the text stream: where they start.
+    /// Reads the next `len` bytes of the text stream, and returns their position.
     pub(super) fn take_text(&mut self, len: usize) -> Result<usize, Error> {
         let at = self.text_at;
         if len > self.text_end - at {
@@ -67,39 +67,39 @@ impl Arena {
         Ok(at)
     }
 
-    /// Bytes of the text stream that were used.
+    /// Returns the read position in the text stream.
     pub(super) fn text_position(&self) -> usize {
         self.text_at
     }
 
-    /// Bytes of the text stream that are left.
+    /// Returns the bytes of the text stream that are left.
     pub(super) fn text_left(&self) -> usize {
         self.text_end - self.text_at
     }
 
-    /// Goes to a part of the text stream, beyond which nothing is read.
+    /// Moves to a part of the text stream; reads cannot leave this part.
     pub(super) fn enter(&mut self, part: Range<usize>) {
         (self.text_at, self.text_end) = (part.start, part.end);
     }
 
-    /// A part of the text stream.
+    /// Returns a part of the text stream.
     pub(super) fn text(&self, part: Range<usize>) -> &[u8] {
         &self.bytes[part]
     }
 
-    /// All texts so far.
+    /// Returns all texts so far.
     pub(super) fn texts(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Appends [`SLACK`] bytes, if they are not there.
+    /// Appends [`SLACK`] bytes, if they are not present.
     pub(super) fn pad(&mut self) {
         if self.bytes.len() < self.at + SLACK {
             self.bytes.resize(self.at + SLACK, 0);
         }
     }
 
-    /// Makes room for `len` more bytes.
+    /// Reserves `len` more bytes.
     #[inline(always)]
     fn reserve(&mut self, len: usize) -> Result<(), Error> {
         if self.at > self.limit {
@@ -178,7 +178,7 @@ impl Arena {
             start = end + 1;
         }
         self.text_at += start;
-        // a missing token leaves fewer cells than there are rows, which the caller sees
+        // If a token is missing, there are fewer cells than rows, which the caller checks.
         Ok(())
     }
 
@@ -241,9 +241,9 @@ const NO_COLUMN: usize = usize::MAX;
 /// The patterns of a pool.
 pub(super) struct Patterns {
     parts: Vec<Part>,
-    /// First part of each pattern, and the one after its last.
+    /// First part of each pattern, and the part after its last.
     ranges: Vec<(usize, usize)>,
-    /// Bytes that writing each pattern may touch.
+    /// Most bytes that writing each pattern may touch.
     longest: Vec<usize>,
     /// Codes of the columns.
     codes: Vec<u8>,
@@ -277,18 +277,18 @@ impl Patterns {
         Ok(Self { parts, ranges, longest, codes })
     }
 
-    /// The parts of each pattern.
+    /// Returns the parts of each pattern.
     pub(super) fn all(&self) -> impl Iterator<Item = &[Part]> {
         self.ranges.iter().map(|&(from, to)| &self.parts[from..to])
     }
 
-    /// The code of the atom that follows a part; `None` at the end of a pattern.
+    /// Returns the code of the atom that follows a part; `None` at the end of a pattern.
     pub(super) fn code_after(&self, part: &Part) -> Option<u8> {
         self.codes.get(part.column).copied()
     }
 
-    /// How many atoms each column has when the tokens have these patterns; `None` when a pattern is not
-    /// there, or there are more atoms than `limit` bytes can hold.
+    /// Returns the number of atoms of each column for tokens with these patterns; `None` when a pattern
+    /// does not exist, or there are more atoms than `limit` bytes can hold.
     fn column_sizes(&self, ids: &[u8], limit: usize) -> Option<Vec<usize>> {
         let mut uses = [0; MAX_PATTERNS];
         ids.iter().for_each(|&id| uses[id as usize] += 1);
@@ -306,11 +306,11 @@ impl Patterns {
 }
 
 fn read_column_number(directory: &mut Reader<'_>) -> Result<usize, Error> {
-    // more columns than bytes of the directory cannot be declared later
+    // A higher number could not be declared later: the directory has too few bytes.
     directory.count("columns of a pool", directory.remaining())
 }
 
-/// The atoms of a column that are still to be written.
+/// The remaining atoms of a column.
 enum Column<'a> {
     Narrow { code: u8, values: std::vec::IntoIter<u64> },
     Wide { code: u8, width: usize, bytes: &'a [u8], positions: std::vec::IntoIter<u64> },
@@ -336,7 +336,7 @@ impl<'a> Column<'a> {
         Ok(Self::Wide { code, width, bytes, positions: values.into_iter() })
     }
 
-    /// Writes the next atom; there are as many as the patterns say.
+    /// Writes the next atom; the patterns determine that there is one.
     #[inline(always)]
     fn write_next(&mut self, out: &mut [u8; MAX_ATOM]) -> usize {
         match self {

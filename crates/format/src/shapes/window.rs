@@ -1,26 +1,26 @@
-//! The byte classes of the lines around the place that is being split, and the search for the next byte of
-//! a class.
+//! The byte classes of the lines around the current position, and the search for the next byte of a
+//! class.
 //!
-//! The masks of a class lie side by side, so that one load sees at least 56 bytes from anywhere: nearly
-//! every search then takes no branch that is hard to predict.
+//! The masks of a class are contiguous, so one load covers at least 56 bytes from any position: nearly
+//! all searches need no branch that is hard to predict.
 
 use super::classes::{Carry, Masks, classify};
 use super::words::load8;
 
-/// Bytes classified at a time: their masks stay in the first-level cache.
+/// Bytes that are classified at a time: their masks fit into the first-level cache.
 const WINDOW: usize = 16 << 10;
 
 /// Zeros before and after the masks of a class.
 const PADDING: usize = 8;
 
-/// Bytes that one load tells of, from anywhere.
+/// Bytes that one load covers, from any position.
 const SIGHT: usize = 56;
 
-/// The masks of one class, low bits first, and zeros around them.
+/// The masks of one class, low bits first, with zeros around them.
 #[derive(Default)]
 pub(super) struct Bits(Vec<u8>);
 
-/// Masks of a part of the lines, moved forward as splitting goes on.
+/// Masks of a part of the lines, which moves forward during splitting.
 #[derive(Default)]
 pub(super) struct Window {
     base: usize,
@@ -42,13 +42,13 @@ impl Bits {
         eights.iter_mut().zip(masks).for_each(|(out, masks)| *out = of(masks).to_le_bytes());
     }
 
-    /// The bits from `offset`, [`SIGHT`] at least.
+    /// Returns the bits from `offset` on, at least [`SIGHT`].
     #[inline(always)]
     fn from(&self, offset: usize) -> u64 {
         load8(&self.0, PADDING + offset / 8) >> (offset % 8)
     }
 
-    /// The bits before `offset`, [`SIGHT`] at least, the nearest highest.
+    /// Returns the bits before `offset`, at least [`SIGHT`], the nearest highest.
     #[inline(always)]
     fn before(&self, offset: usize) -> u64 {
         load8(&self.0, PADDING + offset / 8 - 7) << (7 - offset % 8) << 1
@@ -62,7 +62,7 @@ impl Window {
         self.masks.clear();
     }
 
-    /// Makes sure that the masks of `lines[start..end]` are there.
+    /// Ensures that the masks of `lines[start..end]` are present.
     pub(super) fn cover(&mut self, lines: &[u8], start: usize, end: usize) {
         if start < self.base || end > self.base + self.masks.len() * 64 {
             self.base = start & !63;
@@ -90,13 +90,13 @@ impl Window {
         self.digit.fill(&self.masks, |masks| masks.digit);
     }
 
-    /// Whether the byte at `at` is of a class.
+    /// Whether the byte at `at` belongs to a class.
     #[inline(always)]
     pub(super) fn is(&self, class: &Bits, at: usize) -> bool {
         class.from(at - self.base) & 1 != 0
     }
 
-    /// The first byte of a class in `[from, end)`, else `end`.
+    /// Returns the position of the first byte of a class in `[from, end)`, else `end`.
     #[inline(always)]
     pub(super) fn next(&self, class: &Bits, from: usize, end: usize) -> usize {
         match class.from(from - self.base) {
@@ -116,7 +116,7 @@ impl Window {
         end
     }
 
-    /// One after the last byte of a class in `[low, at)`, else `low`.
+    /// Returns one more than the position of the last byte of a class in `[low, at)`, else `low`.
     #[inline(always)]
     fn after_last(&self, class: &Bits, low: usize, at: usize) -> usize {
         match class.before(at - self.base) {
@@ -136,8 +136,8 @@ impl Window {
         low
     }
 
-    /// The token around the byte at `at`, within `[low, high)`, and whether all of it is digits. A token with
-    /// a slash is a path, which ends at hard delimiters only.
+    /// Returns the token around the byte at `at`, within `[low, high)`, and whether it consists of
+    /// digits. A token with a slash is a path, which ends only at hard delimiters.
     #[inline(always)]
     pub(super) fn token(&self, at: usize, (low, high): (usize, usize)) -> (usize, usize, bool) {
         let start = self.after_last(&self.delimiter, low, at);
@@ -154,7 +154,7 @@ impl Window {
         (start, if is_path { self.next(&self.hard, end, high) } else { end }, false)
     }
 
-    /// Whether the at most [`SIGHT`] bytes of `[start, end)` are digits.
+    /// Whether the bytes of `[start, end)`, at most [`SIGHT`], are digits.
     #[inline(always)]
     pub(super) fn is_digits(&self, start: usize, end: usize) -> bool {
         end - start <= SIGHT && (!self.digit.from(start - self.base)).trailing_zeros() as usize >= end - start
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_agree_with_a_look_at_every_byte() {
+    fn searches_agree_with_a_check_of_every_byte() {
         let mut text = String::new();
         for n in 0..120 {
             text += &"x".repeat(n % 7 * n % 150);

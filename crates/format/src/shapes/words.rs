@@ -1,6 +1,6 @@
-//! Eight bytes at a time: loads that never run over the end, digits and hexadecimal digits as numbers
-//! and back, hashes and comparisons of short strings. Hashes are for the encoder's tables only, they
-//! are never stored.
+//! Operations on eight bytes at a time: loads that never read beyond the end, conversion of digits and
+//! hexadecimal digits to numbers and back, hashes and comparisons of short strings. Hashes are used only
+//! in the encoder's tables and never stored.
 //!
 //! The first byte of a text is the lowest byte of its word.
 
@@ -8,7 +8,7 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const ONES: u64 = 0x0101_0101_0101_0101;
 
-/// Eight bytes from `at`, those beyond the end zero.
+/// Returns eight bytes from `at`; those beyond the end are zero.
 #[inline(always)]
 pub(super) fn load8(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..at + 8) {
@@ -17,7 +17,7 @@ pub(super) fn load8(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// Four bytes from `at`, those beyond the end zero.
+/// Returns four bytes from `at`; those beyond the end are zero.
 #[inline(always)]
 pub(super) fn load4(bytes: &[u8], at: usize) -> u32 {
     match bytes.get(at..at + 4) {
@@ -35,27 +35,27 @@ fn load_last(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// One to eight bytes from `at`.
+/// Returns one to eight bytes from `at`.
 #[inline(always)]
 pub(super) fn load_up_to8(bytes: &[u8], at: usize, len: usize) -> u64 {
     debug_assert!((1..=8).contains(&len));
     load8(bytes, at) & (u64::MAX >> (64 - 8 * len))
 }
 
-/// The highest bit of each byte that is no digit.
+/// Returns the highest bit of each byte that is not a digit.
 #[inline(always)]
 pub(super) fn not_digits(word: u64) -> u64 {
     let moved = word ^ ZEROS;
     (((moved & !HIGH_BITS) + ONES * (0x80 - 10)) | moved) & HIGH_BITS
 }
 
-/// How many of the eight bytes from `at` are digits before the first that is none.
+/// Returns how many of the eight bytes from `at` are digits before the first other byte.
 #[inline(always)]
 pub(super) fn digit_run(bytes: &[u8], at: usize) -> usize {
     not_digits(load8(bytes, at)).trailing_zeros() as usize / 8
 }
 
-/// The value of eight digits; bytes of zero count as the digit 0.
+/// Returns the value of eight digits; bytes of zero count as the digit 0.
 #[inline(always)]
 fn value_of_eight(digits: u64) -> u64 {
     let ones = digits & 0x0f0f_0f0f_0f0f_0f0f;
@@ -64,7 +64,7 @@ fn value_of_eight(digits: u64) -> u64 {
     fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff
 }
 
-/// The value of 1 to 19 digits at `at`.
+/// Returns the value of 1 to 19 digits at `at`.
 #[inline(always)]
 pub(super) fn decimal(bytes: &[u8], at: usize, len: usize) -> u64 {
     debug_assert!((1..=19).contains(&len));
@@ -78,7 +78,7 @@ pub(super) fn decimal(bytes: &[u8], at: usize, len: usize) -> u64 {
     value
 }
 
-/// The eight digits of a value below 10^8.
+/// Returns the eight digits of a value below 10^8.
 #[inline(always)]
 pub(super) fn eight_digits(value: u32) -> u64 {
     let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
@@ -89,7 +89,7 @@ pub(super) fn eight_digits(value: u32) -> u64 {
     (tens | (pairs - tens * 10) << 8) + ZEROS
 }
 
-/// The bytes of eight hexadecimal digits of one case, or `None`. `letter` is the distance from
+/// Returns the bytes of eight hexadecimal digits of one case, or `None`. `letter` is the distance from
 /// `'9' + 1` to the first letter.
 #[inline(always)]
 fn bytes_of_hex(text: u64, letter: u64) -> Option<u32> {
@@ -124,7 +124,7 @@ impl Case {
         }
     }
 
-    /// The four bytes that eight hexadecimal digits stand for, the first one lowest.
+    /// Returns the four bytes of eight hexadecimal digits, the first one lowest.
     #[inline(always)]
     pub(super) fn read(self, text: u64) -> Option<u32> {
         bytes_of_hex(text, self.letter())
@@ -168,7 +168,7 @@ pub(super) fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
     }
 }
 
-/// One to seven bytes as a number that tells them from as many others.
+/// Returns a number that distinguishes one to seven bytes from others of the same length.
 #[inline(always)]
 fn few_bytes(bytes: &[u8]) -> u64 {
     match (bytes.first_chunk(), bytes.last_chunk()) {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn hexadecimal_digits_of_one_case_are_bytes_and_back() {
+    fn hexadecimal_digits_of_one_case_round_trip() {
         for case in [Case::Lower, Case::Upper] {
             for byte in 0..=255_u8 {
                 let mut text = *b"01289fFa";
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_sees_every_byte_and_no_more() {
+    fn comparison_reads_exactly_the_given_bytes() {
         let a: Vec<u8> = (0..40).collect();
         for len in 0..20 {
             assert!(same_bytes((&a, 3), (&a[3..], 0), len));

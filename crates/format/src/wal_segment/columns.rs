@@ -1,10 +1,10 @@
 //! The streams and entries of a batch without its text.
 //!
 //! Layout: number of streams (LEB128); per stream number of labels, names and values (length and text
-//! each), number of entries (LEB128); then over all entries, bit packed: timestamps as zigzag distances from
-//! the entry before, line starts as zigzag distances from the end of the line before, line lengths,
-//! levels, numbers of metadata pairs; then over all pairs, bit packed: name starts (distances from the end
-//! of the span before), name lengths, value starts, value lengths.
+//! each), number of entries (LEB128); then over all entries, bit packed: timestamps as zigzag differences
+//! from the entry before, line starts as zigzag differences from the end of the line before, line
+//! lengths, levels, numbers of metadata pairs; then over all pairs, bit packed: name starts (differences
+//! from the end of the span before), name lengths, value starts, value lengths.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::codec::labels::{get_labels, put_labels};
 use crate::codec::varint::{put_varint, unzigzag, zigzag};
 use crate::error::Error;
 
-/// More entries than this are not in a batch: each takes at least one byte of text or of the request.
+/// Most entries of a batch: each takes at least one byte of text or of the request.
 const ENTRIES_MAX: usize = super::record::ARENA_BYTES_MAX;
 
 /// Streams and metadata pairs, as they are in a [`LogBatch`].
@@ -56,7 +56,7 @@ pub(crate) fn put_columns(batch: &LogBatch) -> Vec<u8> {
     out
 }
 
-/// Where a span begins, seen from the end of the one before.
+/// Returns the start of a span relative to the end of the one before.
 fn distance(span: Span, end: &mut i64) -> u64 {
     let distance = i64::from(span.start) - *end;
     *end = span.end() as i64;
@@ -75,7 +75,7 @@ pub(crate) fn get_columns(reader: &mut Reader<'_>, arena_len: usize) -> Result<D
     }
     // A block of entries takes at least two bytes in each of five columns.
     if total.div_ceil(BLOCK) * 10 > reader.remaining() {
-        return Err(reader.malformed("there are fewer entries than the streams say"));
+        return Err(reader.malformed("there are fewer entries than the streams state"));
     }
     let mut at = 0i64;
     let timestamps = get_packed(reader, total, unzigzag)?;
@@ -107,7 +107,7 @@ pub(crate) fn get_columns(reader: &mut Reader<'_>, arena_len: usize) -> Result<D
     Ok((names.into_iter().zip(values).collect(), streams))
 }
 
-/// Appends labels: their number, then length and text of each name and value.
+/// Reads `count` spans, each within an arena of `arena_len` bytes.
 fn get_spans(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result<Vec<Span>, Error> {
     let starts = get_packed(reader, count, unzigzag)?;
     let lengths = get_packed_u32(reader, count)?;

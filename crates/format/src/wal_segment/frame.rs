@@ -1,8 +1,8 @@
-//! Frames: the header, and putting records together.
+//! Frames: the header, and their assembly from records.
 //!
-//! Header, 68 bytes, little endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind
-//! (u8), two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first and
-//! last timestamp (i64 each), crc32c of the body, crc32c of the header so far.
+//! Header, 68 bytes, little-endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind
+//! (u8), two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first
+//! and last timestamp (i64 each), crc32c of the body, crc32c of the header so far.
 
 use bytes::Bytes;
 use sandur_base::Id;
@@ -17,17 +17,17 @@ use crate::wal_segment::record::{Record, SIGNALS_SINCE};
 
 /// Bytes of a frame's header.
 pub const HEADER_LEN: usize = 68;
-/// Version of frames that hold logs alone, and of fences: programs that know nothing of metrics read them.
+/// Version of frames that hold only logs, and of fences: programs without metrics can read them.
 pub const VERSION: u8 = 1;
-/// Version of frames that hold metrics; this one and all before it are read.
+/// Version of frames that hold metrics; this one and all earlier ones are read.
 pub const VERSION_MAX: u8 = SIGNALS_SINCE;
 /// First bytes of a frame.
 pub(crate) const MAGIC: [u8; 4] = *b"SWAL";
-/// Longest body: far above any group commit, far below what would hurt.
+/// Most bytes of a body: far above any group commit, and small enough for memory.
 pub(crate) const BODY_BYTES_MAX: u64 = 1 << 30;
 pub(crate) const PART: &str = "WAL frame";
 
-/// Which frame of which writer.
+/// The identity of a frame: its writer and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameId {
     /// The process start that wrote it.
@@ -36,28 +36,28 @@ pub struct FrameId {
     pub sequence: u64,
 }
 
-/// What a frame is for.
+/// The purpose of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
     /// It holds batches.
     Data = 0,
-    /// It holds nothing: its author sealed the writer, which cannot use this sequence number.
+    /// It holds no batches: its author sealed the writer, which cannot use this sequence number.
     Fence = 1,
 }
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Which frame.
+    /// Identity of the frame.
     pub id: FrameId,
-    /// Of which version its records are.
+    /// Version of its records.
     pub version: u8,
-    /// What for.
+    /// Purpose of the frame.
     pub kind: FrameKind,
-    /// Batches in it.
+    /// Number of batches.
     pub records: u32,
-    /// Bytes after the header.
+    /// Number of bytes after the header.
     pub body_len: u64,
     /// First timestamp of all entries; [`i64::MAX`] when there is none.
     pub min_ts: i64,
@@ -83,7 +83,7 @@ impl FrameHeader {
         out.extend_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the header at the start of `bytes`, which stand at `offset` of their file.
+    /// Reads the header at the start of `bytes`, which are at `offset` of their file.
     pub fn get(bytes: &[u8], offset: u64) -> Result<Self, Error> {
         let mut reader = Reader::new(PART, offset, bytes);
         let signed = reader.bytes(HEADER_LEN - 4)?;
@@ -122,14 +122,14 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// Bytes of the whole frame.
+    /// Returns the bytes of the complete frame.
     pub fn frame_len(&self) -> u64 {
         HEADER_LEN as u64 + self.body_len
     }
 }
 
-/// Appends the frame of these records to `out` as pieces that follow each other, and returns its header.
-/// The records' text is shared, not copied.
+/// Appends the frame of these records to `out` in consecutive pieces, and returns its header. The
+/// records' text is shared, not copied.
 pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Result<FrameHeader, Error> {
     let mut tenants: Vec<&str> = records.iter().map(|r| r.tenant().as_str()).collect();
     tenants.sort_unstable();
@@ -167,7 +167,7 @@ pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Re
     Ok(header)
 }
 
-/// The frame that seals a writer at this sequence number.
+/// Returns the frame that seals a writer at this sequence number.
 pub fn encode_fence(id: FrameId) -> Bytes {
     let header = FrameHeader {
         id,

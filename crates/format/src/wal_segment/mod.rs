@@ -1,18 +1,18 @@
 //! WAL segments: frames of acknowledged batches.
 //!
-//! A frame is what one group commit makes durable: batches of any number of tenants. In a bucket a frame
-//! is one object; in a local directory frames follow each other in a file.
+//! A frame is the unit that one group commit makes durable: batches of any number of tenants. In a bucket
+//! a frame is one object; in a local directory a file holds consecutive frames.
 //!
-//! **Writing.** [`Record::of`] prepares a batch (on any thread), [`encode_frame`] puts records together; the
-//! text of a batch is not copied: it is a piece of the output of its own, in the form in which it
-//! arrived when that form is a codec of the WAL. [`encode_fence`] makes the frame that seals a writer.
+//! **Writing.** [`Record::of`] prepares a batch (on any thread), [`encode_frame`] combines records. The
+//! text of a batch is not copied: it is a separate piece of the output, in the form in which it arrived
+//! if that form is a codec of the WAL. [`encode_fence`] creates the frame that seals a writer.
 //!
-//! **Reading.** [`FrameReader`] over a file, [`Frame::from_object`] over an object; [`Frame::batch`] decodes
-//! one record.
+//! **Reading.** [`FrameReader`] over a file, [`Frame::from_object`] over an object; [`Frame::batch`]
+//! decodes one record.
 //!
-//! Invariants: header and body have checksums, compared before anything is believed; every length is
-//! checked before memory is taken; a frame that was not written completely at the end of a file is
-//! [`crate::Error::Torn`], anything damaged before a later frame is an error of its own.
+//! Invariants: header and body have checksums, which are verified before any of their bytes are used;
+//! every length is checked before memory is reserved; a frame at the end of a file that was not written
+//! completely is [`crate::Error::Torn`], and damage before a later frame is a different error.
 
 mod columns;
 mod frame;

@@ -1,4 +1,4 @@
-//! Reading frames from a file of many or an object of one.
+//! Reads frames from a file of many or an object of one.
 
 use bytes::Bytes;
 use sandur_model::{Batch, Dataset, TenantId};
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::wal_segment::frame::{FrameHeader, HEADER_LEN, MAGIC, PART};
 use crate::wal_segment::record::StoredRecord;
 
-/// A frame whose checksums are right.
+/// A frame whose checksums are valid.
 #[derive(Clone, Debug)]
 pub struct Frame {
     header: FrameHeader,
@@ -17,7 +17,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The frame in an object that holds exactly one.
+    /// Reads the frame in an object that holds exactly one.
     pub fn from_object(bytes: Bytes) -> Result<Self, Error> {
         let (header, body) = whole_frame(&bytes, 0)?;
         let frame = Self::parse(header, &body, 0)?;
@@ -36,17 +36,17 @@ impl Frame {
         Ok(Self { header, offset, records })
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &FrameHeader {
         &self.header
     }
 
-    /// Where the frame begins in its file.
+    /// Returns the offset of the frame in its file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Number of batches.
+    /// Returns the number of batches.
     pub fn len(&self) -> usize {
         self.records.len()
     }
@@ -56,18 +56,18 @@ impl Frame {
         self.records.is_empty()
     }
 
-    /// The tenant of a batch, without decoding it.
+    /// Returns the tenant of a batch, without decoding it.
     pub fn tenant(&self, record: usize) -> &TenantId {
         &self.records[record].tenant
     }
 
-    /// The tenant and the signal of a batch, without decoding it.
+    /// Returns the tenant and the signal of a batch, without decoding it.
     pub fn dataset(&self, record: usize) -> Dataset {
         let StoredRecord { tenant, signal, .. } = &self.records[record];
         Dataset { tenant: tenant.clone(), signal: *signal }
     }
 
-    /// Bytes that a decoded batch takes, roughly.
+    /// Returns the approximate bytes of a decoded batch.
     pub fn memory_bytes(&self, record: usize) -> u64 {
         self.records[record].memory_bytes()
     }
@@ -83,7 +83,7 @@ impl Frame {
     }
 }
 
-/// Header and body of the frame at `offset` of `bytes`, their checksums compared.
+/// Returns header and body of the frame at `offset` of `bytes`, after verifying their checksums.
 fn whole_frame(bytes: &Bytes, offset: usize) -> Result<(FrameHeader, Bytes), Error> {
     let header = FrameHeader::get(&bytes[offset..], offset as u64)?;
     let start = offset + HEADER_LEN;
@@ -101,7 +101,7 @@ fn whole_frame(bytes: &Bytes, offset: usize) -> Result<(FrameHeader, Bytes), Err
     Ok((header, body))
 }
 
-/// Reads the frames of a file one after the other.
+/// Reads the frames of a file one by one.
 #[derive(Clone, Debug)]
 pub struct FrameReader {
     bytes: Bytes,
@@ -110,28 +110,28 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// A reader of a whole file.
+    /// Returns a reader of a complete file.
     pub fn new(bytes: Bytes) -> Self {
         Self { bytes, offset: 0, last: None }
     }
 
-    /// Where the next frame begins: bytes of whole frames so far.
+    /// Returns the offset of the next frame, which is the number of bytes of complete frames so far.
     pub fn offset(&self) -> u64 {
         self.offset as u64
     }
 
-    /// The next frame; `None` at the end of the file.
+    /// Returns the next frame; `None` at the end of the file.
     ///
-    /// A damaged frame with no frame after it is [`Error::Torn`]: most likely it was being written when the
-    /// writer stopped, and no client was told that it is safe. A damaged frame before another one is
-    /// corruption and keeps its own error.
+    /// A damaged frame with no frame after it is [`Error::Torn`]: most likely it was being written when
+    /// the writer stopped, and was never acknowledged. Damage before another frame is corruption and
+    /// keeps its own error.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         if self.offset == self.bytes.len() {
             return Ok(None);
         }
         let (header, body) = match whole_frame(&self.bytes, self.offset) {
             Ok(found) => found,
-            // The header's checksum was right: it was written so, by a newer program or by a defect.
+            // The header's checksum is valid, so a newer program or a defect wrote it like this.
             Err(error @ (Error::Version { .. } | Error::TooLarge { .. } | Error::Malformed { .. })) => {
                 return Err(error);
             }
@@ -144,9 +144,9 @@ impl FrameReader {
         Ok(Some(frame))
     }
 
-    /// Whether what is left of a file that is torn is shorter than its frame: it ends while that is written.
-    /// If not, all of the frame is there and its bytes are wrong: power was lost before they were durable, or
-    /// they were damaged later.
+    /// Whether the rest of a torn file is shorter than its frame, so that the file ended while the frame
+    /// was being written. Otherwise the complete frame is present with wrong bytes: power was lost before
+    /// they were durable, or they were damaged later.
     pub fn ends_within_frame(&self) -> bool {
         let rest = &self.bytes[self.offset..];
         match FrameHeader::get(rest, self.offset as u64) {
@@ -155,7 +155,7 @@ impl FrameReader {
         }
     }
 
-    /// Whether a whole header of the same writer with a later sequence number stands after the damaged
+    /// Whether a complete header of the same writer with a later sequence number follows the damaged
     /// frame.
     fn another_follows(&self) -> bool {
         let after = self.offset + 1;

@@ -1,9 +1,9 @@
 //! A record: one batch of one tenant.
 //!
-//! Layout in the head of a frame's body: tenant (LEB128, position in the frame's tenant directory), signal
-//! (u8, in frames of version 2), arena codec (u8), plain and stored length of the arena (LEB128), length of
-//! the columns (LEB128), the columns. The arenas of all records follow the heads of all records, in the same
-//! order.
+//! Layout in the head of a frame's body: tenant (LEB128, index in the frame's tenant directory), signal
+//! (u8, in frames of version 2), arena codec (u8), plain and stored length of the arena (LEB128), length
+//! of the columns (LEB128), the columns. The arenas of all records follow the heads of all records, in
+//! the same order.
 
 use bytes::Bytes;
 use sandur_model::{Arena, ArenaCodec, Batch, LogBatch, SampleBatch, Signal, TenantId};
@@ -14,20 +14,20 @@ use crate::error::Error;
 use crate::wal_segment::frame::PART;
 use crate::wal_segment::{columns, samples};
 
-/// Longest arena of a batch, plain: a bound for memory when a segment is read.
+/// Most plain bytes of a batch's arena: bounds memory when a segment is read.
 pub const ARENA_BYTES_MAX: usize = 256 << 20;
 
 const STORED: u8 = 0;
 const LZ4: u8 = 1;
 const SNAPPY: u8 = 2;
 
-/// Smaller arenas are not worth compressing.
+/// Smaller arenas are not compressed.
 const COMPRESS_MIN: usize = 256;
 
-/// The version of frames since which records name their signal.
+/// The version of frames since which records hold their signal.
 pub(crate) const SIGNALS_SINCE: u8 = 2;
 
-/// A batch prepared for a frame.
+/// A batch that is prepared for a frame.
 #[derive(Clone, Debug)]
 pub struct Record {
     tenant: TenantId,
@@ -41,7 +41,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Prepares a batch. Text and values are compressed, unless they arrived compressed, where that pays.
+    /// Prepares a batch. Text and values that did not arrive compressed are compressed if that saves
+    /// space.
     pub fn of(batch: &Batch) -> Result<Self, Error> {
         match batch {
             Batch::Logs(batch) => Self::of_logs(batch),
@@ -71,7 +72,7 @@ impl Record {
         Ok(Self { tenant, signal, codec, plain_len, arena, columns, min_ts, max_ts })
     }
 
-    /// Bytes that the record adds to a frame, apart from a new tenant's name.
+    /// Returns the bytes that the record adds to a frame, without a new tenant's name.
     pub fn frame_bytes(&self) -> usize {
         self.columns.len() + self.arena.len() + 16
     }
@@ -156,7 +157,7 @@ pub(crate) struct StoredRecord {
 }
 
 impl StoredRecord {
-    /// Reads the heads of `count` records and finds their arenas in the rest of `body`, which stands at
+    /// Reads the heads of `count` records and finds their arenas in the rest of `body`, which is at
     /// `base` of its file.
     pub(crate) fn get_all(version: u8, body: &Bytes, base: u64, count: u32) -> Result<Vec<Self>, Error> {
         let mut reader = Reader::new(PART, base, body);
@@ -164,7 +165,7 @@ impl StoredRecord {
         // A head takes at least five bytes.
         let most = reader.remaining() / 5;
         if count as usize > most {
-            return Err(reader.malformed("there are fewer records than the header says"));
+            return Err(reader.malformed("there are fewer records than the header states"));
         }
         let (mut records, mut lengths) = (Vec::with_capacity(count as usize), Vec::new());
         for _ in 0..count {
@@ -189,13 +190,13 @@ impl StoredRecord {
         Ok(records)
     }
 
-    /// The batch. Its arena is plain only.
+    /// Decodes the batch. Its arena has only the plain form.
     pub(crate) fn batch(&self) -> Result<Batch, Error> {
         let (stored, length, offset) = (&self.arena, self.plain_len, self.offset);
         let bytes = match self.codec {
             STORED if stored.len() == length => stored.clone(),
             STORED => {
-                let what = "the text of a batch has another length than the stored one";
+                let what = "the length of a batch's text differs from the stored one";
                 return Err(Error::Malformed { part: PART, offset, what });
             }
             LZ4 => Bytes::from(compress::get_lz4(stored, length, PART, offset)?),
@@ -216,7 +217,7 @@ impl StoredRecord {
         Ok(batch)
     }
 
-    /// Bytes that the decoded batch takes: its text, and what its columns may become.
+    /// Returns the bytes of the decoded batch: its text, and a bound for its columns.
     pub(crate) fn memory_bytes(&self) -> u64 {
         match self.signal {
             Signal::Logs => (self.plain_len + self.columns.len() * 8) as u64,

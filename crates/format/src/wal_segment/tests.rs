@@ -1,4 +1,4 @@
-//! Tests of the whole layout: what goes in comes out, and damage is noticed and never believed.
+//! Tests of the complete layout: written batches are read back, and damage is detected and never used.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn id(sequence: u64) -> FrameId {
     FrameId { incarnation: Id::from_parts(1_700_000_000_000, 7), sequence }
 }
 
-/// A batch whose arena holds `rows` lines with metadata, as a request would.
+/// A batch whose arena holds `rows` lines with metadata, like that of a request.
 fn batch(tenant: &str, rows: usize, snappy: bool) -> LogBatch {
     let (mut arena, mut metadata, mut entries) = (Vec::new(), Vec::new(), Vec::new());
     let mut put = |text: &str| {
@@ -50,7 +50,7 @@ fn batch(tenant: &str, rows: usize, snappy: bool) -> LogBatch {
     LogBatch { tenant: TenantId::new(tenant).unwrap(), arena, metadata, streams }
 }
 
-/// Everything that a batch means, for comparing: spans differ when unused metadata is left out.
+/// Returns the contents of a batch for comparison: spans differ when unused metadata is left out.
 #[allow(clippy::type_complexity)]
 fn meaning(batch: &LogBatch) -> Vec<(String, Vec<(i64, Level, Vec<u8>, Vec<(Vec<u8>, Vec<u8>)>)>)> {
     let entry = |e: &Entry| {
@@ -82,7 +82,7 @@ fn frame_of(batches: &[LogBatch], sequence: u64) -> Bytes {
 }
 
 #[test]
-fn batches_of_several_tenants_come_back() {
+fn batches_of_several_tenants_round_trip() {
     let batches = [batch("b", 50, true), batch("a", 3, false), batch("b", 0, false), batch("c", 400, false)];
     let frame = Frame::from_object(frame_of(&batches, 9)).unwrap();
     assert_eq!((frame.header().id, frame.len()), (id(9), 4));
@@ -106,7 +106,7 @@ fn the_compressed_text_is_shared_and_not_copied() {
     assert_eq!(pieces[1].as_ptr(), compressed.as_ptr());
 }
 
-/// Samples whose values are told apart by their bits alone.
+/// Samples whose values differ only in their bits.
 fn samples(tenant: &str, rows: i64) -> SampleBatch {
     let mut batch = SampleBatch::new(TenantId::new(tenant).unwrap());
     let stale = f64::from_bits(0x7ff0_0000_0000_0002);
@@ -120,7 +120,7 @@ fn samples(tenant: &str, rows: i64) -> SampleBatch {
 }
 
 #[test]
-fn samples_come_back_bit_by_bit_beside_logs() {
+fn samples_and_logs_round_trip_bit_for_bit() {
     let batches = [
         Batch::from(batch("a", 20, true)),
         Batch::from(samples("a", 100)),
@@ -152,9 +152,9 @@ fn samples_come_back_bit_by_bit_beside_logs() {
     }
 }
 
-/// Programs that know nothing of metrics go on reading what has none.
+/// Programs without metrics can still read frames that hold none.
 #[test]
-fn frames_of_logs_alone_keep_their_version() {
+fn frames_of_only_logs_keep_their_version() {
     let frame = Frame::from_object(frame_of(&[batch("a", 5, false)], 0)).unwrap();
     let fence = Frame::from_object(encode_fence(id(1))).unwrap();
     assert_eq!((frame.header().version, fence.header().version), (1, 1));
@@ -181,7 +181,7 @@ fn a_fence_is_a_frame_without_batches() {
 }
 
 #[test]
-fn a_file_of_frames_is_read_in_order_and_a_torn_tail_is_told_from_corruption() {
+fn a_file_of_frames_is_read_in_order_and_a_torn_end_is_not_corruption() {
     let frames: Vec<Bytes> = (0..3).map(|n| frame_of(&[batch("a", 20 + n, n == 1)], n as u64)).collect();
     let file = joined(&frames);
     let mut reader = FrameReader::new(file.clone());
@@ -211,19 +211,19 @@ fn read_to_error(file: Bytes) -> Error {
     loop {
         match reader.next_frame() {
             Ok(Some(_)) => {}
-            Ok(None) => panic!("the damage went unnoticed"),
+            Ok(None) => panic!("the damage was not detected"),
             Err(error) => return error,
         }
     }
 }
 
 #[test]
-fn a_text_that_claims_to_be_huge_is_refused_with_the_bound_in_the_error() {
+fn a_huge_stated_length_is_refused_with_the_bound_in_the_error() {
     let batch = batch("a", 10, true);
     let record = Record::of_logs(&batch).unwrap();
     let mut head = Vec::new();
     record.put(VERSION, &mut head);
-    // The plain length stands after the codec: claim 3 GiB.
+    // The plain length follows the codec: state 3 GiB.
     let (_, snappy) = batch.arena.compressed.as_ref().unwrap();
     let mut body = vec![1, 1, b'a', 0, head[0]];
     crate::codec::varint::put_varint(&mut body, 3 << 30);
@@ -235,7 +235,7 @@ fn a_text_that_claims_to_be_huge_is_refused_with_the_bound_in_the_error() {
     assert!(matches!(error, Error::TooLarge { limit, .. } if limit == ARENA_BYTES_MAX as u64), "{error}");
 }
 
-/// Reads hostile bytes as far as possible; only panics and huge allocations fail this.
+/// Reads hostile bytes as far as possible; fails only by panics and huge allocations.
 fn read_everything(bytes: Bytes) {
     if let Ok(frame) = Frame::from_object(bytes.clone()) {
         let _ = frame.batches();
@@ -246,14 +246,14 @@ fn read_everything(bytes: Bytes) {
     }
 }
 
-/// A frame of version 1 in the repository, which every later version must still read.
+/// A frame of version 1, stored in the repository, which every later version must still read.
 const FIXTURE: &[u8] = include_bytes!("../../fixtures/wal-frame-v1.bin");
 
 fn fixture_batches() -> [LogBatch; 3] {
     [batch("team-a", 40, true), batch("team-b", 60, false), batch("team-a", 1, false)]
 }
 
-/// Only for a new version of the format: version 1 stays as it is.
+/// Only for a new version of the format: version 1 stays unchanged.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
@@ -278,7 +278,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_changed_byte_is_noticed(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn every_changed_byte_is_detected(at in any::<prop::sample::Index>(), bit in 0..8u8) {
         let bytes = frame_of(&[batch("a", 30, false), batch("b", 5, true)], 1);
         let mut damaged = bytes.to_vec();
         damaged[at.index(bytes.len())] ^= 1 << bit;
@@ -286,7 +286,7 @@ proptest! {
     }
 
     #[test]
-    fn a_body_with_a_right_checksum_but_any_content_never_panics(
+    fn a_body_with_a_valid_checksum_and_random_content_never_panics(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         snappy in any::<bool>(),
     ) {

@@ -1,8 +1,8 @@
 //! Exemplars and metadata of a batch.
 //!
-//! Layout: each exemplar: position of its series (LEB128), timestamp (signed LEB128, distance from the one
-//! before), value (eight bytes), number of labels (LEB128), length and text of each name and value; then all
-//! metadata: type (u8), family, unit and help text (length and text each).
+//! Layout: each exemplar: index of its series (LEB128), timestamp (signed LEB128, difference from the one
+//! before), value (eight bytes), number of labels (LEB128), length and text of each name and value; then
+//! all metadata: type (u8), family, unit and help text (length and text each).
 
 use sandur_model::{Exemplar, MetricKind, MetricMetadata, SampleBatch, SeriesExemplar};
 
@@ -31,7 +31,7 @@ pub(super) fn put(batch: &SampleBatch, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads so many exemplars and metadata.
+/// Reads these numbers of exemplars and metadata.
 pub(super) fn get(
     reader: &mut Reader<'_>,
     exemplars: usize,
@@ -39,13 +39,13 @@ pub(super) fn get(
     batch: &mut SampleBatch,
 ) -> Result<(), Error> {
     if exemplars.saturating_mul(EXEMPLAR_BYTES_MIN) > reader.remaining() {
-        return Err(reader.malformed("there are fewer exemplars than the record says"));
+        return Err(reader.malformed("there are fewer exemplars than the record states"));
     }
     let mut before = 0i64;
     for _ in 0..exemplars {
         let series = reader.varint32()?;
         if series as usize >= batch.series.len() {
-            return Err(reader.malformed("an exemplar names a series that is not there"));
+            return Err(reader.malformed("an exemplar names a series that does not exist"));
         }
         before = before.wrapping_add(reader.signed()?);
         let (value, labels) = (f64::from_bits(reader.u64()?), get_labels(reader)?);
@@ -53,7 +53,7 @@ pub(super) fn get(
         batch.exemplars.push(SeriesExemplar { series, exemplar });
     }
     if metadata.saturating_mul(METADATA_BYTES_MIN) > reader.remaining() {
-        return Err(reader.malformed("there are less metadata than the record says"));
+        return Err(reader.malformed("there are less metadata than the record states"));
     }
     for _ in 0..metadata {
         let kind = MetricKind::from_number(reader.u8()?.into());

@@ -1,14 +1,15 @@
 //! The native histograms of a batch.
 //!
-//! Layout, nothing at all without a histogram: packed numbers of histograms of each series; then each
-//! histogram: flags (u8), timestamp (signed LEB128, distance from the one before), start time (likewise,
-//! distance from the timestamp, only with its flag), schema (signed LEB128), zero threshold and sum (eight
-//! bytes each), counts of the zero bucket and of all observations; positive and negative buckets: number of
-//! spans (LEB128), offset (signed LEB128) and length (LEB128) of each, a count for each bucket; number of
-//! custom bounds (LEB128), eight bytes for each.
+//! Layout (empty without histograms): packed numbers of histograms of each series; then each histogram:
+//! flags (u8), timestamp (signed LEB128, difference from the one before), start time (signed LEB128,
+//! difference from the timestamp, only if flagged), schema (signed LEB128), zero threshold and sum (eight
+//! bytes each), counts of the zero bucket and of all observations; positive and negative buckets: number
+//! of spans (LEB128), offset (signed LEB128) and length (LEB128) of each, a count for each bucket; number
+//! of custom bounds (LEB128), eight bytes for each.
 //!
-//! Counts are of eight bytes each, unless all of a histogram are whole numbers: then those of the zero bucket
-//! and of all observations are LEB128, and those of buckets signed LEB128 distances from the bucket before.
+//! Counts have eight bytes each, unless all counts of a histogram are integers: then those of the zero
+//! bucket and of all observations are LEB128, and those of buckets are signed LEB128 differences from the
+//! bucket before.
 
 use std::sync::Arc;
 
@@ -26,14 +27,14 @@ const WHOLE: u8 = 1 << 2;
 const RESET_SHIFT: u32 = 3;
 const FLAGS_MAX: u8 = 0x1F;
 
-/// The largest whole number up to which every one is a float.
+/// The largest integer up to which every integer is exactly a float: 2^53.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Hints of counter resets by number.
+/// Hints of counter resets, by number.
 const RESETS: [CounterReset; 4] =
     [CounterReset::Unknown, CounterReset::Reset, CounterReset::NotReset, CounterReset::Gauge];
 
-/// Appends the histograms. Fails when one is not valid: a reader would refuse it.
+/// Appends the histograms. Fails for an invalid one, which readers would refuse.
 pub(super) fn put(batch: &SampleBatch, out: &mut Vec<u8>) -> Result<(), Error> {
     if batch.histograms.is_empty() {
         return Ok(());
@@ -75,7 +76,7 @@ fn put_sample(sample: &HistogramSample, before: i64, out: &mut Vec<u8>) {
     histogram.bounds.iter().for_each(|bound| put_float(out, *bound));
 }
 
-/// Whether a count is a whole number that is written as one and read back by its bits.
+/// Whether a count is an integer that is restored bit for bit when stored as one.
 fn is_whole(count: f64) -> bool {
     (0.0..=WHOLE_MAX).contains(&count) && (count as u64 as f64).to_bits() == count.to_bits()
 }
@@ -100,7 +101,7 @@ fn put_buckets(buckets: &Buckets, whole: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads so many histograms.
+/// Reads `count` histograms.
 pub(super) fn get(reader: &mut Reader<'_>, count: usize, batch: &mut SampleBatch) -> Result<(), Error> {
     if count == 0 {
         return Ok(());
@@ -114,7 +115,7 @@ pub(super) fn get(reader: &mut Reader<'_>, count: usize, batch: &mut SampleBatch
         start = end;
     }
     if start as usize != count {
-        return Err(reader.malformed("there are more histograms than the series say"));
+        return Err(reader.malformed("there are more histograms than the series state"));
     }
     let mut before = 0i64;
     for _ in 0..count {
@@ -163,7 +164,7 @@ fn get_float(reader: &mut Reader<'_>) -> Result<f64, Error> {
 }
 
 fn get_buckets(reader: &mut Reader<'_>, whole: bool) -> Result<Buckets, Error> {
-    // A span takes two bytes at least, a count one.
+    // A span takes at least two bytes, a count one.
     let span_count = reader.count_of(2)?;
     let (mut spans, mut total) = (Vec::with_capacity(span_count), 0u64);
     for _ in 0..span_count {
@@ -174,7 +175,7 @@ fn get_buckets(reader: &mut Reader<'_>, whole: bool) -> Result<Buckets, Error> {
         spans.push(Span { offset, length });
     }
     if total > reader.remaining() as u64 {
-        return Err(reader.malformed("there are fewer buckets than the spans say"));
+        return Err(reader.malformed("there are fewer buckets than the spans state"));
     }
     let mut counts = Vec::with_capacity(total as usize);
     let mut before = 0i64;
@@ -187,5 +188,5 @@ fn get_buckets(reader: &mut Reader<'_>, whole: bool) -> Result<Buckets, Error> {
             false => get_float(reader)?,
         });
     }
-    Buckets::from_spans(&spans, counts).map_err(|_| reader.malformed("spans do not fit their buckets"))
+    Buckets::from_spans(&spans, counts).map_err(|_| reader.malformed("spans do not match their buckets"))
 }

@@ -1,12 +1,12 @@
 //! The labels of the series of a batch.
 //!
-//! **Own form**: packed lengths of the symbols, whose texts are the beginning of the arena; packed numbers
-//! of labels of each series; over all labels packed numbers of names, then of values.
+//! **Own form**: packed lengths of the symbols, whose texts are the beginning of the arena; packed
+//! numbers of labels of each series; over all labels packed numbers of names, then of values.
 //!
-//! **Names**: the span of each series, whose text is its name as Graphite's senders write it.
+//! **Names**: the span of each series, whose text is its name in Graphite's notation.
 //!
-//! **Spans of a body**: with references first the spans of the symbols; then the span of each series. Spans
-//! are two packed columns: starts as distances from the end of the span before, and lengths.
+//! **Spans of a body**: with references first the spans of the symbols; then the span of each series.
+//! Spans are two packed columns: starts as differences from the end of the span before, and lengths.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::wal_segment::frame::PART;
 
 const LABELS: &str = "the labels of a batch";
 
-/// Whether the spans of labels rise, do not overlap, are not empty and end in the arena; those of symbols
-/// too, which may be empty.
+/// Whether the spans of labels ascend, do not overlap, are not empty and end within the arena. The same
+/// must hold for spans of symbols, which may be empty.
 pub(super) fn spans_fit(batch: &SampleBatch) -> bool {
     let arena = batch.arena.bytes.len();
     let symbols = match &batch.label_text {
@@ -42,7 +42,7 @@ fn rise(mut spans: impl Iterator<Item = Span>, length_min: u32, arena_len: usize
     })
 }
 
-/// Columns of labels, and how many labels and symbols they tell of.
+/// Columns of labels, and the numbers of labels and symbols in them.
 #[derive(Default)]
 pub(super) struct LabelColumns {
     pub(super) columns: Vec<u8>,
@@ -50,13 +50,13 @@ pub(super) struct LabelColumns {
     pub(super) symbols: usize,
 }
 
-/// Columns of labels whose texts are not in a body.
+/// Columns of labels whose texts are not in a request body.
 pub(super) struct OwnLabels {
     pub(super) counted: LabelColumns,
     pub(super) texts: Vec<u8>,
 }
 
-/// The spans of the symbols, if there are any, and of the series.
+/// Returns the spans of the symbols, if there are any, and of the series.
 pub(super) fn spans(batch: &SampleBatch) -> Result<LabelColumns, Error> {
     let mut found = LabelColumns::default();
     if let LabelText::References { symbols } = &batch.label_text {
@@ -75,8 +75,8 @@ fn put_rising(spans: impl Iterator<Item = Span> + Clone, out: &mut Vec<u8>) {
     put_packed(out, &spans.map(|span| span.len.into()).collect::<Vec<u64>>());
 }
 
-/// Fails when the labels are so long that a reader would refuse them. Texts that many series share take no
-/// bytes of the body, so its length bounds nothing.
+/// Fails when the labels are so long that a reader would refuse them. Texts that many series share take
+/// no additional bytes of the body, so the body's length does not bound them.
 fn check_references(batch: &SampleBatch, symbols: &[Span]) -> Result<(), Error> {
     let references: usize = batch.series.iter().map(|series| series.text.len as usize).sum();
     let longest = symbols.iter().map(|symbol| symbol.len as usize).max().unwrap_or(0);
@@ -96,7 +96,7 @@ fn check_total(total: usize) -> Result<(), Error> {
     }
 }
 
-/// Numbers of texts. A text that stands at the same place in the series before is found by comparing.
+/// Numbers texts. A text equal to the one at the same index in the series before is found by comparison.
 #[derive(Default)]
 struct Symbols<'a> {
     by_text: HashMap<&'a str, u32, RandomState>,
@@ -117,7 +117,7 @@ impl<'a> Symbols<'a> {
     }
 }
 
-/// The labels with each text once.
+/// Returns the labels, with each text stored once.
 pub(super) fn own(batch: &SampleBatch) -> Result<OwnLabels, Error> {
     let (mut symbols, mut names, mut values) = (Symbols::default(), Vec::new(), Vec::new());
     let mut counts = Vec::with_capacity(batch.series.len());
@@ -147,7 +147,7 @@ pub(super) fn own(batch: &SampleBatch) -> Result<OwnLabels, Error> {
     Ok(OwnLabels { counted, texts: symbols.texts })
 }
 
-/// Reads the labels of all series, whose texts these are.
+/// Reads the labels of all series, whose texts are in `arena`.
 pub(super) fn get(
     reader: &mut Reader<'_>,
     form: Form,
@@ -190,11 +190,11 @@ pub(super) fn get(
     Ok(())
 }
 
-/// The labels of a name of Graphite's.
+/// Returns the labels of a Graphite name.
 fn named(reader: &Reader<'_>, name: &[u8]) -> Result<Labels, Error> {
     let name = std::str::from_utf8(name).map_err(|_| reader.malformed("a name is not valid UTF-8"))?;
     let labels = GraphiteName::parse(name).labels();
-    labels.map_err(|_| reader.malformed("a name of Graphite's is no series"))
+    labels.map_err(|_| reader.malformed("a Graphite name is not a valid series"))
 }
 
 fn get_rising(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result<Vec<Span>, Error> {
@@ -216,16 +216,15 @@ fn get_rising(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result
 fn symbol<'a>(text: &mut Reader<'_>, arena: &'a [u8], symbols: &[Span]) -> Result<&'a str, Error> {
     let number = text.varint32()?;
     let span = symbols.get(number as usize);
-    let span = span.ok_or_else(|| text.malformed("a label names a symbol that is not there"))?;
+    let span = span.ok_or_else(|| text.malformed("a label names a symbol that does not exist"))?;
     std::str::from_utf8(span.of(arena)).map_err(|_| text.malformed("a label is not valid UTF-8"))
 }
 
-/// Reads one label message. Fields that are neither name nor value are passed over, as decoders of requests
-/// do.
+/// Reads one label message. Skips fields that are neither name nor value, like decoders of requests.
 fn get_message<'a>(text: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
     const LABEL: u64 = 1 << 3 | 2;
     if text.varint()? != LABEL {
-        return Err(text.malformed("the text of labels is no label message"));
+        return Err(text.malformed("the text of labels is not a label message"));
     }
     let offset = text.offset();
     let mut message = Reader::new(PART, offset, text.blob()?);
@@ -261,11 +260,11 @@ fn get_own(
         rest = after;
     }
     if !rest.is_empty() {
-        return Err(reader.malformed("the text of labels is longer than they are"));
+        return Err(reader.malformed("the text of labels is longer than the labels"));
     }
     let counts = get_packed_u32(reader, series)?;
     if counts.iter().fold(0u64, |sum, count| sum + u64::from(*count)) != labels as u64 {
-        return Err(reader.malformed("series have more or fewer labels than there are"));
+        return Err(reader.malformed("series state a different number of labels than there are"));
     }
     let (names, values) = (get_packed_u32(reader, labels)?, get_packed_u32(reader, labels)?);
     let (mut at, mut total) = (0, 0usize);
@@ -274,7 +273,7 @@ fn get_own(
         for n in at..at + count as usize {
             let text = |numbers: &[u32]| symbols.get(numbers[n] as usize).copied();
             let (Some(name), Some(value)) = (text(&names), text(&values)) else {
-                return Err(reader.malformed("a label names a symbol that is not there"));
+                return Err(reader.malformed("a label names a symbol that does not exist"));
             };
             if value.is_empty() || pairs.last().is_some_and(|(before, _)| *before >= name) {
                 return Err(reader.malformed("labels are not sorted, or one is empty"));

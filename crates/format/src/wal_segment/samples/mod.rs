@@ -1,18 +1,17 @@
 //! The columns of a batch of samples.
 //!
-//! A batch whose decoder kept the body of the request is written as spans of that body: where the labels of
-//! each series and the bytes of each value stand in it ([`Form::Messages`], [`Form::References`],
-//! [`Form::Names`]). Of any
-//! other batch the arena is made here: all label names and values, each once, and then the values
-//! ([`Form::Own`]).
+//! If the decoder kept the body of the request, the batch is written as spans of that body: those of the
+//! labels of each series and of the bytes of each value ([`Form::Messages`], [`Form::References`],
+//! [`Form::Names`]). For any other batch an arena is built: each label name and value once, and then the
+//! sample values ([`Form::Own`]).
 //!
-//! Layout: form (u8); numbers of series, labels (of all series, only in our own form), symbols, float
+//! Layout: form (u8); numbers of series, labels (of all series, only in the own form), symbols, float
 //! samples, histograms, exemplars and metadata (LEB128 each); the labels ([`labels`]); packed numbers of
-//! float samples of each series; packed timestamps, each as zigzag distance from the one before; value
+//! float samples of each series; packed timestamps, each as zigzag difference from the one before; value
 //! offsets, if the form has them; whether there are start times (u8), and if so these, packed, as zigzag
-//! distances from the timestamps; [`histograms`]; exemplars and metadata ([`beside`]).
+//! differences from the timestamps; [`histograms`]; exemplars and metadata ([`beside`]).
 //!
-//! **Invariants.** A batch that was written is read as it was, floats by their bits. Spans of an arena rise
+//! **Invariants.** A written batch is read back unchanged, floats bit for bit. Spans of an arena ascend
 //! and do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
 
 mod beside;
@@ -32,31 +31,31 @@ use crate::wal_segment::record::ARENA_BYTES_MAX;
 const VALUE_BYTES: usize = 8;
 /// Most samples, series, exemplars or metadata of a batch: a value takes eight bytes of an arena.
 const COUNT_MAX: usize = ARENA_BYTES_MAX / VALUE_BYTES;
-/// Most bytes that the labels of all series of a batch take, those that series share counted for each.
+/// Most bytes of the labels of all series of a batch; text that series share counts for each of them.
 const LABEL_BYTES_MAX: usize = ARENA_BYTES_MAX;
-/// Bytes that a series takes when it is read, beside its text: itself, and a set of ten labels.
+/// Bytes of a decoded series in addition to its text: itself, and a set of ten labels.
 const SERIES_BYTES: u64 = size_of::<SeriesSamples>() as u64 + 700;
-/// Bytes that a label of our own form takes while it is read, beside its text.
+/// Bytes of a label of the own form while it is read, in addition to its text.
 const LABEL_BYTES: u64 = 64;
 /// Bytes that one byte of columns may become: a bucket of a histogram takes twelve.
 const GROWTH: u64 = 16;
-/// Bytes that a byte of a name of Graphite's may become: a node of one letter is a label.
+/// Bytes that a byte of a Graphite name may become: a node of one letter is a label.
 const NAME_GROWTH: u64 = 8;
 
-/// What the arena of a record is, and how labels and values are found in it.
+/// The kind of a record's arena, which determines how labels and values are found in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Made for the record: texts of labels, then values.
+    /// Built for the record: texts of labels, then values.
     Own = 0,
     /// A body with the label messages of remote write 1.0.
     Messages = 1,
     /// A body with the symbols and references of remote write 2.0.
     References = 2,
-    /// Names as Graphite's senders write them, with a value behind each.
+    /// Names in Graphite's notation, each followed by a value.
     Names = 3,
 }
 
-/// How many of everything a record holds.
+/// The numbers of elements in a record.
 #[derive(Clone, Copy)]
 struct Counts {
     series: usize,
@@ -69,7 +68,7 @@ struct Counts {
 }
 
 impl Form {
-    /// As what a batch is written.
+    /// Returns the form in which a batch is written.
     fn of(batch: &SampleBatch) -> Self {
         let form = match &batch.label_text {
             LabelText::None => return Self::Own,
@@ -115,7 +114,7 @@ fn values_fit(batch: &SampleBatch) -> bool {
         && batch.value_offsets.iter().all(|offset| last.is_some_and(|last| *offset as usize <= last))
 }
 
-/// The arena and the columns of a batch.
+/// Returns the arena and the columns of a batch.
 pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> {
     let form = Form::of(batch);
     let mut out = Vec::with_capacity(64 + batch.series.len() * 4);
@@ -145,7 +144,7 @@ pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> 
     Ok((arena, out))
 }
 
-/// The texts of labels and the values.
+/// Returns the texts of labels followed by the values.
 fn own_arena(texts: &[u8], batch: &SampleBatch) -> Arena {
     let mut bytes = Vec::with_capacity(texts.len() + batch.values.len() * VALUE_BYTES);
     bytes.extend_from_slice(texts);
@@ -153,7 +152,8 @@ fn own_arena(texts: &[u8], batch: &SampleBatch) -> Arena {
     Arena { bytes: bytes.into(), compressed: None }
 }
 
-/// Distances of values, those of a series' first one from the end of its labels: the same for most series.
+/// Returns differences of value offsets; for the first value of a series, from the end of its labels.
+/// They are the same for most series.
 fn offset_distances(batch: &SampleBatch) -> Vec<u64> {
     let mut distances = Vec::with_capacity(batch.values.len());
     for series in &batch.series {
@@ -176,7 +176,7 @@ fn put_starts(batch: &SampleBatch, out: &mut Vec<u8>) {
     }
 }
 
-/// Bytes that a batch with these columns takes when it is read.
+/// Returns the bytes of the decoded batch with these columns.
 pub(crate) fn memory_bytes(columns: &[u8], plain_len: usize) -> u64 {
     let mut reader = Reader::new("WAL record", 0, columns);
     let fixed = plain_len as u64 + columns.len() as u64 * GROWTH;
@@ -186,7 +186,7 @@ pub(crate) fn memory_bytes(columns: &[u8], plain_len: usize) -> u64 {
             let labels = labels as u64 * LABEL_BYTES + symbols as u64 * size_of::<&str>() as u64;
             fixed + labels + series as u64 * SERIES_BYTES + floats as u64 * 4 * VALUE_BYTES as u64
         }
-        // It will be refused when it is read.
+        // Reading it will fail.
         Err(_) => fixed,
     }
 }
@@ -204,7 +204,7 @@ pub(crate) fn get_batch(
         Form::Messages | Form::References | Form::Names => 0,
     };
     let Some(texts) = arena.len().checked_sub(own_values) else {
-        return Err(reader.malformed("there are fewer values than the record says"));
+        return Err(reader.malformed("there are fewer values than the record states"));
     };
     let mut batch = SampleBatch::new(tenant);
     labels::get(reader, form, &arena[..texts], counts, &mut batch)?;
@@ -225,7 +225,7 @@ pub(crate) fn get_batch(
     get_starts(reader, &mut batch)?;
     histograms::get(reader, counts.histograms, &mut batch)?;
     beside::get(reader, counts.exemplars, counts.metadata, &mut batch)?;
-    // Where the labels stood is of no use without the text.
+    // The spans of the labels are meaningless without the text.
     batch.series.iter_mut().for_each(|series| series.text = sandur_model::Span::default());
     Ok(batch)
 }
@@ -234,7 +234,7 @@ fn value(bits: &[u8; VALUE_BYTES]) -> f64 {
     f64::from_bits(u64::from_le_bytes(*bits))
 }
 
-/// Which float samples are of which series.
+/// Reads the range of float samples of each series.
 fn get_ranges(reader: &mut Reader<'_>, counts: &Counts, series: &mut [SeriesSamples]) -> Result<(), Error> {
     let mut start = 0u32;
     for (series, count) in series.iter_mut().zip(get_packed_u32(reader, counts.series)?) {
@@ -245,7 +245,7 @@ fn get_ranges(reader: &mut Reader<'_>, counts: &Counts, series: &mut [SeriesSamp
     }
     match start as usize == counts.floats {
         true => Ok(()),
-        false => Err(reader.malformed("there are more samples than the series say")),
+        false => Err(reader.malformed("there are more samples than the series state")),
     }
 }
 
@@ -279,7 +279,7 @@ fn get_starts(reader: &mut Reader<'_>, batch: &mut SampleBatch) -> Result<(), Er
             batch.starts = pairs.map(|(distance, time)| time.wrapping_add(distance)).collect();
             Ok(())
         }
-        _ => Err(reader.malformed("whether there are start times is neither 0 nor 1")),
+        _ => Err(reader.malformed("the flag of start times is neither 0 nor 1")),
     }
 }
 

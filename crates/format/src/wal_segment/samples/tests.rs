@@ -1,4 +1,4 @@
-//! Records of samples: every form is read as it was written, and no bytes make a reader panic.
+//! Records of samples: every form is read back unchanged, and no bytes make a reader panic.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn value_of(n: usize) -> f64 {
     [0.0, -0.0, f64::NAN, stale, f64::INFINITY, n as f64 / 3.0, f64::MIN_POSITIVE / 2.0][n % 7]
 }
 
-/// The body of a remote write 1.0 request and its batch.
+/// Returns a batch over the body of a remote write 1.0 request.
 fn messages(series: usize) -> SampleBatch {
     let (mut batch, mut body) = (SampleBatch::new(tenant()), Vec::new());
     for n in 0..series {
@@ -43,7 +43,7 @@ fn messages(series: usize) -> SampleBatch {
             put_blob(&mut message, name.as_bytes());
             message.push(0x12);
             put_blob(&mut message, value.as_bytes());
-            message.extend_from_slice(&[0x18, 7]); // a field that nobody knows
+            message.extend_from_slice(&[0x18, 7]); // an unknown field
             body.push(0x0a);
             put_blob(&mut body, &message);
         }
@@ -63,7 +63,7 @@ fn messages(series: usize) -> SampleBatch {
     batch
 }
 
-/// The body of a remote write 2.0 request and its batch.
+/// Returns a batch over the body of a remote write 2.0 request.
 fn references(series: usize) -> SampleBatch {
     let (mut batch, mut body, mut texts) = (SampleBatch::new(tenant()), Vec::new(), vec![String::new()]);
     let (mut starts, all): (Vec<Vec<u8>>, Vec<Arc<Labels>>) =
@@ -134,7 +134,7 @@ fn histogram(n: u32) -> FloatHistogram {
     histogram
 }
 
-/// Everything that a batch can hold, without a body.
+/// Returns a batch with all kinds of contents, without a body.
 fn everything() -> SampleBatch {
     let mut batch = SampleBatch::new(tenant());
     for n in 0..40 {
@@ -157,7 +157,7 @@ fn everything() -> SampleBatch {
     batch
 }
 
-/// What a batch says, floats by their bits, wherever its text stands.
+/// Returns the meaning of a batch, with floats as bits, independent of the places of its text.
 fn meaning(batch: &SampleBatch) -> String {
     let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
     let series =
@@ -209,7 +209,7 @@ fn all() -> Vec<SampleBatch> {
     vec![messages(200), references(150), everything(), SampleBatch::new(tenant()), names(120)]
 }
 
-/// Names of Graphite's as senders write them, paths and both notations of tags, with a value behind each.
+/// Returns a batch of Graphite names, of paths and both notations of tags, each followed by a value.
 fn names(series: usize) -> SampleBatch {
     let (mut batch, mut body) = (SampleBatch::new(tenant()), Vec::new());
     for n in 0..series {
@@ -235,28 +235,28 @@ fn names(series: usize) -> SampleBatch {
 }
 
 #[test]
-fn every_form_is_read_as_it_was_written() {
+fn every_form_is_read_back_unchanged() {
     for (written, read) in all().iter().zip(read(&frame_of(all()))) {
         assert_eq!(meaning(written), meaning(&read));
-        assert!(read.arena.bytes.is_empty(), "the text is of no use any more");
+        assert!(read.arena.bytes.is_empty(), "the text is not needed any more");
         assert_eq!(written.time_bounds(), read.time_bounds());
-        // What was read can be written again.
+        // A batch that was read can be written again.
         assert_eq!(meaning(&read), meaning(&super::tests::read(&frame_of(vec![read.clone()]))[0]));
     }
 }
 
 #[test]
-fn a_body_that_came_compressed_is_stored_as_it_came_and_costs_few_bytes_more() {
+fn a_compressed_body_is_stored_unchanged_with_few_bytes_more() {
     let batch = messages(500);
     let (_, compressed) = batch.arena.compressed.clone().unwrap();
     let record = Record::of_samples(&batch).unwrap();
     assert_eq!(record.arena().as_ptr(), compressed.as_ptr());
     let beside = record.frame_bytes() - compressed.len();
-    assert!(beside < 5 * batch.values.len(), "{beside} bytes beside the body");
+    assert!(beside < 5 * batch.values.len(), "{beside} bytes in addition to the body");
 }
 
 #[test]
-fn spans_that_do_not_fit_the_body_are_not_used() {
+fn spans_that_do_not_match_the_body_are_not_used() {
     let change = |change: fn(&mut SampleBatch)| {
         let mut batch = messages(20);
         change(&mut batch);
@@ -274,7 +274,7 @@ fn spans_that_do_not_fit_the_body_are_not_used() {
 }
 
 #[test]
-fn a_histogram_that_no_reader_would_take_is_not_written() {
+fn a_histogram_that_readers_refuse_is_not_written() {
     let mut batch = everything();
     let mut wrong = histogram(1);
     wrong.schema = 99;
@@ -282,7 +282,7 @@ fn a_histogram_that_no_reader_would_take_is_not_written() {
     assert!(matches!(Record::of_samples(&batch), Err(Error::Misuse(_))));
 }
 
-/// A symbol of 100 KB that many labels share would become gigabytes when it is read.
+/// A symbol of 100 KB that many labels share would become gigabytes when read.
 #[test]
 fn labels_that_share_long_texts_are_bounded() {
     let long = "x".repeat(100_000);
@@ -300,7 +300,7 @@ fn labels_that_share_long_texts_are_bounded() {
 }
 
 #[test]
-fn memory_is_told_before_anything_is_decoded() {
+fn memory_is_known_before_decoding() {
     for batch in all() {
         let (arena, columns) = put_batch(&batch).unwrap();
         let told = memory_bytes(&columns, arena.bytes.len());
@@ -312,13 +312,13 @@ fn memory_is_told_before_anything_is_decoded() {
     assert!(memory_bytes(&[], 5) >= 5);
 }
 
-/// A frame of version 2 in the repository, which every later version must still read.
+/// A frame of version 2, stored in the repository, which every later version must still read.
 const FIXTURE: &[u8] = include_bytes!("../../../fixtures/wal-frame-v2.bin");
 
-/// The same with a record of names of Graphite's, which came later.
+/// The same with a record of Graphite names, which were added later.
 const FIXTURE_OF_NAMES: &[u8] = include_bytes!("../../../fixtures/wal-frame-v2-names.bin");
 
-/// Only for a new version of the format: version 2 stays as it is.
+/// Only for a new version of the format: version 2 stays unchanged.
 #[test]
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
@@ -343,7 +343,7 @@ fn version_2_is_read() {
         }
     }
     let record = Record::of_samples(&names(3)).unwrap();
-    assert_eq!(record.arena(), &names(3).arena.bytes, "the names stand as they were sent");
+    assert_eq!(record.arena(), &names(3).arena.bytes, "the names are stored as sent");
 }
 
 proptest! {
@@ -362,7 +362,7 @@ proptest! {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        // A number of series or samples that is not there must not take memory for it.
+        // A false number of series or samples must not reserve memory.
         prop_assume!(memory_bytes(&columns, arena.len()) < 1 << 30);
         let mut reader = Reader::new("test", HEADER_LEN as u64, &columns);
         if let Ok(batch) = get_batch(&mut reader, tenant(), &arena.into()) {
