@@ -1,7 +1,7 @@
 //! The resources of one query: tenant, deadline, memory budget, queue and CPU turns, and statistics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::fair_queue::{FairQueue, Permit};
 use crate::results_cache::ResultsCache;
 use crate::staleness::Staleness;
 use crate::stats::QueryStats;
+use crate::warnings::Warnings;
 
 /// The context of one query. All of its tasks share it.
 #[derive(Clone)]
@@ -45,9 +46,7 @@ struct Inner {
     starved: AtomicBool,
     admitted: AtomicBool,
     partial: AtomicBool,
-    warnings: Mutex<Vec<String>>,
-    /// The oldest of the views that were too old.
-    staleness: Mutex<Option<Staleness>>,
+    warnings: Warnings,
 }
 
 /// A job that has run for this long lets other tenants run. 20 ms is imperceptible to users, and much
@@ -93,9 +92,6 @@ impl WatchedQuery {
 /// Bytes by which the account of a query may exceed its budget, at least.
 const ACCOUNT_SLACK: u64 = 8 << 20;
 
-/// The most warnings that are kept; further ones would repeat each other.
-const WARNINGS_MAX: usize = 20;
-
 impl QueryContext {
     /// A context whose deadline is `timeout` from now, without queue, step cache or further limits.
     pub fn new(env: Env, tenant: TenantId, budget: MemoryBudget, timeout: Duration) -> Self {
@@ -112,8 +108,7 @@ impl QueryContext {
             starved: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
-            warnings: Mutex::default(),
-            staleness: Mutex::default(),
+            warnings: Warnings::default(),
         });
         let (queue, results, workers) = (None, None, None);
         Self { shared, tenant, queue, results, parallelism: usize::MAX, workers, earliest_ns: i64::MIN }
@@ -372,25 +367,22 @@ impl QueryContext {
 
     /// Adds a warning for the client: the result is incomplete or unusual.
     pub fn warn(&self, warning: impl Into<String>) {
-        let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let warning = warning.into();
-        if warnings.len() < WARNINGS_MAX && !warnings.contains(&warning) {
-            warnings.push(warning);
-        }
+        self.shared.warnings.add(warning.into());
     }
 
-    /// Notes that a view of the store that the query used is too old. The query has one such warning,
-    /// for its oldest view.
+    /// Notes that a view of the store that the query used is too old.
     pub fn warn_of_age(&self, staleness: Staleness) {
-        let mut oldest = self.shared.staleness.lock().unwrap_or_else(PoisonError::into_inner);
-        *oldest = (*oldest).max(Some(staleness));
+        self.shared.warnings.add_age(staleness);
     }
 
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
-        let staleness = *self.shared.staleness.lock().unwrap_or_else(PoisonError::into_inner);
-        let warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        staleness.iter().map(ToString::to_string).chain(warnings.iter().cloned()).collect()
+        self.shared.warnings.all()
+    }
+
+    /// A handle of the warnings that outlives the query.
+    pub fn kept_warnings(&self) -> Warnings {
+        self.shared.warnings.clone()
     }
 }
 

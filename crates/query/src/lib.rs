@@ -53,6 +53,7 @@ mod tenants;
 mod text_scan;
 mod top_rows;
 mod unit;
+mod warnings;
 mod windows;
 
 pub use batch_texts::{BatchTexts, TEXT_BYTES};
@@ -90,4 +91,5 @@ pub use tenants::TenantsSource;
 pub use text_scan::{KnownTexts, TextBatch, TextScan};
 pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
 pub use unit::{Unit, UnitSamples};
+pub use warnings::Warnings;
 pub use windows::{Slots, Windows};

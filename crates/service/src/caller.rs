@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use sandur_model::TenantId;
-use sandur_query::QueryContext;
+use sandur_query::{QueryContext, Warnings};
 
 /// The client of a query, as far as limits, policies and the log of queries need it.
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub struct Caller {
     pub user_agent: String,
     /// The trace that the request belongs to.
     pub trace: Option<String>,
-    /// The query that answers the request.
+    /// The warnings of the query that answers the request.
     pub answered_by: AnsweredBy,
 }
 
@@ -28,19 +28,19 @@ impl Caller {
     }
 }
 
-/// The first query that was begun for a request. Protocols read its warnings when they write the head of
-/// their answer, so that no handler has to pass them on. Cheap to clone.
+/// The warnings of the first query that was begun for a request. Protocols read them when they write the
+/// head of their answer, so that no handler has to pass them on. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct AnsweredBy(Arc<OnceLock<QueryContext>>);
+pub struct AnsweredBy(Arc<OnceLock<Warnings>>);
 
 impl AnsweredBy {
     /// Notes that this query answers the request; a later one changes nothing.
     pub fn note(&self, context: &QueryContext) {
-        let _ = self.0.set(context.clone());
+        let _ = self.0.set(context.kept_warnings());
     }
 
     /// Warnings of the query until now.
     pub fn warnings(&self) -> Vec<String> {
-        self.0.get().map(QueryContext::warnings).unwrap_or_default()
+        self.0.get().map(Warnings::all).unwrap_or_default()
     }
 }
