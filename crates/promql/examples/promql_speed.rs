@@ -1,8 +1,9 @@
-//! `cargo run --release -p sandur-promql --example promql_speed [STEPS [WORD]]`: how long expressions take
-//! over series in memory, one sample each 10 s, in one thread: the least CPU time of several runs.
+//! Measures how long expressions take over series in memory, with one sample each 10 s, in one thread:
+//! `cargo run --release -p sandur-promql --example promql_speed [STEPS [WORD]]`. Prints the least CPU time
+//! of several runs.
 //!
-//! The data and the first expressions are those of the benchmark of Prometheus's engine; `X` stands for
-//! `hundred`. With a word, only expressions that have it.
+//! The data and the first expressions are those of the benchmark of Prometheus's engine, with `X` for
+//! `hundred`. With `WORD`, only expressions that contain it run.
 
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ const EXPRESSIONS: &[&str] = &[
     "count({__name__!=\"\",l=\"\"})",
     "timestamp(a_X)",
     "timestamp(timestamp(a_X))",
-    // Not of Prometheus's list.
+    // Additional expressions, not from Prometheus's benchmark.
     "sum(rate(a_X[1m]))",
     "sum by (l)(rate(a_X[1m]))",
     "irate(a_X[1m])",
@@ -74,10 +75,10 @@ const EXPRESSIONS: &[&str] = &[
 ];
 
 const STEP_MS: i64 = 10_000;
-/// A day of samples before the first step.
+/// The number of samples before the first step: a day.
 const BEFORE: i64 = 8640;
 
-/// Nanoseconds on a processor of all threads of this process.
+/// The CPU time of all threads of this process.
 fn cpu() -> Duration {
     let mut total = 0;
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -109,7 +110,7 @@ fn store(steps: i64) -> MemorySeries {
             bounds.iter().for_each(|le| add(&format!("h_{size}"), &times, l, Some(le)));
         }
     }
-    // Short series, one after the other.
+    // Short series that follow each other in time.
     for (n, part) in times.chunks(times.len() / 50).enumerate() {
         add("sparse", &part.iter().copied().collect(), Some(n), None);
     }

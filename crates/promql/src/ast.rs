@@ -1,6 +1,6 @@
-//! The syntax tree. Its text form, by `Display`, parses to the same tree.
+//! The syntax tree. Its `Display` text parses to the same tree.
 //!
-//! Links between nodes are [`Nested`], so that a tree which is too high or too large cannot be made.
+//! Nodes link to each other through [`Nested`], which bounds the height and the size of a tree.
 
 use sandur_base::nesting::{Extent, Nested, Node, TooNested};
 use sandur_model::Matcher;
@@ -9,7 +9,7 @@ use crate::functions::Function;
 use crate::span::Span;
 use crate::token::Kind;
 
-/// What an expression answers.
+/// The type of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// A number at each step.
@@ -18,12 +18,12 @@ pub enum Type {
     Vector,
     /// Series with the samples of a window.
     Matrix,
-    /// A text.
+    /// A string.
     String,
 }
 
 impl Type {
-    /// The name that documentation uses.
+    /// The name in Prometheus's documentation and error messages.
     pub fn documented(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -33,7 +33,7 @@ impl Type {
         }
     }
 
-    /// The name in syntax trees.
+    /// The name in the JSON form of syntax trees.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -69,11 +69,11 @@ pub enum Expr {
     Aggregate(Box<Aggregate>),
 }
 
-/// One expression within another.
+/// One operand of another expression.
 #[derive(Clone, Debug)]
 pub struct Operand(pub Expr);
 
-/// Expressions within another.
+/// The operands of another expression.
 #[derive(Clone, Debug)]
 pub struct Operands(pub Vec<Expr>);
 
@@ -89,25 +89,25 @@ impl Node for Operands {
     }
 }
 
-/// A number.
+/// A number literal.
 #[derive(Clone, Copy, Debug)]
 pub struct Number {
-    /// Its value; seconds of a duration.
+    /// The value; of a duration, its seconds.
     pub value: f64,
     /// Whether it was written as a duration.
     pub is_duration: bool,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
-/// A text.
+/// A string literal.
 #[derive(Clone, Debug)]
 pub struct StringLiteral {
-    /// Without its quotes; what is not UTF-8 is replaced.
+    /// The content without quotes; bytes that are not UTF-8 are replaced.
     pub value: String,
-    /// Its bytes, when they are not UTF-8.
+    /// The content's bytes, if they are not UTF-8.
     pub bytes: Option<Box<[u8]>>,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
@@ -120,7 +120,7 @@ impl std::fmt::Display for StringLiteral {
     }
 }
 
-/// What `@` names.
+/// The argument of the `@` modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Milliseconds since the epoch.
@@ -131,118 +131,118 @@ pub enum At {
     End,
 }
 
-/// How samples around a window count.
+/// How a window treats the samples around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extension {
-    /// They do not.
+    /// Ignores them.
     #[default]
     None,
-    /// The last sample before the window is its first.
+    /// `anchored`: the last sample before the window becomes its first one.
     Anchored,
-    /// Values at the borders are interpolated.
+    /// `smoothed`: values at both bounds of the window are interpolated.
     Smoothed,
 }
 
-/// `offset`: nanoseconds, or an expression for them.
+/// The argument of `offset`: nanoseconds, or an expression for them.
 #[derive(Clone, Debug)]
 pub enum Offset {
     /// Nanoseconds.
     Fixed(i64),
-    /// What is known when the query's times are.
+    /// Computed when the query's times are known.
     Expr(Box<DurationExpr>),
 }
 
-/// A length of time: nanoseconds, or an expression for them.
+/// A duration: nanoseconds, or an expression for them.
 #[derive(Clone, Debug)]
 pub enum Length {
     /// Nanoseconds.
     Fixed(i64),
-    /// What is known when the query's times are.
+    /// Computed when the query's times are known.
     Expr(Box<DurationExpr>),
 }
 
-/// Series at an instant.
+/// A selector of the samples at an instant.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    /// The metric's name, if it stands before the braces.
+    /// The metric's name, if it stands before the braces; else empty.
     pub name: String,
-    /// Conditions, that on the name last.
+    /// The conditions; the one on the name comes last.
     pub matchers: Vec<Matcher>,
-    /// How much earlier.
+    /// How far it looks back from the evaluation time.
     pub offset: Offset,
-    /// At which time, instead of the step's.
+    /// The evaluation time, if it is not that of the step.
     pub at: Option<At>,
-    /// How samples around count.
+    /// How a window treats the samples around it.
     pub extension: Extension,
-    /// Whether it is only a list of labels for `info`.
+    /// Whether it is only a list of labels: the second argument of `info`.
     pub is_label_list: bool,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
-/// Series over a window.
+/// A selector of the samples in a window.
 #[derive(Clone, Debug)]
 pub struct MatrixSelector {
-    /// Which.
+    /// The series.
     pub selector: Selector,
-    /// Length of the window.
+    /// The length of the window.
     pub range: Length,
-    /// Byte after it.
+    /// The byte offset of its end in the query's text, exclusive.
     pub end: u32,
 }
 
-/// An expression over a window.
+/// An expression that is evaluated repeatedly over a window.
 #[derive(Clone, Debug)]
 pub struct Subquery {
-    /// What.
+    /// The expression.
     pub inner: Nested<Operand>,
-    /// Length of the window.
+    /// The length of the window.
     pub range: Length,
-    /// Time between two evaluations.
+    /// The time between two evaluations; `None` is the default step.
     pub step: Option<Length>,
-    /// How much earlier.
+    /// How far it looks back from the evaluation time.
     pub offset: Offset,
-    /// At which time, instead of the step's.
+    /// The evaluation time, if it is not that of the step.
     pub at: Option<At>,
-    /// Byte after it.
+    /// The byte offset of its end in the query's text, exclusive.
     pub end: u32,
 }
 
 /// An expression in parentheses.
 #[derive(Clone, Debug)]
 pub struct Paren {
-    /// What is in them.
+    /// The expression in them.
     pub inner: Nested<Operand>,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
-/// A sign before an expression.
+/// A unary plus or minus and its operand.
 #[derive(Clone, Debug)]
 pub struct Unary {
     /// Whether it is a minus.
     pub negate: bool,
-    /// What follows.
+    /// The operand.
     pub inner: Nested<Operand>,
-    /// First byte.
+    /// The byte offset of the sign in the query's text.
     pub start: u32,
 }
 
-/// How series of both sides find each other.
+/// How many series of each side a match may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cardinality {
-    /// One of each.
+    /// One series of each side.
     OneToOne,
-    /// Several of the left side.
+    /// Several series of the left side match one of the right side.
     ManyToOne,
-    /// Several of the right side.
+    /// Several series of the right side match one of the left side.
     OneToMany,
-    /// Sets.
+    /// Any number on both sides, for the set operators.
     ManyToMany,
 }
 
 impl Cardinality {
-    /// The name in syntax trees.
+    /// The name in the JSON form of syntax trees.
     pub fn name(self) -> &'static str {
         match self {
             Self::OneToOne => "one-to-one",
@@ -253,67 +253,67 @@ impl Cardinality {
     }
 }
 
-/// The labels by which series of both sides find each other.
+/// How the series of both sides of an operator are matched.
 #[derive(Clone, Debug)]
 pub struct Matching {
-    /// How many.
+    /// How many series of each side a match may have.
     pub cardinality: Cardinality,
-    /// The labels.
+    /// The labels of `on` or `ignoring`.
     pub labels: Vec<String>,
-    /// Whether these labels count, rather than all others.
+    /// Whether series match on these labels (`on`), not on all others (`ignoring`).
     pub on: bool,
-    /// Labels that the many take from the one.
+    /// The labels of `group_left` or `group_right`: copied from the "one" side to the result.
     pub include: Vec<String>,
-    /// What stands for a missing left and right side.
+    /// The values of `fill` for a missing series: on the left side, on the right side.
     pub fill: [Option<f64>; 2],
 }
 
-/// Expressions with operators between them, which are done from left to right. A row of operators is one node
-/// however long it is, so nobody who walks over a tree goes deeper for a longer row.
+/// Binary operators and their operands, applied from left to right. A chain of operators is one node of
+/// any length, so that code that walks the tree does not recurse deeper for a longer chain.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// At least two.
+    /// The operands: at least two.
     pub operands: Nested<Operands>,
-    /// What stands before each of them but the first.
+    /// The operators: one before each operand except the first.
     pub links: Vec<Link>,
 }
 
-/// An operator between what stands on its left and an operand.
+/// A binary operator with its modifiers.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The operator.
     pub op: Kind,
-    /// How both sides match, when both are vectors.
+    /// How both sides match, if both are vectors.
     pub matching: Matching,
-    /// Whether a comparison answers 0 or 1.
+    /// Whether a comparison yields 0 or 1 (`bool`) and does not filter.
     pub returns_bool: bool,
 }
 
-/// A link with its sides.
+/// A link with both of its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Linked<'a> {
     /// The link.
     pub link: &'a Link,
-    /// What everything on the left of it answers.
+    /// The type of the result of everything left of it.
     pub left: Type,
-    /// Where that stands.
+    /// The place of everything left of it.
     pub left_span: Span,
-    /// The operand on the right.
+    /// The right operand.
     pub right: &'a Expr,
 }
 
 impl Linked<'_> {
-    /// Whether both sides have series, which have to find each other.
+    /// Whether both sides are vectors, whose series have to be matched.
     pub fn matches_series(&self) -> bool {
         self.left == Type::Vector && self.right.value_type() == Type::Vector
     }
 
-    /// Where both sides stand.
+    /// The place of both sides.
     pub fn span(&self) -> Span {
         self.left_span.to(self.right.span())
     }
 
-    /// What it answers.
+    /// The type of the result.
     pub fn value_type(&self) -> Type {
         match (self.left, self.right.value_type()) {
             (Type::Scalar, Type::Scalar) => Type::Scalar,
@@ -328,7 +328,7 @@ impl Chain {
         &self.operands.0[0]
     }
 
-    /// The links, from left to right.
+    /// The links with their operands, from left to right.
     pub fn linked(&self) -> impl Iterator<Item = Linked<'_>> {
         let (mut left, mut left_span) = (self.first().value_type(), self.first().span());
         self.links.iter().zip(&self.operands.0[1..]).map(move |(link, right)| {
@@ -339,79 +339,79 @@ impl Chain {
     }
 }
 
-/// A function with its arguments.
+/// A function call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which.
+    /// The function.
     pub function: &'static Function,
-    /// With what.
+    /// The arguments.
     pub args: Nested<Operands>,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
 /// An aggregation.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// Which.
+    /// The aggregation operator.
     pub op: Kind,
-    /// The parameter, if there is one, and the vector.
+    /// The parameter, if there is one, then the vector.
     pub args: Nested<Operands>,
     /// The labels of `by` or `without`.
     pub grouping: Vec<String>,
-    /// Whether it is `without`.
+    /// Whether the labels are those of `without`.
     pub without: bool,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
 impl Aggregate {
-    /// The vector.
+    /// The aggregated vector.
     pub fn inner(&self) -> &Expr {
         &self.args.0[self.args.0.len() - 1]
     }
 
-    /// The parameter.
+    /// The parameter, if there is one.
     pub fn param(&self) -> Option<&Expr> {
         if self.args.0.len() > 1 { self.args.0.first() } else { None }
     }
 }
 
-/// A length of time that has to be computed.
+/// A duration that has to be computed.
 #[derive(Clone, Debug)]
 pub struct DurationExpr {
     /// The operator or function.
     pub op: Kind,
-    /// Its operands: none, one (a sign), or two.
+    /// The operands: none, one (unary sign), or two.
     pub args: Nested<Durations>,
     /// Whether it stands in parentheses.
     pub wrapped: bool,
-    /// Where.
+    /// Its place in the query.
     pub span: Span,
 }
 
 impl DurationExpr {
-    /// Whether it is a function with its parentheses.
+    /// Whether it is written as a function call.
     pub fn is_call(&self) -> bool {
         matches!(self.op, Kind::Step | Kind::Range | Kind::MaxOf | Kind::MinOf)
     }
 }
 
-/// Operands of a length of time.
+/// The operands of a computed duration.
 #[derive(Clone, Debug)]
 pub struct Durations(pub Vec<DurationPart>);
 
-/// An operand of a length of time.
+/// An operand of a computed duration.
 #[derive(Clone, Debug)]
 pub enum DurationPart {
     /// A number of seconds.
     Number(Number),
-    /// What has to be computed.
+    /// An expression that has to be computed.
     Expr(Box<DurationExpr>),
 }
 
 impl DurationPart {
-    /// Where it stands.
+    /// Its place in the query.
     pub fn span(&self) -> Span {
         match self {
             Self::Number(number) => number.span,
@@ -443,7 +443,7 @@ impl Expr {
         }
     }
 
-    /// What it answers.
+    /// The type of its value.
     pub fn value_type(&self) -> Type {
         match self {
             Self::Number(_) => Type::Scalar,
@@ -460,7 +460,7 @@ impl Expr {
         }
     }
 
-    /// Where it stands.
+    /// Its place in the query.
     pub fn span(&self) -> Span {
         match self {
             Self::Number(number) => number.span,
@@ -479,7 +479,7 @@ impl Expr {
         }
     }
 
-    /// The expressions directly in it.
+    /// The direct subexpressions.
     pub fn children(&self) -> &[Expr] {
         match self {
             Self::Number(_) | Self::String(_) | Self::Selector(_) | Self::Matrix(_) => &[],
@@ -501,7 +501,7 @@ impl Expr {
         expr
     }
 
-    /// The selectors in it.
+    /// All selectors in it.
     pub fn selectors(&self) -> Vec<&Selector> {
         let (mut found, mut open) = (Vec::new(), vec![self]);
         while let Some(expr) = open.pop() {
@@ -514,8 +514,8 @@ impl Expr {
         found
     }
 
-    /// Puts a time into every selector and subquery that names none, but not into what a subquery has in it.
-    /// Fails when the tree would be too large, which it was not.
+    /// Sets the evaluation time of every selector and subquery that names no fixed time. The content of a
+    /// subquery stays as it is. Never fails in practice: the tree does not grow.
     pub fn pin(&mut self, at: At) -> Result<(), TooNested> {
         let set = |slot: &mut Option<At>| {
             if !matches!(slot, Some(At::Time(_))) {

@@ -1,4 +1,4 @@
-//! Types: what may stand where. Error texts are Prometheus's.
+//! Type checks: which expressions may stand where. Error texts are Prometheus's.
 
 use foldhash::HashSet;
 
@@ -16,12 +16,12 @@ pub fn check(text: &str, expr: &Expr) -> Result<(), ParseError> {
     Checker { text }.visit(expr).map_err(|error| *error)
 }
 
-/// Whether an operator compares.
+/// Whether the operator is a comparison.
 pub fn is_comparison(op: Kind) -> bool {
     matches!(op, Kind::Eqlc | Kind::Neq | Kind::Lte | Kind::Lss | Kind::Gte | Kind::Gtr)
 }
 
-/// Whether an operator works on sets of series.
+/// Whether the operator is a set operator.
 pub fn is_set(op: Kind) -> bool {
     matches!(op, Kind::And | Kind::Or | Kind::Unless)
 }
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The operator and its modifiers between two sides.
+    /// The place of the operator and its modifiers, between two sides.
     fn between(&self, left: Span, right: Span) -> Span {
         let (start, end) = (left.end as usize, right.start as usize);
         let gap = self.text.get(start..end).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One series over the steps of a query.
+//! A series as a column: a slot for each step of a query.
 
 use std::sync::Arc;
 
@@ -9,44 +9,44 @@ use sandur_model::FloatHistogram;
 use crate::labels::LabelsId;
 use sandur_query::BATCH_SERIES;
 
-/// Values of a batch that is handed on.
+/// Values in a batch: 128 Ki floats are 1 MiB.
 const BATCH_VALUES: usize = 128 << 10;
-/// Values that are worked on between two looks at whether the job goes on.
+/// Values that are processed between two checks whether the job may continue.
 pub const PIECE_VALUES: usize = 16 << 10;
 
-/// The steps at which something is evaluated.
+/// The evenly spaced steps at which an expression is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// The first, in milliseconds.
+    /// The time of the first step, in milliseconds.
     pub start: i64,
-    /// Time between two; at least 1.
+    /// The time between two steps, in milliseconds; at least 1.
     pub interval: i64,
-    /// How many.
+    /// The number of steps.
     pub steps: usize,
 }
 
 impl Grid {
-    /// The time of a step.
+    /// The time of a step, in milliseconds.
     pub fn time(&self, step: usize) -> i64 {
         self.start + self.interval * step as i64
     }
 
-    /// The time of the last step.
+    /// The time of the last step, in milliseconds.
     pub fn last(&self) -> i64 {
         self.time(self.steps.max(1) - 1)
     }
 
-    /// Most series of a batch over these steps: so many that their values take about a megabyte.
+    /// The most series of a batch over these steps: their values take about a megabyte.
     pub fn batch_series(&self) -> usize {
         (BATCH_VALUES / self.steps.max(1)).clamp(1, BATCH_SERIES)
     }
 
-    /// Bytes of such a batch, the places of histograms included, but not what they hold.
+    /// The bytes of such a batch, including slots for histograms, without the histograms themselves.
     pub fn batch_bytes(&self) -> u64 {
         self.batch_series() as u64 * (Column::bytes(self.steps) + self.steps as u64 * 8)
     }
 
-    /// The first step alone.
+    /// A grid of the first step alone.
     pub fn first_only(&self) -> Self {
         Self { steps: 1, ..*self }
     }
@@ -62,7 +62,7 @@ pub enum Sample {
 }
 
 impl Sample {
-    /// Work that it makes to look at it whole.
+    /// The work of reading it completely, in units of `spend`.
     pub fn work(&self) -> usize {
         match self {
             Self::Float(_) => 1,
@@ -71,7 +71,7 @@ impl Sample {
     }
 }
 
-/// A few floats of a series, by rising step; often it is one.
+/// A few floats of a series, in the order of steps; often there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     first: Option<(u32, f64)>,
@@ -79,32 +79,32 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// Bytes of a sample, with room for growth.
+    /// The bytes of a sample, with room for growth.
     pub const SAMPLE_BYTES: u64 = 32;
 
-    /// So many are few.
+    /// The most samples for which this form is used, for a series over a number of steps.
     pub fn most(steps: usize) -> usize {
         4 + steps / 8
     }
 
-    /// The samples of a series, when they are few.
+    /// The samples of a series, if they are few and all of them are floats.
     pub fn of(column: &Column) -> Option<Self> {
         let is_few = column.histograms.is_none() && column.count() <= Self::most(column.values.len());
         let mut samples = column.steps().map(|step| (step as u32, column.values[step]));
         is_few.then(|| Self { first: samples.next(), rest: samples.collect() })
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.rest.len()
     }
 
-    /// The steps and their samples.
+    /// The samples with their steps.
     pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> {
         self.first.iter().chain(&self.rest).map(|(step, value)| (*step as usize, *value))
     }
 
-    /// Changes the sample of a step; tells whether it is a new one.
+    /// Changes or inserts the sample of a step; returns whether it is new.
     pub fn change(&mut self, step: usize, f: impl FnOnce(Option<f64>) -> f64) -> bool {
         let step = step as u32;
         match &mut self.first {
@@ -135,7 +135,7 @@ impl Sparse {
         }
     }
 
-    /// A series with these samples.
+    /// A column with these samples.
     pub fn column(&self, labels: LabelsId, drop_name: bool, steps: usize) -> Column {
         let mut column = Column::empty(labels, drop_name, steps);
         self.iter().for_each(|(step, value)| column.put(step, value));
@@ -143,29 +143,30 @@ impl Sparse {
     }
 }
 
-/// One series over the steps. Where `present` has no bit there is no sample, and the value is of no use.
+/// One series over the steps. A step whose bit in `present` is not set has no sample; its value is
+/// meaningless.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
-    /// Its labels.
+    /// The labels.
     pub labels: LabelsId,
-    /// Whether the metric's name goes at the end of the query.
+    /// Whether the metric's name is dropped at the end of the query.
     pub drop_name: bool,
     /// A bit for each step with a sample.
     pub present: Vec<u64>,
-    /// Floats; of steps with a histogram, nothing.
+    /// The floats; meaningless at steps with a histogram.
     pub values: Vec<f64>,
-    /// Histograms of steps; `None` when there is none.
+    /// The histograms of steps; `None` if there are none.
     pub histograms: Option<Vec<Option<Arc<FloatHistogram>>>>,
 }
 
 impl Column {
-    /// No sample at any step.
+    /// A series without samples.
     pub fn empty(labels: LabelsId, drop_name: bool, steps: usize) -> Self {
         let present = vec![0; steps.div_ceil(64)];
         Self { labels, drop_name, present, values: vec![0.0; steps], histograms: None }
     }
 
-    /// These values at all steps.
+    /// A series with a float at every step.
     pub fn full(labels: LabelsId, values: Vec<f64>) -> Self {
         let steps = values.len();
         let mut present = vec![u64::MAX; steps.div_ceil(64)];
@@ -175,13 +176,13 @@ impl Column {
         Self { labels, drop_name: false, present, values, histograms: None }
     }
 
-    /// Bytes of a series of floats over so many steps.
+    /// The bytes of a series of floats over a number of steps.
     pub fn bytes(steps: usize) -> u64 {
         (size_of::<Self>() + steps * 8 + steps.div_ceil(64) * 8) as u64
     }
 
-    /// Changes the values of all steps, those without a sample too, at a cost for each. The job may end
-    /// between pieces of them.
+    /// Changes the values of all steps, including steps without a sample. `cost` is the work for each
+    /// value; the job may be cancelled between pieces.
     pub fn change_values(&mut self, cost: usize, f: impl Fn(f64) -> f64) -> Result<(), Stopped> {
         for piece in self.values.chunks_mut(PIECE_VALUES) {
             spend(piece.len() * cost)?;
@@ -190,29 +191,29 @@ impl Column {
         Ok(())
     }
 
-    /// Whether there is a sample.
+    /// Whether the step has a sample.
     #[inline]
     pub fn has(&self, step: usize) -> bool {
         self.present[step / 64] >> (step % 64) & 1 == 1
     }
 
-    /// Whether there is a sample at any step.
+    /// Whether any step has a sample.
     pub fn has_any(&self) -> bool {
         self.present.iter().any(|bits| *bits != 0)
     }
 
-    /// How many samples there are.
+    /// The number of samples.
     pub fn count(&self) -> usize {
         self.present.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
-    /// Notes that there is a sample.
+    /// Records that the step has a sample.
     #[inline]
     pub fn mark(&mut self, step: usize) {
         self.present[step / 64] |= 1 << (step % 64);
     }
 
-    /// Takes the sample away.
+    /// Removes the sample of the step.
     #[inline]
     pub fn unmark(&mut self, step: usize) {
         self.present[step / 64] &= !(1 << (step % 64));
@@ -255,21 +256,21 @@ impl Column {
         })
     }
 
-    /// Puts a float.
+    /// Sets a float.
     #[inline]
     pub fn put(&mut self, step: usize, value: f64) {
         self.values[step] = value;
         self.mark(step);
     }
 
-    /// Puts a histogram.
+    /// Sets a histogram.
     pub fn put_histogram(&mut self, step: usize, histogram: Arc<FloatHistogram>) {
         let steps = self.values.len();
         self.histograms.get_or_insert_with(|| vec![None; steps])[step] = Some(histogram);
         self.mark(step);
     }
 
-    /// Puts a sample.
+    /// Sets a sample.
     pub fn put_sample(&mut self, step: usize, sample: Sample) {
         match sample {
             Sample::Float(value) => self.put(step, value),
@@ -277,13 +278,13 @@ impl Column {
         }
     }
 
-    /// Bytes that it takes.
+    /// The bytes that it takes.
     pub fn memory_bytes(&self) -> u64 {
         let slots = self.histograms.as_ref().map_or(0, |all| all.len() as u64 * 8);
         Self::bytes(self.values.len()) + slots + self.histogram_bytes()
     }
 
-    /// Bytes that its histograms take.
+    /// The bytes that its histograms take.
     pub fn histogram_bytes(&self) -> u64 {
         self.histograms.iter().flatten().flatten().map(|histogram| histogram.memory_bytes()).sum()
     }

@@ -1,7 +1,8 @@
-//! A query from its text to its answer: the asynchronous shell around the operators.
+//! Runs a query from its text to its answer: the asynchronous shell around the operators.
 //!
-//! Operators compute over what is there. When they need more of a selector, the shell waits for it, hands it
-//! over, and lets them go on, on the CPU pool, while it fetches what comes after that ([`crate::sets`]).
+//! Operators compute over the series that have arrived. If they need more of a selector, the shell waits
+//! for its next batch and hands it over. Operators then continue on the CPU pool while the shell fetches
+//! the batch after that ([`crate::sets`]).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::plan::{Plan, Times, plan};
 use crate::run::{LeafId, Options, Run};
 use crate::sets::Sets;
 
-/// What is asked.
+/// A query with its times and options.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The query.
+    /// The text of the query.
     pub query: String,
-    /// When.
+    /// The steps.
     pub times: Times,
-    /// How it is evaluated.
+    /// The options of the evaluation.
     pub options: Options,
 }
 
@@ -45,20 +46,20 @@ pub enum Point {
 /// A series of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its labels.
+    /// The labels.
     pub labels: Labels,
-    /// Times and numbers.
+    /// Timestamps in milliseconds, with floats.
     pub floats: Vec<(i64, f64)>,
-    /// Times and histograms.
+    /// Timestamps in milliseconds, with histograms.
     pub histograms: Vec<(i64, Arc<FloatHistogram>)>,
 }
 
-/// What a query answers.
+/// The value of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A number.
     Scalar(f64),
-    /// A text.
+    /// A string.
     String(String),
     /// Series at an instant.
     Vector(Vec<(Labels, Point)>),
@@ -66,22 +67,22 @@ pub enum Value {
     Matrix(Vec<Series>),
 }
 
-/// An answer with what people should know about it.
+/// An answer with its warnings and statistics.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What was answered.
+    /// The value.
     pub value: Value,
     /// Warnings, with their places in the query.
     pub warnings: Vec<String>,
     /// Infos, with their places in the query.
     pub infos: Vec<String>,
-    /// Samples that were looked at.
+    /// The number of samples that were read.
     pub samples: u64,
-    /// Memory that the answer takes in the query's budget, until the last copy is dropped.
+    /// The reservation for the answer in the query's budget, held until the last copy is dropped.
     pub memory: Arc<Held>,
 }
 
-/// Answers a query.
+/// Parses and answers a query.
 pub async fn query(
     source: &dyn SampleSource,
     context: &QueryContext,
@@ -92,7 +93,7 @@ pub async fn query(
     query_parsed(source, context, request, &expr).await
 }
 
-/// Answers a query that was read already.
+/// Answers a query that is already parsed.
 pub async fn query_parsed(
     source: &dyn SampleSource,
     context: &QueryContext,
@@ -112,7 +113,7 @@ pub async fn query_parsed(
     let mut state = context.compute_sized(is_little, planned).await?;
     let mut sets = Sets::new(source, context);
     let text: Arc<str> = request.query.as_str().into();
-    // The only selector is what is needed first.
+    // If there is only one selector, operators need it first.
     let mut needed = match state.run.leaves.len() {
         1 => sets.fetch(&mut state.run, LeafId(0)).await?,
         _ => None,
@@ -127,7 +128,7 @@ pub async fn query_parsed(
             QueryStats::add_time(&counted.stats().execution_ns, took);
             Ok((state, outcome?))
         });
-        // What comes next is fetched meanwhile.
+        // The next batch is fetched while operators compute.
         let (computed, ahead) = match needed.and_then(|leaf| Some((leaf, sets.get(leaf)?))) {
             Some((leaf, set)) => {
                 let (computed, came) = futures_util::future::join(compute, set.next()).await;
@@ -152,12 +153,13 @@ pub async fn query_parsed(
     }
 }
 
-/// A query with so little text is planned in no time at all.
+/// Queries of at most this length in bytes are planned in place, without the CPU pool.
 const SHORT_TEXT: usize = 256;
-/// The function whose regular expression is compiled with the plan, which may take long for a short text.
+/// The function whose regular expression is compiled by the planner, which may take long even for a short
+/// text.
 const REGEX_FUNCTION: &str = "label_replace";
 
-/// What came of computing until something is needed.
+/// The outcome of computing until a batch is needed.
 enum Outcome {
     Need(LeafId),
     Done(Answer),
@@ -199,7 +201,7 @@ impl State {
         Ok(Outcome::Done(Answer { value, warnings, infos, samples, memory }))
     }
 
-    /// Makes the answer of the series.
+    /// Makes the answer from the gathered series.
     fn series(&mut self, memory: &mut Held) -> Result<Value, Error> {
         let grid = self.times.grid();
         let found = self.found.take();
@@ -219,7 +221,7 @@ impl State {
         let mut bytes = 0;
         for series in &found {
             spend(64)?;
-            // The answer has a time beside each sample.
+            // The answer has a timestamp with each sample.
             bytes +=
                 answer_bytes(pool, series.labels) + series.count() as u64 * 16 + series.histogram_bytes();
         }
@@ -232,7 +234,8 @@ impl State {
             }
             return Ok(Value::Vector(vector));
         }
-        // Numbers are sorted, which are smaller than series, and most by the begin of their first value.
+        // Sorts small keys, not series. A key holds the first bytes of the first label's value, which
+        // decide most comparisons.
         memory.at_least(bytes + found.len() as u64 * 40)?;
         let key = |(n, series): (usize, &Found)| (pool.sort_key(series.labels), series.labels, n);
         let order: Vec<_> = found.iter().enumerate().map(key).collect();
@@ -273,7 +276,7 @@ impl State {
                 Series { labels: pool.labels(labels), floats: Vec::new(), histograms: Vec::new() };
             series.add(samples)?;
             let mut is_joined = false;
-            // They were told apart by the name that went.
+            // Before their names were dropped, these were different series.
             while let Some(same) = windows.next_if(|next| next.labels == labels) {
                 series.add(same.samples)?;
                 is_joined = true;
@@ -296,7 +299,7 @@ impl Series {
         Ok(())
     }
 
-    /// Sorts the samples of several series by time; fails when two have the same.
+    /// Sorts the samples of joined series by time; fails if two have the same time.
     fn sort(&mut self) -> Result<(), Error> {
         spend((self.floats.len() + self.histograms.len()) * 2)?;
         self.floats.sort_by_key(|(time, _)| *time);
@@ -308,7 +311,7 @@ impl Series {
     }
 }
 
-/// Whether a float and a histogram have the same time; both are sorted.
+/// Whether a float and a histogram have the same time; both lists are sorted.
 fn have_common_time(floats: &[(i64, f64)], histograms: &[(i64, Arc<FloatHistogram>)]) -> bool {
     let mut rest = floats.iter().map(|(time, _)| *time).peekable();
     histograms.iter().any(|(time, _)| {
@@ -317,13 +320,13 @@ fn have_common_time(floats: &[(i64, f64)], histograms: &[(i64, Arc<FloatHistogra
     })
 }
 
-/// Work of writing the labels of a series of an answer.
+/// The work of writing the labels of a series of an answer.
 const LABELS_WORK: usize = 512;
 
-/// Bytes that a series of an answer takes beside its samples.
+/// The bytes of a series of an answer, without its samples.
 fn answer_bytes(pool: &LabelPool, labels: LabelsId) -> u64 {
     (size_of::<Series>() + pool.set(labels).len() * LABEL_BYTES + pool.text_bytes(labels)) as u64
 }
 
-/// Bytes of a label beside its texts.
+/// The bytes of a label, without its texts.
 const LABEL_BYTES: usize = 48;

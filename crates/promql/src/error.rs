@@ -1,16 +1,16 @@
-//! A query that cannot be read.
+//! The error of a query that cannot be parsed.
 
 use crate::span::{Place, Span};
 
-/// What is wrong with the text of a query, in Prometheus's words.
+/// A syntax or type error of a query, in Prometheus's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: parse error: {what}")]
 pub struct ParseError {
-    /// Where.
+    /// The line and column of the error.
     pub place: Place,
-    /// The bytes that are meant.
+    /// The bytes of the query that are wrong.
     pub span: Span,
-    /// What is wrong.
+    /// The message.
     pub what: String,
 }
 

@@ -1,5 +1,5 @@
-//! Every way in which a query can be made long or deep, taken from the tables of the language: what tests and
-//! fuzzers grow, so that a new operator or function is tried without a new test.
+//! Every construct by which a query can grow long or deep, derived from the tables of the language. Tests
+//! and fuzzers grow these, so that a new operator or function is covered without a new test.
 
 use crate::ast::Type;
 use crate::check::{is_comparison, is_set};
@@ -7,9 +7,9 @@ use crate::functions::FUNCTIONS;
 use crate::parser::binding;
 use crate::token::{Class, Kind};
 
-/// A query with a piece that can be repeated.
+/// A query with a part that can be repeated.
 pub struct Form {
-    /// What is repeated.
+    /// The name of the construct.
     pub name: String,
     parts: [String; 5],
 }
@@ -19,19 +19,19 @@ impl Form {
         Self { name: name.into(), parts: parts.map(str::to_owned) }
     }
 
-    /// The query with its piece repeated so often.
+    /// The query with its part repeated `count` times.
     pub fn query(&self, count: usize) -> String {
         let [head, piece, middle, closing, tail] = &self.parts;
         [head.as_str(), &piece.repeat(count), middle, &closing.repeat(count), tail].concat()
     }
 
-    /// The texts that it is made of, in their order.
+    /// The query's text in five parts, in order.
     pub fn texts(&self) -> [&str; 5] {
         [0, 1, 2, 3, 4].map(|n| self.parts[n].as_str())
     }
 }
 
-/// Every form.
+/// All forms.
 pub fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
     for op in Kind::ALL.iter().copied().filter(|op| binding(*op).is_some()) {

@@ -1,10 +1,10 @@
-//! The series of an answer while they come: without the names that go, each label set once.
+//! Gathers the series of an answer, drops metric names, and joins series with equal labels.
 //!
-//! A series that has samples at few steps only is kept as a list of these: an answer may have a series for
-//! each value of each step.
+//! A series with samples at only a few steps is kept as a list of these: an answer may have one series
+//! for each value at each step.
 //!
-//! Series that differ only in a dropped name are joined into one. The query is refused where two of them have
-//! a sample at one step, of whatever kind.
+//! Series that differ only in a dropped name become one. The query fails if two of them have a sample at
+//! the same step, of any kind.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ enum Samples {
 
 /// A series of the answer.
 pub struct Found {
-    /// Its labels.
+    /// The labels.
     pub labels: LabelsId,
     samples: Samples,
 }
 
-/// Bytes of a series beside its samples: itself, its place, room of growing lists.
+/// The bytes of a series without its samples: the series, its place, and room for growing lists.
 const SERIES_BYTES: u64 = 2 * (size_of::<Found>() as u64 + 24);
 
-/// The series that came.
+/// The series gathered so far.
 #[derive(Default)]
 pub struct FoundSeries {
     series: Vec<Found>,
@@ -42,8 +42,8 @@ pub struct FoundSeries {
 }
 
 impl FoundSeries {
-    /// Gathers the series of an operator over so many steps; what is needed first, or `None` when all are
-    /// there.
+    /// Gathers all series of an operator over a number of steps. Returns the selector whose next batch is
+    /// needed first, or `None` at the end.
     pub fn gather(
         &mut self,
         from: &mut AnyOperator,
@@ -89,7 +89,7 @@ impl FoundSeries {
         self.series[place].join(&column, run)
     }
 
-    /// The series, in the order in which they came.
+    /// Takes the series out, in the order of arrival.
     pub fn take(&mut self) -> Vec<Found> {
         self.places = ByLabels::default();
         std::mem::take(&mut self.series)
@@ -106,7 +106,7 @@ impl Samples {
 }
 
 impl Found {
-    /// Adds the samples of a series that has the same labels.
+    /// Adds the samples of a series with the same labels.
     fn join(&mut self, column: &Column, run: &mut Run) -> Result<(), Error> {
         spend(column.values.len())?;
         let mut kept = match std::mem::replace(&mut self.samples, Samples::Few(Sparse::default())) {
@@ -124,7 +124,7 @@ impl Found {
         Ok(())
     }
 
-    /// How many samples it has.
+    /// The number of samples.
     pub fn count(&self) -> usize {
         match &self.samples {
             Samples::Few(few) => few.len(),
@@ -132,7 +132,7 @@ impl Found {
         }
     }
 
-    /// Bytes that its histograms take.
+    /// The bytes that its histograms take.
     pub fn histogram_bytes(&self) -> u64 {
         match &self.samples {
             Samples::Few(_) => 0,
@@ -140,7 +140,7 @@ impl Found {
         }
     }
 
-    /// The series as it is answered, with its labels.
+    /// Converts it to a series of the answer.
     pub fn answered(self, labels: Labels, grid: &Grid) -> Series {
         let mut series = Series { labels, floats: Vec::new(), histograms: Vec::new() };
         let column = match self.samples {

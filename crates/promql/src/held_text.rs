@@ -1,9 +1,9 @@
-//! Text whose memory is reserved while it is written.
+//! A string whose memory is reserved while it is written.
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
 
-/// What was written, and its memory.
+/// The text with its reservation.
 #[derive(Default)]
 pub struct HeldText {
     text: String,
@@ -11,21 +11,21 @@ pub struct HeldText {
 }
 
 impl HeldText {
-    /// Writes on; fails, and ends the job, when there is no memory or no time for it.
+    /// Appends text; fails, and ends the job, if there is no memory or time for it.
     pub fn push(&mut self, text: &str) -> Result<(), Stopped> {
         spend(text.len())?;
-        // What grows is copied into twice the room.
+        // Growth copies the text into a buffer of twice its length; both exist at once.
         self.memory.at_least((self.text.len() + text.len()) as u64 * 3)?;
         self.text.push_str(text);
         Ok(())
     }
 
-    /// What was written.
+    /// The text so far.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// What was written, from now on the caller's.
+    /// Turns it into a plain string, which the caller accounts for.
     pub fn into_text(self) -> String {
         self.text
     }

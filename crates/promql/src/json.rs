@@ -1,7 +1,7 @@
-//! Syntax trees as JSON, as `/api/v1/parse_query` answers them.
+//! Syntax trees as JSON, in the form of `/api/v1/parse_query`.
 //!
-//! Prometheus's tree has a level for each operator of a row. It is written as text, operator by operator, so
-//! that nobody goes as deep as a row is long. The memory is reserved while it is written.
+//! Prometheus's tree has one level for each operator of a chain. The text is written operator by
+//! operator, without recursion along the chain. Memory is reserved while it is written.
 
 use sandur_base::Stopped;
 use sandur_model::Matcher;
@@ -11,14 +11,14 @@ use crate::ast::{At, Chain, DurationExpr, DurationPart, Expr, Extension, Length,
 use crate::held_text::HeldText;
 use crate::text::{MS_NS, plain_number};
 
-/// The tree as JSON.
+/// Converts the tree to JSON.
 pub fn to_json(expr: &Expr) -> Result<String, Stopped> {
     let mut page = Page::default();
     page.tree(expr)?;
     Ok(page.0.into_text())
 }
 
-/// What is written.
+/// The text written so far.
 #[derive(Default)]
 struct Page(HeldText);
 
@@ -93,7 +93,7 @@ impl Page {
         self.0.push("}")
     }
 
-    /// An object with these fields, which is not closed.
+    /// Writes an object with these fields and leaves it open.
     fn begin(&mut self, fields: &Value) -> Result<(), Stopped> {
         let text = fields.to_string();
         self.0.push(text.strip_suffix('}').unwrap_or(&text))

@@ -1,7 +1,8 @@
 //! Label sets of a query as small numbers.
 //!
-//! Each text and each label set is kept once, so that equality is that of numbers and no string is looked at
-//! in a loop over samples. Memory grows with what is different, and is reserved.
+//! Each distinct text and label set is stored once and has a number. Equality is that of numbers, and
+//! loops over samples never read a string. Memory grows with the number of distinct entries, and is
+//! reserved.
 
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
@@ -18,11 +19,11 @@ use xxhash_rust::xxh64::xxh64;
 use crate::text::{is_plain_label, quote};
 use sandur_query::{Dictionary, LabelIds};
 
-/// A text.
+/// The number of a text in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Text(u32);
 
-/// Some texts, or all but some.
+/// A set of texts, or the complement of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextSet {
     texts: Vec<Text>,
@@ -30,10 +31,10 @@ pub struct TextSet {
 }
 
 impl TextSet {
-    /// Up to so many are looked through.
+    /// Sets of up to 16 texts are searched linearly.
     const FEW: usize = 16;
 
-    /// Whether the text is among them.
+    /// Whether the text is in the set.
     #[inline]
     pub fn contains(&self, text: Text) -> bool {
         let is_listed = match self.texts.len() <= Self::FEW {
@@ -43,12 +44,12 @@ impl TextSet {
         is_listed != self.is_except
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty() && !self.is_except
     }
 
-    /// All but these.
+    /// The complement.
     pub fn except(self) -> Self {
         Self { is_except: !self.is_except, ..self }
     }
@@ -63,15 +64,15 @@ impl FromIterator<Text> for TextSet {
     }
 }
 
-/// A label set.
+/// The number of a label set in a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelsId(pub u32);
 
-/// Texts that every pool has, at fixed places.
+/// Texts that every pool holds, at fixed numbers.
 const FIXED: [&str; 5] = ["", "__name__", "__type__", "__unit__", "le"];
 
 impl Text {
-    /// No text.
+    /// The empty text.
     pub const EMPTY: Self = Self(0);
     /// `__name__`
     pub const NAME: Self = Self(1);
@@ -88,7 +89,7 @@ impl LabelsId {
     pub const EMPTY: Self = Self(0);
 }
 
-/// Texts of the dictionary of a batch whose numbers are known.
+/// The pool's numbers of texts in the dictionary of the current batch.
 #[derive(Default)]
 pub struct KnownTexts {
     texts: HashMap<u32, Text>,
@@ -97,13 +98,13 @@ pub struct KnownTexts {
 }
 
 impl KnownTexts {
-    /// Another batch begins, with a dictionary of its own.
+    /// Forgets all texts: the next batch has its own dictionary.
     pub fn forget(&mut self) {
         self.texts.clear();
     }
 }
 
-/// Numbers that texts and label sets of one pool have in another.
+/// Maps the texts and label sets of one pool to their numbers in another.
 pub struct Adopted {
     texts: Vec<Option<Text>>,
     sets: Vec<Option<LabelsId>>,
@@ -111,7 +112,7 @@ pub struct Adopted {
 }
 
 impl Adopted {
-    /// Of a pool, of which nothing is known in the other yet.
+    /// An empty map for the entries of a pool.
     pub fn of(pool: &LabelPool) -> Result<Self, Stopped> {
         let (texts, sets, mut held) = (pool.text_ends.len(), pool.set_ends.len(), Held::default());
         held.at_least((texts + sets) as u64 * 8)?;
@@ -119,10 +120,10 @@ impl Adopted {
     }
 }
 
-/// Bytes that an entry takes beside its text or labels: its end, its place in the table, room for growth.
+/// The bytes of an entry without its text or labels: its end, its place in the table, room for growth.
 const ENTRY_BYTES: usize = 40;
 
-/// A number for each of some label sets.
+/// A map from label sets to numbers.
 #[derive(Default)]
 pub struct ByLabels(Vec<u32>);
 
@@ -136,13 +137,13 @@ impl ByLabels {
         number.map(|number| *number as usize)
     }
 
-    /// Bytes by which the list grows when a label set gets a number; a list that grows has room for twice as
-    /// many.
+    /// The bytes by which the map grows when a label set gets a number. A growing list allocates room for
+    /// twice as many.
     pub fn growth(&self, labels: LabelsId) -> u64 {
         (labels.0 as u64 + 1).saturating_sub(self.0.len() as u64) * 8
     }
 
-    /// Gives a label set a number, once the growth is reserved.
+    /// Assigns a number to a label set; the caller has reserved the growth.
     pub fn put(&mut self, labels: LabelsId, number: usize) {
         let place = labels.0 as usize;
         if place >= self.0.len() {
@@ -152,7 +153,7 @@ impl ByLabels {
     }
 }
 
-/// Texts and label sets of a query, each behind the one before.
+/// The texts and label sets of a query, each list stored back to back.
 pub struct LabelPool {
     texts: String,
     text_ends: Vec<usize>,
@@ -161,7 +162,7 @@ pub struct LabelPool {
     set_ends: Vec<usize>,
     set_ids: HashTable<u32>,
     hasher: RandomState,
-    /// A label set that is being made.
+    /// A buffer for the label set that is being built.
     made: Vec<(Text, Text)>,
     bytes: u64,
     held: Held,
@@ -189,19 +190,19 @@ impl Default for LabelPool {
     }
 }
 
-/// The range of an entry in what ends at these places.
+/// The range of an entry in a list that is stored back to back, with these ends.
 fn range_of(ends: &[usize], id: u32) -> Range<usize> {
     let id = id as usize;
     id.checked_sub(1).map_or(0, |before| ends[before])..ends[id]
 }
 
 impl LabelPool {
-    /// Fails when there was no memory for what the pool holds.
+    /// Fails if memory for the pool's content was refused.
     pub fn check(&self) -> Result<(), Stopped> {
         if self.refused { Err(Stopped) } else { Ok(()) }
     }
 
-    /// Bytes of the texts of a label set.
+    /// The bytes of the names and values of a label set.
     pub fn text_bytes(&self, id: LabelsId) -> usize {
         self.set(id).iter().map(|(name, value)| self.text(*name).len() + self.text(*value).len()).sum()
     }
@@ -211,7 +212,7 @@ impl LabelPool {
         self.refused |= self.held.at_least(self.bytes).is_err();
     }
 
-    /// The number of a text.
+    /// The number of a text, which is added if it is new.
     pub fn text_id(&mut self, text: &str) -> Text {
         let (texts, ends, hasher) = (&self.texts, &self.text_ends, &self.hasher);
         let of = |id: u32| &texts[range_of(ends, id)];
@@ -232,7 +233,8 @@ impl LabelPool {
         &self.texts[range_of(&self.text_ends, id.0)]
     }
 
-    /// The number of a label set, which is sorted by the text of the names.
+    /// The number of a label set, which is added if it is new. The labels are sorted by the texts of
+    /// their names.
     pub fn set_id(&mut self, labels: &[(Text, Text)]) -> LabelsId {
         let (pairs, ends, hasher) = (&self.pairs, &self.set_ends, &self.hasher);
         let of = |id: u32| &pairs[range_of(ends, id)];
@@ -248,14 +250,14 @@ impl LabelPool {
         LabelsId(id)
     }
 
-    /// The number of the label set that was made, whose room is used again.
+    /// The number of the label set that was built; its buffer is kept for the next one.
     fn made_id(&mut self, made: Vec<(Text, Text)>) -> LabelsId {
         let id = self.set_id(&made);
         self.made = made;
         id
     }
 
-    /// Room for a label set.
+    /// The buffer for a new label set.
     fn room(&mut self) -> Vec<(Text, Text)> {
         let mut room = std::mem::take(&mut self.made);
         room.clear();
@@ -267,12 +269,12 @@ impl LabelPool {
         &self.pairs[range_of(&self.set_ends, id.0)]
     }
 
-    /// The value of a label; [`Text::EMPTY`] where there is none.
+    /// The value of a label; [`Text::EMPTY`] if the set does not have it.
     pub fn get(&self, id: LabelsId, name: Text) -> Text {
         self.set(id).iter().find(|(n, _)| *n == name).map_or(Text::EMPTY, |(_, value)| *value)
     }
 
-    /// The labels for which `keep` holds.
+    /// The set reduced to the labels for which `keep` returns true.
     pub fn filtered(&mut self, id: LabelsId, keep: impl Fn(Text) -> bool) -> LabelsId {
         if self.set(id).iter().all(|(name, _)| keep(*name)) {
             return id;
@@ -282,7 +284,7 @@ impl LabelPool {
         self.made_id(kept)
     }
 
-    /// The labels with one set to a value, or without it when the value is empty.
+    /// The set with a label set to a value, or removed if the value is empty.
     pub fn with(&mut self, id: LabelsId, name: Text, value: Text) -> LabelsId {
         let mut labels = self.room();
         labels.extend(self.set(id).iter().filter(|(n, _)| *n != name));
@@ -293,12 +295,13 @@ impl LabelPool {
         self.made_id(labels)
     }
 
-    /// The labels without the name, type and unit of the metric.
+    /// The set without the name, type and unit of the metric.
     pub fn nameless(&mut self, id: LabelsId) -> LabelsId {
         self.filtered(id, |name| !is_reserved(name))
     }
 
-    /// The number of a series of a batch, of whose texts those are known that came before.
+    /// The number of the label set of a series of a batch. `known` caches the texts of the batch's
+    /// dictionary.
     pub fn of_batch(
         &mut self,
         dictionary: &dyn Dictionary,
@@ -349,17 +352,17 @@ impl LabelPool {
         id
     }
 
-    /// The order of label sets in answers.
+    /// Compares label sets in the order of answers.
     pub fn compare(&self, a: LabelsId, b: LabelsId) -> Ordering {
         let (a, b) = (self.set(a), self.set(b));
         let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
         let rest = |set: &[(Text, Text)]| set.get(same).map(|(n, v)| (self.text(*n), self.text(*v)));
-        // Texts are looked at of the first labels that differ.
+        // Only the first labels that differ are compared as texts.
         rest(a).cmp(&rest(b))
     }
 
-    /// The first label's name, and the begin of its value: of label sets with one first name, those are in
-    /// order whose numbers differ.
+    /// The first label's name, and the first 8 bytes of its value as a number. Label sets with the same
+    /// first name are in the order of these numbers, where they differ.
     pub fn sort_key(&self, id: LabelsId) -> (Text, u64) {
         let Some((name, value)) = self.set(id).first() else { return (Text::EMPTY, 0) };
         let mut begin = [0; 8];
@@ -367,7 +370,7 @@ impl LabelPool {
         (*name, u64::from_be_bytes(begin))
     }
 
-    /// The hash by which `limit_ratio` takes samples: Prometheus's of its packed labels.
+    /// The hash by which `limit_ratio` samples series: Prometheus's hash of the packed labels.
     pub fn hash(&self, id: LabelsId) -> u64 {
         let mut packed = Vec::with_capacity(256);
         for text in self.set(id).iter().flat_map(|(name, value)| [name, value]) {
@@ -393,7 +396,7 @@ impl LabelPool {
         format!("{{{}}}", pairs.join(", "))
     }
 
-    /// The labels as they are answered.
+    /// The labels in the form of answers.
     pub fn labels(&self, id: LabelsId) -> Labels {
         Labels::from_pairs(self.set(id).iter().map(|(name, value)| (self.text(*name), self.text(*value))))
     }
@@ -404,7 +407,7 @@ pub fn is_reserved(name: Text) -> bool {
     matches!(name, Text::NAME | Text::TYPE | Text::UNIT)
 }
 
-/// The same of a label by its text.
+/// Whether a label with this name describes the metric itself.
 pub fn is_reserved_name(name: &str) -> bool {
     matches!(name, "__name__" | "__type__" | "__unit__")
 }
@@ -414,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_sets_have_one_number_and_stay_sorted() {
+    fn equal_sets_share_a_number_and_stay_sorted() {
         let mut pool = LabelPool::default();
         let [a, b, one] = ["a", "b", "1"].map(|text| pool.text_id(text));
         let first = pool.with(LabelsId::EMPTY, b, one);

@@ -1,7 +1,7 @@
-//! Lengths of time that are computed from the times of a query: `[step() * 2]`, `offset (range() / 4)`.
+//! Evaluates durations that depend on the times of a query: `[step() * 2]`, `offset (range() / 4)`.
 //!
-//! **Invariants:** a query is refused before anything of it is planned when one of its lengths cannot be
-//! computed. Of several the one that stands first is named.
+//! **Invariants:** the query fails before any planning if one of its durations cannot be computed. The
+//! error names the first one in the text.
 
 use sandur_query::Error;
 
@@ -11,8 +11,8 @@ use crate::plan::Times;
 use crate::text::MS_NS;
 use crate::token::Kind;
 
-/// Fails when a query cannot be evaluated at these times: a range query whose type has no sample at each
-/// step, or a computed length of time that is not a valid one.
+/// Fails if the query cannot be evaluated at these times: a range query whose value is not a scalar or a
+/// vector, or a computed duration that is invalid.
 pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
     let kind = expr.value_type();
     if times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {
@@ -41,7 +41,7 @@ fn check_lengths(expr: &Expr, times: Times) -> Result<(), Error> {
     expr.children().iter().try_for_each(|child| check_lengths(child, times))
 }
 
-/// Milliseconds of an offset.
+/// An offset in milliseconds.
 pub fn offset_ms(offset: &Offset, times: Times) -> Result<i64, Error> {
     match offset {
         Offset::Fixed(ns) => Ok(ns / MS_NS),
@@ -49,7 +49,7 @@ pub fn offset_ms(offset: &Offset, times: Times) -> Result<i64, Error> {
     }
 }
 
-/// Milliseconds of a length.
+/// A duration in milliseconds.
 pub fn length_ms(length: &Length, times: Times) -> Result<i64, Error> {
     match length {
         Length::Fixed(ns) => Ok(ns / MS_NS),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_query_answers_series_with_a_sample_at_each_step() {
+    fn a_range_query_must_yield_a_scalar_or_a_vector() {
         for (query, kind) in [("up[5m]", "range vector"), ("(up[5m:1m])", "range vector"), ("'a'", "string")]
         {
             let what = format!(
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_length_that_is_none_is_named() {
+    fn the_first_invalid_duration_is_named() {
         for (query, what) in [
             ("rate(up[step() - 1m])", "8:19: duration must be greater than 0"),
             ("rate(up[1m] offset (1m / (step() - 1m)))", "20:38: division by zero"),

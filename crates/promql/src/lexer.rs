@@ -1,23 +1,23 @@
-//! Text to tokens.
+//! Splits the text of a query into tokens.
 //!
-//! Three modes: within braces keywords are names, within brackets only durations and their arithmetic may
-//! stand, everywhere else all of the language. Reading stops at the first thing that cannot be read, with a
-//! token that says so.
+//! The lexer has three modes. Within braces, keywords are plain names. Within brackets, only durations and
+//! their arithmetic are valid. Elsewhere, all of the language is. The lexer stops at the first invalid
+//! character, with an error token.
 
 use crate::names;
 use crate::span::Span;
 use crate::text::{debug_char, numbered_char, quote};
 use crate::token::{Kind, Token};
 
-/// The tokens of a text; the last is the end, or an error with its words.
+/// The tokens of a query. The last one is `End`, or `Error` with a message.
 pub struct Tokens {
     /// The tokens.
     pub list: Vec<Token>,
-    /// What is wrong, when the last token is an error.
+    /// The place and message of the error, if the last token is one.
     pub error: Option<(Span, String)>,
 }
 
-/// Reads all tokens.
+/// Reads all tokens of a text.
 pub fn tokenize(text: &str) -> Tokens {
     let mut lexer = Lexer {
         text,
@@ -56,13 +56,14 @@ struct Lexer<'a> {
     parens: usize,
     brace: bool,
     bracket: bool,
-    /// Whether the brackets have a colon already.
+    /// Whether a colon was read in the current brackets.
     colon: bool,
-    /// Whether the brackets have a duration already.
+    /// Whether a duration was read in the current brackets.
     duration: bool,
-    /// Whether the brackets have a number or duration already, behind which anything is read.
+    /// Whether a number or duration was read in the current brackets; after it, all of the language is
+    /// valid.
     number: bool,
-    /// Whether what is wrong has its place behind the token.
+    /// Whether the error's place is after the token.
     behind: bool,
 }
 
@@ -188,7 +189,7 @@ impl Lexer<'_> {
         })
     }
 
-    /// Words that lengths of time are made of.
+    /// Reads a keyword of duration expressions.
     fn duration_word(&mut self, start: usize) -> Option<Kind> {
         self.take_while(is_alpha);
         let word = Kind::of_word(&self.text[start..self.at])?;
@@ -286,7 +287,7 @@ impl Lexer<'_> {
         self.take_while(|c| names::goes_on(c) || c == ':');
         let word = &self.text[start..self.at];
         match Kind::of_word(word) {
-            // Names of metrics unless a parenthesis follows: they came late to the language.
+            // These are metric names unless a parenthesis follows: the keywords are newer than such names.
             Some(kind @ (Kind::Fill | Kind::FillLeft | Kind::FillRight)) => {
                 let rest = self.text[self.at..].trim_start_matches([' ', '\t', '\n', '\r']);
                 if rest.starts_with('(') { kind } else { Kind::Identifier }
@@ -352,7 +353,8 @@ impl Lexer<'_> {
         Err(format!("bad number or duration syntax: {}", quote(&self.text[start..self.at])))
     }
 
-    /// Takes what looks like a number; whether it is one is checked when it is read.
+    /// Skips what looks like a number; the parser checks whether it is one. Returns whether a number can
+    /// end here.
     fn number(&mut self) -> bool {
         let start = self.at;
         let mut hex = false;
@@ -398,12 +400,13 @@ impl Lexer<'_> {
         self.at > start && !self.peek().is_some_and(is_alphanumeric)
     }
 
-    /// Takes what a number cannot go on with after an exponent or an underscore.
+    /// Skips a character that may not follow an exponent or an underscore; returns whether there was one,
+    /// or the end.
     fn cannot_follow(&mut self) -> bool {
         self.peek().is_none() || ['.', '_', 'e', 'E'].into_iter().any(|c| self.take(c))
     }
 
-    /// Takes the first unit and all that follows.
+    /// Skips the unit of a duration and its further parts; returns whether the duration can end here.
     fn rest_of_duration(&mut self) -> bool {
         let mut units = "smhdwy";
         loop {
@@ -432,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_names_within_braces_and_durations_within_brackets() {
+    fn words_are_names_in_braces_and_durations_in_brackets() {
         use Kind::*;
         let expected =
             [Sum, LeftBrace, Identifier, Equal, String, RightBrace, LeftBracket, Duration, RightBracket];
@@ -453,20 +456,20 @@ mod tests {
     }
 
     #[test]
-    fn names_have_letters_and_dots_without_quotes() {
+    fn unquoted_names_may_have_letters_of_any_script_and_dots() {
         use Kind::*;
         assert_eq!(kinds("http.server +温度"), [Identifier, Add, Identifier, End]);
         assert_eq!(kinds("foo..bar. rate.total Inf.total"), [Identifier, Identifier, Identifier, End]);
         assert_eq!(kinds("_:温度.total"), [MetricIdentifier, End]);
         assert_eq!(kinds("{service.name='x'}"), [LeftBrace, Identifier, Equal, String, RightBrace, End]);
-        // Not a number or a word of the language, although it is one in small letters.
+        // `İnf` and the Kelvin sign are names, although lower-casing would make them `inf` and `k`.
         assert_eq!(kinds("İnf \u{212a}"), [Identifier, Identifier, End]);
         assert_eq!(kinds("a + .5"), [Identifier, Add, Number, End]);
         assert_eq!(kinds("a offset.b"), [Identifier, Identifier, End]);
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn syntax_errors_have_the_messages_of_prometheus() {
         for (text, what) in [
             ("(", "unclosed left parenthesis"),
             (")", "unexpected right parenthesis ')'"),

@@ -1,19 +1,22 @@
 //! PromQL: Prometheus's query language over series of samples.
 //!
-//! **What it is.** Parser, planner, operators and functions, native histograms and everything that Prometheus
-//! calls experimental included. Text becomes a syntax tree ([`Expr`]); a tree is planned for the steps of a
-//! query into operators; these pull series in batches from a [`sandur_query::SampleSource`], and the answer
-//! is series, with warnings and infos in Prometheus's words and places.
+//! **What it is.** Parser, planner, operators and functions, including native histograms and everything
+//! that Prometheus calls experimental. The text of a query becomes a syntax tree ([`Expr`]). The planner
+//! turns the tree into operators for the steps of the query. The operators pull series in batches from a
+//! [`sandur_query::SampleSource`]. The answer is series, with warnings and infos in Prometheus's words
+//! and places.
 //!
-//! **What it is not.** It knows no store, no block and no wire format, and holds no data beyond a query.
+//! **What it is not.** It has no access to stores, blocks or wire formats, and keeps no data after a
+//! query.
 //!
-//! **Life of a query.** [`query`] parses the text (`lexer`, `parser`, `check`) and plans it (`plan`): times,
-//! offsets, `@` and subqueries are settled, and what is the same at all steps will be evaluated once.
-//! Operators (`ops`) compute over batches of at most 512 series, a column of steps for each; a selector that
-//! has nothing left says which batch it needs, the shell (`engine`) fetches it while the one before is
-//! computed. Aggregations keep groups, not series, and ask storage only for the labels that they group by.
-//! Labels are numbers in a pool (`labels`) until the answer is made. Names of metrics go at the end of the
-//! query, where all operators below agreed that they go.
+//! **Life of a query.** [`query`] parses the text (`lexer`, `parser`, `check`) and plans it (`plan`): the
+//! planner resolves times, offsets, `@` and subqueries, and marks expressions that are the same at all
+//! steps, which are evaluated once. Operators (`ops`) compute over batches of at most 512 series; each
+//! series is a column with a slot for each step. A selector that runs out of series names the batch that
+//! it needs, and the shell (`engine`) fetches that batch while operators compute the previous one.
+//! Aggregations keep groups, not series, and request from storage only the labels that they group by.
+//! Labels are numbers in a pool (`labels`) until the answer is made. Metric names are dropped at the end
+//! of the query, for series that all operators marked.
 //!
 //! ```
 //! use std::time::Duration;
@@ -48,12 +51,13 @@
 //! # });
 //! ```
 //!
-//! **How to add.** A function is a line in `functions::FUNCTIONS` and a function in a file of its family;
-//! parser, evaluation and documentation are made from the table.
+//! **How to add.** A function is a line in `functions::FUNCTIONS` and a Rust function in the file of its
+//! family. The parser, the evaluation and the documentation are made from the table.
 //!
-//! **Invariants.** An operator gives each set of labels once, but below an aggregation that asked for a part
-//! of the labels. Floats are added in the order and with the compensation of Prometheus, so that answers
-//! agree to the bit. What an operator keeps is reserved before; every loop over data tells of its work.
+//! **Invariants.** An operator yields each label set once, except below an aggregation that requested
+//! only some labels. Floats are added in Prometheus's order and with its compensation, so that answers
+//! agree to the bit. An operator reserves memory before it keeps data. Every loop over data reports its
+//! work.
 
 pub mod ast;
 mod check;

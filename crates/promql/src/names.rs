@@ -1,13 +1,13 @@
-//! The characters of names that need no quotes: letters of every script, digits, underscores and dots.
+//! Characters that need no quotes in names: letters of every script, digits, underscores and dots.
 //!
-//! **Invariants:** a letter is what Unicode counts among its letters (`\p{L}`), as Go's `unicode.IsLetter`
-//! does. Marks, digits of other scripts and symbols end a name. No name begins with a dot or a digit.
+//! **Invariants:** letters are Unicode's category `L` (`\p{L}`), as in Go's `unicode.IsLetter`. Marks,
+//! digits of other scripts, and symbols end a name. No name begins with a dot or a digit.
 
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class, HirKind};
 
-/// The letters as ranges, in order.
+/// The letters as sorted ranges.
 static LETTERS: LazyLock<Vec<(char, char)>> = LazyLock::new(|| match regex_syntax::parse(r"\p{L}") {
     Ok(parsed) => match parsed.kind() {
         HirKind::Class(Class::Unicode(class)) => class.iter().map(|r| (r.start(), r.end())).collect(),
@@ -24,12 +24,12 @@ fn is_letter(c: char) -> bool {
     next.checked_sub(1).is_some_and(|n| c <= LETTERS[n].1)
 }
 
-/// Whether a name may begin with a character.
+/// Whether a name may begin with the character.
 pub fn begins(c: char) -> bool {
     c == '_' || is_letter(c)
 }
 
-/// Whether a name goes on with a character.
+/// Whether a name may continue with the character.
 pub fn goes_on(c: char) -> bool {
     begins(c) || c.is_ascii_digit() || c == '.'
 }
@@ -43,7 +43,7 @@ mod tests {
         for letter in ['a', 'Z', 'ö', 'é', '温', 'ص', 'θ', 'а', '\u{10400}', 'ª'] {
             assert!(begins(letter) && goes_on(letter), "{letter}");
         }
-        // A mark, a digit, a letter number, symbols and signs.
+        // A mark, a digit of another script, a letter number, symbols, and joiners.
         for other in ['\u{308}', '\u{661}', 'Ⅷ', 'ⓐ', '😀', '²', '·', '\u{200d}', '\u{fffd}', ':', '-']
         {
             assert!(!begins(other) && !goes_on(other), "{other}");

@@ -1,7 +1,7 @@
-//! Warnings and infos about a query, in Prometheus's words, with the place that they are about.
+//! Warnings and infos about a query, in Prometheus's words, with their places in its text.
 //!
-//! Notes that say the same are one note, at the place that said it last. They are made of numbers and small
-//! names, so that noting something for every sample costs no allocation.
+//! Equal notes are stored once, with the place of the last one. A note holds only numbers, so that adding
+//! one for every sample costs no allocation.
 
 use foldhash::{HashMap, HashMapExt};
 
@@ -10,14 +10,14 @@ use crate::span::Span;
 use crate::text::{GoNumber, quote};
 use crate::token::Kind;
 
-/// What an operation on histograms was done for.
+/// The operation during which histograms needed a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HistogramOperation {
-    /// A sum of two.
+    /// A sum of two histograms.
     Addition,
-    /// A difference.
+    /// A difference of two histograms.
     Subtraction,
-    /// A sum of many.
+    /// A sum over the histograms of an aggregation or a window.
     Aggregation,
 }
 
@@ -31,7 +31,7 @@ impl HistogramOperation {
     }
 }
 
-/// Something that people should know. Numbers are given by their bits.
+/// A warning or an info. Floats are stored as their bits, so that notes can be compared and hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // their texts are below
 pub enum Note {
@@ -62,7 +62,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The same, with other numbers of its texts.
+    /// The note with its text numbers replaced.
     fn with_texts(self, number: &mut impl FnMut(Text) -> Text) -> Self {
         match self {
             Self::BadBucketLabel(metric, label) => Self::BadBucketLabel(number(metric), number(label)),
@@ -93,14 +93,14 @@ impl Note {
     }
 }
 
-/// What is told of buckets that had to be made monotonic.
+/// Details of buckets that had to be made monotonic.
 #[derive(Clone, Copy, Debug)]
 pub struct Forced {
-    /// Step, first and last.
+    /// The first and last step, in milliseconds.
     pub times: (i64, i64),
-    /// Bounds of the buckets, lowest and highest.
+    /// The lowest and highest upper bound of the buckets.
     pub buckets: (f64, f64),
-    /// The largest difference.
+    /// The largest difference between neighbouring buckets that was corrected.
     pub difference: f64,
 }
 
@@ -119,18 +119,18 @@ struct Entry {
     forced: Option<Forced>,
 }
 
-/// Notes of a query.
+/// The notes of a query, each once.
 #[derive(Default)]
 pub struct Notes {
     order: Vec<Note>,
     entries: HashMap<Note, Entry>,
 }
 
-/// Different notes that are kept: they name metrics, of which there may be many.
+/// The most notes that are kept. Notes name metrics, of which there may be many.
 const NOTES_MAX: usize = 1000;
 
 impl Notes {
-    /// Notes something about a place.
+    /// Adds a note about a place.
     pub fn add(&mut self, note: Note, span: Span) {
         match self.entries.get_mut(&note) {
             Some(entry) if matches!(note, Note::StartOverlap(_)) => entry.count += 1,
@@ -149,7 +149,7 @@ impl Notes {
         }
     }
 
-    /// Notes that buckets had to be made monotonic.
+    /// Adds a note that buckets had to be made monotonic.
     pub fn add_forced(&mut self, metric: Text, span: Span, new: Forced) {
         let note = Note::ForcedMonotonicity(metric);
         let Some(entry) = self.entries.get_mut(&note) else {
@@ -161,7 +161,7 @@ impl Notes {
         }
     }
 
-    /// Notes what was noted apart, as if it was said now.
+    /// Adds the notes of a separate job, as if they were made now.
     pub fn append(&mut self, later: Notes) {
         for note in later.order {
             let Some(new) = later.entries.get(&note).copied() else { continue };
@@ -178,7 +178,7 @@ impl Notes {
         }
     }
 
-    /// The same notes, with other numbers of their texts.
+    /// The notes with their text numbers replaced.
     pub fn with_texts(mut self, mut number: impl FnMut(Text) -> Text) -> Self {
         let before = std::mem::take(&mut self.order);
         let mut entries = HashMap::new();
@@ -192,7 +192,7 @@ impl Notes {
         self
     }
 
-    /// Warnings and infos as text.
+    /// The texts of warnings and of infos.
     pub fn texts(&self, pool: &LabelPool, query: &str) -> (Vec<String>, Vec<String>) {
         let (mut warnings, mut infos) = (Vec::new(), Vec::new());
         for note in &self.order {
@@ -221,7 +221,7 @@ fn forced_text(forced: &Forced, count: u64) -> String {
     )
 }
 
-/// A number with two digits that count, as Go writes it with `%.2g`.
+/// A number with two significant digits, as Go writes it with `%.2g`.
 fn two_digits(number: f64) -> String {
     if !number.is_finite() {
         return GoNumber(number).to_string();
@@ -242,7 +242,7 @@ fn two_digits(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// Whether it is a warning, and its text.
+/// Whether the note is a warning, and its text.
 fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
     match warning(note, pool) {
         Some(text) => (true, text),
@@ -250,7 +250,7 @@ fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
     }
 }
 
-/// The text of a warning.
+/// The text of the note, if it is a warning.
 fn warning(note: Note, pool: &LabelPool) -> Option<String> {
     let name = |id: Text| quote(pool.text(id));
     let maybe = |id: Text| match id {
@@ -303,7 +303,7 @@ fn warning(note: Note, pool: &LabelPool) -> Option<String> {
     })
 }
 
-/// The text of an info.
+/// The text of the note, if it is an info.
 fn info(note: Note, pool: &LabelPool) -> Option<String> {
     let name = |id: Text| quote(pool.text(id));
     let maybe = |id: Text| match id {

@@ -1,16 +1,16 @@
-//! Sorting that a query can be ended in: lists of series may be long, and labels are slow to compare.
+//! A sort that can be cancelled: lists of series may be long, and labels are slow to compare.
 
 use std::cmp::Ordering;
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
 
-/// Items that are sorted at once.
+/// The length of runs that are sorted without interruption.
 const RUN_ITEMS: usize = 1024;
-/// Work of a comparison.
+/// The work of a comparison, in units of `spend`.
 const COMPARE_WORK: usize = 64;
 
-/// Sorts items; equal ones stay in their order.
+/// Sorts items with a stable merge sort.
 pub fn sorted<T>(items: Vec<T>, compare: impl Fn(&T, &T) -> Ordering) -> Result<Vec<T>, Stopped> {
     let mut held = Held::default();
     held.at_least((items.len() * size_of::<T>() * 2) as u64)?;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lists_are_sorted_as_short_ones_and_equal_items_stay_in_their_order() {
+    fn long_lists_are_sorted_and_the_sort_is_stable() {
         for length in [0, 1, RUN_ITEMS, RUN_ITEMS + 1, 10 * RUN_ITEMS + 7] {
             let items: Vec<(usize, usize)> = (0..length).map(|n| (n * 7919 % 97, n)).collect();
             let mut expected = items.clone();

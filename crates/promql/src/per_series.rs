@@ -1,9 +1,9 @@
-//! The part of a plan that looks at each series of one selector by itself: a selector, functions over its
-//! windows, functions of numbers and operators with scalars around it.
+//! The part of a plan that processes each series of one selector independently: a selector, and around it
+//! functions over its windows, functions of numbers, and operators with scalars.
 //!
-//! It is computed in jobs of the CPU pool, some series in each, by operators of their own: a job shares
-//! nothing with others, neither labels nor notes. What comes out is put together in the order of the series
-//! ([`crate::ops::computed`]), so that whatever adds numbers of several series adds them in one order.
+//! It runs in jobs of the CPU pool. Each job processes a few series with its own operators, labels and
+//! notes; jobs share nothing. Results are merged in the order of the series ([`crate::ops::computed`]), so
+//! that sums over several series always add in the same order.
 
 use std::sync::Arc;
 
@@ -18,39 +18,39 @@ use crate::notes::Notes;
 use crate::plan::{Looked, Planner, Times, Wanted};
 use crate::run::{AnyOperator, LeafId, Options, Pull, Run};
 
-/// Series of a job at most, whatever they take.
+/// The most series of a job.
 const SERIES_MAX: usize = 256;
 
-/// An expression over the series of one selector, each by itself.
+/// An expression that processes each series of one selector independently.
 pub struct PerSeries {
     expr: Expr,
     grid: Grid,
     times: Times,
     options: Options,
-    /// Labels that are looked at above; whether they are all but these.
+    /// The labels that outer operators read, and whether these are all labels except the listed ones.
     wanted: Option<(Vec<String>, bool)>,
     around: Around,
 }
 
-/// What a planner knows of the operators around an expression.
+/// The planner's knowledge of the operators around an expression.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
-    /// Whether a function around looks at counts and sums of histograms only.
+    /// Whether an outer function reads only counts and sums of histograms.
     pub(crate) statistics: bool,
-    /// Whether something around looks at buckets.
+    /// Whether an outer operator reads the buckets of histograms.
     pub(crate) needs_buckets: bool,
-    /// Whether of the selector that is planned is only looked at when it has samples.
+    /// Whether only the presence of the planned selector's samples matters, not their values.
     pub(crate) presence: bool,
-    /// Whether each series is looked at by itself.
+    /// Whether the plan is that of a job, which processes each series independently.
     pub(crate) within: bool,
     /// The steps of the query or of the innermost subquery.
     pub(crate) grid: Grid,
-    /// Where these may end: the last step is there or before.
+    /// The end of the range of these steps, in milliseconds: the last step is not after it.
     pub(crate) end: i64,
 }
 
 impl Around {
-    /// Of the whole query.
+    /// The surroundings of a complete query.
     pub(crate) fn at(times: Times) -> Self {
         Self {
             statistics: false,
@@ -63,22 +63,22 @@ impl Around {
     }
 }
 
-/// What came of some series.
+/// The result of a job for some series.
 pub struct Computed {
-    /// Series with samples, their labels by the numbers of `pool`.
+    /// The series with samples; their labels are numbers of `pool`.
     pub columns: Vec<Column>,
-    /// Labels.
+    /// The labels of the series.
     pub pool: LabelPool,
     /// Warnings and infos.
     pub notes: Notes,
-    /// Samples that were read.
+    /// The number of samples that were read.
     pub samples_read: u64,
-    /// Memory of the series.
+    /// The reservation for the series.
     pub held: Held,
 }
 
 impl PerSeries {
-    /// The expression as it stands in a plan.
+    /// The work for an expression at its place in a plan.
     pub(crate) fn new(expr: &Expr, grid: Grid, wanted: Wanted<'_>, planner: &Planner<'_>) -> Self {
         let wanted = wanted.map(|Looked { names, without }| (names.to_vec(), without));
         let around = Around { within: true, ..planner.around };
@@ -86,7 +86,7 @@ impl PerSeries {
         Self { expr: expr.clone(), grid, times, options, wanted, around }
     }
 
-    /// Operators over the first selector of a run.
+    /// Plans operators whose only selector is the first one of a new run.
     fn plan(&self) -> Result<(AnyOperator, Run), Error> {
         let mut run = Run::new(self.options);
         let mut planner = Planner { times: self.times, run: &mut run, around: self.around };
@@ -95,7 +95,7 @@ impl PerSeries {
         Ok((operator, run))
     }
 
-    /// What is asked of storage, and how many steps the operators have in all.
+    /// The selection for storage, and the number of steps of all operators together.
     pub(crate) fn selection(&self) -> Result<(SampleSelection, u64), Error> {
         let (_, mut run) = self.plan()?;
         let steps = run.planned_steps;
@@ -128,7 +128,7 @@ impl SeriesWork for PerSeries {
                 Pull::End => break,
                 Pull::Need(_) => return Err(Error::Internal(format!("{} needs more", self.expr))),
                 Pull::Batch(some) => {
-                    // The operator has reserved memory for one batch, which is the last one.
+                    // The operator has reserved memory for one batch: the last one.
                     run.keep(bytes)?;
                     bytes = some.iter().map(Column::memory_bytes).sum();
                     columns.extend(some);
@@ -140,7 +140,7 @@ impl SeriesWork for PerSeries {
     }
 }
 
-/// Whether an expression looks at each series of one selector by itself.
+/// Whether the expression processes each series of one selector independently.
 pub(crate) fn is_per_series(expr: &Expr) -> bool {
     match expr {
         Expr::Selector(_) => true,
@@ -166,14 +166,14 @@ fn is_call_per_series(call: &Call) -> bool {
     }
 }
 
-/// Whether one of some expressions fits and the others are numbers that look at no series.
+/// Whether exactly one expression is not a scalar and it fits, and all scalars are constants.
 fn one_of(all: &[Expr], fits: impl Fn(&Expr) -> bool) -> bool {
     let mut vectors = all.iter().filter(|expr| expr.value_type() != Type::Scalar);
     let is_one = matches!((vectors.next(), vectors.next()), (Some(only), None) if fits(only));
     is_one && all.iter().filter(|expr| expr.value_type() == Type::Scalar).all(is_plain_number)
 }
 
-/// Whether a scalar is a number, or operators between numbers.
+/// Whether a scalar is a number, or built from numbers by operators.
 fn is_plain_number(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) => true,
@@ -185,7 +185,7 @@ fn is_plain_number(expr: &Expr) -> bool {
 }
 
 impl Planner<'_> {
-    /// The operator of an expression that looks at each series by itself.
+    /// Plans an expression that processes each series independently.
     #[inline(never)]
     pub(crate) fn per_series(
         &mut self,

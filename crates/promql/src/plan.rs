@@ -1,7 +1,8 @@
-//! From a syntax tree to operators, for the steps of one query.
+//! Turns a syntax tree into operators for the steps of one query.
 //!
-//! Everything that depends on the query's times is settled here: `@`, offsets, computed durations, `start()`
-//! and its like, the steps of subqueries. What is the same at all steps is evaluated at one and repeated.
+//! The planner resolves everything that depends on the query's times: `@`, offsets, computed durations,
+//! `start()` and similar functions, the steps of subqueries. An expression that is the same at all steps is
+//! evaluated at one step, and its result is repeated.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sandur_model::MatchOp;
@@ -30,25 +31,25 @@ mod times;
 
 use times::{is_invariant, repeats};
 
-/// Milliseconds from 1970 beyond which nothing is looked at: sums of a few of them do not overflow.
+/// The largest distance of a time from 1970, in milliseconds. Sums of a few such times do not overflow.
 pub(crate) const TIME_MAX: i64 = 1 << 60;
 
-/// Most steps of a subquery: a month of seconds. A series over so many takes 40 MB.
+/// The most steps of a subquery: a month and a half of seconds. A series over this many steps takes 40 MB.
 const SUBQUERY_STEPS_MAX: u64 = 4 << 20;
 
-/// When a query is evaluated.
+/// The steps at which a query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// The first step, in milliseconds.
+    /// The time of the first step, in milliseconds.
     pub start: i64,
-    /// The end of the steps.
+    /// The end of the range, in milliseconds, inclusive.
     pub end: i64,
-    /// Time between steps; 0 for one instant.
+    /// The time between two steps, in milliseconds; 0 for an instant query.
     pub step: i64,
 }
 
 impl Times {
-    /// The steps.
+    /// The steps as a grid.
     pub fn grid(&self) -> Grid {
         let interval = self.step.max(1);
         let steps =
@@ -57,17 +58,17 @@ impl Times {
     }
 }
 
-/// What a query answers, and how.
+/// The plan of a query, by the kind of its value.
 pub enum Plan {
-    /// Series, or one without labels.
+    /// Series over the steps; of a scalar, one series without labels.
     Series(AnyOperator),
-    /// Series with samples of their own times.
+    /// Series with samples at their own timestamps: a range vector.
     Windows(Box<Windows>),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
-/// Makes a plan.
+/// Plans a query.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
     if [times.start, times.end].iter().any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs()) {
         return Err(Error::Invalid(format!("times are at most {TIME_MAX} ms from 1970")));
@@ -92,15 +93,15 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
     })
 }
 
-/// Labels that operators above look at; `None`: all.
+/// The labels that outer operators read; `None` is all labels.
 pub(crate) type Wanted<'a> = Option<Looked<'a>>;
 
-/// Labels that are looked at.
+/// A list of labels that are read.
 #[derive(Clone, Copy)]
 pub(crate) struct Looked<'a> {
     /// The labels.
     pub(crate) names: &'a [String],
-    /// Whether all others are looked at in place of these.
+    /// Whether all labels are read except these.
     pub(crate) without: bool,
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct Planner<'r> {
 }
 
 impl Planner<'_> {
-    /// The operator of an expression of scalars or vectors.
+    /// Plans an expression that is a scalar or a vector.
     pub(crate) fn operator(
         &mut self,
         expr: &Expr,
@@ -142,14 +143,14 @@ impl Planner<'_> {
             Expr::Chain(chain) => self.chain(chain, grid, wanted),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, grid),
             Expr::Call(call) => self.call(call, grid, wanted),
-            // The types were checked.
+            // The type check ruled these out.
             Expr::String(_) | Expr::Matrix(_) | Expr::Subquery(_) => {
                 Err(Error::Internal(format!("{expr} is no vector")))
             }
         }
     }
 
-    /// The operator of a vector of which is only looked at when it has samples.
+    /// Plans a vector of which only the presence of samples matters.
     pub(crate) fn presence(
         &mut self,
         expr: &Expr,
@@ -175,7 +176,7 @@ impl Planner<'_> {
         Ok(Box::new(Map { inner, each: Each::Negate, grid, scratch: Scratch::default() }))
     }
 
-    /// Adds a selector to those of the query.
+    /// Adds a selector to the query.
     fn leaf(
         &mut self,
         selector: &Selector,
@@ -203,7 +204,7 @@ impl Planner<'_> {
         wanted.map(|Looked { names, without }| {
             let mut texts: Vec<Text> = names.iter().map(|name| self.run.pool.text_id(name)).collect();
             if without {
-                // Notes look at these.
+                // Warnings and infos name these.
                 texts.retain(|name| !matches!(*name, Text::NAME | Text::TYPE));
             }
             let texts = TextSet::from_iter(texts);
@@ -235,7 +236,7 @@ impl Planner<'_> {
         Ok(Box::new(select))
     }
 
-    /// Where a function over windows gets its samples.
+    /// Plans the input of a function over windows.
     pub(crate) fn input(
         &mut self,
         expr: &Expr,
@@ -311,7 +312,7 @@ impl Planner<'_> {
             )));
         }
         let inner_grid = Grid { start, interval, steps };
-        // Resets between samples of a subquery are seen by their buckets.
+        // Counter resets between samples of a subquery are detected by buckets.
         let inner_end = timing.reference(self.around.end);
         let inside = Around { needs_buckets: true, grid: inner_grid, end: inner_end, ..self.around };
         let around = std::mem::replace(&mut self.around, inside);
@@ -370,7 +371,7 @@ impl Planner<'_> {
             };
             return Ok(Box::new(rank));
         }
-        // Names and types are looked at by notes.
+        // Warnings and infos name metrics and types.
         names.extend(["__name__", "__type__"].map(str::to_owned).into_iter().filter(|_| !without));
         let wanted = Looked { names: &names, without: *without };
         let inner_span = inner.span();
@@ -386,14 +387,15 @@ impl Planner<'_> {
     }
 }
 
-/// The labels that a selector asks for by equality, as `absent` answers them.
+/// The labels of a selector's equality matchers, which are the labels of `absent`'s result.
 pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
     let selector = match expr {
         Expr::Selector(selector) => &**selector,
         Expr::Matrix(matrix) => &matrix.selector,
         _ => return Vec::new(),
     };
-    // A label counts with its first equality, and not at all when another condition on it comes later.
+    // A label has the value of its first equality matcher, and is left out if any other matcher on it
+    // follows.
     let (mut known, mut seen) = (HashMap::new(), HashSet::new());
     for matcher in selector.matchers.iter().filter(|matcher| !is_reserved_name(matcher.name())) {
         match matcher.op() == MatchOp::Equal && seen.insert(matcher.name()) {
@@ -404,7 +406,7 @@ pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
     known.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The value of a text argument.
+/// The value of a string argument.
 pub(crate) fn text_of(expr: &Expr) -> Result<&str, Error> {
     match expr.unwrapped() {
         Expr::String(string) => Ok(&string.value),
@@ -412,7 +414,7 @@ pub(crate) fn text_of(expr: &Expr) -> Result<&str, Error> {
     }
 }
 
-/// Whether an argument is a label's name.
+/// Whether an argument is valid as a label name.
 pub(crate) fn is_label_name(expr: &Expr) -> bool {
     match expr.unwrapped() {
         Expr::String(string) => !string.value.is_empty() && string.bytes.is_none(),
@@ -420,7 +422,7 @@ pub(crate) fn is_label_name(expr: &Expr) -> bool {
     }
 }
 
-/// No sample at any step.
+/// A series without samples.
 pub(crate) fn unseen(grid: Grid) -> Column {
     Column::empty(crate::labels::LabelsId::EMPTY, false, grid.steps)
 }

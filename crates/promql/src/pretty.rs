@@ -1,7 +1,7 @@
-//! Expressions laid out over lines, as Prometheus formats queries.
+//! Lays out expressions over several lines, in the form of Prometheus's formatter.
 //!
-//! Prometheus indents each operand of a row of operators by its distance from the end of the row, so a row of
-//! 2,000 operands takes 8 MB in this form. The memory is reserved while it is written.
+//! Prometheus indents each operand of a chain by its distance from the end of the chain, so the output
+//! grows with the square of its length: 2,000 operands take 8 MB. Memory is reserved while it is written.
 
 use sandur_base::Stopped;
 
@@ -9,17 +9,17 @@ use crate::ast::{Chain, Expr, Linked};
 use crate::held_text::HeldText;
 use crate::print::{Head, Operator, Suffix};
 
-/// Columns beyond which an expression is split.
+/// Expressions of more columns are split.
 const COLUMNS: usize = 100;
 
-/// The expression with long parts on lines of their own.
+/// Formats the expression, with long parts on their own lines.
 pub fn pretty(expr: &Expr) -> Result<String, Stopped> {
     let mut page = Page::default();
     page.lay_out(expr, 0)?;
     Ok(page.0.into_text())
 }
 
-/// What is written.
+/// The text written so far.
 #[derive(Default)]
 struct Page(HeldText);
 
@@ -58,7 +58,7 @@ impl Page {
         }
     }
 
-    /// What follows a sign stands on its line.
+    /// The operand after a sign begins on the sign's line.
     fn trimmed(&mut self, expr: &Expr, level: usize) -> Result<(), Stopped> {
         let mut page = Page::default();
         page.lay_out(expr, level)?;
@@ -78,7 +78,7 @@ impl Page {
         self.0.push(")")
     }
 
-    /// Each operator splits what is on its left off, which is one level deeper, until that is short.
+    /// Each operator splits off its left side, one level deeper, until the left side is short.
     fn chain(&mut self, chain: &Chain, level: usize) -> Result<(), Stopped> {
         let first = chain.first().to_string();
         let linked: Vec<Linked<'_>> = chain.linked().collect();

@@ -1,4 +1,4 @@
-//! Expressions as text that parses to the same tree.
+//! Writes expressions as text that parses to the same tree.
 
 use std::fmt::{self, Display, Write};
 
@@ -49,7 +49,7 @@ impl Display for List<'_> {
 impl Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_duration {
-            // Durations are read in milliseconds.
+            // The parser reads durations in milliseconds.
             let ms = (self.value * 1e3).round() as i64;
             return f.write_str(&format_duration(ms.saturating_mul(MS_NS)));
         }
@@ -57,7 +57,7 @@ impl Display for Number {
     }
 }
 
-/// An operator with what stands behind it.
+/// An operator with its modifiers.
 pub struct Operator<'a>(pub &'a Linked<'a>);
 
 impl Display for Operator<'_> {
@@ -104,7 +104,7 @@ impl Display for Names<'_> {
     }
 }
 
-/// An aggregation before its parenthesis.
+/// The part of an aggregation before its parenthesis.
 pub struct Head<'a>(pub &'a Aggregate);
 
 impl Display for Head<'_> {
@@ -118,7 +118,7 @@ impl Display for Head<'_> {
     }
 }
 
-/// A matcher as it is written.
+/// A matcher in the syntax of queries.
 pub fn matcher_text(matcher: &Matcher) -> String {
     let name = matcher.name();
     let name = if is_plain_label(name) { name.to_owned() } else { quote(name) };
@@ -147,7 +147,7 @@ impl Display for Bare<'_> {
     }
 }
 
-/// What stands behind a selector. Behind a window `anchored` and `smoothed` come first.
+/// The modifiers after a selector. After a window, `anchored` and `smoothed` come first.
 struct Modifiers<'a>(&'a Selector, bool);
 
 impl Display for Modifiers<'_> {
@@ -194,7 +194,8 @@ impl Display for Offset {
     }
 }
 
-/// Whether nothing of an expression is left behind `offset`, where signs bind more than operators.
+/// Whether the expression can follow `offset` without parentheses: there, signs bind tighter than
+/// operators.
 fn ends_itself(expr: &DurationExpr) -> bool {
     match &expr.args.0[..] {
         [DurationPart::Expr(inner)] => inner.wrapped || inner.is_call(),
@@ -218,7 +219,7 @@ impl Display for MatrixSelector {
     }
 }
 
-/// What stands behind the expression of a subquery.
+/// The window and modifiers of a subquery.
 pub struct Suffix<'a>(pub &'a Subquery);
 
 impl Display for Suffix<'_> {

@@ -1,17 +1,19 @@
-//! Which samples the steps of a query look at, as windows that move with the step.
+//! Finds the time windows of samples that each step of a query reads.
 //!
-//! Whoever keeps steps that were evaluated asks here when their samples may have changed.
+//! The cache of evaluated steps uses them to detect that the samples of a step may have changed.
 
 use crate::ast::{At, Expr, Extension, Length, Offset, Selector};
 use crate::run::Options;
 use crate::text::MS_NS;
 
-/// Functions whose answer depends on the whole range, or on series that are not selected in the text.
+/// Functions whose result depends on the complete range, or on series that the query's text does not
+/// select.
 const OF_THE_WHOLE: [&str; 4] = ["start", "end", "range", "info"];
 
-/// Length and offset in nanoseconds of every window that the query looks at, in its order: a step at `t`
-/// looks at the samples after `t - offset - length` up to `t - offset`. `None` when a step depends on more
-/// than its own time: on the range of the query, or on a fixed instant.
+/// Returns the length and offset in nanoseconds of every window that the query reads, in the order of its
+/// text. A step at `t` reads the samples from `t - offset - length`, exclusive, to `t - offset`, inclusive.
+/// Returns `None` if a step depends on more than its own time: on the range of the query, or on a fixed
+/// instant.
 pub fn windows(expr: &Expr, options: &Options) -> Option<Vec<(i64, i64)>> {
     let mut found = Vec::new();
     let lookback = options.lookback_ms.saturating_mul(MS_NS);
@@ -25,7 +27,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds the windows of an expression that is evaluated over a window itself.
+    /// Adds the windows of an expression that is itself evaluated over the window `around`.
     fn look(&mut self, expr: &Expr, around: (i64, i64)) -> Option<()> {
         match expr {
             Expr::Number(_) | Expr::String(_) => Some(()),
@@ -57,7 +59,7 @@ impl Walk<'_> {
         let offset = moved(selector.at, &selector.offset)?;
         let (mut long, mut late) = (before, offset);
         if selector.extension == Extension::Smoothed {
-            // Samples after the instant count as well.
+            // Samples after the instant are read as well.
             (long, late) = (long.saturating_add(self.lookback), late.saturating_sub(self.lookback));
         }
         self.found.push((around.0.saturating_add(long), around.1.saturating_add(late)));
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_more_than_the_step_has_no_windows() {
+    fn expressions_that_depend_on_more_than_the_step_have_no_windows() {
         for query in [
             "up @ 5",
             "up @ end()",

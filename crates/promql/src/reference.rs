@@ -1,4 +1,4 @@
-//! The reference page of the language, written from its tables so that it cannot lie.
+//! Generates the reference page of the language from the tables that the parser and the evaluation use.
 
 use std::fmt::Write;
 
@@ -16,32 +16,41 @@ error texts are Prometheus's.\n\n\
 sum by (job) (rate(http_requests_total{code=~\"5..\"}[5m]))\n\
 histogram_quantile(0.99, sum by (le) (rate(latency_bucket[5m])))\n\
 ```\n\n\
-A selector `name{label=\"value\"}` has the last sample of each series that is at most five minutes \
-old. With a window `[5m]` it has the samples after its begin and up to its end; `[5m:1m]` evaluates \
-any expression each minute. `offset 1h` looks back, `@ 1700000000`, `@ start()` and `@ end()` name a \
-time. `anchored` and `smoothed` behind a window count samples around it. Lengths of time may be \
-computed: `[step() * 2]`. Names have letters of every script, digits, underscores and dots: \
-`http.requests{service.name=\"api\"}`; others stand in quotes: `{\"a-b\", \"c d\"=\"e\"}`.\n";
+A selector `name{label=\"value\"}` selects the last sample of each series that is at most five minutes \
+old. With a window, as in `[5m]`, it selects the samples after the start of the window, up to and \
+including its end. `[5m:1m]` evaluates any expression each minute of a window. `offset 1h` shifts the \
+evaluation time back; `@ 1700000000`, `@ start()` and `@ end()` fix it. `anchored` and `smoothed` after \
+a window include samples around it. Durations may be computed: `[step() * 2]`. Names consist of letters \
+of every script, digits, underscores and dots: `http.requests{service.name=\"api\"}`. Other names are \
+quoted: `{\"a-b\", \"c d\"=\"e\"}`.\n";
 
-/// Operators, those that bind strongest first.
+/// Operators in the order of their precedence, highest first.
 const OPERATORS: &[(&str, &str)] = &[
-    ("^", "Power; of several the right one comes first."),
-    ("* / % atan2", "Product, quotient, remainder with the sign of the left side, angle."),
+    ("^", "Power; right-associative."),
+    (
+        "* / % atan2",
+        "Product, quotient, remainder with the sign of the dividend, and `atan2(y, x)` in radians.",
+    ),
     ("+ -", "Sum, difference."),
-    ("== != > >= < <=", "Leaves out what does not hold; after `bool` the answer is 0 or 1."),
-    ("</ >/", "Cuts off what a histogram has above or below a number."),
-    ("and unless", "Series of the left side that the right side has, or has not."),
-    ("or", "Series of the left side, and those of the right side that the left one has not."),
+    (
+        "== != > >= < <=",
+        "Keeps the samples for which the comparison is true; with `bool`, the result is 0 or 1.",
+    ),
+    ("</ >/", "`h </ n` removes the observations of a histogram above `n`, `h >/ n` those below."),
+    (
+        "and unless",
+        "`and` keeps the series of the left side that match one of the right; `unless` keeps the others.",
+    ),
+    ("or", "The series of the left side, and those of the right side that match none of the left."),
 ];
 
-const MATCHING: &str = "\nSeries of two vectors belong together when their labels are the same, but for \
-those of `ignoring (..)`, or when those of `on (..)` are. `group_left (..)` lets \
-several of the left side have one of the right, and take labels from it; \
-`group_right` the other way round. `fill (0)` puts a number where one side has no \
-series, `fill_left (1)` where the left one has none, `fill_right (2)` where the right \
-one has none.\n";
+const MATCHING: &str = "\nSeries of two vectors match if all their labels are equal; with `ignoring \
+(..)`, all except those; with `on (..)`, only those. `group_left (..)` lets several series of the left \
+side match one of the right side, and copies the given labels from it; `group_right` is the reverse. \
+`fill (0)` replaces the sample of a missing series of either side with a number, `fill_left (1)` one of \
+the left side, `fill_right (2)` one of the right side.\n";
 
-/// The page.
+/// Writes the page as Markdown.
 pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     page.push_str("\n## Operators\n\n| operator | what it does |\n|---|---|\n");
@@ -52,15 +61,15 @@ pub fn reference() -> String {
     let _ = writeln!(
         page,
         "\nA query has less than {QUERY_BYTES_MAX} bytes, at most {NODES_MAX} operands and functions, and \
-         at most {HEIGHT_MAX} levels of functions, parentheses, signs and powers within each other. A row of \
-         other operators is one level however long it is, and takes the memory of a few of its operands."
+         at most {HEIGHT_MAX} nested levels of functions, parentheses, signs and powers. A chain of other \
+         operators is one level of any length, and takes the memory of a few operands."
     );
     page.push_str("\n## Aggregations\n\nWith `by (..)` or `without (..)`:");
     for kind in Kind::ALL.iter().filter(|kind| kind.class() == Class::Aggregator) {
         let _ = write!(page, " `{}`", kind.text());
     }
-    page.push_str(".\n\n## Functions\n\nThose with a star are experimental in Prometheus.\n\n");
-    page.push_str("| function | what it answers |\n|---|---|\n");
+    page.push_str(".\n\n## Functions\n\nFunctions with a star are experimental in Prometheus.\n\n");
+    page.push_str("| function | result |\n|---|---|\n");
     for function in FUNCTIONS {
         let star = if function.experimental { " *" } else { "" };
         let _ = writeln!(page, "| `{}`{star} | {} |", function.signature(), function.doc);

@@ -1,4 +1,4 @@
-//! What the operators of a query share while it runs.
+//! State that the operators of a query share while it runs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,64 +14,65 @@ use crate::ops::points::statistics_of;
 use crate::per_series::{Computed, PerSeries};
 use crate::plan::TIME_MAX;
 
-/// Number of a selector among those of the query.
+/// The number of a selector among those of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafId(pub usize);
 
-/// What an operator gives.
+/// The result of pulling from an operator.
 pub enum Pull {
-    /// Some series; each set of labels once among all that it gives.
+    /// Some series. No label set occurs twice in all batches of an operator.
     Batch(Vec<Column>),
-    /// Nothing more.
+    /// There are no more series.
     End,
-    /// It can go on when this selector has its next batch.
+    /// The operator can continue only when this selector has its next batch.
     Need(LeafId),
 }
 
-/// A piece of a plan: gives series batch by batch. It may be asked again after it needed something.
+/// A node of a plan, which yields series in batches. It may be pulled again after it returned
+/// [`Pull::Need`].
 pub trait Operator: Send {
-    /// The next series.
+    /// Computes the next series.
     fn pull(&mut self, run: &mut Run) -> Result<Pull, Error>;
 }
 
 /// An operator of any kind.
 pub type AnyOperator = Box<dyn Operator>;
 
-/// A selector: what it asks for, and what came.
+/// A selector of the query, with the series that have arrived.
 pub struct Leaf {
-    /// What is asked for.
+    /// The selection for storage.
     pub query: SampleSelection,
-    /// What is computed of each of its series by itself, before anything else looks at them.
+    /// The expression that jobs compute for each of its series independently, if there is one.
     pub per_series: Option<Arc<PerSeries>>,
-    /// What came and is not looked at yet.
+    /// Batches that have arrived and are not read yet.
     pub inbox: VecDeque<SeriesBatch>,
-    /// What was computed of series and is not looked at yet.
+    /// Results of jobs that are not read yet.
     pub computed: VecDeque<Computed>,
-    /// Whether everything came.
+    /// Whether everything has arrived.
     pub is_done: bool,
 }
 
 impl Leaf {
-    /// Whether something came that is not looked at yet.
+    /// Whether something has arrived that is not read yet.
     pub fn has_more(&self) -> bool {
         !self.inbox.is_empty() || !self.computed.is_empty()
     }
 }
 
-/// How queries are evaluated.
+/// The options of the evaluation of queries.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How old a sample may be that stands for an instant, in milliseconds.
+    /// How old a sample may be to count at an instant, in milliseconds.
     pub lookback_ms: i64,
-    /// Time between evaluations of a subquery that names none.
+    /// The step of a subquery that names none, in milliseconds.
     pub subquery_step_ms: i64,
-    /// Whether rates look at the times when counting began.
+    /// Whether rates use start timestamps, the times at which counters began.
     pub use_starts: bool,
-    /// Whether labels tell the types of metrics.
+    /// Whether the types of metrics are read from the label `__type__`.
     pub type_labels: bool,
-    /// Most samples that a query may load or keep.
+    /// The most samples that a query may read.
     pub samples_max: u64,
-    /// Most steps of a range query, which are most points of a series of its answer.
+    /// The most steps of a range query, which bounds the points of each series of its answer.
     pub points_max: u64,
 }
 
@@ -90,26 +91,26 @@ impl Default for Options {
 
 /// The state of a query.
 pub struct Run {
-    /// Labels.
+    /// The labels.
     pub pool: LabelPool,
     /// Warnings and infos.
     pub notes: Notes,
-    /// Selectors.
+    /// The selectors.
     pub leaves: Vec<Leaf>,
-    /// How it is evaluated.
+    /// The options of the evaluation.
     pub options: Options,
-    /// Samples that were read.
+    /// The number of samples that were read.
     pub samples_read: u64,
-    /// Steps of all operators of the plan.
+    /// The steps of all operators of the plan together.
     pub planned_steps: u64,
-    /// Whether a step may take long, however few there are: labels are searched by regular expressions.
+    /// Whether a step may take long: functions search labels with regular expressions.
     pub has_dear_steps: bool,
     bytes: u64,
     held: Held,
 }
 
 impl Run {
-    /// A query that begins.
+    /// The state of a query at its start.
     pub fn new(mut options: Options) -> Self {
         for length in [&mut options.lookback_ms, &mut options.subquery_step_ms] {
             *length = (*length).clamp(1, TIME_MAX);
@@ -134,7 +135,8 @@ impl Run {
         LeafId(self.leaves.len() - 1)
     }
 
-    /// The next batch of a selector, `None` at its end; or what is needed first.
+    /// The next batch of a selector, `None` at its end; or the selector, if its next batch has to be
+    /// fetched first.
     pub fn next_batch(&mut self, leaf: LeafId) -> Result<Option<SeriesBatch>, LeafId> {
         let at = &mut self.leaves[leaf.0];
         match at.inbox.pop_front() {
@@ -144,7 +146,8 @@ impl Run {
         }
     }
 
-    /// What was computed of the next series of a selector, `None` at its end; or what is needed first.
+    /// The next result of a selector's jobs, `None` at their end; or the selector, if it has to be awaited
+    /// first.
     pub fn next_computed(&mut self, leaf: LeafId) -> Result<Option<Computed>, LeafId> {
         let at = &mut self.leaves[leaf.0];
         match at.computed.pop_front() {
@@ -154,7 +157,7 @@ impl Run {
         }
     }
 
-    /// Samples of a series of a selector as they are looked at: where buckets are not, without them.
+    /// The samples of a series as the query reads them: without buckets if the query does not read buckets.
     pub fn looked_at(
         &self,
         LeafId(n): LeafId,
@@ -168,36 +171,36 @@ impl Run {
         }
     }
 
-    /// Reserves memory for what an operator keeps.
+    /// Reserves memory for data that an operator keeps.
     pub fn keep(&mut self, bytes: u64) -> Result<(), Stopped> {
         self.bytes += bytes;
         self.held.at_least(self.bytes)?;
         self.pool.check()
     }
 
-    /// Bytes that operators keep.
+    /// The bytes that operators have reserved by [`Self::keep`].
     pub fn held_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Notes that an operator does not keep so many bytes any more: others may have them.
+    /// Releases bytes that an operator no longer keeps, for use by other operators of the query.
     pub fn release(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Reserves memory for series that an operator keeps, and counts the work of looking at them.
+    /// Reserves memory for series that an operator keeps, and counts the work of copying them.
     pub fn keep_columns(&mut self, columns: &[Column]) -> Result<(), Stopped> {
         spend(columns.iter().map(|column| column.values.len() + 8).sum())?;
         self.keep(columns.iter().map(Column::memory_bytes).sum())
     }
 
-    /// Reserves memory for a series without samples, and makes it.
+    /// Reserves memory for a series without samples, and creates it.
     pub fn column(&mut self, labels: LabelsId, drop_name: bool, steps: usize) -> Result<Column, Stopped> {
         self.keep(Column::bytes(steps))?;
         Ok(Column::empty(labels, drop_name, steps))
     }
 
-    /// Puts a sample into a series that is kept; reserves memory for a histogram.
+    /// Sets a sample of a series that is kept; reserves memory for a histogram.
     pub fn put(&mut self, column: &mut Column, step: usize, sample: Sample) -> Result<(), Stopped> {
         if let Sample::Histogram(histogram) = &sample {
             let slots = if column.histograms.is_none() { column.values.len() as u64 * 8 } else { 0 };
@@ -209,7 +212,8 @@ impl Run {
         Ok(())
     }
 
-    /// What an operator gave, which is not asked for more: these series, and memory for them alone.
+    /// The result of a job: these series, with a reservation of `bytes` for them alone. The operator is
+    /// dropped.
     pub fn into_computed(
         mut self,
         columns: Vec<Column>,
@@ -217,14 +221,14 @@ impl Run {
         operator: AnyOperator,
     ) -> Result<Computed, Stopped> {
         self.held.at_least(bytes)?;
-        // Its memory was for some of the series as well.
+        // The operator's memory held some of the series too.
         drop(operator);
         self.held.shrink_to(bytes);
         let Self { pool, notes, samples_read, held, .. } = self;
         Ok(Computed { columns, pool, notes, samples_read, held })
     }
 
-    /// Counts samples that were read.
+    /// Counts samples that were read; fails above the limit.
     pub fn count_samples(&mut self, samples: u64) -> Result<(), Error> {
         self.samples_read += samples;
         if self.samples_read > self.options.samples_max {
@@ -238,7 +242,8 @@ impl Run {
     }
 }
 
-/// Memory of what an operator makes for a batch. The reservation stays for the next one.
+/// Memory for the data that an operator creates for one batch. The reservation is reused for the next
+/// batch.
 #[derive(Default)]
 pub struct Scratch {
     bytes: u64,
@@ -246,34 +251,34 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// What was made before is gone.
+    /// Begins a new batch: the data of the last one is gone.
     pub fn reset(&mut self) {
         self.bytes = 0;
     }
 
-    /// Bytes of what was made since.
+    /// The bytes reserved for this batch.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reserves memory for more.
+    /// Reserves more memory for this batch.
     pub fn add(&mut self, bytes: u64) -> Result<(), Stopped> {
         self.bytes += bytes;
         self.held.at_least(self.bytes)
     }
 }
 
-/// All series of an operator, gathered over as many calls as it takes.
+/// Gathers all series of an operator, over several pulls.
 #[derive(Default)]
 pub struct Gathered {
-    /// What came so far.
+    /// The series so far.
     pub columns: Vec<Column>,
     held: u64,
     is_done: bool,
 }
 
 impl Gathered {
-    /// Gathers; what is needed first, or `None` when all are there.
+    /// Gathers series. Returns the selector whose next batch is needed first, or `None` at the end.
     pub fn gather(&mut self, from: &mut AnyOperator, run: &mut Run) -> Result<Option<LeafId>, Error> {
         while !self.is_done {
             match from.pull(run)? {
@@ -285,7 +290,7 @@ impl Gathered {
         Ok(None)
     }
 
-    /// Takes some of them.
+    /// Adds some series.
     pub fn add(&mut self, columns: Vec<Column>, run: &mut Run) -> Result<(), Stopped> {
         let before = run.held_bytes();
         run.keep_columns(&columns)?;
@@ -294,33 +299,33 @@ impl Gathered {
         Ok(())
     }
 
-    /// Notes that there are no more.
+    /// Marks the end of the series.
     pub fn end(&mut self) {
         self.is_done = true;
     }
 
-    /// Whether all are there.
+    /// Whether all series are gathered.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// Bytes that the run holds for them.
+    /// The bytes reserved for the series.
     pub fn held_bytes(&self) -> u64 {
         self.held
     }
 
-    /// The series, and the bytes that the run holds for them.
+    /// Takes out the series and the number of bytes reserved for them.
     pub fn take(&mut self) -> (Vec<Column>, u64) {
         (std::mem::take(&mut self.columns), std::mem::take(&mut self.held))
     }
 }
 
-/// Memory of the batch that an operator gives, from its first to its last one.
+/// The reservation for an operator's output batch, from its first batch to its last.
 #[derive(Default)]
 pub struct BatchMemory(u64);
 
 impl BatchMemory {
-    /// Reserves it, unless it is reserved.
+    /// Reserves the memory, unless this is done already.
     pub fn take(&mut self, grid: &Grid, run: &mut Run) -> Result<(), Stopped> {
         if self.0 == 0 {
             run.keep(grid.batch_bytes())?;
@@ -329,13 +334,13 @@ impl BatchMemory {
         Ok(())
     }
 
-    /// There is no further batch.
+    /// Releases the memory, after the last batch.
     pub fn give_back(&mut self, run: &mut Run) {
         run.release(std::mem::take(&mut self.0));
     }
 }
 
-/// A scalar as an argument: its values at all steps, once they are known.
+/// A scalar argument: its values at all steps, once they are evaluated.
 pub struct ScalarArg {
     from: Option<AnyOperator>,
     gathered: Gathered,
@@ -343,18 +348,19 @@ pub struct ScalarArg {
 }
 
 impl ScalarArg {
-    /// An argument that is evaluated by an operator.
+    /// An argument that an operator evaluates.
     pub fn new(from: AnyOperator) -> Self {
         Self { from: Some(from), gathered: Gathered::default(), values: Vec::new() }
     }
 
-    /// An argument whose values are known.
+    /// An argument with known values.
     #[cfg(test)]
     pub fn of_values(values: Vec<f64>) -> Self {
         Self { from: None, gathered: Gathered::default(), values }
     }
 
-    /// Evaluates it; what is needed first.
+    /// Evaluates the argument. Returns the selector whose next batch is needed first, or `None` when it is
+    /// ready.
     pub fn ready(&mut self, run: &mut Run, grid: &Grid) -> Result<Option<LeafId>, Error> {
         let Some(from) = &mut self.from else { return Ok(None) };
         if let Some(leaf) = self.gathered.gather(from, run)? {
@@ -366,19 +372,20 @@ impl ScalarArg {
         Ok(None)
     }
 
-    /// Its value at a step.
+    /// The value at a step.
     #[inline]
     pub fn at(&self, step: usize) -> f64 {
         self.values[step]
     }
 
-    /// Its values.
+    /// The values at all steps.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 }
 
-/// Evaluates arguments; what is needed first.
+/// Evaluates arguments. Returns the selector whose next batch is needed first, or `None` when all are
+/// ready.
 pub fn scalars_ready(args: &mut [ScalarArg], run: &mut Run, grid: &Grid) -> Result<Option<LeafId>, Error> {
     for arg in args {
         if let Some(leaf) = arg.ready(run, grid)? {
@@ -388,16 +395,16 @@ pub fn scalars_ready(args: &mut [ScalarArg], run: &mut Run, grid: &Grid) -> Resu
     Ok(None)
 }
 
-/// Series that are given away in batches.
+/// Finished series that are output in batches.
 pub struct Outbox(std::vec::IntoIter<Column>);
 
 impl Outbox {
-    /// Gives these.
+    /// An outbox with these series.
     pub fn new(columns: Vec<Column>) -> Self {
         Self(columns.into_iter())
     }
 
-    /// The next of them.
+    /// The next batch.
     pub fn next(&mut self) -> Pull {
         let batch: Vec<Column> = self.0.by_ref().take(sandur_query::BATCH_SERIES).collect();
         if batch.is_empty() { Pull::End } else { Pull::Batch(batch) }

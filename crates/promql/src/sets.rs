@@ -1,4 +1,4 @@
-//! The selectors of a query that are read: batches as they come, or what jobs compute of their series.
+//! The open scans of a query's selectors: batches as they arrive, or results of jobs over their series.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use sandur_query::{Error, QueryContext, SampleScan, SampleSource, SeriesBatch, S
 use crate::per_series::{Computed, PerSeries};
 use crate::run::{LeafId, Run};
 
-/// Steps of operators times series that are quicker worked on than handed to the CPU pool, where they would
-/// wait for pieces of the same query.
+/// Up to this product of steps and series, computing at once is faster than handing the work to the CPU
+/// pool, where it would wait for other work of the same query.
 const LITTLE_STEPS: u64 = 96 << 10;
 
-/// What comes of a selector.
+/// The next item of a selector.
 pub enum Came {
-    /// Series as they are stored.
+    /// A batch of stored series.
     Batch(SeriesBatch),
-    /// What was computed of each series.
+    /// The result of a job over some series.
     Computed(Box<Computed>),
 }
 
-/// A selector that is read.
+/// The open scan of a selector.
 pub enum Set {
-    /// As it is stored.
+    /// Yields stored series.
     Stored(Box<dyn SampleScan>),
-    /// By jobs that compute what is wanted of each series.
+    /// Yields the results of jobs over series.
     Computed(SeriesJobs<PerSeries>),
 }
 
 impl Set {
-    /// What comes next; `None` at the end.
+    /// Waits for the next item; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Came>, Error> {
         Ok(match self {
             Self::Stored(scan) => scan.next().await?.map(Came::Batch),
@@ -44,31 +44,32 @@ impl Set {
     }
 }
 
-/// The selectors of a query.
+/// The scans of all selectors of a query.
 pub struct Sets<'a> {
     source: &'a dyn SampleSource,
     context: &'a QueryContext,
     all: Vec<Option<Set>>,
-    /// Series that came, if all have floats at the steps of operators alone.
+    /// The number of series so far, if each has at most one float for each step; else `None`.
     series: Option<u64>,
-    /// Those that were not looked at yet.
+    /// The same for series that operators have not read yet.
     fresh: Option<u64>,
-    /// Whether a selector has ended since: then operators may look at all series.
+    /// Whether a selector has ended since the last check: then operators may process all series.
     has_ended: bool,
 }
 
 impl<'a> Sets<'a> {
-    /// Selectors that are not read yet.
+    /// The scans of a query, none of them open.
     pub fn new(source: &'a dyn SampleSource, context: &'a QueryContext) -> Self {
         Self { source, context, all: Vec::new(), series: Some(0), fresh: Some(0), has_ended: true }
     }
 
-    /// A selector that is read.
+    /// The scan of a selector, if it is open.
     pub fn get(&mut self, LeafId(n): LeafId) -> Option<&mut Set> {
         self.all.get_mut(n)?.as_mut()
     }
 
-    /// Waits for what comes next of a selector; the selector, if more may come.
+    /// Waits for the next item of a selector, which is opened if necessary. Returns the selector if it may
+    /// have more.
     pub async fn fetch(&mut self, run: &mut Run, leaf: LeafId) -> Result<Option<LeafId>, Error> {
         let LeafId(n) = leaf;
         if self.all.len() <= n {
@@ -90,12 +91,12 @@ impl<'a> Sets<'a> {
         Ok((!run.leaves[n].is_done).then_some(leaf))
     }
 
-    /// Hands over what came.
+    /// Hands an item to the operators.
     pub fn receive(&mut self, run: &mut Run, LeafId(n): LeafId, came: Option<Came>) {
         let leaf = &mut run.leaves[n];
         leaf.is_done = came.is_none() || self.all[n].as_ref().is_none_or(Set::is_over);
         let series = match &came {
-            // It may have more samples than steps.
+            // A batch may have more samples than steps.
             Some(Came::Batch(_)) => None,
             Some(Came::Computed(computed)) => {
                 let of_floats = computed.columns.iter().all(|column| column.histograms.is_none());
@@ -117,7 +118,7 @@ impl<'a> Sets<'a> {
         }
     }
 
-    /// Whether there is little to compute with what came since this was asked.
+    /// Whether little computing is due for the items that arrived since the last call.
     pub fn are_little(&mut self, run: &Run) -> bool {
         let fresh = self.fresh.replace(0);
         let series = if std::mem::take(&mut self.has_ended) { self.series } else { fresh };

@@ -2,27 +2,27 @@
 
 use std::fmt;
 
-/// Bytes of the text, from the first to the one after the last.
+/// A range of bytes in the text of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// First byte.
+    /// The first byte.
     pub start: u32,
-    /// Byte after the last.
+    /// The end, exclusive.
     pub end: u32,
 }
 
 impl Span {
-    /// From the first byte to the one after the last.
+    /// The range from `start` to `end`, exclusive.
     pub fn new(start: usize, end: usize) -> Self {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// From the begin of this to the end of the other.
+    /// The range from the start of this one to the end of the other.
     pub fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end }
     }
 
-    /// Line and column of its begin, one-based, in the text.
+    /// The line and column of its start.
     pub fn place(self, text: &str) -> Place {
         if text.is_empty() {
             return Place { line: 0, column: 0 };
@@ -34,12 +34,13 @@ impl Span {
     }
 }
 
-/// A line and a column, one-based; columns are bytes. Line 0: an empty text has no place.
+/// A line and a column in the text of a query, one-based. Columns count bytes. Line 0 stands for an empty
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The line.
     pub line: usize,
-    /// The byte in it.
+    /// The column in bytes.
     pub column: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Text forms that Go gives to numbers, durations and strings.
+//! Go's text forms of numbers, durations and strings.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ pub use sandur_model::histogram::GoNumber;
 
 pub use sandur_model::MILLISECOND_NS as MS_NS;
 
-/// Units of durations with their milliseconds, the largest first.
+/// Units of durations with their lengths in milliseconds, the largest first.
 const UNITS: [(&str, i64); 7] = [
     ("y", 365 * 24 * 3_600_000),
     ("w", 7 * 24 * 3_600_000),
@@ -17,7 +17,7 @@ const UNITS: [(&str, i64); 7] = [
     ("ms", 1),
 ];
 
-/// Reads a duration as nanoseconds, such as `1h30m`: units once each, the largest first.
+/// Parses a duration to nanoseconds, such as `1h30m`: each unit at most once, the largest first.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     if text == "0" {
         return Ok(0);
@@ -48,7 +48,8 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Writes nanoseconds as a duration of milliseconds: with years and weeks only where nothing is left over.
+/// Formats nanoseconds as a duration in milliseconds. Years and weeks appear only if they divide it without
+/// a rest.
 pub fn format_duration(ns: i64) -> String {
     let mut ms = (ns / MS_NS).unsigned_abs();
     if ms == 0 {
@@ -57,7 +58,7 @@ pub fn format_duration(ns: i64) -> String {
     let mut text = if ns < 0 { "-".to_owned() } else { String::new() };
     for (n, (unit, length)) in UNITS.iter().enumerate() {
         let length = length.unsigned_abs();
-        // Years and weeks only where nothing is left over.
+        // Years and weeks are used only if nothing remains.
         if n < 2 && !ms.is_multiple_of(length) {
             continue;
         }
@@ -70,7 +71,7 @@ pub fn format_duration(ns: i64) -> String {
     text
 }
 
-/// A number without an exponent.
+/// Formats a number without an exponent.
 pub fn plain_number(number: f64) -> String {
     match number {
         n if n.is_nan() => "NaN".to_owned(),
@@ -80,14 +81,14 @@ pub fn plain_number(number: f64) -> String {
     }
 }
 
-/// A text in double quotes, with Go's escapes.
+/// Writes a text in double quotes, with Go's escapes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
-            // No text of a query may have it as it is.
+            // The parser accepts U+FFFD only as an escape.
             char::REPLACEMENT_CHARACTER => out.push_str("\\ufffd"),
             c => escape_char(&mut out, c),
         }
@@ -113,18 +114,18 @@ fn escape_char(out: &mut String, c: char) {
     };
 }
 
-/// Whether a character is shown as it is: not a control, a format, a blank but the common one, or nothing at
-/// all.
+/// Whether Go prints the character unescaped: it is not a control or format character, not a space other
+/// than U+0020, and not unassigned.
 fn is_printable(c: char) -> bool {
     if c.is_ascii() || c.is_alphanumeric() {
         return c == ' ' || c.is_ascii_graphic() || !c.is_ascii();
     }
-    // Behind another character the standard library escapes just what is not printable.
+    // After another character, `escape_debug` escapes exactly the characters that are not printable.
     let pair: String = ['a', c].into_iter().collect();
     pair.escape_debug().nth(1) == Some(c)
 }
 
-/// A character in single quotes.
+/// Formats a character in single quotes.
 pub fn debug_char(c: char) -> String {
     let mut out = "'".to_owned();
     if c == '\'' {
@@ -136,13 +137,13 @@ pub fn debug_char(c: char) -> String {
     out
 }
 
-/// A character with its number, and itself where it can be shown.
+/// Formats a character as its code point, followed by itself if it is printable.
 pub fn numbered_char(c: char) -> String {
     let number = format!("U+{:04X}", u32::from(c));
     if is_printable(c) { format!("{number} '{c}'") } else { number }
 }
 
-/// Bytes in double quotes; what is not UTF-8 by its numbers.
+/// Formats bytes in double quotes; bytes that are not UTF-8 are escaped by their values.
 pub fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = "\"".to_owned();
     for chunk in bytes.utf8_chunks() {
@@ -154,7 +155,8 @@ pub fn quote_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// The text in quotes of one of three kinds. Each byte that is not UTF-8 becomes a replacement character.
+/// The content of a quoted string, in any of the three kinds of quotes. Bytes that are not UTF-8 are
+/// replaced.
 pub fn unquote(quoted: &str) -> Option<String> {
     let text = String::from_utf8(unquote_bytes(quoted)?);
     Some(text.unwrap_or_else(|error| {
@@ -167,7 +169,7 @@ pub fn unquote(quoted: &str) -> Option<String> {
     }))
 }
 
-/// The bytes in quotes.
+/// The content of a quoted string as bytes.
 pub fn unquote_bytes(quoted: &str) -> Option<Vec<u8>> {
     let mut chars = quoted.chars();
     let open = chars.next()?;
@@ -223,7 +225,7 @@ fn escaped(rest: &mut std::str::Chars<'_>) -> Option<Escaped> {
     })
 }
 
-/// Reads a number as Go does: a whole one with a base in front, or a float; both with underscores.
+/// Parses a number as Go does: an integer with a base prefix, or a float, both with underscores.
 pub fn parse_number(text: &str) -> Result<f64, String> {
     let failed = |why: &str| format!("strconv.ParseFloat: parsing {}: {why}", quote(text));
     if !underscores_part_digits(text) {
@@ -240,7 +242,7 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
     Ok(number)
 }
 
-/// A whole number in small letters; without a base in front, a nought makes it octal.
+/// Parses an integer in lower case. Without a base prefix, a leading zero makes it octal.
 fn parse_integer(plain: &str) -> Option<i64> {
     let (digits, base) = match plain.as_bytes() {
         [b'0', b'x', ..] => (&plain[2..], 16),
@@ -253,7 +255,7 @@ fn parse_integer(plain: &str) -> Option<i64> {
     if is_number { i64::from_str_radix(digits, base).ok() } else { None }
 }
 
-/// Whether each underscore has digits on both sides; a base in front counts as one.
+/// Whether each underscore has digits on both sides; a base prefix counts as a digit.
 fn underscores_part_digits(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (start, hex) = match bytes {
@@ -269,7 +271,7 @@ fn underscores_part_digits(text: &str) -> bool {
     (start..bytes.len()).filter(|at| bytes[*at] == b'_').all(parts)
 }
 
-/// Whether a label's name needs no quotes.
+/// Whether a label name needs no quotes.
 pub fn is_plain_label(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_and_written() {
+    fn durations_are_parsed_and_formatted() {
         for (text, ns, written) in [
             ("1h30m", 5_400_000 * MS_NS, "1h30m"),
             ("90m", 5_400_000 * MS_NS, "1h30m"),

@@ -1,10 +1,10 @@
-//! The words of the language.
+//! The tokens of the language.
 
 use crate::span::Span;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $class:ident;)*) => {
-        /// What a token is.
+        /// The kind of a token.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind { $($(#[$doc])* $name,)* }
 
@@ -12,12 +12,12 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The token as it is written; empty where it has no one form.
+            /// The text of the token; empty if its text varies.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
-            /// What sort of token it is.
+            /// The class of the token.
             pub fn class(self) -> Class {
                 match self { $(Self::$name => Class::$class,)* }
             }
@@ -25,33 +25,33 @@ macro_rules! kinds {
     };
 }
 
-/// Sorts of tokens.
+/// The class of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Brackets and the like.
+    /// Brackets, commas and similar marks.
     Mark,
-    /// Text, numbers, names: their form is their own.
+    /// Strings, numbers and names, whose text varies.
     Free,
-    /// Between operands or labels and their values.
+    /// An operator between operands, or between a label and its value.
     Operator,
     /// An aggregation.
     Aggregator,
-    /// A word with a meaning of its own.
+    /// A keyword.
     Keyword,
-    /// A function of the query's context.
+    /// A function of the query's times.
     Context,
 }
 
 kinds! {
     /// The end of the text.
     End = "", Free;
-    /// What cannot be read; the text of the error is the lexer's.
+    /// A character that cannot be read; the lexer has the message.
     Error = "", Free;
     /// A name without a colon.
     Identifier = "", Free;
     /// A name with a colon.
     MetricIdentifier = "", Free;
-    /// A quoted text.
+    /// A quoted string.
     String = "", Free;
     /// A number.
     Number = "", Free;
@@ -186,7 +186,7 @@ kinds! {
 }
 
 impl Kind {
-    /// The word that this text is, in small or capital letters.
+    /// The keyword with this text, in lower or upper case.
     pub fn of_word(word: &str) -> Option<Self> {
         if word.len() > 12 {
             return None;
@@ -198,7 +198,7 @@ impl Kind {
         Self::ALL.iter().filter(is_word).find(|kind| kind.text().eq_ignore_ascii_case(word)).copied()
     }
 
-    /// Whether it may be the name of a metric.
+    /// Whether it is valid as the name of a metric.
     pub fn names_metric(self) -> bool {
         match self.class() {
             Class::Aggregator | Class::Context => true,
@@ -211,7 +211,7 @@ impl Kind {
         }
     }
 
-    /// Whether it may be the name of a label in a list of them.
+    /// Whether it is valid as the name of a label in a list of labels.
     pub fn names_label(self) -> bool {
         self.names_metric()
             || matches!(
@@ -221,11 +221,11 @@ impl Kind {
     }
 }
 
-/// A token and where it stands.
+/// A token and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Where.
+    /// The place in the text of the query.
     pub span: Span,
 }

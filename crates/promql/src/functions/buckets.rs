@@ -8,30 +8,30 @@ use sandur_model::histogram::{Bucket, kahan_add};
 use crate::labels::Text;
 use crate::notes::Note;
 
-/// Differences of neighbours below this part of them are taken for rounding.
+/// Relative differences of neighbouring buckets below this are taken for rounding errors.
 const SMALL_DELTA: f64 = 1e-12;
 
-/// A bucket of a classic histogram: its upper bound and the observations up to it.
+/// A bucket of a classic histogram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Classic {
-    /// Upper bound.
+    /// The upper bound, inclusive.
     pub upper: f64,
-    /// Observations up to it.
+    /// The number of observations up to the bound.
     pub count: f64,
 }
 
-/// Buckets that had to be made monotonic: their bounds, and the largest difference.
+/// The range of buckets that were made monotonic, and the largest difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ForcedBuckets {
-    /// Lowest bound.
+    /// The lowest upper bound.
     pub lowest: f64,
-    /// Highest bound.
+    /// The highest upper bound.
     pub highest: f64,
-    /// Largest difference.
+    /// The largest difference that was corrected.
     pub difference: f64,
 }
 
-/// Whether two numbers are equal but for rounding.
+/// Whether two numbers are equal except for rounding.
 pub fn almost_equal(a: f64, b: f64, epsilon: f64) -> bool {
     if a.is_nan() && b.is_nan() || a == b {
         return true;
@@ -43,7 +43,7 @@ pub fn almost_equal(a: f64, b: f64, epsilon: f64) -> bool {
     difference / sum.min(f64::MAX) < epsilon
 }
 
-/// Sorts buckets and merges those of one bound; `None` without one that holds everything.
+/// Sorts buckets and merges those with the same bound; `None` if there is no bucket up to `+Inf`.
 fn prepared(buckets: &mut Vec<Classic>) -> Option<()> {
     buckets.sort_by(|a, b| a.upper.partial_cmp(&b.upper).unwrap_or(Ordering::Equal));
     if buckets.last()?.upper != f64::INFINITY {
@@ -84,7 +84,7 @@ fn force_monotonic(buckets: &mut [Classic]) -> Option<ForcedBuckets> {
     forced
 }
 
-/// A quantile of a classic histogram, linear within a bucket.
+/// The quantile of a classic histogram, interpolated linearly within a bucket.
 pub fn classic_quantile(q: f64, buckets: &mut Vec<Classic>) -> (f64, Option<ForcedBuckets>) {
     if q.is_nan() {
         return (f64::NAN, None);
@@ -102,7 +102,7 @@ pub fn classic_quantile(q: f64, buckets: &mut Vec<Classic>) -> (f64, Option<Forc
         return (f64::NAN, forced);
     }
     let mut rank = q * total;
-    // What is no number is not less than anything.
+    // NaN compares as not less than any number.
     let at = buckets[..last]
         .partition_point(|bucket| bucket.count < rank || bucket.count.is_nan() || rank.is_nan());
     let quantile = if at == last {
@@ -123,14 +123,14 @@ pub fn classic_quantile(q: f64, buckets: &mut Vec<Classic>) -> (f64, Option<Forc
     (quantile, forced)
 }
 
-/// Places at which a fraction begins and ends, by ranks, while buckets are looked at.
+/// The ranks of the two bounds of a fraction, found while buckets are scanned.
 struct Ranks {
     lower: Option<f64>,
     upper: Option<f64>,
 }
 
 impl Ranks {
-    /// Looks at a bucket; `inside` gives the rank of a value in it. Whether both are known.
+    /// Scans a bucket. `inside` computes the rank of a value in it. Returns whether both ranks are known.
     fn see(
         &mut self,
         (lower, upper): (f64, f64),
@@ -161,7 +161,7 @@ impl Ranks {
     }
 }
 
-/// The part of a classic histogram's observations between two values.
+/// The fraction of a classic histogram's observations between two values.
 pub fn classic_fraction(lower: f64, upper: f64, buckets: &mut Vec<Classic>) -> f64 {
     if prepared(buckets).is_none() {
         return f64::NAN;
@@ -189,7 +189,7 @@ pub fn classic_fraction(lower: f64, upper: f64, buckets: &mut Vec<Classic>) -> f
     ranks.fraction(count, count)
 }
 
-/// A zero bucket reaches only to zero where nothing is on the other side of it.
+/// Cuts the zero bucket at zero if the histogram has no observations on one side of it.
 fn narrowed(histogram: &FloatHistogram, bucket: &mut Bucket) {
     match (histogram.negative.is_empty(), histogram.positive.is_empty()) {
         (true, false) => bucket.lower = 0.0,
@@ -198,7 +198,7 @@ fn narrowed(histogram: &FloatHistogram, bucket: &mut Bucket) {
     }
 }
 
-/// A quantile of a native histogram.
+/// The quantile of a native histogram.
 pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &mut dyn FnMut(Note)) -> f64 {
     if !q.is_nan() && !(0.0..=1.0).contains(&q) {
         return if q < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
@@ -206,7 +206,7 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
     if histogram.count == 0.0 || q.is_nan() {
         return f64::NAN;
     }
-    // Observations that are no numbers are in no bucket, so that only the way up tells ranks.
+    // NaN observations are in no bucket, so that ranks are known only from the lowest bucket upwards.
     let up = histogram.sum.is_nan() || q < 0.5;
     let mut rank = if up { q } else { 1.0 - q } * histogram.count;
     let mut buckets = histogram.all_buckets();
@@ -241,7 +241,8 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
     }
     rank = if up { rank - (count - bucket.count) } else { count - rank };
     if histogram.sum.is_nan() {
-        // A sum of both infinities is NaN as well. An observation that is NaN is in no bucket.
+        // The sum is NaN either from NaN observations, which are in no bucket, or from infinities of both
+        // signs.
         let all = std::iter::from_fn(next).fold(count, |count, bucket| count + bucket.count);
         if all < histogram.count {
             note(Note::QuantileSkew(metric));
@@ -258,7 +259,7 @@ pub fn native_quantile(q: f64, histogram: &FloatHistogram, metric: Text, note: &
     -(upper + (lower - upper) * (1.0 - fraction)).exp2()
 }
 
-/// The part of a native histogram's observations between two values.
+/// The fraction of a native histogram's observations between two values.
 pub fn native_fraction(
     lower: f64,
     upper: f64,
@@ -281,7 +282,7 @@ pub fn native_fraction(
         if is_zero {
             narrowed(histogram, &mut bucket);
         } else if custom && bucket.lower == f64::NEG_INFINITY && bucket.upper > 0.0 {
-            // As in a classic histogram, which has no lower bound either.
+            // As in a classic histogram, whose first bucket has no lower bound either.
             bucket.lower = 0.0;
         }
         let linear = custom || is_zero;
@@ -305,7 +306,7 @@ pub fn native_fraction(
     ranks.fraction(count, histogram.count)
 }
 
-/// The variance of a native histogram, each observation taken for the middle of its bucket.
+/// The variance of a native histogram, with each observation at the middle of its bucket.
 pub fn variance(histogram: &FloatHistogram) -> f64 {
     let mean = histogram.sum / histogram.count;
     let (mut variance, mut lost) = (0.0, 0.0);
@@ -337,7 +338,7 @@ mod tests {
         let whole = [(1.0, 10.0), (2.0, 20.0), (f64::INFINITY, 20.0)];
         assert_eq!(classic_quantile(0.25, &mut buckets(&whole)), (0.5, None));
         assert_eq!(classic_quantile(1.0, &mut buckets(&whole)).0, 2.0);
-        assert!(classic_quantile(0.5, &mut buckets(&whole[..2])).0.is_nan(), "nothing holds all");
+        assert!(classic_quantile(0.5, &mut buckets(&whole[..2])).0.is_nan(), "there is no bucket up to +Inf");
         let falling = [(1.0, 10.0), (2.0, 8.0), (f64::INFINITY, 20.0)];
         let forced = classic_quantile(0.5, &mut buckets(&falling)).1;
         assert_eq!(forced, Some(ForcedBuckets { lowest: 2.0, highest: 2.0, difference: 2.0 }));
@@ -370,37 +371,37 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_beside_nan_is_interpolated_in_the_bucket_of_its_rank() {
-        // Buckets up to 2, 4 and 8; one of five observations is NaN.
+    fn a_quantile_with_nan_observations_is_interpolated_in_its_bucket() {
+        // Buckets up to 2, 4 and 8 hold four of five observations; one is NaN.
         let with_nan = exponential(5.0, f64::NAN, &[1.0, 2.0, 1.0]);
         let (found, notes) = quantile_and_notes(0.4, &with_nan);
         assert!((found - 1.5f64.exp2()).abs() < 1e-12, "{found}");
         assert_eq!(notes, [Note::QuantileSkew(Text::EMPTY)]);
         let (found, notes) = quantile_and_notes(0.9, &with_nan);
         assert!(found.is_nan() && notes == [Note::QuantileNan(Text::EMPTY)], "{found} {notes:?}");
-        // Infinities of both signs make the sum NaN, and nothing is missing.
+        // Infinities of both signs make the sum NaN, but no observation is missing in the buckets.
         let infinite = exponential(4.0, f64::NAN, &[1.0, 2.0, 1.0]);
         let (found, notes) = quantile_and_notes(0.5, &infinite);
         assert!((found - 1.5f64.exp2()).abs() < 1e-12 && notes.is_empty(), "{found} {notes:?}");
     }
 
     #[test]
-    fn custom_buckets_around_zero_are_no_zero_bucket() {
+    fn custom_buckets_around_zero_are_not_a_zero_bucket() {
         let fraction = |lower, upper, bounds: &[f64], counts: &[f64]| {
             native_fraction(lower, upper, &custom(bounds, counts), Text::EMPTY, &mut |_| {})
         };
         let (down, up) = (f64::NEG_INFINITY, f64::INFINITY);
-        // What a bucket up to zero holds is below zero.
+        // Observations in a bucket up to zero are below zero.
         assert_eq!(fraction(down, 0.0, &[0.0, 1.0], &[4.0, 3.0, 3.0]), 0.4);
         assert_eq!(fraction(0.0, up, &[0.0, 1.0], &[4.0, 3.0, 3.0]), 0.6);
         // A bucket from -2 to 2 is not cut at zero.
         assert_eq!(fraction(down, 0.0, &[-2.0, 2.0], &[1.0, 2.0, 1.0]), 0.5);
-        // The first one begins at zero when it ends above.
+        // The first bucket begins at zero if its upper bound is above zero.
         assert_eq!(fraction(down, 1.0, &[2.0, 4.0], &[2.0, 2.0, 0.0]), 0.25);
     }
 
     #[test]
-    fn no_bucket_has_no_quantile_and_no_fraction() {
+    fn a_histogram_without_buckets_has_no_quantile_and_no_fraction() {
         assert!(classic_quantile(0.5, &mut Vec::new()).0.is_nan());
         assert!(classic_fraction(0.0, 1.0, &mut Vec::new()).is_nan());
     }

@@ -1,4 +1,4 @@
-//! How often a series changed, and how often a counter began anew.
+//! `changes` and `resets`: how often a value changed or a counter was reset.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ struct Point<'a> {
     histogram: Option<&'a Arc<FloatHistogram>>,
 }
 
-/// The first float and histogram that count; `None` when nothing does. Of an anchored window it is the last
-/// sample at or before its begin, whatever it is.
+/// The indexes of the first float and the first histogram of the window; `None` if it is empty. An anchored
+/// window begins with the last sample at or before its start, of either kind.
 fn first_places(window: &Window<'_>) -> Option<(usize, usize)> {
     if window.extension != Extension::Anchored {
         return Some((0, 0));
@@ -38,7 +38,7 @@ fn first_places(window: &Window<'_>) -> Option<(usize, usize)> {
     })
 }
 
-/// Counts the neighbours for which `f` holds.
+/// Counts pairs of neighbouring samples for which `f` is true.
 fn count(window: &Window<'_>, f: impl Fn(&Point<'_>, &Point<'_>) -> bool) -> Value {
     let Some((mut float, mut histogram)) = first_places(window) else { return Value::None };
     let (mut before, mut count): (Option<Point<'_>>, u64) = (None, 0);
@@ -64,7 +64,7 @@ fn count(window: &Window<'_>, f: impl Fn(&Point<'_>, &Point<'_>) -> bool) -> Val
     }
 }
 
-/// Whether there are floats only, and neighbours can be counted without a look at each.
+/// Whether the window has only floats without start timestamps, so that prefix counts can be used.
 fn is_plain(window: &Window<'_>) -> bool {
     let plain = window.extension == Extension::None && window.starts.is_empty();
     plain && window.histograms.is_empty() && !window.values.is_empty()

@@ -1,29 +1,29 @@
-//! Days, months and years of instants, in UTC.
+//! Converts timestamps to dates and times of day, in UTC.
 
-/// An instant in the calendar.
+/// A date and time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// Year.
+    /// The year.
     pub year: i64,
-    /// Month, from 1.
+    /// The month, from 1.
     pub month: u32,
-    /// Day of the month, from 1.
+    /// The day of the month, from 1.
     pub day: u32,
-    /// Day of the week, Sunday is 0.
+    /// The day of the week; Sunday is 0.
     pub weekday: u32,
-    /// Day of the year, from 1.
+    /// The day of the year, from 1.
     pub year_day: u32,
-    /// Hour.
+    /// The hour, from 0 to 23.
     pub hour: u32,
-    /// Minute.
+    /// The minute, from 0 to 59.
     pub minute: u32,
-    /// Second.
+    /// The second, from 0 to 59.
     pub second: u32,
 }
 
-/// Days of the months before each month.
+/// The days before each month, in a year without leap day.
 const DAYS_BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-/// The first second that Go's calendar knows; those before it are taken for ones far ahead.
+/// The first second of Go's calendar; earlier ones wrap around to the far future.
 const SECONDS_MIN: i64 = -9_223_372_028_715_321_600;
 
 fn is_leap(year: i64) -> bool {
@@ -31,19 +31,19 @@ fn is_leap(year: i64) -> bool {
 }
 
 impl Civil {
-    /// The instant so many seconds after 1970; what is no whole number of 64 bits is the least of them, as in
-    /// Go on x86-64.
+    /// Converts seconds since 1970. A number that does not fit into 64 bits becomes the least integer, as
+    /// in Go on x86-64.
     pub fn of_float(seconds: f64) -> Self {
         let fits = seconds >= i64::MIN as f64 && seconds < i64::MAX as f64;
         Self::of_seconds(if fits { seconds as i64 } else { i64::MIN })
     }
 
-    /// The instant so many seconds after 1970.
+    /// Converts seconds since 1970.
     pub fn of_seconds(seconds: i64) -> Self {
         let wrapped = if seconds < SECONDS_MIN { 1i128 << 64 } else { 0 };
         let seconds = i128::from(seconds) + wrapped;
         let (days, rest) = (seconds.div_euclid(86_400) as i64, seconds.rem_euclid(86_400) as u32);
-        // Eras of 400 years that begin in March, so that leap days end years.
+        // Eras of 400 years that begin in March, so that a leap day is the last day of a year.
         let shifted = days + 719_468;
         let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -65,7 +65,7 @@ impl Civil {
         }
     }
 
-    /// Days of its month.
+    /// The number of days in its month.
     pub fn days_in_month(&self) -> u32 {
         match self.month {
             2 => 28 + u32::from(is_leap(self.year)),
@@ -75,9 +75,9 @@ impl Civil {
     }
 }
 
-/// Milliseconds as an instant of RFC 3339, to the second.
+/// Formats milliseconds since 1970 in RFC 3339, to the second.
 pub fn rfc3339(ms: i64) -> String {
-    // Whole seconds towards zero.
+    // Rounded towards zero.
     let Civil { year, month, day, hour, minute, second, .. } = Civil::of_seconds(ms / 1000);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_second_is_the_same_instant_as_in_go() {
+    fn numbers_out_of_range_become_the_same_date_as_in_go() {
         for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300] {
             let Civil { year, month, day, hour, minute, second, year_day, .. } = Civil::of_float(wrong);
             let found = (year, month, day, hour, minute, second, year_day);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calendar_is_right_at_its_corners() {
+    fn the_calendar_is_right_at_leap_days_and_ends_of_years() {
         for (seconds, text, weekday, year_day, days) in [
             (0, "1970-01-01T00:00:00Z", 4, 1, 31),
             (951_782_400, "2000-02-29T00:00:00Z", 2, 60, 29),

@@ -1,4 +1,4 @@
-//! Rates and differences of `anchored` and `smoothed` windows, which see samples around them.
+//! Rates and differences over `anchored` and `smoothed` windows, which include samples around them.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use crate::functions::rate::start_reset;
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
 
-/// The value at `at` on the line between two samples. A counter that was reset begins at zero.
+/// Interpolates linearly between two samples at the time `at`. A counter that was reset between them starts
+/// at zero.
 pub fn interpolate(before: (i64, f64), after: (i64, f64), at: i64, counter: bool) -> f64 {
     let begin = if counter && after.1 < before.1 { 0.0 } else { before.1 };
     begin + (after.1 - begin) * (at - before.0) as f64 / (after.0 - before.0) as f64
 }
 
-/// The first and last sample that count for a window, and whether any does.
+/// The indexes of the first and last sample that the window uses; `None` if it uses none.
 pub fn borders(times: &[i64], start: i64, end: i64, smoothed: bool) -> Option<(usize, usize)> {
     let mut last = times.len().checked_sub(1)?;
     let first = times[..last].partition_point(|time| *time <= start).saturating_sub(1);
@@ -26,7 +27,7 @@ pub fn borders(times: &[i64], start: i64, end: i64, smoothed: bool) -> Option<(u
     (times[last] > start).then_some((first, last))
 }
 
-/// A float with its time and the time when counting began, which is 0 when it is not known.
+/// A float with its timestamp and its start timestamp, which is 0 if unknown.
 #[derive(Clone, Copy)]
 struct Counted {
     time: i64,
@@ -35,17 +36,17 @@ struct Counted {
 }
 
 impl Counted {
-    /// Whether counting began after `time`, as this sample says.
+    /// Whether the counter started after `time` and before this sample, by its start timestamp.
     fn began_after(&self, time: i64) -> bool {
         self.start != 0 && self.start > time && self.start < self.time
     }
 
-    /// Whether counting began between `before` and this sample.
+    /// Whether the counter was restarted between `before` and this sample.
     fn is_reset_since(&self, before: &Self) -> bool {
         start_reset(before.start, before.time, self.start, self.time)
     }
 
-    /// The zero from which this sample was counted.
+    /// The sample with value 0 at the start of the counter.
     fn zero(&self) -> Self {
         Self { time: self.start, value: 0.0, start: self.start }
     }
@@ -55,21 +56,21 @@ impl Counted {
     }
 }
 
-/// Floats in an extended window and around it.
+/// The floats in and around an extended window.
 pub struct Extended<'a> {
-    /// Times.
+    /// The timestamps.
     pub times: &'a [i64],
-    /// Values.
+    /// The values.
     pub values: &'a [f64],
-    /// When counting began, of each value; empty when it is not looked at.
+    /// The start timestamp of each value; empty if start timestamps are not used.
     pub starts: &'a [i64],
-    /// The window.
+    /// The bounds of the window.
     pub range: (i64, i64),
-    /// The time after which samples are visible.
+    /// The time after which samples are visible: the start of the window, minus the look-back.
     pub seen_from: i64,
-    /// Whether values at the borders are interpolated.
+    /// Whether values at the bounds are interpolated.
     pub smoothed: bool,
-    /// Whether the values are those of a counter.
+    /// Whether the values are of a counter.
     pub counter: bool,
 }
 
@@ -79,12 +80,12 @@ impl Extended<'_> {
         Counted { time: self.times[n], value: self.values[n], start }
     }
 
-    /// Values at both borders, between the first and the last sample that count.
+    /// The values at both bounds. `first` and `last` are the samples that the window uses.
     pub fn border_values(&self, (first, last): (usize, usize)) -> (f64, f64) {
         (self.left(first).value, self.right(last).value)
     }
 
-    /// The value at `border`, before the only sample around it.
+    /// The value at `border` if the only sample comes after it.
     fn before(&self, sample: &Counted, border: i64) -> f64 {
         if !self.counter || !sample.began_after(self.seen_from) {
             return sample.value;
@@ -145,13 +146,13 @@ impl Extended<'_> {
         Counted { time, value, start }
     }
 
-    /// The difference between the borders, to which a counter adds what its resets took away.
+    /// The difference between both bounds; of a counter, plus the value lost at each reset.
     fn difference(&self) -> Option<f64> {
         let (start, end) = self.range;
         let (first, last) = borders(self.times, start, end, self.smoothed)?;
         let found = self.sample(first);
-        // A selector alone answers samples after its window. A function over it needs a counter that began
-        // before the end of the window.
+        // A selector by itself yields a sample after the window. A function over the window uses it only if
+        // it is of a counter that started before the end of the window.
         let is_after = self.smoothed && found.time > end;
         if is_after && !(self.counter && found.began_after(self.seen_from) && !found.began_after(end)) {
             return None;
@@ -161,7 +162,7 @@ impl Extended<'_> {
         if !self.counter {
             return Some(difference);
         }
-        // Resets at the borders are in their values already.
+        // Resets around the bounds are already part of the values there.
         let from = first + usize::from(self.times[first] <= start);
         let to = if self.times[last] >= end { last } else { last + 1 };
         let (mut before, mut correction) = (left, 0.0);
@@ -175,7 +176,7 @@ impl Extended<'_> {
     }
 }
 
-/// Of a window of floats.
+/// Evaluates a window of floats.
 pub fn floats(window: &Window<'_>, counter: bool, per_second: bool) -> Value {
     let extended = Extended {
         times: window.times,
@@ -193,7 +194,7 @@ pub fn floats(window: &Window<'_>, counter: bool, per_second: bool) -> Value {
 
 type Point<'a> = (i64, &'a Arc<FloatHistogram>);
 
-/// The histogram at `at` on the line between two; `None` when they do not fit together.
+/// Interpolates linearly between two histograms at the time `at`; `None` if their buckets are incompatible.
 pub fn interpolate_histogram(
     (before_at, before): Point<'_>,
     (after_at, after): Point<'_>,
@@ -219,7 +220,7 @@ pub fn interpolate_histogram(
     Some(result)
 }
 
-/// Of a window of histograms.
+/// Evaluates a window of histograms.
 pub fn histograms(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_second: bool) -> Value {
     try_histograms(window, site, counter, per_second).map_or(Value::None, Value::from)
 }
@@ -271,8 +272,9 @@ fn try_histograms(
     Some(result)
 }
 
-/// What resets between the borders took away; `None` when something does not fit together.
-#[allow(clippy::option_option)] // nothing to correct, and nothing that can be, are different things
+/// The sum of the values lost at resets between the bounds. `None` in the outer option if histograms are
+/// incompatible, in the inner one if there was no reset.
+#[allow(clippy::option_option)] // no correction and an impossible one differ
 fn correction(
     window: &Window<'_>,
     site: &mut Site<'_>,
@@ -284,7 +286,7 @@ fn correction(
     let (mut from, mut before) = (first + 1, left);
     let smoothed = window.extension == Extension::Smoothed;
     if smoothed && times[first] < window.start && all[first + 1].detect_reset(&all[first]) {
-        // The value at the left border has this reset in it.
+        // The value at the left bound already includes this reset.
         before = &all[first + 1];
         from += 1;
     }
@@ -315,8 +317,8 @@ fn correction(
 mod tests {
     use super::*;
 
-    /// The increase of a counter over the 100 s up to 1100 s, of samples as seconds, values and the seconds
-    /// at which counting began.
+    /// The increase of a counter over the 100 s up to 1100 s. Samples are tuples of timestamp in seconds,
+    /// value, and start timestamp in seconds.
     fn increase(samples: &[(i64, f64, i64)], smoothed: bool) -> Option<f64> {
         let times: Vec<i64> = samples.iter().map(|(time, _, _)| time * 1000).collect();
         let values: Vec<f64> = samples.iter().map(|(_, value, _)| *value).collect();
@@ -330,16 +332,20 @@ mod tests {
     fn a_counter_that_began_in_the_window_counts_from_zero() {
         for smoothed in [false, true] {
             assert_eq!(increase(&[(1050, 6.0, 1040)], smoothed), Some(6.0), "smoothed: {smoothed}");
-            assert_eq!(increase(&[(1050, 6.0, 0)], smoothed), Some(0.0), "it is not known when it began");
-            assert_eq!(increase(&[(1050, 6.0, 600)], smoothed), Some(0.0), "it began before it was seen");
+            assert_eq!(increase(&[(1050, 6.0, 0)], smoothed), Some(0.0), "the start is unknown");
+            assert_eq!(
+                increase(&[(1050, 6.0, 600)], smoothed),
+                Some(0.0),
+                "the start is before the window and its look-back"
+            );
         }
-        // It began half of its time before the window.
+        // The counter started as long before the window's start as the sample is after it.
         assert_eq!(increase(&[(1050, 6.0, 950)], false), Some(6.0));
         assert_eq!(increase(&[(1050, 6.0, 950)], true), Some(3.0));
     }
 
     #[test]
-    fn a_counter_that_began_anew_is_reset_even_if_it_did_not_fall() {
+    fn a_restarted_counter_is_reset_even_if_its_value_did_not_fall() {
         for smoothed in [false, true] {
             let anew = [(1000, 5.0, 900), (1050, 5.0, 1010), (1100, 9.0, 1010)];
             assert_eq!(increase(&anew, smoothed), Some(9.0));
@@ -349,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_beside_the_start_of_the_window_is_not_lost() {
+    fn a_reset_around_the_begin_of_the_window_is_counted() {
         // After the reset the counter grew from 960 s to 1060 s, two fifths of it before the window.
         let before = [(900, 4.0, 800), (1060, 10.0, 960), (1100, 10.0, 960)];
         assert_eq!(increase(&before, true), Some(6.0));
@@ -359,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn a_smoothed_window_before_its_only_sample_needs_a_counter_that_began_before_its_end() {
+    fn a_smoothed_window_before_its_only_sample_needs_a_counter_started_before_its_end() {
         assert_eq!(increase(&[(1150, 10.0, 1050)], true), Some(5.0));
-        assert_eq!(increase(&[(1150, 10.0, 1120)], true), None, "it began after the end");
+        assert_eq!(increase(&[(1150, 10.0, 1120)], true), None, "the counter started after the end");
         assert_eq!(increase(&[(1150, 10.0, 0)], true), None);
     }
 

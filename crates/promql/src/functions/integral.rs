@@ -1,27 +1,26 @@
 //! The integral over time of the floats in a window.
 //!
-//! **Invariants:** values are added with compensation. A float that is NaN counts as zero, so that the
-//! samples on both sides of it keep their part. A sum of two finite values does not overflow before it is
-//! halved.
+//! **Invariants:** sums are compensated. A NaN counts as zero, so that the areas next to it keep the part
+//! of the other sample. The mean of two finite values does not overflow.
 
 use sandur_model::histogram::kahan_add;
 
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::Note;
 
-/// How the area between two samples is computed.
+/// The rule for the area between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// The value of the earlier sample counts.
+    /// The area has the height of the earlier sample.
     Left,
-    /// The value of the later sample counts.
+    /// The area has the height of the later sample.
     Right,
-    /// The mean of both counts.
+    /// The area has the mean height of both.
     Trapezoid,
 }
 
 impl Rule {
-    /// The rule with a number; `None` when there is none.
+    /// The rule with this number; `None` if there is none.
     fn numbered(number: f64) -> Option<Self> {
         match number {
             0.0 => Some(Self::Left),
@@ -31,7 +30,7 @@ impl Rule {
         }
     }
 
-    /// The height of the area between two samples, and what its rounding lost.
+    /// The height of the area between two samples, and its rounding error.
     fn height(self, before: f64, after: f64) -> (f64, f64) {
         match self {
             Self::Left => (before, 0.0),
@@ -63,7 +62,7 @@ fn area(rule: Rule, times: &[i64], values: &[f64]) -> f64 {
     if area.is_infinite() { area } else { area + lost }
 }
 
-/// The integral by the rule of the second argument, by trapezoids without one.
+/// The integral by the rule of the second argument; by trapezoids if there is none.
 pub fn integral(window: &Window<'_>, site: &mut Site<'_>) -> Result<Value, String> {
     if window.values.is_empty() {
         return Ok(Value::None);
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_has_its_own_height() {
+    fn each_rule_uses_its_own_height() {
         assert_eq!(areas(&[1.0, 2.0, 4.0]), [30.0, 60.0, 45.0]);
         assert_eq!(areas(&[7.0]), [0.0; 3]);
         assert_eq!(area(Rule::Left, &[0, 500, 2_500], &[2.0, 3.0, 9.0]), 7.0);
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_have_whole_numbers() {
+    fn rules_have_integer_numbers() {
         assert_eq!([0.0, 1.0, 2.0, -0.0].map(Rule::numbered), [ALL[0], ALL[1], ALL[2], ALL[0]].map(Some));
         for wrong in [-1.0, 0.5, 3.0, f64::NAN, f64::INFINITY] {
             assert_eq!(Rule::numbered(wrong), None, "{wrong}");

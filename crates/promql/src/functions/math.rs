@@ -1,6 +1,6 @@
-//! Functions of one number, and of a number and scalars.
+//! Functions of one float, and of a float and scalars.
 
-/// The larger of two, as Go has it: what is no number wins, except over infinity.
+/// The larger of two floats by Go's rules: NaN wins, except against positive infinity.
 pub fn max(a: f64, b: f64) -> f64 {
     match (a, b) {
         (f64::INFINITY, _) | (_, f64::INFINITY) => f64::INFINITY,
@@ -22,7 +22,7 @@ pub fn max(a: f64, b: f64) -> f64 {
     }
 }
 
-/// The smaller of two, as Go has it.
+/// The smaller of two floats by Go's rules: NaN wins, except against negative infinity.
 pub fn min(a: f64, b: f64) -> f64 {
     match (a, b) {
         (f64::NEG_INFINITY, _) | (_, f64::NEG_INFINITY) => f64::NEG_INFINITY,
@@ -52,12 +52,12 @@ pub fn sign(value: f64) -> f64 {
     }
 }
 
-/// The hyperbolic sine. Far from zero it is half of the exponential, as Go has it, and overflows with that.
+/// The hyperbolic sine. As in Go, for large values it is half of the exponential, and overflows with it.
 pub fn sinh(value: f64) -> f64 {
     if value.abs() > 21.0 { (value.abs().exp() * 0.5).copysign(value) } else { value.sinh() }
 }
 
-/// The hyperbolic cosine, in the same way.
+/// The hyperbolic cosine, with the same overflow.
 pub fn cosh(value: f64) -> f64 {
     if value.abs() > 21.0 { value.abs().exp() * 0.5 } else { value.cosh() }
 }
@@ -72,7 +72,7 @@ pub fn degrees(value: f64) -> f64 {
 
 pub fn clamp(value: f64, bounds: &[f64]) -> Option<f64> {
     let (least, most) = (bounds[0], bounds[1]);
-    // What is no number is not less.
+    // NaN compares as not less.
     if most < least { None } else { Some(max(least, min(most, value))) }
 }
 
@@ -84,19 +84,19 @@ pub fn clamp_min(value: f64, bounds: &[f64]) -> Option<f64> {
     clamp(value, &[bounds[0], f64::INFINITY])
 }
 
-/// To the nearest multiple; ties go up.
+/// Rounds to the nearest multiple; ties round up.
 pub fn round(value: f64, nearest: &[f64]) -> Option<f64> {
     let inverse = 1.0 / nearest.first().copied().unwrap_or(1.0);
     Some((value * inverse + 0.5).floor() / inverse)
 }
 
-/// The decimal logarithm by the natural one, as Go has it: of a power of ten it may be just below the whole
-/// number, which `floor` shows.
+/// The decimal logarithm computed from the natural one, as in Go. The logarithm of a power of ten may be
+/// just below the integer, which `floor` shows.
 pub fn log10(value: f64) -> f64 {
     value.ln() * std::f64::consts::LOG10_E
 }
 
-/// The binary logarithm by the natural one of the fraction, as Go has it: exact for powers of two.
+/// The binary logarithm computed from the natural one of the fraction, as in Go: exact for powers of two.
 pub fn log2(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return value.ln();
@@ -108,7 +108,7 @@ pub fn log2(value: f64) -> f64 {
     }
 }
 
-/// A positive finite number as a fraction from 0.5 up to 1 and the power of two that it is multiplied by.
+/// Splits a positive finite number into a fraction in `0.5..1` and an exponent of two.
 fn halves(value: f64) -> (f64, i32) {
     const FRACTION_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     const EXPONENT_OF_HALF: u64 = 1022;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hyperbolic_functions_overflow_where_go_has_them_overflow() {
+    fn hyperbolic_functions_overflow_at_the_same_values_as_in_go() {
         for (value, sine, cosine) in [
             (0.0, 0.0, 1.0),
             (1.0, 1.0f64.sinh(), 1.0f64.cosh()),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn angles_do_not_overflow_on_the_way() {
+    fn conversions_of_angles_do_not_overflow_in_between() {
         assert_eq!(radians(180.0), std::f64::consts::PI);
         assert_eq!(degrees(std::f64::consts::PI), 180.0);
         assert!(radians(1e308).is_finite() && degrees(1e306).is_finite());

@@ -1,4 +1,4 @@
-//! Functions that look at each sample of a window: counts, sums, extremes, first and last.
+//! Functions that fold the samples of a window: counts, sums, extremes, first and last.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub fn time_of_last(window: &Window<'_>, _: &mut Site<'_>) -> Answer {
     Ok(lasts.max().map_or(Value::None, |time| Value::Float(*time as f64 / 1000.0)))
 }
 
-/// The place of the float that wins against all before it.
+/// The index of the float that wins against all floats before it.
 fn winner(window: &Window<'_>, site: &mut Site<'_>, wins: impl Fn(f64, f64) -> bool) -> Option<usize> {
     let first = *window.values.first()?;
     window.ignore_histograms(site);
@@ -116,7 +116,7 @@ fn incompatible(site: &mut Site<'_>) -> Value {
     Value::None
 }
 
-/// Hints of counter resets that were seen in a sum.
+/// The counter reset hints seen in a sum of histograms.
 #[derive(Default)]
 struct Hints {
     reset: bool,
@@ -139,7 +139,7 @@ impl Hints {
     }
 }
 
-/// The mean by a sum, as long as that does not overflow; then by a running mean.
+/// The mean: from the sum while that does not overflow, then as a running mean.
 pub fn average(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     if window.is_mixed(site) {
         return Ok(Value::None);
@@ -183,7 +183,7 @@ fn average_histogram(window: &Window<'_>, site: &mut Site<'_>) -> Value {
     mean.result().into()
 }
 
-/// A mean of histograms: by a sum, as long as that does not overflow; then by a running mean.
+/// A mean of histograms: from the sum while that does not overflow, then as a running mean.
 #[derive(Clone, Debug)]
 pub struct HistogramMean {
     sum: FloatHistogram,
@@ -193,12 +193,13 @@ pub struct HistogramMean {
 }
 
 impl HistogramMean {
-    /// The mean of one.
+    /// The mean of one histogram.
     pub fn new(first: &FloatHistogram) -> Self {
         Self { sum: first.clone(), lost: None, count: 1.0, running: false }
     }
 
-    /// Takes one more; tells whether bounds had to be reconciled. Fails when they do not fit together.
+    /// Adds a histogram. Returns whether bucket bounds were reconciled; fails if the buckets are
+    /// incompatible.
     pub fn add(&mut self, next: &FloatHistogram) -> Result<bool, ()> {
         self.count += 1.0;
         if !self.running {
@@ -225,7 +226,7 @@ impl HistogramMean {
         Ok(added.bounds_reconciled)
     }
 
-    /// Bytes that it takes.
+    /// The bytes that it takes.
     pub fn memory_bytes(&self) -> u64 {
         self.sum.memory_bytes() + self.lost.as_ref().map_or(0, FloatHistogram::memory_bytes)
     }
@@ -239,7 +240,7 @@ impl HistogramMean {
             if !self.running {
                 lost.divide(self.count);
             }
-            // Both have one layout.
+            // Both have the same layout.
             let _ = self.sum.add(&lost);
         }
         self.sum

@@ -1,4 +1,4 @@
-//! Rates of counters and differences of gauges, extrapolated to the borders of the window.
+//! Rates of counters and differences of gauges, extrapolated to the bounds of the window.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn extrapolated(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_sec
     Ok(result.into())
 }
 
-/// The time at which counting began, when it is in the window before the first sample.
+/// The start timestamp of the first sample, if it is in the window and before that sample.
 fn began_inside(window: &Window<'_>, starts: &[i64], times: &[i64], counter: bool) -> Option<i64> {
     let start = *starts.first()?;
     (counter && start != 0 && start > window.start && start < times[0]).then_some(start)
@@ -103,8 +103,8 @@ fn float_rate(window: &Window<'_>, site: &mut Site<'_>, counter: bool, per_secon
     Some(result * factor(window, times, begin, zero, per_second))
 }
 
-/// By what the increase between the samples is multiplied for the whole window. `zero`: which part of the
-/// sampled time it took to get from zero to the first sample, if a counter tells.
+/// The factor that extrapolates the increase between the samples to the window. `zero` is the first
+/// sample's value divided by the increase: extrapolation of a counter does not go below zero.
 fn factor(
     window: &Window<'_>,
     times: &[i64],
@@ -143,7 +143,7 @@ fn factor(
     factor
 }
 
-/// Whether counting began anew between two samples.
+/// Whether start timestamps show that the counter was restarted between two samples.
 pub fn start_reset(start_before: i64, before: i64, start: i64, at: i64) -> bool {
     if start == start_before || start == 0 || start >= at || start < before {
         return false;
@@ -151,11 +151,11 @@ pub fn start_reset(start_before: i64, before: i64, start: i64, at: i64) -> bool 
     if start > before {
         return true;
     }
-    // It begins at the sample before: a delta, unless the sample before does not know when it began.
+    // It starts at the previous sample: a delta, unless that sample's own start is unknown.
     start_before <= before && start_before != 0 && start_before != before
 }
 
-/// Whether a sample says that counting began before the sample before it.
+/// Whether the start timestamp is before the previous sample, although the counter was not the same.
 fn starts_overlap(start_before: i64, before: i64, start: i64) -> bool {
     start != 0 && start < before && start != start_before
 }
@@ -169,7 +169,7 @@ fn histogram_increase(window: &Window<'_>, site: &mut Site<'_>, counter: bool) -
     }
     let reset_at =
         |n: usize| !starts.is_empty() && start_reset(starts[n - 1], times[n - 1], starts[n], times[n]);
-    // Nothing of the first counts when there was a reset after it, its layout included.
+    // If there was a reset after the first histogram, nothing of it counts, including its layout.
     let mut begin = Arc::clone(first);
     if counter && (reset_at(1) || all[1].detect_reset(first)) {
         let second = &all[1];
@@ -223,7 +223,7 @@ fn histogram_increase(window: &Window<'_>, site: &mut Site<'_>, counter: bool) -
     Some(result)
 }
 
-/// A float or a histogram with its time and the time when counting began.
+/// A float or a histogram with its timestamp and start timestamp.
 struct Point<'a> {
     time: i64,
     start: i64,
@@ -231,14 +231,14 @@ struct Point<'a> {
     histogram: Option<&'a Arc<FloatHistogram>>,
 }
 
-/// The last two samples.
+/// The last two samples of the window, of either kind.
 fn last_two<'a>(window: &'a Window<'_>) -> Option<[Point<'a>; 2]> {
     let start = |starts: &[i64], n: usize| starts.get(n).copied().unwrap_or(0);
     let (mut floats, mut histograms) = (window.times.len(), window.histogram_times.len());
     let mut take = || {
         let float = floats.checked_sub(1).map(|n| window.times[n]);
         let histogram = histograms.checked_sub(1).map(|n| window.histogram_times[n]);
-        // Of equal times the float is the later one.
+        // Of two samples with the same timestamp, the float is the later one.
         if float.is_some() && float >= histogram {
             floats -= 1;
             let (time, value) = (window.times[floats], window.values[floats]);
@@ -309,20 +309,20 @@ mod tests {
 
     #[test]
     fn a_later_start_is_a_reset() {
-        // Start and time of the sample before, start and time of the next one.
+        // The start and the time of one sample, the start and the time of the next.
         for (before, next) in [((10, 20), (25, 30)), ((0, 20), (25, 30)), ((10, 20), (20, 30))] {
             assert!(start_reset(before.0, before.1, next.0, next.1), "{before:?} {next:?}");
         }
         for (before, next) in [
-            ((10, 20), (0, 30)),  // not given
-            ((10, 20), (30, 30)), // not known
-            ((10, 20), (35, 30)), // after the sample
-            ((10, 20), (10, 30)), // the same
-            ((25, 20), (25, 30)), // the same, although it is after the first sample
-            ((10, 20), (15, 30)), // before the first sample
-            ((0, 20), (20, 30)),  // at the first sample, whose own is not given
-            ((20, 20), (20, 30)), // at the first sample, whose own is not known
-            ((25, 20), (20, 30)), // at the first sample, whose own is wrong
+            ((10, 20), (0, 30)),  // the start is missing
+            ((10, 20), (30, 30)), // the start equals the time: unknown
+            ((10, 20), (35, 30)), // the start is after the sample
+            ((10, 20), (10, 30)), // the same start
+            ((25, 20), (25, 30)), // the same start, although it is after the first sample
+            ((10, 20), (15, 30)), // the start is before the first sample
+            ((0, 20), (20, 30)),  // the start is at the first sample, whose own is missing
+            ((20, 20), (20, 30)), // the start is at the first sample, whose own is unknown
+            ((25, 20), (20, 30)), // the start is at the first sample, whose own is invalid
         ] {
             assert!(!start_reset(before.0, before.1, next.0, next.1), "{before:?} {next:?}");
         }

@@ -9,7 +9,7 @@ use crate::notes::Note;
 
 type Answer = Result<Value, String>;
 
-/// The order of numbers; what is none comes first.
+/// Compares floats; NaN comes first.
 fn order(a: &f64, b: &f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (false, false) => a.partial_cmp(b).unwrap_or(Ordering::Equal),
@@ -17,8 +17,7 @@ fn order(a: &f64, b: &f64) -> Ordering {
     }
 }
 
-/// A quantile of numbers, interpolated between neighbours. Changes their order; the two that count are found
-/// in linear time.
+/// The quantile of the values, interpolated between neighbours. Reorders the values; runs in linear time.
 pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     if values.is_empty() || q.is_nan() {
         return f64::NAN;
@@ -34,7 +33,7 @@ pub fn quantile(q: f64, values: &mut [f64]) -> f64 {
     let (_, low, above) = values.select_nth_unstable_by(lower as usize, order);
     let low = *low;
     if weight == 0.0 {
-        // A neighbour without weight does not count: nothing times infinity is NaN.
+        // The upper neighbour has no weight and is left out, because zero times infinity is NaN.
         return low;
     }
     let high = if upper > lower as usize { above.iter().copied().min_by(order).unwrap_or(low) } else { low };
@@ -55,7 +54,7 @@ pub fn quantile_over_time(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     Ok(quantile(q, &mut window.values.to_vec()).into())
 }
 
-/// The median of the distances from the median.
+/// The median of the absolute deviations from the median.
 pub fn mad(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     if window.values.is_empty() {
         return Ok(Value::None);
@@ -93,7 +92,7 @@ pub fn stddev(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     Ok(variance(window, site).map_or(Value::None, |variance| Value::Float(variance.sqrt())))
 }
 
-/// Slope, and value at `at`, of the line through the samples.
+/// The slope of the linear regression through the samples, and its value at `at`.
 fn regression(times: &[i64], values: &[f64], at: i64) -> (f64, f64) {
     let first = values[0];
     let mut sums = [(0.0, 0.0); 4];
@@ -114,7 +113,7 @@ fn regression(times: &[i64], values: &[f64], at: i64) -> (f64, f64) {
     (slope, y / n - slope * x / n)
 }
 
-/// Whether there are enough floats for a line; notes what is ignored.
+/// Whether there are enough floats for a regression; adds a note about ignored histograms.
 fn has_line(window: &Window<'_>, site: &mut Site<'_>) -> bool {
     if !window.values.is_empty() {
         window.ignore_histograms(site);
@@ -126,7 +125,7 @@ pub fn deriv(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     if !has_line(window, site) {
         return Ok(Value::None);
     }
-    // A time near the samples, for the sake of accuracy.
+    // A time near the samples, for accuracy.
     Ok(regression(window.times, window.values, window.times[0]).0.into())
 }
 
@@ -138,7 +137,7 @@ pub fn predict_linear(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     Ok((slope * window.args[0] + intercept).into())
 }
 
-/// Fails when one of the factors is not between 0 and 1.
+/// Fails if a factor is not between 0 and 1, both exclusive.
 pub fn check_smoothing(smoothing: f64, trend: f64) -> Result<(), String> {
     for (name, short, factor) in [("smoothing", "sf", smoothing), ("trend", "tf", trend)] {
         if factor <= 0.0 || factor >= 1.0 {
@@ -174,7 +173,7 @@ mod tests {
     const INF: f64 = f64::INFINITY;
 
     #[test]
-    fn a_quantile_at_the_rank_of_a_value_is_that_value_beside_infinity() {
+    fn a_quantile_at_the_rank_of_a_value_ignores_an_infinite_neighbour() {
         let of = |q: f64, values: &[f64]| quantile(q, &mut values.to_vec());
         assert_eq!(of(0.5, &[INF, 1.0, 2.0]), 2.0);
         assert_eq!(of(0.5, &[2.0, 3.0, -INF]), 2.0);

@@ -1,4 +1,4 @@
-//! A window of samples, as functions over ranges see it.
+//! A window of samples: the input of functions over ranges.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::labels::Text;
 use crate::notes::{HistogramOperation, Note, Notes};
 use crate::span::Span;
 
-/// What is counted once for a whole series, so that long windows need not be looked at again at each step.
+/// Prefix counts of a series, so that long windows are not scanned again at each step.
 #[derive(Default)]
 pub struct Counts {
     falls: OnceCell<Vec<u32>>,
@@ -20,10 +20,11 @@ pub struct Counts {
     held: RefCell<Held>,
 }
 
-/// Windows with fewer samples are looked at.
+/// Windows with fewer samples are scanned directly.
 const SHORT: usize = 32;
 
-/// How many neighbours up to each value differ in a way; nothing when the job is to end.
+/// For each value, the number of neighbouring pairs up to it that differ by `differs`; empty if the job is
+/// cancelled.
 fn running(values: &[f64], held: &RefCell<Held>, differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
     if held.borrow_mut().at_least(values.len() as u64 * 4).is_err() || spend(values.len()).is_err() {
         return Vec::new();
@@ -37,50 +38,50 @@ fn running(values: &[f64], held: &RefCell<Held>, differs: impl Fn(f64, f64) -> b
     pairs.map(next).collect()
 }
 
-/// Whether a value differs from the one before.
+/// Whether a value differs from the previous one; two NaNs are equal.
 pub fn is_change(before: f64, value: f64) -> bool {
     before != value && !(before.is_nan() && value.is_nan())
 }
 
 /// The samples of a series in a window, without stale markers.
 pub struct Window<'a> {
-    /// Floats of the whole series.
+    /// The floats of the complete series.
     pub series: &'a [f64],
-    /// The place of the window's first float among them.
+    /// The index of the window's first float among them.
     pub from: usize,
-    /// What is counted once for the series.
+    /// The prefix counts of the series.
     pub counts: &'a Counts,
-    /// Times of floats.
+    /// The timestamps of the floats, in milliseconds.
     pub times: &'a [i64],
-    /// Floats.
+    /// The floats in the window.
     pub values: &'a [f64],
-    /// When counting began, of each float; empty when nobody looks at it.
+    /// The start timestamp of each float; empty if start timestamps are not used.
     pub starts: &'a [i64],
-    /// Times of histograms.
+    /// The timestamps of the histograms, in milliseconds.
     pub histogram_times: &'a [i64],
-    /// Histograms.
+    /// The histograms in the window.
     pub histograms: &'a [Arc<FloatHistogram>],
-    /// When counting began, of each histogram.
+    /// The start timestamp of each histogram; empty if start timestamps are not used.
     pub histogram_starts: &'a [i64],
-    /// The time of the step.
+    /// The time of the step, in milliseconds.
     pub at: i64,
-    /// The begin of the window, which is not in it.
+    /// The start of the window, exclusive.
     pub start: i64,
-    /// The end of the window, which is in it.
+    /// The end of the window, inclusive.
     pub end: i64,
-    /// The time after which samples are there: the start, or an earlier one of an extended window.
+    /// The time after which samples are visible: the start of the window, or earlier if it is extended.
     pub seen_from: i64,
-    /// Its length in seconds.
+    /// The length of the window, in seconds.
     pub seconds: f64,
-    /// Whether samples around it are there as well.
+    /// The modifier that extends the window, if there is one.
     pub extension: Extension,
-    /// Scalar arguments.
+    /// The scalar arguments at the step.
     pub args: &'a [f64],
 }
 
-/// What a function answers for a window.
+/// The result of a function for a window.
 pub enum Value {
-    /// Nothing.
+    /// No sample.
     None,
     /// A number.
     Float(f64),
@@ -100,25 +101,25 @@ impl From<FloatHistogram> for Value {
     }
 }
 
-/// Where notes go: about which metric, and which places of the query.
+/// The metric and the places in the query that notes refer to.
 pub struct Site<'a> {
-    /// Notes of the query.
+    /// The notes of the query.
     pub notes: &'a mut Notes,
     /// The metric's name.
     pub metric: Text,
-    /// The first argument.
+    /// The place of the first argument.
     pub argument: Span,
-    /// The last argument.
+    /// The place of the last argument.
     pub parameter: Span,
 }
 
 impl Site<'_> {
-    /// Notes something about the first argument.
+    /// Adds a note about the first argument.
     pub fn note(&mut self, note: Note) {
         self.notes.add(note, self.argument);
     }
 
-    /// Notes what happened in a sum of histograms; `None` when they do not fit together.
+    /// Adds the notes of a sum of histograms; `None` if their buckets are incompatible.
     pub fn added(
         &mut self,
         added: Result<Added, HistogramError>,
@@ -139,7 +140,7 @@ impl Site<'_> {
     }
 }
 
-/// A function over windows.
+/// The implementation of a function over windows.
 pub type RangeFn = fn(&Window<'_>, &mut Site<'_>) -> Result<Value, String>;
 
 impl Window<'_> {
@@ -151,7 +152,7 @@ impl Window<'_> {
         }
     }
 
-    /// How often a float is less than the one before.
+    /// The number of floats that are less than the previous one.
     pub fn falls(&self) -> u32 {
         if self.values.len() < SHORT {
             return self.values.windows(2).map(|pair| u32::from(pair[1] < pair[0])).sum();
@@ -160,7 +161,7 @@ impl Window<'_> {
         self.between(self.counts.falls.get_or_init(|| running(self.series, &self.counts.held, fall)))
     }
 
-    /// How often a float differs from the one before.
+    /// The number of floats that differ from the previous one.
     pub fn changes(&self) -> u32 {
         if self.values.len() < SHORT {
             return self.values.windows(2).map(|pair| u32::from(is_change(pair[0], pair[1]))).sum();
@@ -168,7 +169,7 @@ impl Window<'_> {
         self.between(self.counts.changes.get_or_init(|| running(self.series, &self.counts.held, is_change)))
     }
 
-    /// Whether floats and histograms are mixed, which is noted.
+    /// Whether the window has both floats and histograms, which adds a note.
     pub fn is_mixed(&self, site: &mut Site<'_>) -> bool {
         let mixed = !self.times.is_empty() && !self.histograms.is_empty();
         if mixed {
@@ -177,7 +178,7 @@ impl Window<'_> {
         mixed
     }
 
-    /// Notes that histograms beside floats are not looked at.
+    /// Adds a note if histograms are ignored because the function reads only floats.
     pub fn ignore_histograms(&self, site: &mut Site<'_>) {
         if !self.histograms.is_empty() {
             site.note(Note::IgnoredInRange(site.metric));

@@ -1,9 +1,9 @@
-//! Aggregations to one series per group: sums, means, counts, extremes, deviations and quantiles.
+//! Aggregations that yield one series per group: sums, means, counts, extremes, deviations and quantiles.
 //!
-//! Series are added to their groups as they come and are not kept, but for quantiles. A group is found by the
-//! number of the series's label set; its labels are those of the grouping. Floats of a series are added in
-//! loops over its steps (`accumulate`), in the order in which series come; what has a histogram is added step
-//! by step.
+//! Each series is added to its group when it arrives and then dropped, except for quantiles, which keep all
+//! series. The number of a series's label set identifies its group; the group's labels are those of the
+//! grouping. Series of floats are added in loops over all steps (`accumulate`), in the order of arrival.
+//! Series with histograms are added step by step.
 
 mod accumulate;
 #[cfg(test)]
@@ -28,37 +28,37 @@ use crate::span::Span;
 use crate::token::Kind;
 use accumulate::Floats;
 
-/// What is known of a step of a group with histograms.
+/// Flags of a step of a group with histograms.
 const HISTOGRAM: u8 = 1;
 const INCOMPATIBLE: u8 = 2;
 const RESET: u8 = 4;
 const NOT_RESET: u8 = 8;
 
-/// Bytes that a histogram of a group takes beside what it holds.
+/// The bytes of a group's histogram at a step, without the histogram itself.
 const HISTOGRAM_BYTES: u64 = 64;
 
-/// Histograms of a group at a step.
+/// The sum or mean of a group's histograms at a step.
 enum HistogramState {
     Sum(Box<FloatHistogram>, Option<Box<FloatHistogram>>),
     Mean(Box<HistogramMean>),
 }
 
-/// Histograms of a group, from the first one on.
+/// The histograms of a group, created with the first one.
 struct Histograms {
     flags: Vec<u8>,
     states: HashMap<usize, HistogramState>,
 }
 
-/// What a group has at all steps.
+/// The state of a group over all steps.
 struct Group {
     drop_name: bool,
     floats: Floats,
     histograms: Option<Box<Histograms>>,
-    /// All series, for quantiles.
+    /// All series, for quantiles; else empty.
     columns: Vec<Column>,
 }
 
-/// An aggregation.
+/// The operator of an aggregation.
 pub struct Aggregate {
     inner: AnyOperator,
     op: Kind,
@@ -66,14 +66,14 @@ pub struct Aggregate {
     param: Option<(ScalarArg, Span)>,
     grouping: Grouping,
     grid: Grid,
-    /// Where the vector stands.
+    /// The place of the aggregated vector.
     span: Span,
     groups: Vec<Group>,
     outbox: Option<Outbox>,
 }
 
 impl Aggregate {
-    /// An aggregation that begins.
+    /// A new aggregation.
     pub fn new(
         inner: AnyOperator,
         op: Kind,
@@ -138,7 +138,7 @@ impl Aggregate {
         }
     }
 
-    /// The group of a label set, made when it is new.
+    /// The number of the group of a label set, which is created if it is new.
     fn group(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Error> {
         let number = self.grouping.group_of(labels, run)?;
         while self.groups.len() <= number {
@@ -172,7 +172,7 @@ impl Aggregate {
         self.add_mixed(number, &column, run)
     }
 
-    /// Adds a series step by step, of sums or means with histograms.
+    /// Adds a series with histograms to a sum or mean, step by step.
     fn add_mixed(&mut self, number: usize, column: &Column, run: &mut Run) -> Result<(), Error> {
         let (group, steps) = (&mut self.groups[number], self.grid.steps);
         if group.histograms.is_none() {
@@ -228,7 +228,7 @@ impl Aggregate {
         Ok(column)
     }
 
-    /// The quantile of the series of a group at each step.
+    /// The quantile of a group's series at each step.
     fn quantiles(&self, group: &Group, run: &mut Run) -> Result<Column, Error> {
         let mut column = run.column(LabelsId::EMPTY, false, self.grid.steps)?;
         run.keep(group.columns.len() as u64 * 8)?;
@@ -256,7 +256,7 @@ impl Histograms {
         self.states.get(&step).map_or(0, |state| state.memory_bytes() + HISTOGRAM_BYTES)
     }
 
-    /// Adds a histogram, to a step that may have floats already; gives what has to be noted.
+    /// Adds a histogram to a step, which may already have floats. Returns a note about it, if there is one.
     fn add(
         &mut self,
         op: Kind,
@@ -267,7 +267,7 @@ impl Histograms {
         let flags = &mut self.flags[step];
         *flags |= HISTOGRAM;
         if has_float {
-            return None; // a mix, which has no result
+            return None; // a mix of floats and histograms has no result
         }
         match histogram.reset {
             CounterReset::Reset => *flags |= RESET,
@@ -284,7 +284,8 @@ impl Histograms {
     }
 }
 
-/// Whether bounds had to be reconciled; fails when histograms do not fit together.
+/// Adds a histogram to the sum or mean of a step. Returns whether bucket bounds were reconciled; fails if
+/// the histograms have incompatible buckets.
 fn add_histogram(
     all: &mut HashMap<usize, HistogramState>,
     op: Kind,
@@ -323,7 +324,7 @@ impl HistogramState {
             Self::Mean(mean) => mean.result(),
             Self::Sum(mut sum, lost) => {
                 if let Some(lost) = lost {
-                    // Both have one layout.
+                    // Both have the same layout.
                     let _ = sum.add(&lost);
                 }
                 *sum

@@ -1,7 +1,7 @@
 //! Arithmetic and comparisons between the series of two vectors.
 //!
-//! Series find each other by a number for the labels that count. Labels of results are computed once for each
-//! pair of series.
+//! Series are matched by a number for the labels of the matching. The labels of results are computed once
+//! for each pair of series.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sandur_base::Stopped;
@@ -17,16 +17,16 @@ use crate::run::{Pull, Run};
 use crate::span::Span;
 use crate::token::Kind;
 
-/// The labels by which series find each other.
+/// The labels on which series match.
 pub struct Signature {
-    /// The labels.
+    /// The labels of `on` or `ignoring`.
     pub names: TextSet,
-    /// Whether these count, rather than all others.
+    /// Whether series match on these labels (`on`), not on all others (`ignoring`).
     pub on: bool,
 }
 
 impl Signature {
-    /// The labels that count.
+    /// The subset of a series's labels on which it matches.
     pub fn of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
         let on = self.on;
         pool.filtered(labels, |name| match on {
@@ -38,35 +38,34 @@ impl Signature {
 
 /// An operator between two vectors.
 pub struct VectorVector {
-    /// What came from the left.
+    /// The gathered series of the left side.
     pub left: LeftSide,
     /// The right side.
     pub right: RightSide,
     /// The operator.
     pub op: Kind,
-    /// Whether a comparison answers 0 or 1.
+    /// Whether a comparison yields 0 or 1 (`bool`).
     pub returns_bool: bool,
-    /// How many find each other.
+    /// How many series of each side a match may have.
     pub cardinality: Cardinality,
-    /// By which labels.
+    /// The labels on which series match.
     pub signature: Signature,
-    /// Labels that the many take from the one.
+    /// The labels of `group_left` or `group_right`: copied from the "one" side to the result.
     pub include: Vec<Text>,
-    /// What stands for a missing left and right side.
+    /// The values of `fill` for a missing series: on the left side, on the right side.
     pub fill: [Option<f64>; 2],
     /// The steps.
     pub grid: Grid,
-    /// Where it stands.
+    /// The place of the operator and its operands in the query.
     pub span: Span,
-    /// What is given.
+    /// The results, once they are computed.
     pub made: Option<Made>,
 }
 
-/// Bytes that a series takes beside its samples while it looks for another: its signature, in which place and
-/// with what result.
+/// The bytes that matching a series takes besides its samples: its signature, its place, its result.
 const MATCH_BYTES: u64 = 256;
 
-/// Series of one side with the number of what counts of their labels.
+/// The series of one side, each with the number of its signature.
 struct Side {
     columns: Vec<Column>,
     signatures: Vec<usize>,
@@ -91,14 +90,14 @@ impl Stage for VectorVector {
     }
 }
 
-/// What is made while steps are looked at.
+/// The state while results are computed.
 struct Making {
     results: HashMap<(LabelsId, LabelsId), LabelsId>,
     places: HashMap<LabelsId, usize>,
     columns: Vec<Column>,
-    /// Signatures that have a result at the step.
+    /// The signatures that have a result at the current step.
     matched: Vec<bool>,
-    /// Labels of results of each signature at the step.
+    /// The signatures and labels of results at the current step.
     inserted: HashSet<(usize, LabelsId)>,
 }
 
@@ -182,7 +181,8 @@ impl VectorVector {
         Ok(making.columns)
     }
 
-    /// The common case: floats, and never more than one series to choose from. Whole series are taken.
+    /// The common case: only floats, and at most one series per signature. Complete columns are combined at
+    /// once.
     fn whole_columns(
         &self,
         many: &Side,
@@ -337,7 +337,7 @@ impl VectorVector {
     }
 }
 
-/// Two series with the same labels at one step.
+/// The error that two series have the same labels at one step.
 pub fn same_labels() -> Error {
     Error::Invalid("vector cannot contain metrics with the same labelset".to_owned())
 }
@@ -349,7 +349,7 @@ mod tests {
 
     const GRID: Grid = Grid { start: 0, interval: 1, steps: 2 };
 
-    /// A series of pairs `name=value`, and its samples at the two steps.
+    /// A series with labels written as `name=value name=value`, and its samples at two steps.
     fn column(labels: &str, samples: [Option<f64>; 2], pool: &mut LabelPool) -> Column {
         let mut id = LabelsId::EMPTY;
         for (name, value) in labels.split(' ').filter_map(|pair| pair.split_once('=')) {
@@ -379,7 +379,8 @@ mod tests {
         }
     }
 
-    /// `one - on (host) group_right many`, as labels with what they have at each step.
+    /// Evaluates `one - on (host) group_right many`; returns the results' labels and their samples at each
+    /// step.
     fn one_minus_many(fill: [Option<f64>; 2]) -> Vec<(String, [Option<f64>; 2])> {
         let mut run = Run::new(Options::default());
         let on = run.pool.text_id("host");
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fill_number_stands_for_the_side_that_it_names() {
+    fn fill_replaces_missing_series_of_the_side_that_it_names() {
         let (x, y, b) = (
             r#"{dev="x", host="a"}"#.to_owned(),
             r#"{dev="y", host="c"}"#.to_owned(),
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn series_match_whatever_their_names_types_and_units_are() {
+    fn matching_ignores_the_name_type_and_unit() {
         let pool = &mut LabelPool::default();
         let labels = "__name__=m __type__=gauge __unit__=s host=a job=j";
         let labels = column(labels, [None, None], pool).labels;
@@ -428,6 +429,6 @@ mod tests {
         };
         assert_eq!(of(&[], false), r#"{host="a", job="j"}"#);
         assert_eq!(of(&[host], false), r#"{job="j"}"#);
-        assert_eq!(of(&[kind], true), r#"{__type__="gauge"}"#, "but where it is named");
+        assert_eq!(of(&[kind], true), r#"{__type__="gauge"}"#, "except where it is named");
     }
 }

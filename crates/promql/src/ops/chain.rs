@@ -1,9 +1,9 @@
-//! Rows of operators: what comes from the left goes through one stage after the other.
+//! Chains of binary operators: the output of the left side passes through one stage after the other.
 //!
-//! A row may be as long as a query may be, so stages do not call each other: the row goes from stage to stage
-//! and takes the same stack for one as for a thousand. A stage that has gathered an operand lets go of what
-//! that was made from, and one that has combined both sides of these, so that a row takes the memory of a few
-//! operands whatever its length is.
+//! A chain may be as long as a query may be, so stages do not call each other: [`Chain`] loops over them
+//! and uses the same stack for one stage as for a thousand. A stage drops the operator of its right operand
+//! once the operand is gathered, and both operands once they are combined. A chain of any length thus takes
+//! the memory of only a few operands.
 
 use sandur_base::job::spend;
 use sandur_query::Error;
@@ -11,30 +11,30 @@ use sandur_query::Error;
 use crate::column::{Column, Grid};
 use crate::run::{AnyOperator, Gathered, LeafId, Operator, Outbox, Pull, Run, ScalarArg};
 
-/// What a stage does.
+/// The result of one step of a stage.
 pub enum Step {
-    /// It needs the next series of its left side.
+    /// The stage needs the next batch of its left side.
     Left,
-    /// It gives.
+    /// The stage outputs this.
     Give(Pull),
 }
 
-/// An operator with its right side.
+/// A binary operator with its right side.
 pub trait Stage: Send {
-    /// Goes on, with what its left side gave if it asked for that; that is never [`Pull::Need`].
+    /// Continues, with the output of its left side if the stage requested it; this is never [`Pull::Need`].
     fn step(&mut self, came: Option<Pull>, run: &mut Run) -> Result<Step, Error>;
 }
 
-/// A first operand and the stages of the operators behind it.
+/// The first operand and the stages of the following operators.
 pub struct Chain {
     first: AnyOperator,
     stages: Vec<Box<dyn Stage>>,
-    /// The stage that goes on.
+    /// The stage that continues at the next pull.
     at: usize,
 }
 
 impl Chain {
-    /// What comes of `first` after these stages, in their order.
+    /// An operator that passes the output of `first` through these stages, in order.
     pub fn of(first: AnyOperator, stages: Vec<Box<dyn Stage>>) -> AnyOperator {
         if stages.is_empty() {
             return first;
@@ -54,7 +54,7 @@ impl Operator for Chain {
                     other => came = Some(other),
                 },
                 (Step::Left, _) => self.at -= 1,
-                // The stage goes on when it is there.
+                // The stage continues when the batch has arrived.
                 (Step::Give(Pull::Need(leaf)), _) => return Ok(Pull::Need(leaf)),
                 (Step::Give(given), at) if at + 1 == self.stages.len() => return Ok(given),
                 (Step::Give(given), _) => {
@@ -66,12 +66,12 @@ impl Operator for Chain {
     }
 }
 
-/// What comes from the left, gathered by a stage that looks at all of it.
+/// The left side of a stage that needs all of its series.
 #[derive(Default)]
 pub struct LeftSide(Gathered);
 
 impl LeftSide {
-    /// Takes what came; whether it was the end.
+    /// Adds a batch; returns whether the end was reached.
     pub fn take_in(&mut self, came: Option<Pull>, run: &mut Run) -> Result<bool, Error> {
         match came {
             Some(Pull::Batch(columns)) => self.0.add(columns, run)?,
@@ -81,27 +81,27 @@ impl LeftSide {
         Ok(self.0.is_done())
     }
 
-    /// The series, and their bytes, which the run still holds.
+    /// Takes out the series and the number of bytes that the run still holds for them.
     pub fn take(&mut self) -> (Vec<Column>, u64) {
         self.0.take()
     }
 }
 
-/// The right side of an operator, all of which it looks at.
+/// The right side of an operator that needs all of its series.
 pub struct RightSide {
     from: Option<AnyOperator>,
     gathered: Gathered,
-    /// Bytes that the run holds for the operator and for what was gathered.
+    /// The bytes that the run holds for the operator and for the gathered series.
     held: u64,
 }
 
 impl RightSide {
-    /// The right side that an operator gives.
+    /// The right side that an operator computes.
     pub fn new(from: AnyOperator) -> Self {
         Self { from: Some(from), gathered: Gathered::default(), held: 0 }
     }
 
-    /// Gathers it, and lets go of its operator; what is needed first.
+    /// Gathers the series, then drops the operator. Returns the selector whose next batch is needed first.
     pub fn ready(&mut self, run: &mut Run) -> Result<Option<LeafId>, Error> {
         let Some(from) = &mut self.from else { return Ok(None) };
         let before = run.held_bytes();
@@ -114,20 +114,21 @@ impl RightSide {
         Ok(needed)
     }
 
-    /// The series, and their bytes, which the run still holds.
+    /// Takes out the series and the number of bytes that the run still holds for them.
     pub fn take(&mut self) -> (Vec<Column>, u64) {
         self.gathered.take()
     }
 }
 
-/// What a stage has made and gives away.
+/// Finished output of a stage.
 pub struct Made {
     outbox: Outbox,
     held: u64,
 }
 
 impl Made {
-    /// Of what the run holds since `before`, and of `inputs` that are gone, only these series stay.
+    /// Keeps the reservation of these series alone: everything reserved since `before` is released, and
+    /// `inputs` bytes of operands that are dropped.
     pub fn new(columns: Vec<Column>, inputs: u64, before: u64, run: &mut Run) -> Result<Self, Error> {
         run.release(inputs + run.held_bytes().saturating_sub(before));
         let held = columns.iter().map(Column::memory_bytes).sum();
@@ -135,7 +136,7 @@ impl Made {
         Ok(Self { outbox: Outbox::new(columns), held })
     }
 
-    /// The next of them.
+    /// The next batch.
     pub fn next(&mut self, run: &mut Run) -> Pull {
         let next = self.outbox.next();
         if matches!(next, Pull::End) {
@@ -145,11 +146,11 @@ impl Made {
     }
 }
 
-/// An operator between two scalars; the left one is the only series that comes.
+/// An operator between two scalars. The left one arrives as a single series.
 pub struct ScalarStage<F> {
-    /// The right one.
+    /// The right operand.
     pub right: ScalarArg,
-    /// What is done.
+    /// The operation.
     pub f: F,
     /// The steps.
     pub grid: Grid,

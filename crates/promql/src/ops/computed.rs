@@ -1,4 +1,4 @@
-//! Series that were computed in jobs of their own, with the labels and notes of the query.
+//! Moves the series of jobs into the query, with their labels and notes.
 
 use sandur_base::job::Held;
 use sandur_query::Error;
@@ -7,15 +7,15 @@ use crate::labels::Adopted;
 use crate::per_series::Computed;
 use crate::run::{LeafId, Operator, Pull, Run};
 
-/// Gives what was computed of the series of a selector, in the order of the series.
+/// Yields the results of a selector's jobs, in the order of the series.
 pub struct FromJobs {
     leaf: LeafId,
-    /// Memory of the series that were given last.
+    /// The reservation for the batch that was output last.
     held: Held,
 }
 
 impl FromJobs {
-    /// Gives what comes of a selector.
+    /// Yields the results of this selector's jobs.
     pub fn new(leaf: LeafId) -> Self {
         Self { leaf, held: Held::default() }
     }

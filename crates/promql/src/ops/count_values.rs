@@ -1,7 +1,7 @@
-//! `count_values`: how many series of a group have each value.
+//! `count_values`: the number of series of a group with each value.
 //!
-//! A value that few steps have is kept as a list of these: of series whose values differ from step to step
-//! each value is a series of its own.
+//! A value that occurs at few steps is kept as a list of these. If values change from step to step, each
+//! value becomes its own series.
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::Stopped;
@@ -14,7 +14,7 @@ use crate::ops::grouping::{GROUP_BYTES, Grouping};
 use crate::run::{AnyOperator, Operator, Pull, Run};
 use crate::text::plain_number;
 
-/// How many series have a value, by step.
+/// The number of series with a value, by step.
 enum Counts {
     Few(Sparse),
     Many(Box<Column>),
@@ -23,20 +23,20 @@ enum Counts {
 /// `count_values`.
 pub struct CountValues {
     inner: AnyOperator,
-    /// The label that tells the value.
+    /// The label for the value.
     label: Text,
-    /// Whether groups have that label.
+    /// Whether the labels of groups include that label.
     is_told: bool,
     grouping: Grouping,
     grid: Grid,
     counts: Vec<Counts>,
-    /// Groups by their labels without the value, and its bits.
+    /// The numbers of groups, by their labels without the value and the bits of the value.
     known: HashMap<(LabelsId, u64), usize>,
     outbox: Option<std::vec::IntoIter<(LabelsId, Counts)>>,
 }
 
 impl CountValues {
-    /// A count that begins. `is_told`: the grouping leaves the label of the value.
+    /// A new count. `is_told`: the grouping keeps the label of the value.
     pub fn new(inner: AnyOperator, label: Text, is_told: bool, grouping: Grouping, grid: Grid) -> Self {
         let (counts, known) = (Vec::new(), HashMap::new());
         Self { inner, label, is_told, grouping, grid, counts, known, outbox: None }
@@ -69,7 +69,7 @@ impl Operator for CountValues {
     }
 }
 
-/// The next series, over all steps.
+/// The next batch, as columns over all steps.
 fn next(outbox: &mut std::vec::IntoIter<(LabelsId, Counts)>, grid: &Grid) -> Result<Pull, Error> {
     let mut columns = Vec::new();
     for (labels, counts) in outbox.by_ref().take(grid.batch_series()) {
@@ -85,7 +85,7 @@ fn next(outbox: &mut std::vec::IntoIter<(LabelsId, Counts)>, grid: &Grid) -> Res
 }
 
 impl CountValues {
-    /// The group of a series with the value of a step; its labels are `own` and the value.
+    /// The group of a series's value at a step; its labels are `own` and the value's label.
     fn group(&mut self, own: LabelsId, column: &Column, step: usize, run: &mut Run) -> Result<usize, Error> {
         spend(16)?;
         let key = (own, column.values[step].to_bits());

@@ -15,17 +15,17 @@ use crate::run::{Pull, Run, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::token::Kind;
 
-/// Whether an operator makes another metric of its operands.
+/// Whether the result of an operator is no longer the metric of its operand, so that its name is dropped.
 pub fn changes_metric(op: Kind) -> bool {
     matches!(op, Kind::Add | Kind::Sub | Kind::Div | Kind::Mul | Kind::Pow | Kind::Mod | Kind::Atan2)
 }
 
-/// The power, as Go has it.
+/// The power, with Go's results.
 fn power(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
 }
 
-/// Of two scalars; comparisons answer 0 or 1.
+/// Applies an operator to two scalars; comparisons yield 0 or 1.
 pub fn scalars(op: Kind, left: f64, right: f64) -> f64 {
     match floats(op, left, right) {
         Some((_, keep)) if is_comparison(op) => f64::from(u8::from(keep)),
@@ -34,7 +34,8 @@ pub fn scalars(op: Kind, left: f64, right: f64) -> f64 {
     }
 }
 
-/// Of two floats: the value, and whether it stays. `None`: not an operator of floats.
+/// Applies an operator to two floats. Returns the value and whether it passes as a filter; `None` if the
+/// operator has no meaning for floats.
 #[inline]
 pub fn floats(op: Kind, left: f64, right: f64) -> Option<(f64, bool)> {
     Some(match op {
@@ -55,7 +56,8 @@ pub fn floats(op: Kind, left: f64, right: f64) -> Option<(f64, bool)> {
     })
 }
 
-/// Of two samples: the result, and whether it stays. `None`: nothing, which is noted.
+/// Applies an operator to two samples. Returns the result and whether it passes as a filter; `None` with a
+/// note if there is no result.
 pub fn samples(
     op: Kind,
     left: &Sample,
@@ -126,7 +128,7 @@ fn combine(
     Some((Sample::Histogram(Arc::new(result)), true))
 }
 
-/// An operator between a vector, which comes, and a scalar.
+/// An operator between a vector, which arrives in batches, and a scalar.
 pub struct VectorScalar {
     /// The scalar.
     pub scalar: ScalarArg,
@@ -134,13 +136,13 @@ pub struct VectorScalar {
     pub op: Kind,
     /// Whether the scalar is on the left.
     pub swapped: bool,
-    /// Whether a comparison answers 0 or 1.
+    /// Whether a comparison yields 0 or 1 (`bool`).
     pub returns_bool: bool,
     /// The steps.
     pub grid: Grid,
-    /// Where it stands.
+    /// The place of the operator and its operands in the query.
     pub span: Span,
-    /// Memory of histograms of a batch.
+    /// The reservation for the histograms of a batch.
     pub scratch: Scratch,
 }
 
@@ -154,7 +156,7 @@ impl Stage for VectorScalar {
             Some(other) => return Ok(Step::Give(other)),
             None => return Ok(Step::Left),
         };
-        // What came of the last call is not looked at any more.
+        // The last batch has been consumed.
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.reset();
         for column in &mut columns {
@@ -195,7 +197,7 @@ impl VectorScalar {
             let (value, scalar) = (column.values[step], scalars[step]);
             let (left, right) = if self.swapped { (scalar, value) } else { (value, scalar) };
             let Some((mut result, keep)) = floats(self.op, left, right) else { continue };
-            // Of a comparison the vector's value stays.
+            // A comparison as a filter keeps the value of the vector.
             if is_comparison(self.op) {
                 result = value;
             }

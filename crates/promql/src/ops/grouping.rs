@@ -1,34 +1,34 @@
-//! The groups of an aggregation: which series belong together, by their labels.
+//! Assigns series to the groups of an aggregation by their labels.
 
 use sandur_base::Stopped;
 
 use crate::labels::{ByLabels, LabelPool, LabelsId, TextSet, is_reserved};
 use crate::run::Run;
 
-/// Bytes that it takes to know the group of a label set.
+/// The bytes of an entry that maps a label set to its group.
 pub const GROUP_BYTES: u64 = 64;
 
-/// By which labels groups are made.
+/// The groups of an aggregation.
 pub struct Grouping {
-    /// The labels.
+    /// The labels of `by` or `without`.
     names: TextSet,
-    /// Whether they are left out.
+    /// Whether the labels are those of `without`.
     without: bool,
-    /// Numbers of groups by their labels.
+    /// The numbers of groups, by the labels of groups.
     groups: ByLabels,
-    /// Numbers of groups by the labels of series.
+    /// The numbers of groups, by the labels of series.
     known: ByLabels,
     /// The labels of each group.
     pub labels: Vec<LabelsId>,
 }
 
 impl Grouping {
-    /// A grouping without groups yet.
+    /// A grouping without groups.
     pub fn new(names: TextSet, without: bool) -> Self {
         Self { names, without, groups: ByLabels::default(), known: ByLabels::default(), labels: Vec::new() }
     }
 
-    /// The labels of the group of a label set.
+    /// The labels of the group to which a label set belongs.
     pub fn labels_of(&self, labels: LabelsId, pool: &mut LabelPool) -> LabelsId {
         match self.without {
             true => pool.filtered(labels, |name| !is_reserved(name) && !self.names.contains(name)),
@@ -37,7 +37,7 @@ impl Grouping {
         }
     }
 
-    /// The number of the group of a label set.
+    /// The number of the group to which a label set belongs.
     pub fn group_of(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
         if let Some(group) = self.known.get(labels) {
             return Ok(group);
@@ -49,7 +49,7 @@ impl Grouping {
         Ok(group)
     }
 
-    /// The number of the group with these labels.
+    /// The number of the group with exactly these labels, which is created if it is new.
     pub fn group_with(&mut self, own: LabelsId, run: &mut Run) -> Result<usize, Stopped> {
         if let Some(group) = self.groups.get(own) {
             return Ok(group);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_describes_the_metric_is_in_no_group_without_labels() {
+    fn without_drops_the_name_type_and_unit() {
         let pool = &mut LabelPool::default();
         let mut labels = LabelsId::EMPTY;
         for (name, value) in

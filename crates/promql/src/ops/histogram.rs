@@ -1,4 +1,4 @@
-//! Quantiles and fractions of histograms, classic ones from their buckets, native ones as they are.
+//! Quantiles and fractions of classic histograms, from the series of their buckets, and of native ones.
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::Stopped;
@@ -16,47 +16,47 @@ use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg, 
 use crate::span::Span;
 use crate::text::GoNumber;
 
-/// What is asked of histograms.
+/// The function that is evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The quantile of the argument.
+    /// `histogram_quantile`: the quantile of the argument.
     Quantile,
-    /// The quantiles of all arguments, told apart by this label.
+    /// `histogram_quantiles`: a quantile for each argument, distinguished by this label.
     Quantiles(String),
-    /// The part between two arguments.
+    /// `histogram_fraction`: the fraction of observations between two arguments.
     Fraction,
 }
 
-/// Asks histograms.
+/// Evaluates a function of histograms.
 pub struct Histograms {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What came.
+    /// The gathered input.
     pub gathered: Gathered,
-    /// What is asked.
+    /// The function.
     pub question: Question,
-    /// Quantiles or borders.
+    /// The quantiles or bounds.
     pub args: Vec<ScalarArg>,
-    /// Where they stand.
+    /// The places of the arguments in the query.
     pub arg_spans: Vec<Span>,
     /// The steps.
     pub grid: Grid,
-    /// Where the vector stands.
+    /// The place of the vector in the query.
     pub span: Span,
-    /// What is answered.
+    /// The results, once they are computed.
     pub outbox: Option<Outbox>,
 }
 
-/// Bytes that a series takes beside its samples: its group, its place there, the place of its answer.
+/// The bytes of a series besides its samples: its group, its place there, the place of its result.
 const GROUP_BYTES: u64 = 128;
 
-/// Series that are buckets of one classic histogram, with their bounds.
+/// The bucket series of one classic histogram, with their upper bounds.
 struct Group {
     labels: LabelsId,
     buckets: Vec<(f64, usize)>,
 }
 
-/// What is answered, by labels.
+/// The results by their labels.
 #[derive(Default)]
 struct Answers {
     places: HashMap<LabelsId, usize>,
@@ -94,7 +94,7 @@ impl Histograms {
             let mut hidden = vec![false; groups.len()];
             for (n, column) in columns.iter().enumerate() {
                 let Some(histogram) = column.histogram(step).filter(|_| column.has(step)) else { continue };
-                // The same series with classic buckets: neither is answered.
+                // A series with both a native and a classic histogram has no result.
                 let classic = by_labels
                     .get(&column.labels)
                     .filter(|group| !hidden[**group] && has_buckets(&groups[**group], columns, step));
@@ -144,12 +144,12 @@ impl Histograms {
         Ok(answers.columns)
     }
 
-    /// How many answers a series gets.
+    /// The number of results for each histogram.
     fn answers(&self) -> usize {
         if matches!(self.question, Question::Quantiles(_)) { self.args.len() } else { 1 }
     }
 
-    /// The labels of an answer, and its arguments.
+    /// The labels of the n-th result, and its arguments.
     fn asked(&self, labels: LabelsId, n: usize, step: usize, run: &mut Run) -> (LabelsId, (f64, f64)) {
         let Question::Quantiles(label) = &self.question else {
             let second = if self.args.len() > 1 { self.args[1].at(step) } else { 0.0 };
@@ -215,12 +215,12 @@ fn has_buckets(group: &Group, columns: &[Column], step: usize) -> bool {
     group.buckets.iter().any(|(_, n)| is_bucket(&columns[*n], step))
 }
 
-/// The bound that a label gives. NaN bounds nothing.
+/// The upper bound in a label's value; `None` if it is not a number.
 fn bound_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|bound: &f64| !bound.is_nan())
 }
 
-/// A number as labels have it: with a point or an exponent.
+/// Formats a number for a label, as OpenMetrics does: with a decimal point or an exponent.
 pub fn open_metrics_number(number: f64) -> String {
     let text = GoNumber(number).to_string();
     match number.is_finite() && !text.contains(['.', 'e']) {
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nan_bounds_no_bucket() {
+    fn nan_is_not_a_bucket_bound() {
         for (text, bound) in
             [("0.5", 0.5), ("1e3", 1e3), ("+Inf", f64::INFINITY), ("-inf", f64::NEG_INFINITY)]
         {

@@ -1,4 +1,4 @@
-//! `info`: series with labels of info metrics that have the same instance and job.
+//! `info`: adds labels of info metrics with the same instance and job.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
 use sandur_base::job::spend;
@@ -13,34 +13,34 @@ use crate::parser::METRIC_NAME;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
 
-/// Labels that say whom an info metric is about.
+/// The labels that identify the target of an info metric.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
 
-/// Characters that mean something in regular expressions.
+/// Characters with a meaning in regular expressions.
 const SPECIAL: &str = r"\.+*?()|[]{}^$#&-~";
 
-/// Bytes that a series takes beside its samples: what it is about, its place in the answer.
+/// The bytes of a series besides its samples: its identifying labels, its place in the result.
 const SERIES_BYTES: u64 = 160;
 
-/// Adds labels of info metrics.
+/// Adds labels of info metrics to series.
 pub struct Info {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What came.
+    /// The gathered input.
     pub gathered: Gathered,
-    /// Info metrics that match, once they are asked for.
+    /// The matching info metrics, once they are selected.
     pub infos: Option<(AnyOperator, Gathered)>,
-    /// Conditions on names of info metrics.
+    /// Matchers for the names of info metrics.
     pub names: Vec<Matcher>,
-    /// Conditions on labels that are added; without any, all are.
+    /// Matchers for the labels that are added; if empty, all labels are.
     pub data: Vec<Matcher>,
-    /// When info metrics are looked at.
+    /// The time at which info metrics are read.
     pub timing: Timing,
     /// The steps.
     pub grid: Grid,
-    /// Where it stands.
+    /// The place of the call in the query.
     pub span: Span,
-    /// What is answered.
+    /// The results, once they are computed.
     pub outbox: Option<Outbox>,
 }
 
@@ -70,13 +70,13 @@ impl Operator for Info {
     }
 }
 
-/// A matcher that cannot fail to compile, or nothing.
+/// A matcher; `None` if it does not compile.
 fn matcher(name: &str, op: MatchOp, value: &str) -> Option<Matcher> {
     Matcher::new(name, op, value).ok()
 }
 
 impl Info {
-    /// Conditions on names, with those that are meant where none is given.
+    /// The matchers for names, with Prometheus's default if none of them is positive.
     fn name_matchers(&self) -> Vec<Matcher> {
         let positive = |m: &Matcher| matches!(m.op(), MatchOp::Equal | MatchOp::Regex);
         if self.names.iter().any(positive) {
@@ -89,7 +89,7 @@ impl Info {
         first.into_iter().chain(self.names.iter().cloned()).collect()
     }
 
-    /// Series that are info metrics themselves.
+    /// The series of the input that are info metrics themselves.
     fn ignored(&self, run: &Run) -> HashSet<LabelsId> {
         let matchers = self.name_matchers();
         let is_info = |labels: &LabelsId| {
@@ -99,19 +99,19 @@ impl Info {
         self.gathered.columns.iter().map(|column| column.labels).filter(is_info).collect()
     }
 
-    /// Asks for info metrics about the series.
+    /// Selects the info metrics that match the series.
     fn ask(&self, ignored: &HashSet<LabelsId>, run: &mut Run) -> Result<AnyOperator, Error> {
         let identifying = IDENTIFYING.map(|name| run.pool.text_id(name));
         let about = self.gathered.columns.iter().filter(|column| !ignored.contains(&column.labels));
         let about = about.map(|column| identifying.map(|label| run.pool.get(column.labels, label)));
-        // A series that has neither label is about nobody.
+        // A series with neither label has no info metrics.
         let about: HashSet<[Text; 2]> = about.filter(|values| *values != [Text::EMPTY; 2]).collect();
         if about.is_empty() {
             return Ok(Box::new(crate::ops::simple::Ready(None)));
         }
         let mut matchers = Vec::new();
         for (n, name) in IDENTIFYING.into_iter().enumerate() {
-            // Without the label is an alternative like others: it is empty then.
+            // A missing label is the empty alternative.
             let values: HashSet<Text> = about.iter().map(|values| values[n]).collect();
             let escaped = |value: &Text| {
                 let mut text = String::new();
@@ -124,7 +124,8 @@ impl Info {
                 text
             };
             let alternatives: Vec<String> = values.iter().map(escaped).collect();
-            // Too many values for an expression: all are looked at, what does not belong is left out later.
+            // If there are too many values for a regular expression, all info metrics are read, and others
+            // are dropped later.
             let known = matcher(name, MatchOp::Regex, &alternatives.join("|"));
             matchers.extend(known.or_else(|| matcher(name, MatchOp::Regex, ".*")));
         }
@@ -205,7 +206,7 @@ impl Info {
         Ok(columns)
     }
 
-    /// Keeps the newer of two info series about the same; fails when they are of one time.
+    /// Keeps the newer of two info series with the same key; fails if their samples have the same time.
     fn newer(
         &self,
         newest: &mut HashMap<(Text, LabelsId), usize>,
@@ -234,7 +235,7 @@ impl Info {
     }
 }
 
-/// Labels with those of info series that it does not have.
+/// A label set with the labels of info series that it lacks.
 fn enriched(base: LabelsId, infos: &[LabelsId], data: &[Text], run: &mut Run) -> Result<LabelsId, Error> {
     let mut added: Vec<(Text, Text)> = Vec::new();
     for info in infos {

@@ -1,4 +1,4 @@
-//! Operators: the pieces that a plan is made of.
+//! Operators: the nodes of a plan.
 
 pub mod aggregate;
 pub mod binary;

@@ -1,9 +1,9 @@
-//! Where the windows of all steps lie in a list of times.
+//! Finds the windows of all steps in a list of timestamps.
 //!
-//! Series of one target have the same times, and windows depend on times alone. So places are found once for
-//! each different list, and kept for the series that come: a list is known by being the same one, or by its
-//! times. **Invariants:** places never move back from step to step, and are within the list also for steps
-//! whose window is empty. What is kept is reserved, and bounded.
+//! The series of one target share their timestamps, and the bounds of windows depend on timestamps alone.
+//! So windows are computed once for each distinct list and reused for the series that follow. A list is
+//! recognized by its identity or by equal contents. **Invariants:** places never decrease from step to
+//! step, and are valid indexes even for steps with an empty window. The memory is reserved and bounded.
 
 use std::ops::Range;
 
@@ -16,43 +16,43 @@ use crate::column::Grid;
 use crate::ops::points::{Sliding, advance};
 use crate::ops::range_call::Geometry;
 
-/// What of the result of a rate depends on times alone, for each step.
+/// The parts of a rate that depend on timestamps alone, for each step.
 #[derive(Default)]
 pub struct Extrapolation {
-    /// Seconds between the first and the last sample; no number where there are no two.
+    /// Seconds between the first and the last sample; NaN for fewer than two samples.
     pub sampled: Vec<f64>,
-    /// Seconds that count before the first sample, as far as times tell.
+    /// Seconds of extrapolation before the first sample; the values of a counter may limit it further.
     pub to_start: Vec<f64>,
-    /// Seconds that count behind the last sample.
+    /// Seconds of extrapolation after the last sample.
     pub to_end: Vec<f64>,
-    /// By what an increase is multiplied with these.
+    /// The factor by which an increase is multiplied when it is extrapolated over these.
     pub factor: Vec<f64>,
 }
 
-/// The windows of all steps in one list of times.
+/// The windows of all steps in one list of timestamps.
 #[derive(Default)]
 pub struct Places {
     times: SharedTimes,
-    /// The part of the list that windows touch; other places are counted from its begin.
+    /// The part of the list that windows touch; all other indexes are relative to its start.
     range: Range<usize>,
-    /// The first and the last time of the part.
+    /// The first and the last timestamp of that part.
     ends: (i64, i64),
-    /// The first sample of each window.
+    /// The index of the first sample of each window.
     pub first: Vec<u32>,
-    /// The last sample of each window.
+    /// The index of the last sample of each window.
     pub last: Vec<u32>,
-    /// Steps with a sample.
+    /// A bit for each step: its window has a sample.
     pub some: Vec<u64>,
-    /// Steps with at least two samples.
+    /// A bit for each step: its window has at least two samples.
     pub pairs: Vec<u64>,
     /// For rates; else empty.
     pub extrapolation: Extrapolation,
-    /// Samples of all windows together.
+    /// The number of samples of all windows together.
     pub samples: usize,
 }
 
 impl Places {
-    /// The times that windows touch.
+    /// The timestamps that windows touch.
     pub fn times(&self) -> &[i64] {
         &self.times[self.range.clone()]
     }
@@ -119,39 +119,39 @@ impl Places {
     }
 }
 
-/// Steps whose bits are in one word.
+/// The steps of one word of bits.
 const STEPS_PER_WORD: usize = u64::BITS as usize;
 
-/// Most lists of times whose places are kept.
+/// The most lists whose windows are cached.
 const LISTS_MAX: usize = 64;
-/// Bytes that the places of several lists may take.
+/// The most bytes of the cache, if it has more than one list.
 const LISTS_BYTES: u64 = 4 << 20;
 
-/// The places of the lists of times that came last.
+/// A cache of windows for the most recent lists of timestamps.
 pub struct KnownPlaces {
     grid: Grid,
     geometry: Geometry,
-    /// Whether increases are extrapolated, and then by second.
+    /// Whether increases are extrapolated, and if so, whether the result is per second.
     extrapolates: Option<bool>,
     lists: Vec<Places>,
-    /// The list that the last series had.
+    /// The list of the last series.
     current: usize,
-    /// The list that is replaced next.
+    /// The list that was replaced last.
     oldest: usize,
     held: Held,
-    /// Bytes of the longest list.
+    /// The bytes of the largest list.
     list_bytes: u64,
 }
 
 impl KnownPlaces {
-    /// Of windows at these steps, which are not extended.
+    /// A cache for windows without `anchored` or `smoothed`.
     pub fn new(grid: Grid, geometry: Geometry, extrapolates: Option<bool>) -> Self {
         debug_assert!(geometry.extension == Extension::None);
         let (lists, held) = (Vec::new(), Held::default());
         Self { grid, geometry, extrapolates, lists, current: 0, oldest: 0, held, list_bytes: 0 }
     }
 
-    /// The part of a list of times that windows touch.
+    /// The part of a list that windows touch.
     pub fn touched(&self, times: &SharedTimes) -> Range<usize> {
         let mut known = self.lists.get(self.current).into_iter().chain(&self.lists);
         if let Some(list) = known.find(|list| list.times.is_shared_with(times)) {
@@ -160,7 +160,7 @@ impl KnownPlaces {
         self.touched_of(times)
     }
 
-    /// The same of a list that is not one of those that are kept.
+    /// The part of a list that is not cached.
     fn touched_of(&self, times: &SharedTimes) -> Range<usize> {
         let of_step = |step| self.geometry.bounds(self.geometry.timing.reference(self.grid.time(step)));
         let (after, until) = (of_step(0).0, of_step(self.grid.steps.max(1) - 1).1);
@@ -168,7 +168,8 @@ impl KnownPlaces {
         from..advance(times, from, until)
     }
 
-    /// The places in a list, and the part of it that they are in; `None` when windows touch nothing of it.
+    /// The windows in a list, and the part of it to which they are relative; `None` if no window touches
+    /// the list.
     pub fn of(&mut self, times: &SharedTimes) -> Result<Option<(&Places, Range<usize>)>, Stopped> {
         let is_same = |list: &Places| list.times.is_shared_with(times);
         if !self.lists.get(self.current).is_some_and(is_same) {
@@ -181,7 +182,7 @@ impl KnownPlaces {
         Ok(Some((list, list.range.clone())))
     }
 
-    /// Of a list that is not one of those that are kept, but may be equal.
+    /// The windows in a list that is not cached by identity, but may be by content.
     fn of_new(&mut self, times: &SharedTimes) -> Result<Option<(&Places, Range<usize>)>, Stopped> {
         let range = self.touched_of(times);
         let part = &times[range.clone()];
@@ -205,7 +206,7 @@ impl KnownPlaces {
         Ok(Some((&self.lists[self.current], range)))
     }
 
-    /// The number of a list that may be made anew.
+    /// The number of a cache entry that may be overwritten.
     fn room_for(&mut self, times: usize) -> Result<usize, Stopped> {
         let step_bytes = if self.extrapolates.is_some() { 42 } else { 10 };
         let bytes = (times * 8 + self.grid.steps * step_bytes + size_of::<Places>()) as u64;

@@ -1,5 +1,5 @@
-//! The samples of one series as functions over windows want them: without stale markers, with places in them
-//! that move forward with the steps.
+//! The samples of one series for functions over windows: without stale markers, and with cursors that move
+//! forward with the steps.
 
 use std::sync::Arc;
 
@@ -12,21 +12,22 @@ use crate::column::Grid;
 use crate::run::Scratch;
 use sandur_query::Samples;
 
-/// Bytes of a sample that is copied: time, value or histogram, start; a growing list has room for twice that.
+/// The bytes of a copied sample: timestamp, value or histogram, start timestamp. A growing list has room
+/// for twice that.
 const SAMPLE_BYTES: usize = 48;
 
-/// Samples of one series, without stale markers once they are cleaned.
+/// The samples of one series. Stale markers are absent after [`Self::cleaned`].
 pub enum Points {
-    /// As they are stored; there may be stale markers among them yet.
+    /// As stored, possibly with stale markers.
     Raw(Arc<Samples>),
-    /// As they are stored.
+    /// As stored, without stale markers.
     Stored(Arc<Samples>),
-    /// Copied.
+    /// A copy, without stale markers.
     Own(Samples),
 }
 
 impl Points {
-    /// Of stored samples, which are copied when there are stale markers among them.
+    /// Stored samples, which are copied only if there are stale markers among them.
     pub fn of_samples(samples: &Arc<Samples>, scratch: &mut Scratch) -> Result<Self, Stopped> {
         let (floats, histograms) = (samples.times.len(), samples.histogram_times.len());
         spend(16 + floats / 4 + histograms)?;
@@ -52,8 +53,8 @@ impl Points {
         Ok(Self::Own(own))
     }
 
-    /// Of a series that was evaluated at the steps of a subquery. What was told of counter resets between
-    /// stored samples says nothing about these.
+    /// The result of a subquery. The counter reset hints of stored histograms are dropped: they do not hold
+    /// between these samples.
     pub fn of_column(column: &Column, grid: &Grid, scratch: &mut Scratch) -> Result<Self, Stopped> {
         use sandur_model::histogram::CounterReset;
         let (count, bytes) = (column.count(), column.histogram_bytes());
@@ -82,7 +83,7 @@ impl Points {
         Ok(Self::Own(own))
     }
 
-    /// The same without stale markers.
+    /// The samples without stale markers.
     pub fn cleaned(self, scratch: &mut Scratch) -> Result<Self, Stopped> {
         match self {
             Self::Raw(samples) => Self::of_samples(&samples, scratch),
@@ -99,16 +100,16 @@ impl Points {
     }
 }
 
-/// Whether there is a stale marker among these.
+/// Whether there is a stale marker among the values.
 pub fn has_stale(values: &[f64]) -> bool {
-    // In pieces, which are looked at without a branch for each value.
+    // Pieces are tested without a branch for each value.
     let of_piece = |piece: &[f64]| piece.iter().fold(false, |stale, value| stale | is_stale(*value));
     values.chunks(256).any(of_piece)
 }
 
-/// Samples between two times whose histograms have no buckets, but say of each whether there was a counter
-/// reset between it and the one before: for functions that look at counts and sums only. Of the first it is
-/// not known.
+/// The samples between two times, inclusive, with histograms reduced to count and sum, for functions that
+/// read only these. Each histogram has a hint whether the counter was reset before it; the first one's hint
+/// is unchanged.
 pub fn statistics_of(
     samples: &Arc<Samples>,
     (first_ms, last_ms): (i64, i64),
@@ -156,7 +157,7 @@ pub fn statistics_of(
     Ok(Arc::new(own))
 }
 
-/// A window over sorted times that moves forward.
+/// A window over sorted timestamps that moves forward.
 #[derive(Clone, Copy, Default)]
 pub struct Sliding {
     from: usize,
@@ -164,7 +165,7 @@ pub struct Sliding {
 }
 
 impl Sliding {
-    /// The places of times after `after` and up to `until`, both not before those of the last call.
+    /// The indexes of timestamps after `after` and up to `until`. Neither bound may decrease between calls.
     #[inline]
     pub fn move_to(&mut self, times: &[i64], after: i64, until: i64) -> std::ops::Range<usize> {
         self.from = advance(times, self.from, after);
@@ -173,10 +174,10 @@ impl Sliding {
     }
 }
 
-/// The first place from `at` on whose time is after `limit`.
+/// The first index from `at` on whose timestamp is after `limit`.
 #[inline]
 pub fn advance(times: &[i64], mut at: usize, limit: i64) -> usize {
-    // Steps are often close to each other: a few looks before a search.
+    // Steps are often close to each other, so a few linear steps precede the binary search.
     for _ in 0..8 {
         match times.get(at) {
             Some(time) if *time <= limit => at += 1,

@@ -1,4 +1,4 @@
-//! Functions over windows, of series or of subqueries.
+//! Functions over windows, of selectors or subqueries.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::ops::select::Timing;
 use crate::run::{AnyOperator, BatchMemory, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
 
-/// Where samples come from.
+/// The source of a function's samples.
 pub enum Input {
     /// A selector.
     Leaf(LeafId),
@@ -30,21 +30,21 @@ pub enum Input {
     Subquery(AnyOperator, Grid),
 }
 
-/// The window of each step.
+/// The bounds of the window of each step. Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
-    /// When it ends.
+    /// The end of the window.
     pub timing: Timing,
-    /// How long it is.
+    /// The length of the window.
     pub range: i64,
-    /// How far beyond it samples count, where it is extended.
+    /// How far outside the window samples are read, if it is extended.
     pub lookback: i64,
-    /// Whether and how it is.
+    /// The modifier that extends it, if there is one.
     pub extension: Extension,
 }
 
 impl Geometry {
-    /// Times after the first and up to the second belong to the window that ends at `end`.
+    /// The bounds of the window that ends at `end`: the first exclusive, the second inclusive.
     #[inline]
     pub fn bounds(&self, end: i64) -> (i64, i64) {
         let start = end.saturating_sub(self.range);
@@ -56,25 +56,25 @@ impl Geometry {
     }
 }
 
-/// A series, and whether its name goes anyhow.
+/// A series of an input.
 pub struct Series {
-    /// Its labels.
+    /// The labels.
     pub labels: LabelsId,
-    /// Whether the metric's name goes.
+    /// Whether the input already requires the metric's name to be dropped.
     pub drop_name: bool,
-    /// Its samples.
+    /// The samples.
     pub points: Points,
 }
 
-/// Series of a batch that were not looked at yet.
+/// The unread series of a batch.
 enum Pending {
-    /// As they are stored: the batch, which holds its memory, and the next of it.
+    /// Stored series: the batch, which holds their memory, and the index of the next series.
     Stored(SeriesBatch, usize),
-    /// Of a subquery.
+    /// The results of a subquery.
     Columns(std::vec::IntoIter<Column>),
 }
 
-/// Series of an input, one after the other. The samples of one are there until the next is asked for.
+/// Reads the series of an input one by one. The samples of a series are valid until the next one is read.
 pub struct Feed {
     input: Input,
     wanted: Option<TextSet>,
@@ -84,12 +84,13 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Series of an input, with the labels that are wanted; `None`: all.
+    /// A feed that keeps the labels in `wanted`; `None` keeps all.
     pub fn new(input: Input, wanted: Option<TextSet>) -> Self {
         Self { input, wanted, pending: None, known: KnownTexts::default(), scratch: Scratch::default() }
     }
 
-    /// The next series without stale markers, `None` at the end; or what is needed first.
+    /// The next series without stale markers, `None` at the end; or the selector whose next batch is needed
+    /// first.
     fn next_clean(&mut self, run: &mut Run) -> Result<Result<Option<Series>, LeafId>, Error> {
         match self.next(run)? {
             Ok(Some(series)) => Ok(Ok(Some(self.clean(series)?))),
@@ -97,12 +98,12 @@ impl Feed {
         }
     }
 
-    /// The series without stale markers.
+    /// Removes stale markers from a series.
     fn clean(&mut self, series: Series) -> Result<Series, Stopped> {
         Ok(Series { points: series.points.cleaned(&mut self.scratch)?, ..series })
     }
 
-    /// The next series, `None` at the end; or what is needed first.
+    /// The next series, `None` at the end; or the selector whose next batch is needed first.
     fn next(&mut self, run: &mut Run) -> Result<Result<Option<Series>, LeafId>, Error> {
         loop {
             if let Some(series) = self.of_pending(run)? {
@@ -127,7 +128,7 @@ impl Feed {
     }
 
     fn of_pending(&mut self, run: &mut Run) -> Result<Option<Series>, Error> {
-        // What was made of the last series is gone.
+        // The last series has been consumed.
         self.scratch.reset();
         let series = match (&mut self.pending, &self.input) {
             (Some(Pending::Stored(batch, n)), Input::Leaf(leaf)) => {
@@ -156,7 +157,7 @@ impl Feed {
 
 /// A function over windows.
 pub struct RangeCall {
-    /// What comes.
+    /// The input.
     pub feed: Feed,
     /// The steps.
     pub grid: Grid,
@@ -164,27 +165,27 @@ pub struct RangeCall {
     pub geometry: Geometry,
     /// The function.
     pub function: RangeFn,
-    /// What is known of it.
+    /// The properties of the function.
     pub traits: Traits,
-    /// How it is evaluated over whole series of floats, and where their windows are.
+    /// The implementation over complete series of floats, if there is one, with its windows.
     pub whole: Option<(Whole, KnownPlaces)>,
-    /// Scalar arguments.
+    /// The scalar arguments.
     pub args: Vec<ScalarArg>,
-    /// Where the first argument stands.
+    /// The place of the first argument in the query.
     pub argument: Span,
-    /// Where the last argument stands.
+    /// The place of the last argument in the query.
     pub parameter: Span,
-    /// Memory of a batch, and of its histograms.
+    /// The reservation for an output batch.
     pub memory: BatchMemory,
-    /// See `memory`.
+    /// The reservation for the histograms of a batch.
     pub scratch: Scratch,
 }
 
-/// A batch ends when its histograms take so much.
+/// A batch ends when its histograms take more than this.
 const BATCH_HISTOGRAM_BYTES: u64 = 1 << 20;
-/// Work after which a series tells of it.
+/// A series reports its work after each such amount.
 const WORK: usize = 1 << 14;
-/// Work that a histogram makes beside that of a float.
+/// The work of a histogram, compared with that of a float.
 const HISTOGRAM_WORK: usize = 256;
 
 impl Operator for RangeCall {
@@ -231,7 +232,8 @@ impl RangeCall {
         Ok(if columns.is_empty() { last } else { Pull::Batch(columns) })
     }
 
-    /// The windows of a series of floats at once; `None` when that is not possible.
+    /// Evaluates all windows of a series of floats at once; `None` if the function or the series does not
+    /// allow it.
     fn whole_column(&mut self, series: &Series, run: &mut Run) -> Result<Option<Column>, Error> {
         let Some((whole, known)) = &mut self.whole else { return Ok(None) };
         let samples = series.points.get();
@@ -332,7 +334,7 @@ impl RangeCall {
         Ok(column)
     }
 
-    /// Notes a metric that does not look like a counter.
+    /// Adds a note if the metric does not look like a counter.
     fn note_counter(&self, labels: LabelsId, metric: Text, run: &mut Run) {
         if run.options.type_labels {
             let kind = run.pool.get(labels, Text::TYPE);
@@ -348,28 +350,28 @@ impl RangeCall {
     }
 }
 
-/// Series with the samples of one window: what a range selector alone answers.
+/// The value of a range selector or subquery by itself: series with the samples of one window.
 pub struct Windows {
-    /// What comes.
+    /// The input.
     pub feed: Feed,
-    /// The step.
+    /// The time of the step, in milliseconds.
     pub at: i64,
     /// The window.
     pub geometry: Geometry,
 }
 
-/// A series with points of its own times.
+/// A series with samples at their own timestamps.
 pub struct PointSeries {
-    /// Its labels.
+    /// The labels.
     pub labels: LabelsId,
-    /// Whether the metric's name goes.
+    /// Whether the metric's name is dropped at the end.
     pub drop_name: bool,
-    /// Its points.
+    /// The samples.
     pub samples: Samples,
 }
 
 impl Windows {
-    /// Some series; what is needed first, or nothing at the end.
+    /// Computes some series, `None` at the end; or returns the selector whose next batch is needed first.
     pub fn pull(&mut self, run: &mut Run) -> Result<Result<Option<Vec<PointSeries>>, LeafId>, Error> {
         let mut found = Vec::new();
         loop {
@@ -395,7 +397,7 @@ impl Windows {
         }
     }
 
-    /// The places of floats and histograms in the window.
+    /// The index ranges of the window's floats and histograms.
     fn places(&self, samples: &Samples) -> (Range<usize>, Range<usize>) {
         let (after, until) = self.geometry.bounds(self.geometry.timing.reference(self.at));
         let floats = Sliding::default().move_to(&samples.times, after, until);
@@ -447,7 +449,7 @@ impl Windows {
     }
 }
 
-/// Times and values in a range without stale markers; `None` when there is none.
+/// Copies the timestamps and values without stale markers; `None` if the range has no stale marker.
 fn without_stale(
     samples: &Samples,
     range: Range<usize>,
@@ -464,12 +466,12 @@ fn without_stale(
     Ok(Some((kept().map(|(time, _)| *time).collect(), kept().map(|(_, value)| *value).collect())))
 }
 
-/// Start timestamps of samples, where they are asked for and known.
+/// The start timestamps of samples, if they are wanted and known; else empty.
 fn starts_of<'a>(starts: &'a [i64], range: &Range<usize>, wanted: bool) -> &'a [i64] {
     starts.get(range.clone()).filter(|_| wanted).unwrap_or_default()
 }
 
-/// Adds the work of a step, and spends what has gathered once it is more than `most`.
+/// Counts the work of a step, and reports the sum when it exceeds `most`.
 fn spend_from(most: usize, work: &mut usize) -> Result<(), Stopped> {
     *work += 4;
     match *work > most {

@@ -1,4 +1,4 @@
-//! Aggregations that keep some series of each group: the largest, the smallest, any so many, a part of them.
+//! Aggregations that keep some series of each group: `topk`, `bottomk`, `limitk` and `limit_ratio`.
 
 use std::cmp::Ordering;
 
@@ -14,28 +14,28 @@ use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::token::Kind;
 
-/// Bytes that a series takes beside its samples while it is ranked: its place, its rank, its part.
+/// The bytes of a series besides its samples while it is ranked: its place, its rank, its result.
 const MEMBER_BYTES: u64 = 64 + size_of::<Option<Column>>() as u64;
 
 /// An aggregation that keeps some series.
 pub struct Rank {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What came.
+    /// The gathered input.
     pub gathered: Gathered,
-    /// Which.
+    /// The aggregation operator.
     pub op: Kind,
-    /// How many, or which part.
+    /// The number or ratio of series to keep.
     pub param: ScalarArg,
-    /// Where the parameter stands.
+    /// The place of the parameter in the query.
     pub param_span: Span,
     /// The groups.
     pub grouping: Grouping,
     /// The steps.
     pub grid: Grid,
-    /// Where the aggregation stands.
+    /// The place of the aggregation in the query.
     pub span: Span,
-    /// What is answered.
+    /// The results, once they are computed.
     pub outbox: Option<Outbox>,
 }
 
@@ -57,7 +57,7 @@ impl Operator for Rank {
 }
 
 impl Rank {
-    /// Whether anything is kept; fails when the parameter is none.
+    /// Whether any series is kept; fails if the parameter is invalid.
     fn check(&self, run: &mut Run) -> Result<bool, Error> {
         let values = self.param.values();
         let has_nan = values.iter().any(|value| value.is_nan());
@@ -130,7 +130,7 @@ impl Rank {
         Ok(order.into_iter().filter_map(|n| kept[n].take()).collect())
     }
 
-    /// Members of a group that are kept at a step, in the order of their rank.
+    /// The members of a group that are kept at a step, in the order of their rank.
     fn ranked(
         &self,
         columns: &[Column],
@@ -164,7 +164,7 @@ impl Rank {
             }
         }
         let largest = self.op == Kind::Topk;
-        // What is no number comes last either way; of equals the first stays.
+        // NaN ranks last for both operators; of equal values, the first one ranks first.
         let order = |(a, m): &(f64, usize), (b, n): &(f64, usize)| {
             let by_value = match (a.is_nan(), b.is_nan()) {
                 (false, false) if largest => b.partial_cmp(a).unwrap_or(Ordering::Equal),
@@ -173,7 +173,7 @@ impl Rank {
             };
             by_value.then(m.cmp(n))
         };
-        // Of many, a few are found without sorting all.
+        // Selecting the first few is cheaper than sorting all.
         if count < floats.len() {
             floats.select_nth_unstable_by(count, order);
             floats.truncate(count);

@@ -1,4 +1,4 @@
-//! `label_replace` and `label_join`: series with other labels.
+//! `label_replace` and `label_join`: change the labels of series.
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
@@ -11,31 +11,31 @@ use crate::labels::{LabelsId, Text};
 use crate::ops::binary::same_labels;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 
-/// What is done to the labels.
+/// A change of labels.
 pub enum Change {
-    /// The label gets what a regular expression makes of another.
+    /// `label_replace`: sets a label to the expansion of a regular expression's match on another label.
     Replace {
-        /// The label.
+        /// The label that is set.
         target: String,
-        /// What it gets, with the groups of the expression.
+        /// The template of the new value, with references to groups of the expression.
         replacement: String,
-        /// The other label.
+        /// The label that is matched.
         source: String,
-        /// The expression over its whole value.
+        /// The expression, which must match the complete value.
         regex: BoundedRegex,
     },
-    /// The label gets the values of others.
+    /// `label_join`: sets a label to the joined values of others.
     Join {
-        /// The label.
+        /// The label that is set.
         target: String,
-        /// What stands between the values.
+        /// The text between two values.
         separator: String,
-        /// The others.
+        /// The labels whose values are joined.
         sources: Vec<String>,
     },
 }
 
-/// The expression of `label_replace`.
+/// Compiles the regular expression of `label_replace`.
 pub fn compile(pattern: &str) -> Result<BoundedRegex, Error> {
     let options = RegexOptions { utf8: true, prefilter: true, groups: true };
     let translated = go_regex::translate(pattern);
@@ -45,8 +45,8 @@ pub fn compile(pattern: &str) -> Result<BoundedRegex, Error> {
         .map_err(|_| Error::Invalid(format!("invalid regular expression in label_replace(): {pattern}")))
 }
 
-/// Longest value of a label that is made: values that are put into themselves again and again grow beyond all
-/// bounds.
+/// The longest value of a label that is created. Without a limit, values that include themselves would
+/// double at each nested call.
 const VALUE_BYTES_MAX: usize = 64 << 10;
 
 fn check_length(function: &str, bytes: usize) -> Result<(), Error> {
@@ -59,15 +59,15 @@ fn check_length(function: &str, bytes: usize) -> Result<(), Error> {
     )))
 }
 
-/// Changes labels.
+/// Changes the labels of series.
 pub struct Relabel {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What came.
+    /// The gathered input.
     pub gathered: Gathered,
-    /// What is done.
+    /// The change.
     pub change: Change,
-    /// What is answered.
+    /// The results, once they are computed.
     pub outbox: Option<Outbox>,
 }
 
@@ -129,7 +129,7 @@ impl Relabel {
     }
 }
 
-/// Series of one label set become one; fails when two have a sample at one step.
+/// Joins series with equal labels; fails if two of them have a sample at the same step.
 fn merge(columns: Vec<Column>, run: &mut Run) -> Result<Vec<Column>, Error> {
     spend(columns.len() * 16)?;
     run.keep(columns.len() as u64 * (32 + size_of::<Column>() as u64))?;

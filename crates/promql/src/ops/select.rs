@@ -1,4 +1,4 @@
-//! Series at instants: the last sample before each step that is not too old.
+//! Selectors at instants: at each step, the last sample that is not older than the look-back.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,63 +21,63 @@ use crate::ops::range_call::Geometry;
 use crate::run::{BatchMemory, LeafId, Operator, Pull, Run, Scratch};
 use crate::span::Span;
 
-/// At which time a selector looks.
+/// The evaluation time of a selector.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Instead of the step's.
+    /// A fixed time in place of the step's, in milliseconds.
     pub at: Option<i64>,
-    /// How much earlier, in milliseconds.
+    /// The offset that is subtracted, in milliseconds.
     pub offset: i64,
 }
 
 impl Timing {
-    /// The time that a step looks at.
+    /// The time at which a step is evaluated, in milliseconds.
     #[inline]
     pub fn reference(&self, time: i64) -> i64 {
         self.at.unwrap_or(time).saturating_sub(self.offset)
     }
 }
 
-/// What is taken of a sample.
+/// The property of a sample that is the value of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// Its value.
     Value,
-    /// Its time in seconds, as `timestamp` wants it.
+    /// Its timestamp in seconds, for `timestamp`.
     Time,
-    /// When counting began, in seconds.
+    /// Its start timestamp in seconds.
     Start,
-    /// Its time in milliseconds, of floats only: which info metric is newer.
+    /// Its timestamp in milliseconds, of floats only; finds the newer info metric.
     Milliseconds,
 }
 
-/// A selector at instants.
+/// The operator of a selector at instants.
 pub struct Select {
-    /// Whether values between samples are interpolated.
+    /// Whether values are interpolated between samples (`smoothed`).
     pub smoothed: bool,
     leaf: LeafId,
     grid: Grid,
     timing: Timing,
-    /// How old a sample may be.
+    /// The greatest age of a sample, in milliseconds.
     lookback: i64,
     take: Take,
     drop_name: bool,
-    /// Labels that are wanted; `None`: all.
+    /// The labels that are read; `None` is all.
     wanted: Option<TextSet>,
-    /// Where it stands.
+    /// The place of the selector in the query.
     span: Span,
-    /// Where the last samples of steps are.
+    /// The indexes of the last samples of steps.
     places: KnownPlaces,
-    /// Texts of the batch.
+    /// The texts of the batch's dictionary.
     known: KnownTexts,
-    /// A batch, and how far it was looked at.
+    /// The current batch, and the number of its series that are processed.
     pending: Option<(SeriesBatch, usize)>,
-    /// Memory of a batch, and of histograms of it that are not those of storage.
+    /// The reservation for an output batch, and for its histograms that are not shared with storage.
     memory: BatchMemory,
     scratch: Scratch,
 }
 
-/// Steps between two looks at whether the job goes on.
+/// Steps between two checks whether the job may continue.
 const PIECE_STEPS: usize = 4096;
 
 impl Operator for Select {
@@ -99,7 +99,7 @@ impl Operator for Select {
             };
             self.memory.take(&self.grid, run)?;
             let to = (from + self.grid.batch_series()).min(batch.labels.len());
-            // What came of the last call is not looked at any more.
+            // The last batch has been consumed.
             let mut scratch = std::mem::take(&mut self.scratch);
             scratch.reset();
             let columns = self.columns(&batch, from..to, run, &mut scratch)?;
@@ -115,7 +115,7 @@ impl Operator for Select {
 }
 
 impl Select {
-    /// A selector that stands somewhere in the query, and what it takes of samples that are not too old.
+    /// A selector with its evaluation time, its look-back, and the property of samples that it yields.
     pub fn new(
         leaf: LeafId,
         grid: Grid,
@@ -147,7 +147,7 @@ impl Select {
         }
     }
 
-    /// Those of some series of a batch that have a sample.
+    /// Columns for some series of a batch; series without samples are left out.
     fn columns(
         &mut self,
         batch: &SeriesBatch,
@@ -174,7 +174,7 @@ impl Select {
         Ok(columns)
     }
 
-    /// Of a series of floats.
+    /// The column of a series of floats.
     fn whole_column(&mut self, labels: LabelsId, samples: &Samples) -> Result<Column, Error> {
         let mut column = Column { labels, drop_name: self.drop_name, ..Column::default() };
         let Some((places, range)) = self.places.of(&samples.times)? else { return Ok(column) };
@@ -259,7 +259,7 @@ impl Select {
         }
     }
 
-    /// Values on the lines between samples; behind the last sample, its value.
+    /// Interpolates values linearly between samples; after the last sample its value holds.
     fn smooth(
         &self,
         labels: LabelsId,
@@ -328,7 +328,7 @@ impl Select {
     }
 }
 
-/// Reserves memory for a histogram of the batch.
+/// Reserves memory for a histogram of the output batch.
 fn hold(histogram: &FloatHistogram, scratch: &mut Scratch) -> Result<(), Stopped> {
     let bytes = histogram.memory_bytes();
     spend(bytes as usize)?;

@@ -1,4 +1,4 @@
-//! `and`, `or`, `unless`: series of one vector by whether the other has the like.
+//! `and`, `or`, `unless`: series of one vector by whether the other has a matching series.
 
 use std::collections::VecDeque;
 
@@ -13,12 +13,12 @@ use crate::ops::binary::{Signature, same_labels};
 use crate::ops::chain::{LeftSide, Made, RightSide, Stage, Step};
 use crate::run::{Pull, Run};
 
-/// Steps at which a signature has a series.
+/// For each signature, the steps at which a series has it.
 #[derive(Default)]
 pub struct Seen(HashMap<LabelsId, Vec<u64>>);
 
 impl Seen {
-    /// Notes where these have samples.
+    /// Records the steps at which these series have samples.
     fn add(&mut self, columns: &[Column], signature: &Signature, run: &mut Run) -> Result<(), Error> {
         for column in columns {
             spend(column.present.len() + 8)?;
@@ -32,7 +32,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Series at the steps at which the like was seen, or was not.
+    /// Keeps the samples of series at the steps at which a matching series was seen, or was not.
     fn mask(
         &self,
         columns: Vec<Column>,
@@ -60,17 +60,17 @@ impl Seen {
     }
 }
 
-/// `and` and `unless`: of the left side, which may be large, a batch at a time is looked at.
+/// `and` and `unless`. The left side may be large, so it is processed batch by batch.
 pub struct Masked {
     /// The right side.
     pub right: RightSide,
-    /// Whether what has its like stays, rather than what has not.
+    /// Whether series with a match are kept (`and`), not those without (`unless`).
     pub like: bool,
-    /// By which labels series are alike.
+    /// The labels on which series match.
     pub signature: Signature,
-    /// Where the right side has series, once that is known.
+    /// The signatures of the right side, once it is read.
     pub seen: Option<Seen>,
-    /// What the right side noted. It is evaluated first, and said behind what the left side notes.
+    /// The notes of the right side. It is evaluated first, but its notes come after those of the left side.
     pub notes: Notes,
 }
 
@@ -106,21 +106,21 @@ impl Stage for Masked {
     }
 }
 
-/// `or`, of any number of operands that find their like by the same labels: what of each has none in those
-/// before it.
+/// `or` of any number of operands with the same matching: the series of each operand that match none of the
+/// operands before it.
 pub struct Union {
-    /// Operands that were not looked at yet.
+    /// The operands that are not read yet.
     pub rights: VecDeque<RightSide>,
     left: LeftSide,
     signature: Signature,
     grid: Grid,
-    /// Series of the operands that were looked at, once the first was.
+    /// The series of the operands that are read, once the first one is.
     all: Option<All>,
     made: Option<Made>,
 }
 
 impl Union {
-    /// Of what comes and a right side.
+    /// The union of the left side and a right side.
     pub fn new(right: RightSide, signature: Signature, grid: Grid) -> Self {
         let (left, rights) = (LeftSide::default(), VecDeque::from([right]));
         Self { rights, left, signature, grid, all: None, made: None }
@@ -151,17 +151,17 @@ impl Stage for Union {
     }
 }
 
-/// Series of several operands.
+/// The united series of several operands.
 #[derive(Default)]
 struct All {
     columns: Vec<Column>,
     places: HashMap<LabelsId, usize>,
     seen: Seen,
-    /// Bytes that the run holds for all of that.
+    /// The bytes that the run holds for all of these.
     bytes: u64,
 }
 
-/// Bytes that the place of a series takes.
+/// The bytes of the place of a series.
 const PLACE_BYTES: u64 = 64;
 
 impl All {
@@ -180,7 +180,7 @@ impl All {
         Ok(self)
     }
 
-    /// Adds what of an operand has no like yet.
+    /// Adds the series of an operand that match none so far.
     fn add(
         &mut self,
         (columns, bytes): (Vec<Column>, u64),
@@ -196,10 +196,11 @@ impl All {
         for column in columns {
             spend(grid.steps + 8)?;
             match self.places.get(&column.labels) {
-                // At one step two series of one label set are alike; over steps they are one series.
+                // At one step, series with equal labels match, so at most one is kept. Over several steps
+                // they are one series.
                 Some(place) if grid.steps > 1 => {
                     let kept = &mut self.columns[*place];
-                    // Whether the name goes is that of the first sample, as Prometheus has it.
+                    // As in Prometheus, the first sample decides whether the name is dropped.
                     if column.first_step() < kept.first_step() {
                         kept.drop_name = column.drop_name;
                     }

@@ -1,4 +1,4 @@
-//! Operators that look at one series, or one step, at a time.
+//! Operators that process one series, or one step, at a time.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::run::{
 };
 use crate::span::Span;
 
-/// Series that are there already.
+/// Series that are already computed.
 pub struct Ready(pub Option<Vec<Column>>);
 
 impl Operator for Ready {
@@ -28,22 +28,22 @@ impl Operator for Ready {
     }
 }
 
-/// A series without labels.
+/// A scalar as an operator: one series without labels.
 pub fn scalar(values: Vec<f64>) -> AnyOperator {
     Box::new(Ready(Some(vec![Column::full(LabelsId::EMPTY, values)])))
 }
 
-/// Evaluates at one step, answers the same at all.
+/// Evaluates its input at one step and repeats the result at all steps.
 pub struct Broadcast {
     inner: AnyOperator,
     grid: Grid,
-    /// Series that are to be repeated.
+    /// The series that are still to be repeated.
     pending: std::vec::IntoIter<Column>,
     memory: BatchMemory,
 }
 
 impl Broadcast {
-    /// Repeats what an operator gives at one step.
+    /// Repeats the output of an operator that is evaluated at one step.
     pub fn new(inner: AnyOperator, grid: Grid) -> Self {
         Self { inner, grid, pending: Vec::new().into_iter(), memory: BatchMemory::default() }
     }
@@ -74,32 +74,32 @@ impl Operator for Broadcast {
     }
 }
 
-/// What is done with each sample.
+/// An operation on each sample.
 pub enum Each {
-    /// Floats by themselves.
+    /// A function of a float.
     Float(fn(f64) -> f64),
-    /// Floats with scalars.
+    /// A function of a float and scalar arguments.
     With(fn(f64, &[f64]) -> Option<f64>, Vec<ScalarArg>),
-    /// Histograms by themselves.
+    /// A function of a histogram.
     Histogram(fn(&FloatHistogram) -> f64),
-    /// Floats as instants.
+    /// A function of the date that a float stands for.
     Date(fn(&Civil) -> f64),
-    /// Both are negated.
+    /// The negation of a float or histogram.
     Negate,
 }
 
-/// Work that a function of a number makes, about that of a logarithm.
+/// The work of a function of a float, about that of a logarithm.
 const MAP_WORK: usize = 8;
 
-/// Does something with each sample; what it does not know goes.
+/// Applies an operation to each sample. Samples of a kind that the operation does not accept are dropped.
 pub struct Map {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What is done.
+    /// The operation.
     pub each: Each,
     /// The steps.
     pub grid: Grid,
-    /// Memory of histograms of a batch.
+    /// The reservation for the histograms of a batch.
     pub scratch: Scratch,
 }
 
@@ -131,7 +131,7 @@ impl Map {
         };
         let is_histogram = |step: usize| histograms.as_ref().is_some_and(|all| all[step].is_some());
         match &self.each {
-            // Of steps without a sample the value is of no use, so all are changed.
+            // Steps without a sample have meaningless values, so all values are changed without a test.
             Each::Float(f) => column.change_values(MAP_WORK, f)?,
             Each::Date(f) => {
                 column.change_values(MAP_WORK, |value| f(&Civil::of_float(value)))?;
@@ -180,15 +180,15 @@ impl Map {
     }
 }
 
-/// A scalar of two scalars.
+/// A function of two scalars, which yields a scalar.
 pub struct ScalarPair {
-    /// Left and right.
+    /// The left and the right argument.
     pub args: Vec<ScalarArg>,
-    /// What is done.
+    /// The function.
     pub f: Box<dyn Fn(f64, f64) -> f64 + Send>,
     /// The steps.
     pub grid: Grid,
-    /// Whether it was answered.
+    /// Whether the result was output.
     pub is_done: bool,
 }
 
@@ -207,13 +207,13 @@ impl Operator for ScalarPair {
     }
 }
 
-/// `scalar`: the value where there is one float.
+/// `scalar`: at each step, the float of the only series.
 pub struct ScalarOf {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// Floats of each step: how many, and the last.
+    /// For each step, the number of floats and the last one.
     pub found: Vec<(u32, f64)>,
-    /// Whether it was answered.
+    /// Whether the result was output.
     pub is_done: bool,
 }
 
@@ -242,17 +242,17 @@ impl Operator for ScalarOf {
     }
 }
 
-/// 1 at steps without any sample.
+/// `absent`: 1 at steps without any sample.
 pub struct Absent {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What the series that is answered has for labels.
+    /// The labels of the resulting series.
     pub labels: Vec<(String, String)>,
-    /// Steps with a sample.
+    /// The steps that have a sample, as a column.
     pub seen: Column,
-    /// Whether it was answered.
+    /// Whether the result was output.
     pub is_done: bool,
-    /// Whether the metric's name goes, of which there is none.
+    /// Whether the result is marked for dropping the name, which it does not have.
     pub drop_name: bool,
 }
 
@@ -288,29 +288,29 @@ impl Operator for Absent {
     }
 }
 
-/// By what series are sorted.
+/// The sort key of series.
 pub enum SortBy {
-    /// Their values, histograms left out.
+    /// Their values; series of histograms are left out.
     Value,
-    /// These labels, then all.
+    /// These labels, then all labels.
     Labels(Vec<String>),
 }
 
-/// Sorts series, when there is one step.
+/// Sorts series of an instant query.
 pub struct Sort {
-    /// What comes.
+    /// The input operator.
     pub inner: AnyOperator,
-    /// What came.
+    /// The gathered input.
     pub gathered: Gathered,
-    /// By what.
+    /// The sort key.
     pub by: SortBy,
-    /// Whether the last come first.
+    /// Whether the order is descending.
     pub descending: bool,
-    /// Whether the query has more than one step, where sorting makes no sense.
+    /// Whether the query is a range query, whose results have a fixed order.
     pub is_range: bool,
-    /// What is answered.
+    /// The results, once they are computed.
     pub outbox: Option<Outbox>,
-    /// Where it stands.
+    /// The place of the call in the query.
     pub span: Span,
 }
 
@@ -339,7 +339,7 @@ impl Operator for Sort {
                 if self.is_range {
                     return Ok(self.outbox.insert(Outbox::new(columns)).next());
                 }
-                // What is no number comes last, however they are sorted.
+                // NaN comes last in both orders.
                 columns = sorted(columns, |a, b| match (a.values[0], b.values[0]) {
                     (x, y) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
                     (x, y) if descending => y.partial_cmp(&x).unwrap_or(Ordering::Equal),
@@ -364,7 +364,7 @@ impl Operator for Sort {
     }
 }
 
-/// The order of texts with numbers in them by their values.
+/// Compares texts in natural order: numbers in them by value.
 fn natural_order(a: &str, b: &str) -> Ordering {
     if a == b {
         return Ordering::Equal;
@@ -388,7 +388,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
     a.len().cmp(&b.len())
 }
 
-/// Runs of digits and of anything else.
+/// Splits a text into runs of digits and runs of other characters.
 struct Pieces<'a>(&'a str);
 
 impl<'a> Iterator for Pieces<'a> {
@@ -403,9 +403,9 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// Evaluates series, which may fail, and gives none.
+/// Evaluates its input, which may fail, and yields no series.
 pub struct Nothing {
-    /// The series.
+    /// The input.
     pub inner: AnyOperator,
 }
 
@@ -425,7 +425,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_texts_are_ordered_by_value() {
+    fn natural_order_compares_numbers_by_value() {
         let mut names = ["cpu10", "cpu9", "cpu", "4m1000", "4m600", "host2a", "host2"];
         names.sort_by(|a, b| natural_order(a, b));
         assert_eq!(names, ["4m600", "4m1000", "cpu", "cpu9", "cpu10", "host2", "host2a"]);

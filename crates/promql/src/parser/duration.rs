@@ -1,11 +1,11 @@
-//! Lengths of time and their arithmetic, as they stand in brackets and behind `offset`.
+//! Parses durations and their arithmetic, in brackets and after `offset`.
 
 use crate::ast::{DurationExpr, DurationPart, Durations, Number};
 use crate::parser::{Parser, Read, binding};
 use crate::span::Span;
 use crate::token::{Kind, Token};
 
-/// Seconds that nanoseconds in 64 bits can hold.
+/// The most seconds that 64-bit nanoseconds can hold.
 const SECONDS_MAX: f64 = (1u64 << 63) as f64 / 1e9;
 
 impl Parser<'_> {
@@ -24,7 +24,7 @@ impl Parser<'_> {
         )
     }
 
-    /// A length of time, with operators that bind at least so strongly.
+    /// Parses a duration whose operators have at least the precedence `least`.
     pub(crate) fn duration(&mut self, least: u8) -> Read<DurationPart> {
         self.enter()?;
         let left = self.duration_operand()?;
@@ -71,7 +71,7 @@ impl Parser<'_> {
             }
             Kind::Add | Kind::Sub => {
                 self.take();
-                // A sign binds less than a power.
+                // A sign has a lower precedence than a power.
                 let inner = self.duration(6)?;
                 self.signed_duration(token, inner)
             }
@@ -134,8 +134,8 @@ impl Parser<'_> {
         self.duration_node(word.kind, args, word.span.to(close.span))
     }
 
-    /// What follows `offset`. It ends before the first operator unless it begins with a parenthesis or two
-    /// signs.
+    /// Parses the argument of `offset`. It ends before the first operator, unless it begins with a
+    /// parenthesis or two signs.
     pub(crate) fn offset_duration(&mut self) -> Read<DurationPart> {
         const EXPECTED: &str = "number, duration, step(), or range()";
         if !self.begins_duration() {
@@ -170,7 +170,7 @@ impl Parser<'_> {
                 let inner = self.duration_operand()?;
                 self.signed_duration(sign, inner)
             }
-            // The tree keeps a plus before a call.
+            // The tree keeps a plus sign before a function call.
             _ => {
                 let inner = self.duration_operand()?;
                 let span = sign.span.to(inner.span());

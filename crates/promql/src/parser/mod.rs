@@ -1,8 +1,8 @@
-//! Tokens to the syntax tree: operators by precedence, everything else by descent.
+//! Parses tokens to a syntax tree: operators by precedence, everything else by recursive descent.
 //!
-//! The reader calls itself for what stands in parentheses and behind operators, and counts how deep it is, so
-//! no text decides how much stack it takes. The first error is the one that is told; what is wrong but can be
-//! read is noted and reading goes on, as Prometheus's generated parser does it.
+//! The parser recurses into parentheses and operators, and counts the depth, so that the text of a query
+//! cannot exhaust the stack. Only the first error is reported. As in Prometheus's generated parser, an
+//! error that leaves the syntax intact is recorded, and parsing continues.
 
 mod duration;
 mod postfix;
@@ -23,14 +23,14 @@ use crate::span::Span;
 use crate::text::{parse_duration, parse_number, quote, quote_bytes, unquote_bytes};
 use crate::token::{Class, Kind, Token};
 
-/// Longest query in bytes.
+/// The longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 131_072;
 
-/// The error is noted in the reader.
+/// Parsing failed; the error is stored in the parser.
 pub(crate) struct Failed;
 pub(crate) type Read<T> = Result<T, Failed>;
 
-/// Reads an expression and checks its types.
+/// Parses an expression and checks its types.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
     let mut parser = Parser::new(text)?;
     let expr = parser.whole();
@@ -39,21 +39,21 @@ pub fn parse(text: &str) -> Result<Expr, ParseError> {
     Ok(expr)
 }
 
-/// Reads a selector without modifiers, as requests for series have it.
+/// Parses a selector without modifiers, as in `match[]` parameters.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, ParseError> {
     let mut parser = Parser::new(text)?;
     let read = parser.vector_selector().and_then(|selector| parser.expect_end().map(|()| selector));
     Ok(parser.outcome(read)?.matchers)
 }
 
-/// Reads a metric with its labels, `name{label="value"}`.
+/// Parses a metric with its labels, `name{label="value"}`.
 pub fn parse_metric(text: &str) -> Result<Labels, ParseError> {
     let mut parser = Parser::new(text)?;
     let read = parser.metric().and_then(|labels| parser.expect_end().map(|()| labels));
     parser.outcome(read)
 }
 
-/// How strongly operators bind; of two the larger one comes first.
+/// The precedence of a binary operator; a higher number binds tighter.
 pub(crate) fn binding(kind: Kind) -> Option<u8> {
     Some(match kind {
         Kind::Or => 1,
@@ -74,7 +74,8 @@ pub(crate) struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: Depth,
-    /// What is around the place that is being read and names itself in errors, with what it expects.
+    /// The constructs around the current place that Prometheus names in errors, with the tokens that they
+    /// expect.
     contexts: Vec<(&'static str, &'static str)>,
     error: Option<Box<ParseError>>,
     lexed: Option<(Span, String)>,
@@ -95,7 +96,7 @@ impl<'a> Parser<'a> {
         match (self.error.take(), read) {
             (Some(error), _) => Err(*error),
             (None, Ok(value)) => Ok(value),
-            // A failure is noted where it happens.
+            // A failure stores its error where it happens.
             (None, Err(Failed)) => Err(ParseError::new(self.text, self.peek().span, "unexpected error")),
         }
     }
@@ -140,14 +141,14 @@ impl<'a> Parser<'a> {
         self.text.get(token.span.start as usize..token.span.end as usize).unwrap_or_default()
     }
 
-    /// Notes what is wrong; the first stays.
+    /// Stores an error, unless there is one already.
     pub(crate) fn note(&mut self, span: Span, what: impl Into<String>) {
         if self.error.is_none() {
             self.error = Some(Box::new(ParseError::new(self.text, span, what)));
         }
     }
 
-    /// Notes that the next token does not belong here.
+    /// Stores the error that the next token is not valid here.
     pub(crate) fn unexpected(&mut self, context: &str, expected: &str) -> Failed {
         let token = self.peek();
         if token.kind == Kind::Error {
@@ -169,8 +170,8 @@ impl<'a> Parser<'a> {
         Failed
     }
 
-    /// Fails when the next token cannot be read: what was looked at is told of before what is wrong with what
-    /// stands before it.
+    /// Fails if the next token is a lexer error. Prometheus reads one token ahead, so it reports that error
+    /// before an error in the text before the token.
     pub(crate) fn readable(&mut self) -> Read<()> {
         if self.kind() == Kind::Error { Err(self.unexpected("", "")) } else { Ok(()) }
     }
@@ -178,7 +179,7 @@ impl<'a> Parser<'a> {
     fn describe(&self, token: Token) -> String {
         let text = self.slice(token);
         let shown = || match text.len() {
-            // Long in bytes, cut in characters.
+            // The limit counts bytes, the cut counts characters.
             11.. => format!("{}...", quote(&text.chars().take(10).collect::<String>())),
             _ => quote(text),
         };
@@ -214,7 +215,7 @@ impl<'a> Parser<'a> {
         Nested::new(node).map_err(|limit| self.too_nested(limit))
     }
 
-    /// Operands and operators that bind at least so strongly.
+    /// Parses operands and binary operators with at least the precedence `least`.
     pub(crate) fn expr(&mut self, least: u8) -> Read<Expr> {
         self.enter()?;
         let mut left = self.signed()?;
@@ -231,7 +232,7 @@ impl<'a> Parser<'a> {
         Ok(left)
     }
 
-    /// Two sides and the operator between them; one more operator after a row makes the row longer.
+    /// Joins two sides and the operator between them; if the left side is a chain, extends it.
     fn linked(&mut self, left: Expr, link: Link, right: Expr) -> Read<Expr> {
         let Expr::Chain(chain) = left else {
             let operands = self.nested(Operands(vec![left, right]))?;
@@ -244,7 +245,7 @@ impl<'a> Parser<'a> {
         Ok(Expr::Chain(Box::new(Chain { operands, links })))
     }
 
-    /// An operand with the signs before it, which bind less than a power.
+    /// Parses an operand with its signs, whose precedence is below that of a power.
     fn signed(&mut self) -> Read<Expr> {
         if !matches!(self.kind(), Kind::Add | Kind::Sub) {
             let operand = self.primary()?;
@@ -262,7 +263,7 @@ impl<'a> Parser<'a> {
         Ok(Expr::Unary(Box::new(Unary { negate, inner, start: sign.span.start })))
     }
 
-    /// What may stand between an operator and its right side.
+    /// Parses the modifiers between a binary operator and its right side.
     fn modifiers(&mut self) -> Read<(Matching, bool)> {
         let returns_bool = self.take_if(Kind::Bool).is_some();
         let mut matching = Matching {
@@ -321,7 +322,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A number or a duration.
+    /// Parses a number or a duration.
     pub(crate) fn number(&mut self) -> Read<Number> {
         let token = self.peek();
         let text = self.slice(token);
@@ -338,7 +339,7 @@ impl<'a> Parser<'a> {
         Ok(Number { value, is_duration: token.kind == Kind::Duration, span: token.span })
     }
 
-    /// `(a, b)`: names of labels.
+    /// Parses a list of label names: `(a, b)`.
     pub(crate) fn grouping(&mut self) -> Read<Vec<String>> {
         const CONTEXT: &str = "grouping opts";
         if self.take_if(Kind::LeftParen).is_none() {

@@ -1,4 +1,4 @@
-//! What stands behind an operand: ranges, `offset`, `@`, `anchored`, `smoothed`.
+//! Parses what may follow an operand: ranges, `offset`, `@`, `anchored`, `smoothed`.
 
 use crate::ast::{At, DurationPart, Expr, Extension, Length, MatrixSelector, Offset, Operand, Subquery};
 use crate::parser::{Failed, Parser, Read};
@@ -102,7 +102,7 @@ impl Parser<'_> {
         Ok(Expr::Matrix(Box::new(MatrixSelector { selector: *selector, range, end: brackets.end })))
     }
 
-    /// The last byte of what was read.
+    /// The end of the last token that was read, exclusive.
     fn last_end(&self) -> u32 {
         self.tokens[self.at - 1].span.end
     }
@@ -214,7 +214,7 @@ impl Parser<'_> {
     }
 }
 
-/// Seconds as nanoseconds.
+/// Converts seconds to nanoseconds.
 pub(crate) fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }

@@ -1,4 +1,4 @@
-//! Operands: literals, parentheses, calls, aggregations, selectors.
+//! Parses operands: literals, parentheses, calls, aggregations, selectors.
 
 use crate::ast::{Aggregate, Call, Expr, Operand, Operands, Paren, StringLiteral};
 use crate::functions::Function;
@@ -43,7 +43,7 @@ impl Parser<'_> {
         Ok(Expr::Paren(Box::new(Paren { inner, span: open.span.to(close.span) })))
     }
 
-    /// Expressions in parentheses, and the last byte of them.
+    /// Parses expressions in parentheses; also returns the end of the closing one.
     fn arguments(&mut self) -> Read<(Vec<Expr>, u32)> {
         self.expect(Kind::LeftParen)?;
         let mut args = Vec::new();
@@ -60,7 +60,7 @@ impl Parser<'_> {
                 }
                 Kind::Comma => {
                     self.take();
-                    // A token that cannot be read is told of first.
+                    // A lexer error is reported first.
                     if !self.begins_operand() && self.kind() != Kind::Error {
                         self.note(token.span, "trailing commas not allowed in function call args");
                         let close = self.expect(Kind::RightParen)?;
@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(Expr::Aggregate(Box::new(Aggregate { op: op.kind, args, grouping, without, span })))
     }
 
-    /// `by (a)`, `without (a)`: the labels, and whether it is `without`.
+    /// Parses `by (a)` or `without (a)`. Returns the labels and whether it is `without`.
     fn modifier(&mut self) -> Read<Option<(Vec<String>, bool)>> {
         if !matches!(self.kind(), Kind::By | Kind::Without) {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether an aggregation takes a parameter.
+/// Whether the aggregation has a parameter.
 pub fn has_parameter(op: Kind) -> bool {
     matches!(
         op,

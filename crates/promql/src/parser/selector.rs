@@ -1,4 +1,4 @@
-//! Selectors and metrics.
+//! Parses selectors and metrics.
 
 use sandur_model::go_regex::reason;
 use sandur_model::{Labels, MatchOp, Matcher};
@@ -8,7 +8,7 @@ use crate::parser::{Parser, Read};
 use crate::span::Span;
 use crate::token::{Kind, Token};
 
-/// The label of a metric's name.
+/// The label that holds the metric's name.
 pub const METRIC_NAME: &str = "__name__";
 
 const CONTEXT: &str = "label matching";
@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Matchers in braces, and the byte after them.
+    /// Parses matchers in braces; also returns the end of the closing brace.
     fn braces(&mut self) -> Read<(Vec<Matcher>, u32)> {
         self.take();
         let mut matchers = Vec::new();
@@ -100,7 +100,7 @@ impl Parser<'_> {
         Ok(self.matcher(&name, op, &value, label.span.to(token.span)))
     }
 
-    /// A metric with its labels.
+    /// Parses a metric with its labels.
     pub(crate) fn metric(&mut self) -> Read<Labels> {
         const CONTEXT: &str = "label set";
         let mut pairs: Vec<(String, String)> = Vec::new();
@@ -138,7 +138,7 @@ impl Parser<'_> {
             }
         }
         if is_named {
-            // The name before the braces counts more than one in them.
+            // The name before the braces takes precedence over one in them.
             pairs.push((METRIC_NAME.to_owned(), self.slice(first).to_owned()));
         }
         Ok(Labels::from_pairs(pairs))

@@ -1,6 +1,6 @@
-//! Tests of the reader: what is read is written as it should be, and errors have Prometheus's words.
+//! Tests of the parser: trees are printed in Prometheus's form, and errors have its texts.
 
-#![allow(clippy::unwrap_used)] // a test may
+#![allow(clippy::unwrap_used)] // tests may panic
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn written(text: &str) -> String {
 }
 
 #[test]
-fn expressions_are_written_as_prometheus_does() {
+fn expressions_are_printed_as_in_prometheus() {
     for (text, expected) in [
         ("1 + 2 * 3 ^ -2", "1 + 2 * 3 ^ -2"),
         ("-a ^ 2", "-a ^ 2"),
@@ -40,7 +40,7 @@ fn expressions_are_written_as_prometheus_does() {
 }
 
 #[test]
-fn errors_have_the_words_and_places_of_prometheus() {
+fn errors_have_the_texts_and_places_of_prometheus() {
     for (text, expected) in [
         ("", "unknown position: parse error: no expression found in input"),
         ("1 +", "1:4: parse error: unexpected end of input"),
@@ -88,7 +88,7 @@ fn errors_have_the_words_and_places_of_prometheus() {
 }
 
 #[test]
-fn metrics_and_selectors_stand_alone() {
+fn metrics_and_selectors_parse_by_themselves() {
     assert_eq!(parse_metric("a{b=\"c\",}").unwrap().to_string(), r#"{__name__="a", b="c"}"#);
     assert_eq!(parse_metric("{\"x.y\"}").unwrap().get("__name__"), Some("x.y"));
     assert_eq!(parse_metric("a{\"b\"}").unwrap().get("__name__"), Some("a"));
@@ -97,7 +97,7 @@ fn metrics_and_selectors_stand_alone() {
 }
 
 #[test]
-fn an_offset_in_parentheses_goes_on_with_operators() {
+fn an_offset_in_parentheses_continues_with_operators() {
     for (text, expected) in [
         ("foo offset (1h) / 2", "foo offset (1h) / 2"),
         ("foo offset +-5m", "foo offset -5m"),
@@ -114,7 +114,8 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
     let expected = "1:19: parse error: unexpected identifier \"bar\" in offset, expected number, duration, \
                     step(), or range()";
     assert_eq!(error, expected);
-    // What begins with two signs is written in parentheses, without which it would end before the operator.
+    // A duration that begins with two signs is printed in parentheses; without them it would end before the
+    // operator.
     for (text, expected) in [
         ("foo offset --5m * 2", "foo offset (5m * 2)"),
         ("foo offset +-step() ^ 2", "foo offset (-step() ^ 2)"),
@@ -130,7 +131,7 @@ fn an_offset_in_parentheses_goes_on_with_operators() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_of_before_what_stands_before_it() {
+fn a_lexer_error_is_reported_before_an_error_to_its_left() {
     for (text, expected) in [
         ("foo[-5m$]", "1:8: parse error: unexpected character: '$'"),
         ("foo[5m / 0$]", "1:11: parse error: unexpected character: '$'"),
@@ -150,14 +151,14 @@ fn what_cannot_be_read_is_told_of_before_what_stands_before_it() {
 }
 
 #[test]
-fn matching_is_not_written_where_a_side_is_a_number() {
+fn matching_is_not_printed_if_a_side_is_a_scalar() {
     assert_eq!(written("1 + on () foo"), "1 + foo");
     assert_eq!(written("foo * on () group_left 2"), "foo * 2");
     assert_eq!(written("foo * on () group_left bar"), "foo * on () group_left () bar");
 }
 
 #[test]
-fn texts_that_are_not_utf_8_name_nothing() {
+fn names_must_be_utf_8() {
     let error = parse(r#"sum by ("\xff") (foo)"#).unwrap_err().to_string();
     assert_eq!(error, r#"1:9: parse error: invalid label name for grouping: "\xff""#);
     let error = parse("foo{a=\"\u{fffd}\"}").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Plans of functions.
+//! Plans function calls.
 
 use sandur_query::Error;
 
@@ -18,7 +18,7 @@ use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 
-/// A function over windows cannot be used with this word.
+/// The error for a function over windows that does not support a modifier of the window.
 pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
     let fits = |traits: &Traits| if word == "anchored" { traits.anchored } else { traits.smoothed };
     let can = |kernel: &Kernel| matches!(kernel, Kernel::Range(_, traits) if fits(traits));
@@ -27,7 +27,7 @@ pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
     Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
 }
 
-/// Labels that notes look at.
+/// Labels that warnings and infos name.
 const NOTED: [&str; 2] = ["__name__", "__type__"];
 
 impl Planner<'_> {
@@ -85,7 +85,7 @@ impl Planner<'_> {
         Ok(scalar((0..grid.steps).map(|step| grid.time(step) as f64 / 1000.0).collect()))
     }
 
-    /// The same number at all steps.
+    /// A scalar with the same value at all steps.
     pub(crate) fn constant(&mut self, value: f64, grid: Grid) -> Result<AnyOperator, Error> {
         self.run.keep(grid.steps as u64 * 8)?;
         Ok(scalar(vec![value; grid.steps]))
@@ -114,7 +114,7 @@ impl Planner<'_> {
         let (input, geometry) = self.input(range, grid, wanted, call.function.name, Some(traits))?;
         let wanted = self.wanted(wanted);
         let argument = match args[0].unwrapped() {
-            // Prometheus has no place for what a subquery gives.
+            // Prometheus reports no place for samples of a subquery.
             Expr::Subquery(_) => Span::default(),
             other => other.span(),
         };
@@ -189,8 +189,8 @@ impl Planner<'_> {
         }
     }
 
-    // Calls may be nested as deep as queries may: what an operator is made of takes no stack where
-    // others are planned, so these are not inlined.
+    // Calls may nest as deep as a query may. These functions are not inlined, so that their variables take
+    // no stack at each level of the recursion.
 
     #[inline(never)]
     fn scalar_of(&mut self, arg: &Expr, grid: Grid) -> Result<AnyOperator, Error> {
@@ -230,7 +230,7 @@ impl Planner<'_> {
         self.histograms(call, Question::Quantiles(label), (0, 2..call.args.0.len()), grid)
     }
 
-    /// `start()` and its like, in seconds.
+    /// The value of `start()`, `end()`, `step()` or `range()`, in seconds.
     fn context(&self, name: &str) -> f64 {
         let times = self.times;
         let ms = match name {
@@ -259,7 +259,7 @@ impl Planner<'_> {
     fn sort(&mut self, call: &Call, by: SortBy, descending: bool, grid: Grid) -> Result<AnyOperator, Error> {
         let arg = &call.args.0[0];
         let inner = self.operator(arg, grid, None)?;
-        // A range may be too short for a second step.
+        // A range query may be too short for a second step.
         let is_short_range = grid == self.around.grid
             && grid.steps == 1
             && grid.start != self.around.end
@@ -318,8 +318,8 @@ impl Planner<'_> {
     }
 }
 
-/// What `label_replace` and `label_join` do to labels. Not inlined: its variables would take stack at every
-/// level of nested calls.
+/// The label change of `label_replace` or `label_join`. Not inlined, so that its variables take no stack at
+/// each level of nested calls.
 #[inline(never)]
 fn relabeling(special: Special, call: &Call) -> Result<Change, Error> {
     let args = &call.args.0;
@@ -345,7 +345,7 @@ fn relabeling(special: Special, call: &Call) -> Result<Change, Error> {
     Ok(change)
 }
 
-/// The time of the step, where there is a sample.
+/// Replaces samples with the time of their step.
 struct TimesOf {
     inner: AnyOperator,
     time: ScalarArg,
@@ -378,7 +378,7 @@ mod tests {
     use crate::run::{Options, Run};
 
     #[test]
-    fn what_searches_labels_is_never_computed_between_io() {
+    fn functions_that_search_labels_never_run_on_io_threads() {
         let is_dear = |query: &str| {
             let (expr, mut run) = (crate::parser::parse(query).unwrap(), Run::new(Options::default()));
             plan(&expr, Times { start: 0, end: 0, step: 0 }, &mut run).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_at_buckets_reads_them_also_where_counts_alone_are_wanted() {
+    fn operators_that_need_buckets_read_them_below_histogram_count() {
         let skips = |query: &str| {
             let (expr, mut run) = (crate::parser::parse(query).unwrap(), Run::new(Options::default()));
             plan(&expr, Times { start: 0, end: 0, step: 0 }, &mut run).unwrap();

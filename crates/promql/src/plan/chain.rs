@@ -1,4 +1,4 @@
-//! Plans of rows of operators.
+//! Plans chains of binary operators.
 
 use sandur_query::Error;
 
@@ -17,13 +17,14 @@ use crate::plan::{Planner, Times, Wanted, is_vector};
 use crate::run::{AnyOperator, ScalarArg, Scratch};
 use crate::token::Kind;
 
-/// What is known of a row before its stages are made.
+/// The properties of a chain that are determined before its stages are made.
 struct Outline {
-    /// How many operands at the beginning are looked at by an operator that looks at buckets.
+    /// The number of leading operands that are read by an operator on buckets.
     with_buckets: usize,
-    /// The operand with series, if there is one only: of it the labels suffice that are wanted of the row.
+    /// The only operand that is a vector, if there is exactly one. Storage then needs to read only the
+    /// labels that are read of the chain.
     only_vector: Option<usize>,
-    /// How many links at the beginning have operands that are the same at all steps.
+    /// The number of leading links whose operands are the same at all steps.
     invariant: usize,
 }
 
@@ -42,17 +43,17 @@ impl Outline {
     }
 }
 
-/// Whether an operator between histograms needs their buckets, also where only counts and sums of its result
-/// are looked at.
+/// Whether an operator between histograms needs their buckets even if only counts and sums of its result
+/// are read.
 fn looks_at_buckets(link: &Link) -> bool {
     matches!(link.op, Kind::TrimUpper | Kind::TrimLower | Kind::Eqlc | Kind::Neq)
 }
 
-/// The stages of a row while they are made.
+/// The stages of a chain while it is planned.
 #[derive(Default)]
 struct Stages<'a> {
     done: Vec<Box<dyn Stage>>,
-    /// The last one, if it is of `or`, which takes more operands that find their like by the same labels.
+    /// The last stage, if it is a union: it takes more operands of `or` with the same matching.
     union: Option<(Union, &'a Matching)>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// What comes of an operator after all of them.
+    /// An operator that applies all stages to the output of `first`.
     fn behind(&mut self, first: AnyOperator) -> AnyOperator {
         self.finish();
         chain::Chain::of(first, std::mem::take(&mut self.done))
@@ -171,7 +172,7 @@ impl Planner<'_> {
     }
 }
 
-/// Of a vector that comes and a scalar.
+/// A stage for a vector and a scalar; the vector comes from the chain so far or from the operand.
 fn elementwise(linked: &Linked<'_>, scalar: ScalarArg, grid: Grid) -> VectorScalar {
     VectorScalar {
         scalar,

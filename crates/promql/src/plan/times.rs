@@ -1,7 +1,7 @@
-//! When selectors are looked at, and what is the same at all steps.
+//! Resolves evaluation times of selectors, and finds expressions that are the same at all steps.
 //!
-//! **Invariants:** an expression that is called the same at all steps has at each of them what it has at the
-//! first, with the same notes.
+//! **Invariants:** an expression that is reported as the same at all steps has, at each step, the value and
+//! the notes of the first step.
 
 use sandur_query::Error;
 
@@ -10,10 +10,10 @@ use crate::lengths;
 use crate::ops::select::Timing;
 use crate::plan::{TIME_MAX, Times};
 
-/// Times and offsets around an expression, the outermost first.
+/// The `@` and `offset` modifiers around an expression, the outermost first.
 type Around<'a> = Vec<(Option<At>, &'a Offset)>;
 
-/// The time that `@` and `offset` name.
+/// The evaluation time that `@` and `offset` define.
 pub fn timing(at: Option<At>, offset: &Offset, times: Times) -> Result<Timing, Error> {
     let at = at.map(|at| match at {
         At::Time(ms) => ms.clamp(-TIME_MAX, TIME_MAX),
@@ -24,8 +24,8 @@ pub fn timing(at: Option<At>, offset: &Offset, times: Times) -> Result<Timing, E
     Ok(Timing { at, offset: offset.clamp(-TIME_MAX, TIME_MAX) })
 }
 
-/// When info metrics are looked at: as all selectors in the expression are, or at the step if these
-/// differ or a vector comes of no selector.
+/// The evaluation time of info metrics: that of the selectors in the expression if all have the same, else
+/// the step. It is the step also if a vector of the expression has no selector.
 pub fn info_timing(expr: &Expr, times: Times) -> Result<Timing, Error> {
     let at_step = timing(None, &Offset::Fixed(0), times)?;
     let mut common: Option<Timing> = None;
@@ -40,7 +40,7 @@ pub fn info_timing(expr: &Expr, times: Times) -> Result<Timing, Error> {
                 continue;
             }
             _ => {
-                // The second argument of `info` is no vector, but conditions on labels.
+                // The second argument of `info` is a list of label matchers, not a vector.
                 let most = if is_info(expr) { 1 } else { usize::MAX };
                 let is_vector = |child: &&Expr| matches!(child.value_type(), Type::Vector | Type::Matrix);
                 let vectors = expr.children().iter().take(most).filter(is_vector);
@@ -64,7 +64,8 @@ pub fn info_timing(expr: &Expr, times: Times) -> Result<Timing, Error> {
     Ok(common.unwrap_or(at_step))
 }
 
-/// The time of the innermost of these, from where it stands outwards until a time is named.
+/// The evaluation time of an expression inside these modifiers: offsets add up outwards until an `@` is
+/// found.
 fn timing_within(around: &Around<'_>, times: Times) -> Result<Timing, Error> {
     let mut total = Timing { at: None, offset: 0 };
     for (at, offset) in around.iter().rev() {
@@ -82,7 +83,7 @@ fn is_info(expr: &Expr) -> bool {
     matches!(expr, Expr::Call(call) if call.function.name == "info")
 }
 
-/// Whether an expression that is the same at all steps is worth evaluating once.
+/// Whether evaluating the expression once is worth it, if it is the same at all steps.
 pub fn repeats(expr: &Expr) -> bool {
     match expr {
         Expr::Paren(paren) => repeats(&paren.inner.0),
@@ -92,7 +93,7 @@ pub fn repeats(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is the same at all steps.
+/// Whether the expression is the same at all steps.
 pub fn is_invariant(expr: &Expr, times: Times) -> bool {
     let is_same = |expr: &Expr| is_invariant(expr, times);
     match expr {
@@ -111,7 +112,7 @@ pub fn is_invariant(expr: &Expr, times: Times) -> bool {
                 return true;
             }
             if is_info(expr) {
-                // Where its selectors name different times, info metrics are those of the step.
+                // If its selectors have different times, info metrics are read at the step.
                 let has_time = || info_timing(&args[0], times).is_ok_and(|timing| timing.at.is_some());
                 return is_same(&args[0]) && has_time();
             }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_one_time_is_the_same_at_all_steps() {
+    fn expressions_at_a_fixed_time_are_the_same_at_all_steps() {
         for query in [
             "1 + pi()",
             "sum(rate(a[5m] @ 60))",

@@ -1,8 +1,8 @@
-//! Goal: a row of operators answers what its pairs in parentheses answer, and takes the memory of a few
-//! operands however long it is.
+//! Goal: a chain of operators has the same answer as its pairs in parentheses, and takes the memory of a
+//! few operands at any length.
 //!
-//! Method: random rows beside the same operators with parentheses around each left side, which are planned
-//! one within the other; rows of ten and of a thousand operands over the same series.
+//! Method: random chains are compared with the same operators with parentheses around each left side, which
+//! are planned as nested expressions. Chains of ten and of a thousand operands run over the same series.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use sandur_promql::{Times, pretty, to_json};
 
 use super::engine::{MINUTE, ask, context, range, store};
 
-/// Operators from those that bind most to those that bind least, so that a row is done from left to right.
+/// Operators by descending precedence, so that a chain in this order is evaluated from left to right.
 const OPERATORS: &[&[&str]] = &[
     &["*", "/", "%", "atan2", "* on (job, instance)", "* on (job, instance) group_left ()"],
     &["+", "-", "+ fill (1)", "- ignoring (x)"],
@@ -34,7 +34,7 @@ const OPERANDS: &[&str] = &[
     "scalar(requests_total{instance=\"instance1\"})",
 ];
 
-/// A row, and the same with parentheses.
+/// A chain, and the same expression with parentheses.
 fn row() -> impl Strategy<Value = [String; 2]> {
     let operand = || prop::sample::select(OPERANDS);
     let strength = 0..OPERATORS.len();
@@ -54,7 +54,7 @@ fn row() -> impl Strategy<Value = [String; 2]> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
     #[test]
-    fn a_row_is_answered_as_its_pairs_are(queries in row(), is_range in any::<bool>()) {
+    fn a_chain_answers_as_its_pairs_in_parentheses(queries in row(), is_range in any::<bool>()) {
         let store = store(9);
         let instant = Times { start: 20 * MINUTE, end: 20 * MINUTE, step: 0 };
         let times = if is_range { range() } else { instant };
@@ -63,7 +63,7 @@ proptest! {
             let answer = ask(&store, &context, query, times);
             let said = answer.map(|answer| (format!("{:?}", answer.value), answer.infos.len()));
             prop_assert_eq!(context.budget().used(), 0, "{}", query);
-            // Places of the text differ.
+            // The places in error texts differ.
             Ok(said.map_err(|error| error.kind()))
         });
         let [row, pairs] = answers;
@@ -71,9 +71,9 @@ proptest! {
     }
 }
 
-/// What sides of `and` and `unless` note is told at the last place, whichever side is evaluated first.
+/// Notes of `and` and `unless` name the last place, whichever side is evaluated first.
 #[test]
-fn notes_of_a_row_are_at_its_last_operand_that_noted_them() {
+fn notes_of_a_chain_name_the_last_operand_that_made_them() {
     let store = store(9);
     for (query, place) in [
         ("sort(requests_total) and sort_desc(requests_total)", "(1:26)"),
@@ -87,7 +87,7 @@ fn notes_of_a_row_are_at_its_last_operand_that_noted_them() {
     }
 }
 
-/// Rows of each kind: a first operand, and what is repeated.
+/// Chains of each kind: the first operand, and the part that is repeated.
 const ROWS: &[[&str; 2]] = &[
     ["requests_total", " or requests_total"],
     ["requests_total", " or on (instance) requests_total{job=\"job1\"}"],
@@ -103,7 +103,7 @@ const ROWS: &[[&str; 2]] = &[
 ];
 
 #[test]
-fn a_long_row_takes_the_memory_of_a_few_operands() {
+fn a_long_chain_takes_the_memory_of_a_few_operands() {
     let store = store(40);
     for [first, link] in ROWS {
         let peak = |count: usize| {
@@ -113,8 +113,8 @@ fn a_long_row_takes_the_memory_of_a_few_operands() {
             context.budget().peak()
         };
         let (few, many) = (peak(10), peak(1_000));
-        // Each operand stays with what it asks for, or of `and` and `unless` with where it has series; what
-        // grows is reserved half as large again.
+        // Each operand leaves behind its selection; of `and` and `unless`, also the steps of its
+        // signatures. Reservations of growing data include half as much again.
         let stays = if link.contains("and") || link.contains("unless") { 40 * 120 } else { 2_000 };
         let most = few * 2 + 1_000 * stays;
         assert!(many < most, "{first}{link}: {few} bytes for ten operands, {many} for a thousand");
@@ -122,7 +122,7 @@ fn a_long_row_takes_the_memory_of_a_few_operands() {
 }
 
 #[test]
-fn a_row_above_the_limit_is_refused_with_its_limit() {
+fn a_chain_above_the_limit_fails_with_the_limit() {
     let (store, context) = (store(1), context(64 << 20));
     for [first, link] in ROWS {
         let error = |count: usize| {
@@ -140,7 +140,7 @@ fn a_row_above_the_limit_is_refused_with_its_limit() {
 }
 
 #[test]
-fn a_long_row_is_laid_out_as_prometheus_does() {
+fn a_long_chain_is_laid_out_as_in_prometheus() {
     let long = "a_metric_with_a_long_name{label=\"value\"}";
     let expr = sandur_promql::parse(&format!("{long} + {long} + {long} * 2 - 1")).unwrap();
     let expected = format!("    {long} + {long}\n  +\n    {long} * 2\n-\n  1");
@@ -153,7 +153,7 @@ fn a_long_row_is_laid_out_as_prometheus_does() {
 }
 
 #[test]
-fn the_tree_of_a_row_is_that_of_its_pairs() {
+fn the_json_tree_of_a_chain_is_that_of_its_pairs() {
     let tree = |text: &str| {
         let json = to_json(&sandur_promql::parse(text).unwrap()).unwrap();
         serde_json::from_str::<serde_json::Value>(&json).unwrap()

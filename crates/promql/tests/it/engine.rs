@@ -1,7 +1,7 @@
-//! Goal: a query takes the memory that it reserves and no more, ends when it is to end, asks storage only for
-//! what it looks at, and answers at an instant what it answers at that step of a range.
+//! Goal: a query uses no more memory than it reserves, ends when it is cancelled, requests from storage
+//! only what it reads, and answers at an instant what it answers at that step of a range.
 //!
-//! Method: a source over memory that notes what it is asked for, small budgets, a cancelled context.
+//! Method: an in-memory source that records selections, small budgets, a cancelled context.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,14 +23,14 @@ fn labels_of(series: usize) -> impl Iterator<Item = Labels> {
     })
 }
 
-/// Series `requests_total{job, instance}`, a sample each 15 s for half an hour.
+/// Series `requests_total{job, instance}` with a sample each 15 s for half an hour.
 pub fn store(series: usize) -> MemorySeries {
     let mut store = MemorySeries::default();
     for (n, labels) in labels_of(series).enumerate() {
         store.edit(&labels, |samples| {
             for step in 0..120 {
                 samples.times.push(step * 15_000);
-                // A reset now and then.
+                // Values fall back to zero from time to time, as after a reset.
                 samples.values.push(((step as usize * (n % 5 + 1)) % 97) as f64);
             }
         });
@@ -38,7 +38,7 @@ pub fn store(series: usize) -> MemorySeries {
     store
 }
 
-/// Notes what it is asked for. Where nobody looks at values it gives zeros.
+/// Records selections. Selections of presence alone get series whose values are all zero.
 struct Watched {
     store: MemorySeries,
     zeros: MemorySeries,
@@ -118,19 +118,19 @@ pub fn range() -> Times {
 }
 
 #[test]
-fn an_aggregation_keeps_groups_and_not_series() {
+fn an_aggregation_keeps_groups_only() {
     let store = store(3000);
-    // The values of all rates together would take 3000 x 21 x 8 bytes; a batch of columns takes half of it.
+    // All rates together would take 3000 x 21 x 8 bytes; a batch of columns takes half of that.
     let context = context(400 << 10);
     let answer = ask(&store, &context, "sum by (job) (rate(requests_total[5m]))", range()).unwrap();
     let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
     assert_eq!((series.len(), series[0].floats.len()), (7, 21));
     drop(answer);
-    assert_eq!(context.budget().used(), 0, "memory is given back");
+    assert_eq!(context.budget().used(), 0, "memory is released");
     let error = ask(&store, &context, "sort(rate(requests_total[5m]))", range()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
     assert!(error.to_string().contains("'query'"), "the error names the budget: {error}");
-    assert_eq!(context.budget().used(), 0, "memory is given back");
+    assert_eq!(context.budget().used(), 0, "memory is released");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_query_may_not_load_more_samples_than_its_limit() {
 }
 
 #[test]
-fn times_at_the_ends_of_the_world_are_answered_or_refused() {
+fn queries_at_extreme_times_end_and_release_memory() {
     let (store, context) = (store(2), context(64 << 20));
     let far = [i64::MIN, -(1 << 60), 0, 1 << 60, i64::MAX];
     for text in [
@@ -166,7 +166,7 @@ fn times_at_the_ends_of_the_world_are_answered_or_refused() {
     ] {
         for (start, end) in far.iter().flat_map(|start| far.map(|end| (*start, end))) {
             for step in [0, 1, MINUTE, i64::MAX] {
-                // Only that it comes back at all.
+                // Success or failure, the query must return.
                 let _ = ask(&store, &context, text, Times { start, end, step });
                 assert_eq!(context.budget().used(), 0, "{text}");
             }
@@ -175,7 +175,7 @@ fn times_at_the_ends_of_the_world_are_answered_or_refused() {
 }
 
 #[test]
-fn storage_is_asked_only_for_what_is_looked_at() {
+fn selections_request_only_what_is_read() {
     let watched = Watched::new(3);
     let context = context(64 << 20);
     let text = "sum by (job) (abs(rate(requests_total[5m] offset 1m)))";
@@ -190,7 +190,7 @@ fn storage_is_asked_only_for_what_is_looked_at() {
 }
 
 #[test]
-fn values_are_asked_for_where_they_are_looked_at() {
+fn values_are_requested_only_if_they_are_read() {
     let (watched, context) = (Watched::new(9), context(64 << 20));
     for (text, expected) in [
         ("count by (job) (requests_total)", &[true][..]),
@@ -218,7 +218,7 @@ fn values_are_asked_for_where_they_are_looked_at() {
 }
 
 #[test]
-fn a_step_of_a_range_is_what_the_instant_is() {
+fn a_step_of_a_range_equals_the_instant_query() {
     let (store, context) = (store(9), context(64 << 20));
     for text in [
         "requests_total",
@@ -253,10 +253,10 @@ fn a_step_of_a_range_is_what_the_instant_is() {
     }
 }
 
-/// Series that differ only in a dropped name are joined into one. The query is refused where two of them have
-/// a sample at one step, of whatever kind.
+/// Series that differ only in a dropped name are joined. The query fails if two of them have a sample at
+/// the same step, of any kind.
 #[test]
-fn a_float_and_a_histogram_of_one_step_are_refused() {
+fn joining_a_float_and_a_histogram_at_one_step_fails() {
     let histogram = |count: f64| FloatHistogram { count, ..FloatHistogram::default() };
     let mut store = MemorySeries::default();
     let labels = |name: &str| Labels::from_pairs([("__name__", name), ("a", "b")]);
@@ -282,7 +282,7 @@ fn a_float_and_a_histogram_of_one_step_are_refused() {
             assert_eq!(error.to_string(), "vector cannot contain metrics with the same labelset", "{text}");
         }
     }
-    // They are one series where none has a sample when the other has.
+    // They are joined if they never have samples at the same step.
     let one = "sum_over_time({__name__=~\"native|before\"}[30s])";
     let answer = ask(&store, &context, one, range).unwrap();
     let Value::Matrix(series) = &answer.value else { panic!("{:?}", answer.value) };
@@ -290,9 +290,9 @@ fn a_float_and_a_histogram_of_one_step_are_refused() {
     assert_eq!((&series[0].floats[..], series[0].histograms.len()), (&[(0, 9.0)][..], 2));
 }
 
-/// A series of `or` that comes of both sides has its name, or not, as its first sample has.
+/// A series from both sides of `or` keeps or drops its name as its first sample does.
 #[test]
-fn the_first_sample_of_a_union_tells_whether_the_name_goes() {
+fn the_first_sample_of_a_union_decides_whether_the_name_is_dropped() {
     let mut store = MemorySeries::default();
     for (name, times) in [("late", vec![2 * MINUTE]), ("early", vec![0])] {
         store.edit(&Labels::from_pairs([("__name__", "m"), ("at", name)]), |samples| {

@@ -1,9 +1,9 @@
-//! Goal: an answer is the same to the bit whatever number of jobs compute it at a time; memory that is short
-//! makes a query slower, or ends it with an error that names the budget, and is given back; a query that
-//! nobody waits for ends.
+//! Goal: the number of concurrent jobs does not change a bit of the answer. With too little memory, a query
+//! runs slower, or fails with an error that names the budget, and releases its memory. A query whose future
+//! is dropped ends.
 //!
-//! Method: random series, the same queries with one, two and eight jobs in flight, budgets from too small to
-//! ample, futures that are dropped after some polls.
+//! Method: random series; the same queries with one, two and eight jobs in flight; budgets from too small
+//! to ample; futures that are dropped after some polls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const QUERIES: &[&str] = &[
     "sum(clamp_min(requests_total @ end(), 10)) + scalar(sum(timestamp(requests_total)))",
 ];
 
-/// Series of three jobs with values of all sizes, gaps and stale markers.
+/// Series of three jobs with small and large values, gaps and stale markers.
 fn store(series: usize, seed: u64) -> MemorySeries {
     let mut state = seed | 1;
     let mut random = move || {
@@ -88,7 +88,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// An answer with the bits of its numbers.
+/// An answer as text, with the bits of its numbers.
 fn bits(answer: &Answer) -> String {
     let series = match &answer.value {
         Value::Matrix(all) => all
@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3))]
 
     #[test]
-    fn answers_are_the_same_whatever_is_in_flight(seed in any::<u64>(), series in 1usize..600) {
+    fn the_number_of_jobs_in_flight_does_not_change_answers(seed in any::<u64>(), series in 1usize..600) {
         let store = store(series, seed);
         let envs = [(Env::system(1), 1), (Env::system(2), 2), (Env::system(8), 8)];
         for (text, times) in QUERIES.iter().flat_map(|text| [(text, range()), (text, instant())]) {
@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
+fn with_little_memory_a_query_is_slower_or_names_the_budget() {
     let (store, env) = (store(400, 7), Env::system(4));
     for text in QUERIES {
         let ample = bits(&block_on(ask(&store, &context(&env, 256 << 20, 0), text, range())).unwrap());
@@ -144,7 +144,7 @@ fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
                 Err(error) => {
                     assert_eq!(error.kind(), ErrorKind::Limit, "{text} with {bytes} bytes: {error}");
                     assert!(error.to_string().contains("'query'"), "{error}");
-                    assert_eq!(answered, 0, "{text} fails with {bytes} bytes and not with fewer");
+                    assert_eq!(answered, 0, "{text} fails with {bytes} bytes but not with fewer");
                 }
             }
             assert_eq!(context.budget().used(), 0, "{text} with {bytes} bytes");
@@ -155,7 +155,7 @@ fn with_too_little_memory_a_query_is_slower_or_names_the_budget() {
 }
 
 #[test]
-fn a_query_that_nobody_waits_for_gives_everything_back() {
+fn a_dropped_query_releases_all_memory() {
     let (store, env) = (Arc::new(store(1_000, 3)), Env::system(2));
     block_on(async {
         for polls in 1..20 {
@@ -178,7 +178,7 @@ fn a_query_that_nobody_waits_for_gives_everything_back() {
 }
 
 #[test]
-fn queries_of_several_tenants_at_once_have_their_answers() {
+fn concurrent_queries_of_several_tenants_get_their_answers() {
     let (store, env) = (store(800, 5), Env::system(2));
     block_on(async {
         let expected = bits(&ask(&store, &context(&env, 256 << 20, 1), QUERIES[1], range()).await.unwrap());

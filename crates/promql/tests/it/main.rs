@@ -1,8 +1,8 @@
-//! The language from the outside.
+//! Tests of the language through its public interface.
 //!
-//! One binary: each more would be linked with everything once more.
+//! All are in one binary, because each further one would link all dependencies again.
 
-#![allow(clippy::unwrap_used)] // a test may
+#![allow(clippy::unwrap_used)] // tests may panic
 
 mod chains;
 mod engine;

@@ -1,6 +1,6 @@
-//! Goal: an expression that was written reads as the same expression, whatever it is.
+//! Goal: the text of an expression parses to the same expression.
 //!
-//! Method: random expressions out of the language's own table of functions.
+//! Method: random expressions from the language's own table of functions.
 
 use proptest::prelude::*;
 use sandur_promql::{FUNCTIONS, Type, parse, pretty};
@@ -8,7 +8,7 @@ use sandur_promql::{FUNCTIONS, Type, parse, pretty};
 fn selector() -> impl Strategy<Value = String> {
     let matcher = ("[a-z_]{1,3}", prop::sample::select(vec!["=", "!=", "=~", "!~"]), "[a-z.|\"\\\\é ]{0,4}");
     let text = |(name, op, value): (String, &str, String)| {
-        // Any text is a valid regular expression when it is escaped.
+        // Any text is a valid regular expression once its special characters are removed.
         let value = if op.contains('~') { value.replace(['\\', '"', '|'], "") } else { value };
         format!("{name}{op}{:?}", value.replace('é', "e"))
     };
@@ -60,7 +60,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_reads_the_same(text in vector()) {
+    fn printed_expressions_parse_to_the_same_tree(text in vector()) {
         let expr = parse(&text).map_err(|e| TestCaseError::fail(format!("{text}: {e}")))?;
         let written = expr.to_string();
         for again in [written.clone(), pretty(&expr).unwrap()] {
@@ -70,12 +70,12 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,60}") {
+    fn any_text_parses_or_fails_without_a_panic(text in "\\PC{0,60}") {
         let _ = parse(&text);
     }
 
     #[test]
-    fn any_tokens_are_read_or_refused(tokens in tokens()) {
+    fn any_tokens_parse_or_fail_without_a_panic(tokens in tokens()) {
         let text = tokens.join(" ");
         if let Ok(expr) = parse(&text) {
             let written = expr.to_string();

@@ -1,4 +1,4 @@
-//! Largest and smallest values: candidates move with the windows, so that each sample is looked at once.
+//! Largest and smallest values of sliding windows, by a monotonic queue: each sample is read once.
 
 use std::collections::VecDeque;
 
@@ -28,8 +28,7 @@ pub fn time_of_min(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratc
     extremes(floats, scratch, |value, best| value <= best, put)
 }
 
-/// Gives the place of the best sample of each window. What is no number loses against everything that comes
-/// after it.
+/// Computes the index of the winning sample of each window. NaN loses against every later sample.
 fn extremes(
     floats: &Floats<'_>,
     scratch: &mut Scratch,
@@ -48,7 +47,7 @@ fn extremes(
         }
         return Ok(());
     }
-    // Places that nothing behind them wins against; the first is the best of the window.
+    // Indexes of samples that no later sample wins against. The first one is the window's winner.
     let mut candidates: VecDeque<u32> = VecDeque::new();
     let mut next = 0;
     let mut room = 0;

@@ -1,7 +1,7 @@
-//! Functions that fold a window sample by sample: sums with compensation, deviations, smoothing.
+//! Functions that fold a window sample by sample: compensated sums, deviations, smoothing.
 //!
-//! Each step of a fold waits for the one before, so several windows are folded side by side. Sums of whole
-//! numbers are exact in any order: they are differences of running sums.
+//! Each step of a fold depends on the previous one, so several windows are folded in parallel lanes. Sums
+//! of integers are exact in any order, so they are computed as differences of prefix sums.
 
 use sandur_base::job::spend;
 use sandur_model::histogram::kahan_add;
@@ -10,26 +10,26 @@ use sandur_query::Error;
 use super::Floats;
 use crate::run::Scratch;
 
-/// A function of the samples of a window, one after the other.
+/// A fold over the samples of a window.
 trait Fold: Copy {
     /// The state after the first sample.
     fn first(&self, value: f64) -> Self;
-    /// Takes the next sample, the `n`-th from 1.
+    /// Adds the next sample, the `n`-th counted from 1.
     fn next(&mut self, value: f64, n: f64);
     /// The result after `n` samples.
     fn result(&self, n: f64) -> f64;
 }
 
-/// Windows that are folded side by side.
+/// The number of windows that are folded in parallel.
 const LANES: usize = 8;
 
-/// Folds all windows; `begin` gives the state of a step before its first sample.
+/// Folds all windows; `begin` returns the state of a step before its first sample.
 fn fold<F: Fold>(floats: &Floats<'_>, out: &mut Vec<f64>, begin: impl Fn(usize) -> F) -> Result<(), Error> {
     let (values, places) = (floats.values, floats.places);
     let window = |step: usize| &values[places.first[step] as usize..=places.last[step] as usize];
     let steps = places.first.len();
     for from in (0..steps).step_by(LANES) {
-        // A group that is not full repeats its last step.
+        // In an incomplete group, the spare lanes repeat the last step.
         let step = |lane: usize| (from + lane).min(steps - 1);
         let windows: [&[f64]; LANES] = std::array::from_fn(|lane| window(step(lane)));
         let mut folds: [F; LANES] = std::array::from_fn(|lane| begin(step(lane)).first(windows[lane][0]));
@@ -53,10 +53,10 @@ fn fold<F: Fold>(floats: &Floats<'_>, out: &mut Vec<f64>, begin: impl Fn(usize) 
     Ok(())
 }
 
-/// A sum of whole numbers up to this has no rounding.
+/// Up to this magnitude, sums of integers are exact.
 const EXACT_MAX: f64 = (1u64 << 53) as f64;
 
-/// Sums of the values before each place, when no sum of them is ever rounded.
+/// The prefix sums of the values, if no sum of them is ever rounded.
 fn exact_sums(floats: &Floats<'_>, scratch: &mut Scratch) -> Result<Option<Vec<f64>>, Error> {
     if !floats.overlap() {
         return Ok(None);
@@ -65,7 +65,8 @@ fn exact_sums(floats: &Floats<'_>, scratch: &mut Scratch) -> Result<Option<Vec<f
     spend(values.len() * 2)?;
     let mut total = 0.0;
     for piece in values.chunks(256) {
-        // What is not finite, or too large, is not equal to itself as an integer, or makes the total large.
+        // A value that is not finite, or is too large, either differs from its integer conversion or makes
+        // the total too large.
         let is_whole = piece.iter().fold(true, |whole, value| whole & ((*value as i64) as f64 == *value));
         total += piece.iter().map(|value| value.abs()).sum::<f64>();
         if !is_whole || total > EXACT_MAX {
@@ -113,7 +114,7 @@ pub fn sum(floats: &Floats<'_>, out: &mut Vec<f64>, scratch: &mut Scratch) -> Re
     fold(floats, out, |_| Sum::default())
 }
 
-/// The mean by a sum, as long as that does not overflow; then by a running mean.
+/// The mean: from the sum while that does not overflow, then as a running mean.
 #[derive(Clone, Copy, Default)]
 struct Average {
     sum: f64,

@@ -1,10 +1,10 @@
-//! Functions over the windows of a whole series of floats at once.
+//! Functions over all windows of a series of floats at once.
 //!
-//! What looks at one window at a time looks at each sample as often as windows overlap, and asks at each step
-//! what is the same for all. Here a function has all windows before it: loops are over columns, sums of
-//! whole numbers and extremes move with the windows, and what has to be folded sample by sample is folded
-//! for several windows side by side. **Invariants:** the result is that of the function over single windows,
-//! to the bit. Steps that do not count, by `some` or `pairs` of the places, may have any value.
+//! Evaluating one window at a time reads a sample once for every window that includes it, and repeats tests
+//! at each step that have the same result for all. Here a function gets all windows: loops run over
+//! columns; sums of integers and extremes slide with the windows; other folds run over several windows in
+//! parallel. **Invariants:** results equal those of single windows, to the bit. Steps that have no result,
+//! by `some` or `pairs` of the places, may have any value.
 
 mod extremes;
 mod folds;
@@ -23,52 +23,52 @@ use sandur_query::Error;
 use crate::ops::places::Places;
 use crate::run::{ScalarArg, Scratch};
 
-/// The floats of a series, without stale markers, and the windows of all steps.
+/// The floats of a series without stale markers, and the windows of all steps.
 pub struct Floats<'a> {
-    /// Values of the samples that windows touch; there is at least one.
+    /// The values of the samples that windows touch; at least one.
     pub values: &'a [f64],
     /// The windows.
     pub places: &'a Places,
-    /// Length of a window in seconds.
+    /// The length of a window, in seconds.
     pub seconds: f64,
-    /// Scalar arguments.
+    /// The scalar arguments.
     pub args: &'a [ScalarArg],
 }
 
 impl Floats<'_> {
-    /// The first and the last place of each window.
+    /// The index of the first and of the last sample of each window.
     fn windows(&self) -> impl Iterator<Item = (usize, usize)> + use<'_> {
         let pairs = self.places.first.iter().zip(&self.places.last);
         pairs.map(|(first, last)| (*first as usize, *last as usize))
     }
 
-    /// Whether windows overlap so much that it pays to look at each sample once.
+    /// Whether windows overlap so much that reading each sample only once pays off.
     fn overlap(&self) -> bool {
         self.places.samples > self.values.len() * 4
     }
 }
 
-/// Puts the value of each step.
+/// Appends the value of each step to the output.
 pub type WholeFn = fn(&Floats<'_>, &mut Vec<f64>, &mut Scratch) -> Result<(), Error>;
 
-/// A function over whole series.
+/// The implementation of a function over all windows at once.
 #[derive(Clone, Copy)]
 pub struct Whole {
     /// The function.
     pub function: WholeFn,
-    /// Whether a window needs two samples.
+    /// Whether a window needs at least two samples.
     pub pairs: bool,
-    /// Whether increases are extrapolated, and then by second.
+    /// Whether increases are extrapolated, and if so, whether the result is per second.
     pub extrapolates: Option<bool>,
 }
 
-/// How many samples there are.
+/// The number of samples.
 pub fn count(floats: &Floats<'_>, out: &mut Vec<f64>, _: &mut Scratch) -> Result<(), Error> {
     out.extend(floats.windows().map(|(first, last)| (last + 1 - first) as f64));
     Ok(())
 }
 
-/// 1.
+/// 1 for each window.
 pub fn present(floats: &Floats<'_>, out: &mut Vec<f64>, _: &mut Scratch) -> Result<(), Error> {
     out.resize(floats.places.first.len(), 1.0);
     Ok(())

@@ -1,4 +1,4 @@
-//! How often neighbours differ: counted once for the series.
+//! Counts of neighbouring samples that differ, from prefix counts of the series.
 
 use sandur_base::job::spend;
 use sandur_query::Error;

@@ -1,4 +1,5 @@
-//! Rates and differences: the first and the last sample of each window, and what counters lost between them.
+//! Rates and differences: from the first and the last sample of each window, and the values lost at resets
+//! between them.
 
 use sandur_base::job::spend;
 use sandur_query::Error;
@@ -23,7 +24,8 @@ pub fn delta(floats: &Floats<'_>, out: &mut Vec<f64>, _: &mut Scratch) -> Result
     Ok(())
 }
 
-/// The growth of a counter, as far back as it can have begun at zero.
+/// The increase of a counter. Extrapolation to the start of the window stops where the counter would be
+/// zero.
 fn counter(
     floats: &Floats<'_>,
     out: &mut Vec<f64>,
@@ -49,15 +51,15 @@ fn counter(
     Ok(())
 }
 
-/// Whether the line from the first sample back to zero may end behind the begin of what counts. Is cheap, and
-/// answers too often that it may rather than too rarely.
+/// Whether extrapolation from the first sample may reach zero inside the window. A cheap test, with false
+/// positives but no false negatives.
 #[inline]
 fn may_begin_inside(first: f64, growth: f64, sampled: f64, to_start: f64) -> bool {
-    // first / growth * sampled < to_start, with room for what is lost by rounding.
+    // first / growth * sampled < to_start, with a margin for rounding.
     first * sampled <= growth * to_start * (1.0 + 1e-12) + 1e-290
 }
 
-/// The growth with a first sample so small that the time back to zero may count.
+/// The increase for a first sample so small that extrapolation may reach zero.
 #[cold]
 fn from_zero(
     first: f64,
@@ -77,7 +79,7 @@ fn from_zero(
 }
 
 fn has_falls(values: &[f64]) -> bool {
-    // In pieces, which are looked at without a branch for each value.
+    // Pieces are tested without a branch for each value.
     let mut at = 0;
     while at + 1 < values.len() {
         let to = values.len().min(at + 256);
@@ -90,7 +92,7 @@ fn has_falls(values: &[f64]) -> bool {
     false
 }
 
-/// Computes the windows anew in which the counter fell.
+/// Recomputes the windows in which the counter fell.
 #[cold]
 fn correct(
     floats: &Floats<'_>,

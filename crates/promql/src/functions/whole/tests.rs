@@ -1,6 +1,6 @@
-//! Goal: a function over a whole series has the values of the function over single windows.
+//! Goal: functions over all windows at once have the values of the functions over single windows.
 //!
-//! Method: series with gaps, resets and numbers at the edge of their type, windows anywhere.
+//! Method: random windows over series with gaps, resets and extreme numbers.
 
 use proptest::prelude::*;
 use sandur_query::SharedTimes;
@@ -31,7 +31,7 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Values of a kind: whole ones, those of a counter, any.
+/// Values of one kind: integers, counters, or any floats.
 fn values(length: usize) -> impl Strategy<Value = Vec<f64>> {
     let counter = prop::collection::vec((0u32..50, 0.0..10.0), length..=length).prop_map(|growth| {
         let mut total = 0.0;
@@ -65,7 +65,7 @@ fn series() -> impl Strategy<Value = (Vec<i64>, Vec<f64>)> {
     })
 }
 
-/// The value of each step by looking at its window alone; `None` where there is none.
+/// The value of each step, computed from its window alone; `None` if there is none.
 fn alone(
     function: crate::functions::window::RangeFn,
     (times, values): (&[i64], &[f64]),
@@ -108,7 +108,7 @@ fn alone(
     (0..grid.steps).map(&mut of_step).collect()
 }
 
-/// The bits that are answered; every NaN is answered alike.
+/// The bits of values; all NaNs count as equal.
 fn bits(values: &[Option<f64>]) -> Vec<Option<u64>> {
     let plain = |value: f64| if value.is_nan() { f64::NAN } else { value };
     values.iter().map(|value| value.map(|value| plain(value).to_bits())).collect()
@@ -117,7 +117,7 @@ fn bits(values: &[Option<f64>]) -> Vec<Option<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn whole_series_have_the_values_of_single_windows_to_the_bit(
+    fn all_windows_at_once_equal_single_windows_to_the_bit(
         (times, values) in series(),
         (start, interval, steps) in (-100_000i64..3_000_000, 1i64..200_000, 1usize..100),
         (range, offset) in (1i64..600_000, -50_000i64..50_000),
@@ -136,7 +136,7 @@ proptest! {
             let expected = alone(*single, (&times, &values), (&grid, &geometry), &args);
             let mut known = KnownPlaces::new(grid, geometry, whole.extrapolates);
             let mut found = vec![None; steps];
-            // An equal list that is not the same is known.
+            // A list that is equal but not identical is found in the cache.
             for list in [list.clone(), SharedTimes::from(times.clone())] {
                 let Some((places, range)) = known.of(&list).unwrap() else { continue };
                 let seconds = geometry.range as f64 / 1000.0;

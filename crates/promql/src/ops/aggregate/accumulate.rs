@@ -1,35 +1,35 @@
-//! The floats of a group at all steps: columns to which those of series are added.
+//! The floats of a group over all steps: columns to which series are added.
 //!
-//! Sums and means are compensated as Prometheus's are, so that they are the same to the bit. Loops are over
-//! 64 steps at a time, without a branch for each where all of them have samples.
+//! Sums and means are compensated as in Prometheus, so that they agree to the bit. Loops process 64 steps
+//! at a time, without a branch per step if all of them have samples.
 
 use sandur_model::histogram::kahan_add;
 
 use crate::column::Column;
 use crate::token::Kind;
 
-/// Floats of a group.
+/// The accumulated floats of a group.
 pub struct Floats {
     steps: usize,
-    /// Steps with a sample.
+    /// A bit for each step with a sample.
     seen: Vec<u64>,
-    /// The sum, the extreme, or the squares of deviations. Empty until there is a series.
+    /// The sum, the extreme, or the sum of squared deviations. Empty until the first series.
     value: Vec<f64>,
-    /// What sums lost; what means of overflowing sums lost. Empty until there are two series.
+    /// The compensation of the sum, or of the mean. Empty until the second series.
     lost: Vec<f64>,
-    /// The mean of deviations, or of sums that overflow. Empty until it is needed.
+    /// The mean for deviations, or the running mean after a sum overflowed. Empty until it is needed.
     mean: Vec<f64>,
-    /// How many series. Empty where nobody asks.
+    /// The number of series. Empty for operators that do not need it.
     count: Vec<f64>,
-    /// Steps at which a mean is not a sum any more.
+    /// A bit for each step at which a mean is kept as a running mean, because its sum overflowed.
     running: Vec<u64>,
 }
 
-/// Steps of a word of bits.
+/// The steps of one word of bits.
 const WORD: usize = 64;
 
 impl Floats {
-    /// Of a group without series.
+    /// The state of a group without series.
     pub fn new(op: Kind, steps: usize) -> Self {
         let counts = matches!(op, Kind::Avg | Kind::Count | Kind::Stddev | Kind::Stdvar);
         let (value, lost, mean) = (Vec::new(), Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ impl Floats {
         Self { steps, seen, value, lost, mean, count, running }
     }
 
-    /// Most bytes that a group takes.
+    /// The most bytes of a group.
     pub fn bytes(op: Kind, steps: usize) -> u64 {
         let columns = match op {
             Kind::Avg => 4,
@@ -49,12 +49,12 @@ impl Floats {
         (steps * 8 * columns + steps.div_ceil(WORD) * 16) as u64
     }
 
-    /// Whether there is a sample.
+    /// Whether the step has a sample.
     pub fn has(&self, step: usize) -> bool {
         self.seen[step / WORD] >> (step % WORD) & 1 == 1
     }
 
-    /// Adds a series of floats; of counts, whatever its samples are.
+    /// Adds a series of floats; for `count`, a series of samples of any kind.
     pub fn add(&mut self, op: Kind, column: Column) {
         if matches!(op, Kind::Count | Kind::Group | Kind::Avg | Kind::Stddev | Kind::Stdvar) {
             self.count(&column);
@@ -70,7 +70,7 @@ impl Floats {
         }
     }
 
-    /// Adds a float of a step to a sum or a mean.
+    /// Adds the float of one step to a sum or mean.
     pub fn add_one(&mut self, op: Kind, step: usize, value: f64) {
         self.value.resize(self.steps, 0.0);
         self.lost.resize(self.steps, 0.0);
@@ -111,7 +111,7 @@ impl Floats {
         }
     }
 
-    /// Adds to means; the counts are those with this series.
+    /// Adds a series to the means; the counts already include it.
     fn average(&mut self, column: &Column) {
         self.lost.resize(self.steps, 0.0);
         for word in 0..self.seen.len() {
@@ -134,7 +134,7 @@ impl Floats {
         }
     }
 
-    /// Adds to a mean: to a sum, as long as it does not overflow; then to a running mean.
+    /// Adds a float to a mean: to its sum while that does not overflow, then to a running mean.
     fn add_to_mean(&mut self, step: usize, value: f64) {
         let (word, bit) = (step / WORD, 1 << (step % WORD));
         let count = self.count[step];
@@ -170,7 +170,7 @@ impl Floats {
         }
     }
 
-    /// Adds to the squares of deviations; the counts are those with this series.
+    /// Adds a series to the squared deviations; the counts already include it.
     fn deviate(&mut self, column: &Column) {
         self.value.resize(self.steps, 0.0);
         self.mean.resize(self.steps, 0.0);
@@ -201,7 +201,7 @@ impl Floats {
         }
     }
 
-    /// The series of the group, yet without its labels.
+    /// The resulting series of the group, without its labels.
     pub fn finish(mut self, op: Kind) -> Column {
         let mut values = std::mem::take(&mut self.value);
         match op {
@@ -232,17 +232,17 @@ impl Floats {
     }
 }
 
-/// Notes the steps of a series.
+/// Records the steps at which a series has samples.
 fn see(seen: &mut [u64], column: &Column) {
     seen.iter_mut().zip(&column.present).for_each(|(seen, bits)| *seen |= bits);
 }
 
-/// Whether all of the first steps have their bit.
+/// Whether the bits of all steps are set.
 fn is_full(bits: u64, steps: usize) -> bool {
     bits.count_ones() as usize == steps
 }
 
-/// Goes through the numbers of bits.
+/// Calls `f` with the index of each bit that is set.
 #[inline]
 fn each(mut bits: u64, mut f: impl FnMut(usize)) {
     while bits != 0 {

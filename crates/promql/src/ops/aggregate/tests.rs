@@ -1,7 +1,7 @@
-//! Goal: floats that are added in loops over steps give what they give one by one.
+//! Goal: adding floats in loops over steps gives the same bits as adding them one by one.
 //!
-//! Method: series with gaps and numbers at the edge of their type, added to a group, and to a plain model of
-//! each step.
+//! Method: series with gaps and with extreme numbers are added to a group, and to a plain model of each
+//! step.
 
 use proptest::prelude::*;
 use sandur_model::histogram::kahan_add;
@@ -28,7 +28,7 @@ fn column(steps: usize) -> impl Strategy<Value = Column> {
     })
 }
 
-/// The aggregation of some numbers, as it is defined.
+/// The aggregation of some numbers, by its definition.
 fn alone(op: Kind, values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let first = values[0];
@@ -77,7 +77,7 @@ fn bits(value: Option<f64>) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn columns_of_series_give_what_their_steps_give_to_the_bit(
+    fn adding_columns_equals_adding_each_step_to_the_bit(
         columns in prop::sample::select(&[1usize, 63, 64, 130][..])
             .prop_flat_map(|steps| prop::collection::vec(column(steps), 1..8)),
     ) {
